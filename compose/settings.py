@@ -1,0 +1,187 @@
+"""Every setting of Millrace, from ``MILLRACE_*`` variables, and the addresses that follow from them.
+
+An address that is set points at an external server, and the embedded one is then not started. What is not set
+follows from the home folder: its remembered ports and generated passwords.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Literal
+from urllib.parse import quote, urlsplit, urlunsplit
+
+from pydantic import Field, SecretStr, ValidationError
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from compose.stack.errors import StackError
+from compose.stack.home import Home
+from compose.stack.ports import LOOPBACK, remembered
+from schemas import limits
+
+#: preferred ports; a busy one is replaced by a free one unless it was set
+PREFERRED_PORTS: Final = {
+    "kafka_port": 9092,
+    "kafka_controller_port": 9093,
+    "postgres_port": 5432,
+    "redis_port": 6379,
+    "clickhouse_port": 8123,
+    "ingress_port": 8080,
+    "processor_port": 8081,
+}
+ROLES: Final = ("millrace_migrator", "millrace_app", "millrace_reader")
+DATABASE: Final = "millrace"
+
+Port = Field(default=None, ge=1, le=65535)
+
+
+class Settings(BaseSettings):
+    """What an operator may set. Nothing is read or written before a method is called."""
+
+    model_config = SettingsConfigDict(env_prefix="MILLRACE_", frozen=True, extra="ignore")
+
+    home: Path = Path(".millrace")
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+
+    kafka_bootstrap: str | None = None
+    kafka_security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
+    kafka_sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = "SCRAM-SHA-512"
+    kafka_sasl_username: str | None = None
+    kafka_sasl_password: SecretStr | None = None
+    kafka_ssl_ca_location: Path | None = None
+    kafka_ssl_certificate_location: Path | None = None
+    kafka_ssl_key_location: Path | None = None
+    kafka_ssl_key_password: SecretStr | None = None
+
+    #: a superuser's (or database owner's) DSN: migrations create the roles with it; sslmode and sslrootcert go in it
+    postgres_dsn: SecretStr | None = None
+    #: passwords of the three roles on an external server; generated into the home when absent
+    postgres_migrator_password: SecretStr | None = None
+    postgres_app_password: SecretStr | None = None
+    postgres_reader_password: SecretStr | None = None
+
+    redis_url: SecretStr | None = None  # rediss:// for TLS
+    clickhouse_url: SecretStr | None = None  # https:// for TLS; user, password and database stand in it
+
+    kafka_port: int | None = Port
+    kafka_controller_port: int | None = Port
+    postgres_port: int | None = Port
+    redis_port: int | None = Port
+    clickhouse_port: int | None = Port
+    ingress_port: int | None = Port
+    processor_port: int | None = Port
+
+    ingress_processes: int = Field(default=2, ge=1, le=limits.INGRESS_PROCESSES_MAX)
+    owner_processes: int = Field(default=2, ge=1, le=limits.OWNER_PROCESSES_MAX)
+
+    def the_home(self) -> Home:
+        """The home folder with an absolute path, so that a process may change its folder."""
+        return Home(self.home.expanduser().absolute())
+
+    def explicit_ports(self) -> dict[str, int]:
+        """The ports that the operator set and that are never replaced."""
+        named = {name: getattr(self, name) for name in PREFERRED_PORTS}
+        return {name: port for name, port in named.items() if port is not None}
+
+    def kafka_security(self) -> dict[str, str]:
+        """The security options of every Kafka client, by librdkafka's names; empty for the embedded broker."""
+        if self.kafka_bootstrap is None or self.kafka_security_protocol == "PLAINTEXT":
+            return {}
+        sasl = self.kafka_security_protocol.startswith("SASL")
+        options = {
+            "security.protocol": self.kafka_security_protocol,
+            "sasl.mechanism": self.kafka_sasl_mechanism if sasl else None,
+            "sasl.username": self.kafka_sasl_username,
+            "sasl.password": _secret(self.kafka_sasl_password),
+            "ssl.ca.location": _text(self.kafka_ssl_ca_location),
+            "ssl.certificate.location": _text(self.kafka_ssl_certificate_location),
+            "ssl.key.location": _text(self.kafka_ssl_key_location),
+            "ssl.key.password": _secret(self.kafka_ssl_key_password),
+        }
+        return {name: value for name, value in options.items() if value is not None}
+
+    def role_passwords(self) -> dict[str, str]:
+        """Role name to password, for the migrations."""
+        generated = self.the_home().passwords()
+        given = (self.postgres_migrator_password, self.postgres_app_password, self.postgres_reader_password)
+        return {role: _secret(secret) or generated[role] for role, secret in zip(ROLES, given, strict=True)}
+
+    def addresses(self) -> Addresses:
+        """Where everything is; raises ``StackError`` when the home has no ports yet ("millrace up" first)."""
+        home = self.the_home()
+        ports = remembered(home) | self.explicit_ports()
+        missing = [name for name in PREFERRED_PORTS if name not in ports]
+        if missing:
+            raise StackError(f"nothing was started in {home.path} yet: run 'millrace up'")
+        passwords = home.passwords()
+        superuser = _secret(self.postgres_dsn) or _postgres_dsn("postgres", passwords["postgres"], ports)
+        roles = {
+            role: _as_role(superuser, role, password) for role, password in self.role_passwords().items()
+        }
+        redis = f"redis://:{quote(passwords['redis'])}@{LOOPBACK}:{ports['redis_port']}/0"
+        clickhouse = f"http://default:{quote(passwords['clickhouse'])}@{LOOPBACK}:{ports['clickhouse_port']}/{DATABASE}"
+        return Addresses(
+            kafka_bootstrap=self.kafka_bootstrap or f"{LOOPBACK}:{ports['kafka_port']}",
+            kafka_security=self.kafka_security(),
+            postgres_superuser_dsn=superuser,
+            postgres_migrator_dsn=roles["millrace_migrator"],
+            postgres_app_dsn=roles["millrace_app"],
+            postgres_reader_dsn=roles["millrace_reader"],
+            redis_url=_secret(self.redis_url) or redis,
+            clickhouse_url=_secret(self.clickhouse_url) or clickhouse,
+            ingress_port=ports["ingress_port"],
+            processor_port=ports["processor_port"],
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Addresses:
+    """Where every server and service of one stack is, with credentials: never log it."""
+
+    kafka_bootstrap: str
+    kafka_security: dict[str, str] = field(repr=False)
+    postgres_superuser_dsn: str = field(repr=False)
+    postgres_migrator_dsn: str = field(repr=False)
+    postgres_app_dsn: str = field(repr=False)
+    postgres_reader_dsn: str = field(repr=False)
+    redis_url: str = field(repr=False)
+    clickhouse_url: str = field(repr=False)
+    ingress_port: int
+    processor_port: int
+
+    @property
+    def base_url(self) -> str:
+        return f"http://{LOOPBACK}:{self.ingress_port}"
+
+    @property
+    def processor_url(self) -> str:
+        return f"http://{LOOPBACK}:{self.processor_port}"
+
+
+def load_settings(home: Path | None = None) -> Settings:
+    """The settings of this process; a wrong value is a ``StackError`` that names the variable."""
+    try:
+        return Settings() if home is None else Settings(home=home)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        name = f"MILLRACE_{'_'.join(map(str, first['loc'])).upper()}"
+        raise StackError(f"{name} is wrong: {first['msg']}") from None
+
+
+def _secret(value: SecretStr | None) -> str | None:
+    return None if value is None else value.get_secret_value()
+
+
+def _text(value: Path | None) -> str | None:
+    return None if value is None else str(value)
+
+
+def _postgres_dsn(user: str, password: str, ports: dict[str, int]) -> str:
+    return f"postgresql://{user}:{quote(password)}@{LOOPBACK}:{ports['postgres_port']}/{DATABASE}"
+
+
+def _as_role(dsn: str, role: str, password: str) -> str:
+    """The same server, database and TLS options with another role's credentials."""
+    parts = urlsplit(dsn)
+    where = parts.netloc.rpartition("@")[2]
+    return urlunsplit(parts._replace(netloc=f"{role}:{quote(password)}@{where}"))

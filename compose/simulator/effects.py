@@ -1,0 +1,74 @@
+"""What an operation does to the book: pure rules of authorizations, captures and voids.
+
+An authorization's hold is used up by captures and releases, never past its amount; a final capture releases
+the rest. ``failed`` means proved not executed: nothing moved and nothing will under this identity.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from compose.simulator.modes import Mode
+    from compose.simulator.operations import Hold, OperationBody, Status
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effect:
+    """The outcome, and by how much the parent's hold is used up."""
+
+    status: Status
+    amount: int
+    decline_code: str | None = None
+    captured: int = 0
+    released: int = 0
+
+
+def decide_effect(body: OperationBody, mode: Mode, hold: Hold | None) -> Effect:
+    """The one effect of a new operation; ``hold`` is its parent's, None when there is none."""
+    match body.kind:
+        case "authorize" | "purchase":
+            return _decide_new_money(body, mode)
+        case "capture":
+            return _decide_capture(body, mode, hold)
+        case "void":
+            return _decide_void(body, hold)
+
+
+def _decide_new_money(body: OperationBody, mode: Mode) -> Effect:
+    if mode.decline_code is not None:
+        return Effect(status="declined", amount=body.amount, decline_code=mode.decline_code)
+    status: Status = "authorized" if body.kind == "authorize" else "captured"
+    return Effect(status=status, amount=body.amount + mode.surplus_minor)
+
+
+def _decide_capture(body: OperationBody, mode: Mode, hold: Hold | None) -> Effect:
+    amount = body.amount + mode.surplus_minor
+    problem = _problem_with(body, hold)
+    if hold is None or problem is not None:
+        return Effect(status="failed", amount=body.amount, decline_code=problem)
+    if amount > hold.remainder:
+        return Effect(status="failed", amount=body.amount, decline_code="amount_exceeds_remainder")
+    released = hold.remainder - amount if body.final else 0
+    return Effect(status="captured", amount=amount, captured=amount, released=released)
+
+
+def _decide_void(body: OperationBody, hold: Hold | None) -> Effect:
+    problem = _problem_with(body, hold)
+    if hold is None or problem is not None:
+        return Effect(status="failed", amount=body.amount, decline_code=problem)
+    # What is released is what was left, whatever the caller believed: the answer says it.
+    return Effect(status="voided", amount=hold.remainder, released=hold.remainder)
+
+
+def _problem_with(body: OperationBody, hold: Hold | None) -> str | None:
+    if hold is None:
+        return "unknown_authorization"
+    if body.reference != hold.reference:
+        return "reference_mismatch"
+    if body.currency != hold.currency:
+        return "currency_mismatch"
+    if hold.remainder == 0:
+        return "authorization_closed"
+    return None

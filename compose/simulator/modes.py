@@ -1,0 +1,88 @@
+"""How the processor misbehaves, per card token: a table, and two pure questions put to it.
+
+A fault is bounded: it shows on the first sends or queries of one operation and then heals, because what is
+tested is that the caller ends at the truth. Captures and voids follow the token of their authorization.
+Source of the idea: Kill Bill's payment-test-plugin (reference: payments sections 1.6 and 8).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Final
+
+from schemas import limits
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class Answer(Enum):
+    """What leaves the processor on the wire; the book is true in any case."""
+
+    TRUTH = "truth"
+    ERROR = "error"  # 500
+    GARBAGE = "garbage"  # 200 with a body that no parser takes
+    LOST = "lost"  # the connection hangs, then breaks without a byte
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """What one POST does: whether it may touch the book, and how it is answered."""
+
+    executes: bool = True
+    answer: Answer = Answer.TRUTH
+
+
+_HONEST: Final = Send()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mode:
+    """The behaviour of one token."""
+
+    decline_code: str | None = None
+    #: Booked and answered on top of the requested amount: the processor really did something else, so the
+    #: caller's integrity check must trip although book and answer agree.
+    surplus_minor: int = 0
+    delay_ms: int = 0
+    first: Send = _HONEST
+    later: Send = _HONEST
+    garbage_queries: int = 0
+
+    @property
+    def is_counted(self) -> bool:
+        """True when behaviour depends on how often an operation was seen; the count must then be durable."""
+        return self.first != self.later or self.garbage_queries > 0
+
+    def send(self, number: int) -> Send:
+        """The behaviour of the ``number``-th POST (from 1) of one operation."""
+        return self.first if number <= 1 else self.later
+
+    def query(self, number: int) -> Answer:
+        """The answer of the ``number``-th GET (from 1) of one executed operation."""
+        return Answer.GARBAGE if number <= self.garbage_queries else Answer.TRUTH
+
+
+APPROVE: Final = Mode()
+INVALID_TOKEN: Final = Mode(decline_code="invalid_token")
+
+MODES: Final[Mapping[str, Mode]] = {
+    "tok_sim_approve": APPROVE,
+    "tok_sim_decline": Mode(decline_code="insufficient_funds"),
+    "tok_sim_slow": Mode(delay_ms=limits.SIMULATOR_SLOW_ANSWER_MS),
+    "tok_sim_timeout_after_commit": Mode(first=Send(answer=Answer.LOST)),
+    "tok_sim_error_before_commit": Mode(first=Send(executes=False, answer=Answer.ERROR)),
+    "tok_sim_error_after_commit": Mode(first=Send(answer=Answer.ERROR)),
+    "tok_sim_wrong_amount": Mode(surplus_minor=1),
+    "tok_sim_garbage": Mode(
+        first=Send(answer=Answer.GARBAGE),
+        later=Send(answer=Answer.GARBAGE),
+        garbage_queries=limits.SIMULATOR_GARBAGE_QUERIES,
+    ),
+}
+
+
+def mode_of(token: str) -> Mode:
+    """The mode of a token; a token that no card has is declined, as a real processor does."""
+    return MODES.get(token, INVALID_TOKEN)

@@ -1,0 +1,75 @@
+"""ClickHouse on loopback: the chdb engine behind a front that speaks ClickHouse's HTTP interface."""
+
+from __future__ import annotations
+
+import http.client
+import importlib.util
+import signal
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from compose.stack.errors import StackError
+from compose.stack.ports import LOOPBACK
+from schemas import limits
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+DATABASE: Final = "millrace"
+_OK: Final = 200
+
+
+@dataclass(slots=True)
+class ClickHouse:
+    """One process with the engine in it; the password reaches it in its environment, not its command line."""
+
+    data: Path
+    port: int
+    password: str
+    name: str = "clickhouse"
+    stop_signal: signal.Signals = signal.SIGTERM
+
+    @property
+    def address(self) -> str:
+        return f"{LOOPBACK}:{self.port}"
+
+    def prepare(self) -> None:
+        if importlib.util.find_spec("chdb") is None:
+            message = (
+                "no ClickHouse engine found: run 'make setup', or set MILLRACE_CLICKHOUSE_URL to a server"
+            )
+            raise StackError(message)
+        self.data.mkdir(parents=True, exist_ok=True)
+
+    def command(self) -> Sequence[str]:
+        where = ["--port", str(self.port), "--data", str(self.data)]
+        return [sys.executable, "-m", "compose.stack.clickhouse_front", *where]
+
+    def environment(self) -> Mapping[str, str]:
+        return {"MILLRACE_CLICKHOUSE_FRONT_PASSWORD": self.password}
+
+    def unhealthy(self) -> str | None:
+        try:
+            status, body = self._request("SELECT 1")
+        except OSError as error:
+            return str(error)
+        return None if status == _OK else body
+
+    def initialize(self) -> None:
+        status, body = self._request(f"CREATE DATABASE IF NOT EXISTS {DATABASE}")
+        if status != _OK:
+            raise StackError(f"ClickHouse cannot create its database: {body}")
+
+    def _request(self, query: str) -> tuple[int, str]:
+        connection = http.client.HTTPConnection(LOOPBACK, self.port, timeout=limits.HEALTH_CHECK_TIMEOUT_S)
+        try:
+            headers = {"X-ClickHouse-User": "default", "X-ClickHouse-Key": self.password}
+            connection.request("POST", "/", body=query, headers=headers)
+            answer = connection.getresponse()
+            return answer.status, answer.read().decode(errors="replace")
+        except http.client.HTTPException as error:
+            raise ConnectionError(str(error)) from error
+        finally:
+            connection.close()

@@ -1,0 +1,202 @@
+"""The chdb engine as a server needs it: many callers at once, each with settings of its own.
+
+Every request gets a connection of its own (0.4 ms), so that no SET, USE or temporary table of one caller is seen
+by another. One more connection stays open for the life of the process: with the last one the engine would stop.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from chdb.state.sqlitelike import Connection
+
+from compose.stack.clickhouse_errors import (
+    NOT_IMPLEMENTED,
+    QUERY_IS_TOO_LARGE,
+    TOO_MANY_SIMULTANEOUS_QUERIES,
+    UNKNOWN_SETTING,
+    QueryError,
+)
+from compose.stack.clickhouse_statement import Insert, is_select, last_format, split_insert
+from schemas import limits
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+    from typing import BinaryIO
+
+_SETTING_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
+#: formats whose blocks can be sent one after another: no header, footer or separator around all of them
+_STREAMED_FORMATS: Final = frozenset({"Native", "TabSeparated", "TSV", "CSV", "RowBinary", "JSONEachRow"})
+#: what a server does where the embedded engine has other defaults, and the bounds of one query
+_DEFAULTS: Final = {
+    "implicit_select": "0",
+    "max_memory_usage": str(limits.CLICKHOUSE_MEMORY_BYTES_MAX),
+    "max_execution_time": str(limits.CLICKHOUSE_EXECUTION_TIME_MAX_S),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Query:
+    """One request: SQL, possibly followed by an INSERT's data, and all that came with it."""
+
+    sql: bytes  # the ``query`` of the URL; empty when the SQL stands in the body
+    body: BinaryIO
+    body_bytes: int
+    database: str | None = None
+    default_format: str | None = None
+    settings: dict[str, str] = field(default_factory=dict)
+    parameters: dict[str, str] = field(default_factory=dict)
+    read_only: bool = False
+    streamed: bool = False  # the caller takes blocks as they come
+
+
+@dataclass(slots=True)
+class Answer:
+    """Blocks to send, and what the summary header says; ``summary`` is complete before the first block unless streamed."""
+
+    blocks: Iterator[bytes]
+    output_format: str
+    summary: dict[str, str]
+    streamed: bool = False
+
+
+class Engine:
+    """The engine on one data folder. Every method may be called from any thread."""
+
+    def __init__(self, data: Path) -> None:
+        self._path = str(data)
+        self._root = Connection(self._path)
+        self._places = threading.BoundedSemaphore(limits.CLICKHOUSE_QUERIES_MAX)
+        self.version = self._root.query("SELECT version()", "TSV").bytes().decode().strip()
+
+    @contextmanager
+    def run(self, query: Query) -> Iterator[Answer]:
+        """Runs one request; its blocks must be taken inside the context. Raises ``QueryError``."""
+        if not self._places.acquire(timeout=limits.CLICKHOUSE_QUERY_WAIT_MAX_S):
+            reason = f"Too many simultaneous queries. Maximum: {limits.CLICKHOUSE_QUERIES_MAX}"
+            raise QueryError.named(TOO_MANY_SIMULTANEOUS_QUERIES, "TOO_MANY_SIMULTANEOUS_QUERIES", reason)
+        connection = None
+        try:
+            connection = Connection(self._path)
+            _configure(connection, query)
+            yield _execute(connection, query)
+        except RuntimeError as error:  # ChdbError among them
+            raise QueryError.of_engine(error) from error
+        finally:
+            if connection is not None:
+                connection.close()
+            self._places.release()
+
+    def drain(self) -> None:
+        """Waits, within the bound of a stop, until nothing runs; no new request may come in."""
+        for _ in range(limits.CLICKHOUSE_QUERIES_MAX):
+            self._places.acquire(timeout=limits.SERVICE_STOP_TIMEOUT_S / limits.CLICKHOUSE_QUERIES_MAX)
+
+    def close(self) -> None:
+        """Ends the engine; nothing may run any more."""
+        self._root.close()
+
+
+def _configure(connection: Connection, query: Query) -> None:
+    settings = _DEFAULTS | query.settings
+    for name in settings:
+        if not _SETTING_NAME.fullmatch(name):
+            raise QueryError.named(UNKNOWN_SETTING, "UNKNOWN_SETTING", f"Unknown setting {name!r}")
+    connection.query("SET " + ", ".join(f"{name} = {_quoted(value)}" for name, value in settings.items()))
+    if query.database:
+        connection.query(f"USE `{query.database.replace(chr(92), chr(92) * 2).replace('`', chr(92) + '`')}`")
+    if query.read_only:
+        connection.query("SET readonly = 2")
+
+
+def _execute(connection: Connection, query: Query) -> Answer:
+    query.body.seek(0)
+    text = query.sql + b"\n" if query.sql else query.body.read(limits.CLICKHOUSE_QUERY_BYTES_MAX)
+    insert = split_insert(text)
+    if insert is not None and not _fits(insert, query):
+        return _insert(connection, query, text, insert)
+    if query.sql:
+        text += query.body.read(limits.CLICKHOUSE_QUERY_BYTES_MAX)
+    if query.body.read(1):
+        reason = f"The query is larger than {limits.CLICKHOUSE_QUERY_BYTES_MAX} bytes"
+        raise QueryError.named(QUERY_IS_TOO_LARGE, "QUERY_IS_TOO_LARGE", reason)
+    return _select(connection, query, text)
+
+
+def _fits(insert: Insert, query: Query) -> bool:
+    """Whether the engine takes the INSERT as one text: VALUES that stand beside their statement, with parameters."""
+    return (
+        insert.data_format == "Values"
+        and not query.sql
+        and query.body_bytes <= limits.CLICKHOUSE_SPOOL_MEMORY_BYTES_MAX // 64
+    )
+
+
+def _select(connection: Connection, query: Query, text: bytes) -> Answer:
+    output_format = last_format(text) or query.default_format or "TabSeparated"
+    sql = text.decode("utf-8", "surrogateescape")
+    if query.streamed and output_format in _STREAMED_FORMATS and is_select(text):
+        stream = connection.send_query(sql, output_format, params=query.parameters)
+        first = stream.fetch()
+        if first is not None:
+            return Answer(_blocks(stream, first), output_format, {}, streamed=True)
+    # Not streamed, or no rows at all: then only the whole answer has the names and types of the columns.
+    result = connection.query(sql, output_format, params=query.parameters)
+    summary = {
+        "read_rows": str(result.storage_rows_read()),
+        "read_bytes": str(result.storage_bytes_read()),
+        "written_rows": str(result.rows_written()),
+        "written_bytes": str(result.bytes_written()),
+        "result_rows": str(result.rows_read()),
+        "result_bytes": str(result.bytes_read()),
+        "elapsed_ns": str(int(result.elapsed() * 1e9)),
+    }
+    return Answer(iter((result.bytes(),)), output_format, summary)
+
+
+def _blocks(stream: Any, first: Any) -> Iterator[bytes]:  # noqa: ANN401 - the engine's types have no stubs
+    try:
+        yield first.bytes()
+        for block in stream:
+            yield block.bytes()
+    finally:
+        stream.close()
+
+
+def _insert(connection: Connection, query: Query, text: bytes, insert: Insert) -> Answer:
+    for name, value in query.parameters.items():
+        if not _SETTING_NAME.fullmatch(name):
+            raise QueryError.named(NOT_IMPLEMENTED, "NOT_IMPLEMENTED", f"Unknown parameter name {name!r}")
+        connection.query(f"SET param_{name} = {_quoted(value)}")
+    if query.sql:
+        query.body.seek(0)
+        ahead = text[insert.data_offset :].lstrip()
+    else:
+        query.body.seek(insert.data_offset)
+        ahead = b""
+    with connection.send_insert(insert.head.decode(), insert.data_format) as inserter:
+        if ahead:
+            inserter.append(ahead)
+        while chunk := query.body.read(limits.CLICKHOUSE_CHUNK_BYTES):
+            inserter.append(chunk)
+        done = inserter.finish()
+    summary = {
+        "read_rows": str(done.rows_written),
+        "read_bytes": str(done.bytes_written),
+        "written_rows": str(done.rows_written),
+        "written_bytes": str(done.bytes_written),
+        "result_rows": str(done.rows_written),
+        "result_bytes": str(done.bytes_written),
+        "elapsed_ns": str(int(done.elapsed * 1e9)),
+    }
+    return Answer(iter(()), "", summary)
+
+
+def _quoted(value: str) -> str:
+    escaped = value.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"

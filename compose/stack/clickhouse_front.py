@@ -1,0 +1,202 @@
+"""A local server that speaks ClickHouse's HTTP interface over the chdb engine: ``python -m compose.stack.clickhouse_front``.
+
+``clickhouse-connect`` and every other HTTP client use it as they use a real server; ``compose/README.md`` lists
+what it does not do. It listens on loopback only and asks every caller for the password.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import threading
+import uuid
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from compose.stack.clickhouse_codings import accepted_coding, body_chunks, compress
+from compose.stack.clickhouse_engine import Answer, Engine
+from compose.stack.clickhouse_errors import QueryError
+from compose.stack.clickhouse_request import Request, authenticate, read_request
+from compose.stack.ports import LOOPBACK
+from schemas import limits
+
+if TYPE_CHECKING:
+    from typing import BinaryIO
+
+PASSWORD_VARIABLE: Final = "MILLRACE_CLICKHOUSE_FRONT_PASSWORD"  # noqa: S105 - the name of the variable
+_OK_BODY: Final = b"Ok.\n"
+_HEALTH_PATHS: Final = frozenset({"/ping", "/replicas_status"})
+
+
+class Front(ThreadingHTTPServer):
+    """One thread per connection, at most ``limits.CLICKHOUSE_CLIENTS_MAX`` of them."""
+
+    daemon_threads = True
+    request_queue_size = limits.CLICKHOUSE_CLIENTS_MAX
+
+    def __init__(self, port: int, engine: Engine, password: str, spool: Path) -> None:
+        super().__init__((LOOPBACK, port), Handler)
+        self.engine = engine
+        self.password = password
+        self.spool = spool
+        self._clients = threading.BoundedSemaphore(limits.CLICKHOUSE_CLIENTS_MAX)
+
+    def process_request(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 - as the class it overrides
+        self._clients.acquire()
+        super().process_request(request, client_address)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 - the same
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._clients.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 - the same
+        if not isinstance(sys.exception(), ConnectionError | TimeoutError):
+            super().handle_error(request, client_address)
+
+
+class Handler(BaseHTTPRequestHandler):
+    """One connection: requests one after another until the client leaves."""
+
+    protocol_version = "HTTP/1.1"
+    server_version = "Millrace-ClickHouse-front"
+    sys_version = ""
+    timeout = limits.CLICKHOUSE_IDLE_TIMEOUT_S
+    wbufsize = limits.CLICKHOUSE_CHUNK_BYTES
+    disable_nagle_algorithm = True
+    server: Front
+
+    def do_GET(self) -> None:
+        path = self.path.split("?", 1)[0]
+        if path in _HEALTH_PATHS or self.path == "/":
+            self._send(HTTPStatus.OK, {}, _OK_BODY)
+        elif path != "/":
+            self._send(HTTPStatus.NOT_FOUND, {}, f"There is no handle {path}\n".encode())
+        else:
+            self._serve(read_only=True)
+
+    do_HEAD = do_GET
+
+    def do_POST(self) -> None:
+        self._serve(read_only=False)
+
+    def _serve(self, *, read_only: bool) -> None:
+        headers = {"X-ClickHouse-Server-Display-Name": "millrace", "X-ClickHouse-Timezone": "UTC"}
+        with tempfile.SpooledTemporaryFile(
+            limits.CLICKHOUSE_SPOOL_MEMORY_BYTES_MAX, dir=self.server.spool
+        ) as body:
+            try:
+                authenticate(self.path, self.headers, self.server.password)
+                for chunk in body_chunks(self.rfile, self.headers):
+                    body.write(chunk)
+            except QueryError as error:
+                self.close_connection = True  # what is left of the body was not read
+                self._fail(error, headers)
+                return
+            try:
+                request = read_request(self.path, self.headers, body, read_only=read_only)
+                headers["X-ClickHouse-Query-Id"] = request.query_id or str(uuid.uuid4())
+                with self.server.engine.run(request.query) as answer:
+                    self._answer(request, answer, headers)
+            except QueryError as error:
+                self._fail(error, headers)
+
+    def _answer(self, request: Request, answer: Answer, headers: dict[str, str]) -> None:
+        if answer.output_format:
+            headers["X-ClickHouse-Format"] = answer.output_format
+        coding = accepted_coding(self.headers) if request.compress_answer else None
+        if answer.streamed:
+            self._stream(answer, headers)
+            return
+        headers["X-ClickHouse-Summary"] = json.dumps(answer.summary)
+        whole = b"".join(answer.blocks)
+        if coding and whole:
+            headers["Content-Encoding"] = coding
+            whole = compress(coding, whole)
+        self._send(HTTPStatus.OK, headers, whole)
+
+    def _stream(self, answer: Answer, headers: dict[str, str]) -> None:
+        self._start(HTTPStatus.OK, headers | {"Transfer-Encoding": "chunked"})
+        try:
+            for block in answer.blocks:
+                self._chunk(block)
+        except RuntimeError as error:
+            # The status is out. As ClickHouse does: the exception becomes the end of the body, which stays unfinished.
+            self.close_connection = True
+            self._chunk(f"\n{QueryError.of_engine(error).text}\n".encode())
+        else:
+            self.wfile.write(b"0\r\n\r\n")
+        self.wfile.flush()
+
+    def _chunk(self, block: bytes) -> None:
+        if block:
+            self.wfile.write(b"%x\r\n" % len(block))
+            self.wfile.write(block)
+            self.wfile.write(b"\r\n")
+
+    def _fail(self, error: QueryError, headers: dict[str, str]) -> None:
+        version = f" (version {self.server.engine.version})"
+        text = error.text if "(version" in error.text else error.text + version
+        headers = headers | {"X-ClickHouse-Exception-Code": str(error.code)}
+        self._send(error.status, headers, f"{text}\n".encode(errors="replace"))
+
+    def _send(self, status: HTTPStatus, headers: dict[str, str], body: bytes) -> None:
+        self._start(status, headers | {"Content-Length": str(len(body))})
+        if self.command != "HEAD":
+            self.wfile.write(body)
+        self.wfile.flush()
+
+    def _start(self, status: HTTPStatus, headers: dict[str, str]) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", "text/plain; charset=UTF-8")
+        for name, value in headers.items():
+            self.send_header(name, value)
+        if self.close_connection:
+            self.send_header("Connection", "close")
+        self.end_headers()
+
+    def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002 - as the class it overrides
+        """No access log: a query may carry personal data."""
+
+
+def serve(port: int, data: Path, password: str) -> None:
+    """Serves until SIGTERM or SIGINT, then finishes what runs and closes the engine."""
+    spool = data / "spool"
+    shutil.rmtree(spool, ignore_errors=True)
+    spool.mkdir(parents=True)
+    engine = Engine(data / "engine")
+    front = Front(port, engine, password, spool)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: threading.Thread(target=front.shutdown).start())
+    print(f"ClickHouse {engine.version} on {LOOPBACK}:{port}", flush=True)
+    front.serve_forever(poll_interval=limits.HEALTH_POLL_INTERVAL_S)
+    front.server_close()
+    engine.drain()
+    engine.close()
+
+
+def main() -> None:
+    """Reads the command line; the password comes in the environment, which other users cannot read."""
+    parser = argparse.ArgumentParser(prog="clickhouse_front")
+    parser.add_argument("--port", type=int, required=True)
+    parser.add_argument("--data", type=Path, required=True)
+    arguments = parser.parse_args()
+    password = os.environ.pop(PASSWORD_VARIABLE, "")
+    if not password:
+        sys.exit(f"set {PASSWORD_VARIABLE}: this server never runs without a password")
+    os.environ["TZ"] = "UTC"
+    serve(arguments.port, arguments.data, password)
+    sys.stdout.flush()
+    os._exit(0)  # the engine's threads have been told to end; waiting for them at exit gains nothing
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,83 @@
+"""Splits an INSERT from the data that follow it, as ClickHouse's parser does; reads no more SQL than that needs.
+
+If it were wrong, rows would be read as SQL or SQL as rows; so whatever it does not know goes to the engine whole.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+_TOKEN: Final = re.compile(
+    rb"""
+      (?P<blank>\s+ | --[^\n]*(?:\n|\Z) | \#[ !][^\n]*(?:\n|\Z) | /\*.*?\*/)
+    | (?P<quoted>'(?:[^'\\]|\\.|'')*' | "(?:[^"\\]|\\.|"")*" | `(?:[^`\\]|\\.|``)*`)
+    | (?P<word>[A-Za-z_][A-Za-z0-9_]*)
+    | (?P<open>[(\[{]) | (?P<close>[)\]}])
+    | (?P<other>.)
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_AFTER_FORMAT: Final = re.compile(rb"[ \t\f]*\r?\n?")
+_LAST_FORMAT: Final = re.compile(
+    rb"\bFORMAT\s+([A-Za-z0-9_]+)\s*(?:SETTINGS\b[^'\"`]*)?;?\s*\Z", re.IGNORECASE
+)
+_FIRST_WORD: Final = re.compile(rb"(?:\s|--[^\n]*\n|/\*.*?\*/|\()*([A-Za-z]+)", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Insert:
+    """An INSERT whose data start at ``data_offset`` of the text that it was found in."""
+
+    head: bytes  # up to and without FORMAT or VALUES
+    data_format: str
+    data_offset: int
+
+
+def split_insert(text: bytes) -> Insert | None:
+    """The INSERT with data at the start of ``text``, or None for every other statement (INSERT ... SELECT too)."""
+    depth = 0
+    expecting_format = False
+    first = True
+    head_end = 0
+    for token in _TOKEN.finditer(text):
+        kind = token.lastgroup
+        if kind == "blank":
+            continue
+        word = token.group().upper() if kind == "word" else b""
+        if first and word != b"INSERT":
+            return None
+        first = False
+        if expecting_format:
+            return _insert_format(text, head_end, token) if kind == "word" else None
+        depth += (kind == "open") - (kind == "close")
+        if depth or not word:
+            continue
+        if word in {b"SELECT", b"WITH", b"INFILE", b"WATCH"}:
+            return None
+        if word == b"VALUES":
+            return Insert(text[: token.start()], "Values", token.end())
+        if word == b"FORMAT":
+            expecting_format = True
+            head_end = token.start()
+    return None
+
+
+def _insert_format(text: bytes, head_end: int, name: re.Match[bytes]) -> Insert:
+    after = _AFTER_FORMAT.match(text, name.end())
+    return Insert(text[:head_end], name.group().decode(), after.end() if after else name.end())
+
+
+def last_format(text: bytes) -> str | None:
+    """The format that a query names at its end."""
+    found = _LAST_FORMAT.search(text)
+    return found.group(1).decode() if found else None
+
+
+def is_select(text: bytes) -> bool:
+    """Whether the statement only reads rows, so that it may be run twice and its answer streamed."""
+    found = _FIRST_WORD.match(text)
+    return (
+        found is not None and found.group(1).upper() in {b"SELECT", b"WITH"} and b"INSERT" not in text.upper()
+    )

@@ -1,0 +1,7 @@
+"""What the stack tells an operator: one line that says what to do."""
+
+from __future__ import annotations
+
+
+class StackError(Exception):
+    """The stack cannot do what was asked; the text is one line that names the way out."""

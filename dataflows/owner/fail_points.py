@@ -1,0 +1,47 @@
+"""Named places where a test kills the process, to prove that SIGKILL loses nothing there.
+
+``MILLRACE_FAIL_POINT=name`` kills at the first pass, ``name:3`` at the third. Unset, ``reach`` costs one dict look-up.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import Final
+
+NAMES: Final = (
+    "before_claim",
+    "after_claim",
+    "after_decide",
+    "before_commit",
+    "after_commit_before_publish",
+    "after_publish_before_mark",
+    "after_park_before_publish",
+    "attempt_after_lease",
+    "attempt_after_send",
+    "attempt_after_answer_before_report",
+    "attempt_after_report",
+    "sink_after_plan",
+    "sink_after_insert",
+    "sink_after_mark",
+)
+
+
+def _armed() -> dict[str, int]:
+    name, _, nth = os.environ.get("MILLRACE_FAIL_POINT", "").partition(":")
+    if not name:
+        return {}
+    if name not in NAMES:
+        raise ValueError(f"MILLRACE_FAIL_POINT: {name!r} is not one of {', '.join(NAMES)}")
+    return {name: int(nth or 1)}
+
+
+_passes_left = _armed()
+
+
+def reach(name: str) -> None:
+    """Does nothing unless this fail point is armed; then kills this process with SIGKILL at the armed pass."""
+    if name in _passes_left:
+        _passes_left[name] -= 1
+        if _passes_left[name] == 0:
+            os.kill(os.getpid(), signal.SIGKILL)

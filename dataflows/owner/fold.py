@@ -1,0 +1,187 @@
+"""Decides a batch in memory: the spec's order for every command, each aggregate touched once in the end.
+
+For one command: a known identity returns its stored result and nothing else happens; a deadline that passed leaves
+no trace; a parked aggregate refuses; else the service decides. No I/O here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct, field
+
+from dataflows.owner.batch import Published, Record, Reply
+from dataflows.owner.service import Committed, Service, Workspace
+from schemas import codec, identity, limits, operations, validation
+from schemas.records import Command, Outcome, Rejection
+
+_json: Final = msgspec.json.Encoder()
+_KEY_REUSED: Final = Rejection("key_reused", "This idempotency key was used with another request; use a new key.", {})
+_EXPIRED: Final = Rejection("deadline_exceeded", "The deadline passed before the command was started; nothing was done.", {})
+_PARKED: Final = Rejection("parked", "The object waits for an operator; nothing was done.", {})
+
+
+class Known(Struct, frozen=True):
+    """A stored identity: the hash of its request and the answer that every retry gets."""
+
+    request_hash: bytes
+    response: bytes
+
+
+class NewIdentity(Struct):
+    """One row of ``idempotency`` that this batch adds."""
+
+    command: Command
+    offset: int
+    response: bytes
+    status: str
+    event_id: str
+
+
+class NewEvent(Struct):
+    """One row of ``outbox`` that this batch adds."""
+
+    seq: int
+    event_id: str
+    key: str
+    version: int
+    scope: str
+    payload: bytes
+    occurred_at: int
+
+    def published(self) -> Published:
+        """The event as it goes to Kafka."""
+        return Published(self.seq, self.key, self.payload)
+
+
+class Folded(Struct):
+    """Everything that a batch decided."""
+
+    identities: list[NewIdentity] = field(default_factory=list)
+    events: list[NewEvent] = field(default_factory=list)
+    replies: list[Reply] = field(default_factory=list)
+
+
+class Fold:
+    """Folds the commands of one batch of one partition into a workspace."""
+
+    def __init__(
+        self,
+        service: Service,
+        partition: int,
+        last_seq: int,
+        known: dict[tuple[str, str], Known],
+        parked: set[str],
+        workspace: Workspace,
+    ) -> None:
+        self.service = service
+        self.partition = partition
+        self.seq = last_seq
+        self.known = known
+        self.parked = parked
+        self.workspace = workspace
+        self.result = Folded()
+
+    def run(self, records: Iterable[Record], now: int) -> Folded:
+        """The decisions on all commands, in order. Later commands of the batch see what earlier ones did.
+
+        ``now`` is in microseconds; every command gets a time of its own, so that order of creation is order of time.
+        """
+        for ordinal, record in enumerate(records):
+            if record.command is not None:
+                self._one(record.command, record.offset, now + ordinal)
+        return self.result
+
+    def _one(self, command: Command, offset: int, now: int) -> None:
+        prior = self.known.get((command.scope, command.idempotency_key))
+        if prior is not None:
+            if prior.request_hash == command.request_hash:
+                self._reply(command, _outcome_of(prior.response), prior.response, replayed=True)
+            else:
+                self._reply(command, "refused", _refusal(_KEY_REUSED))
+            return
+        if command.deadline_at and now > command.deadline_at:
+            self._reply(command, "expired", _refusal(_EXPIRED))
+            return
+        if command.aggregate_key in self.parked:
+            self._reply(command, "parked", _refusal(_PARKED))
+            return
+        invalid = _validate(command)
+        if invalid is not None:  # only a producer that writes the topic itself can get here; not stored
+            self._reply(command, "refused", _refusal(invalid))
+            return
+        decided = self.workspace.decide(command, offset, now)
+        if isinstance(decided, Rejection):
+            self._store(command, offset, "refused", _refusal(decided), "")
+        else:
+            self._commit(command, offset, now, decided)
+
+    def _commit(self, command: Command, offset: int, now: int, decided: Committed) -> None:
+        service = self.service
+        self.seq += 1
+        event_id = identity.event_id(service.code, self.partition, self.seq)
+        head: dict[str, Any] = {
+            "event_id": event_id,
+            "aggregate_key": command.aggregate_key,
+            "event_type": service.event_type,
+            "schema_version": service.event_schema_version,
+            "trace_id": command.trace_id,
+        }
+        response = _json.encode({"result": decided.result, "event": head})
+        payload = codec.encode(
+            service.event_record,
+            {
+                **head,
+                "seq": self.seq,
+                "occurred_at": now,
+                "version": decided.version,
+                "scope": decided.scope,
+                "operation": command.operation,
+                "body": decided.event_body,
+            },
+        )
+        self.result.events.append(
+            NewEvent(self.seq, event_id, command.aggregate_key, decided.version, decided.scope, payload, now)
+        )
+        self._store(command, offset, "committed", response, event_id)
+
+    def _store(self, command: Command, offset: int, status: Outcome, response: bytes, event_id: str) -> None:
+        self.known[command.scope, command.idempotency_key] = Known(command.request_hash, response)
+        self.result.identities.append(NewIdentity(command, offset, response, status, event_id))
+        self._reply(command, status, response)
+
+    def _reply(self, command: Command, outcome: Outcome, body: bytes, *, replayed: bool = False) -> None:
+        if command.reply_to >= 0:
+            self.result.replies.append(Reply(command.reply_to, command.reply_id, outcome, replayed, body))
+
+
+def _outcome_of(response: bytes) -> Outcome:
+    return "committed" if response.startswith(b'{"result":') else "refused"
+
+
+def _refusal(rejection: Rejection) -> bytes:
+    return _json.encode({"code": rejection.code, "detail": rejection.detail, **rejection.extra})
+
+
+def _validate(command: Command) -> Rejection | None:
+    """Normalizes the payload in place; the refusal when it, or an identity in the envelope, is not allowed."""
+    command.payload, wrong = validation.normalize(operations.OPERATIONS[command.operation].payload, command.payload)
+    if not wrong:
+        return None
+    return Rejection("invalid_command", "The command has wrong values; see errors.", {"errors": wrong})
+
+
+def envelope_fault(command: Command) -> str | None:
+    """Why the identities of a command cannot be stored; such a record is parked as undecodable."""
+    for name, value, length_max in (
+        ("idempotency_key", command.idempotency_key, limits.IDEMPOTENCY_KEY_LENGTH_MAX),
+        ("request_id", command.request_id, limits.REQUEST_ID_LENGTH_MAX),
+        ("aggregate_key", command.aggregate_key, limits.AGGREGATE_KEY_LENGTH_MAX),
+        ("scope", command.scope, limits.SCOPE_LENGTH_MAX),
+        ("trace_id", command.trace_id, limits.REQUEST_ID_LENGTH_MAX),
+    ):
+        if reason := validation.clean_text(value, length_max):
+            return f"{name} {reason}"
+    return None

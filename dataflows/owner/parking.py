@@ -1,0 +1,126 @@
+"""What happens to a batch that fails: once more, then in halves, then the one command that fails is parked.
+
+The partition goes on; the parked command's aggregate refuses work until an operator retries or discards it.
+Never hidden here: lost ownership, a database that is away, a broken invariant. Those stop the owner or the partition.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Iterator
+from typing import Final
+
+import psycopg
+import structlog
+
+from dataflows.owner import fail_points
+from dataflows.owner.batch import CommittedBatch, PartitionBatch, Record, Reply
+from dataflows.owner.commit import Committer
+from dataflows.owner.leases import SQL, Lease
+from schemas import limits
+from schemas.errors import Fenced, InvariantViolation, OwnershipLost
+from schemas.records import Command
+
+_REASON_LENGTH_MAX: Final = 2_000
+_PARKED_BODY: Final = b'{"code":"parked","detail":"The command failed unexpectedly and waits for an operator."}'
+_NOT_PARKABLE: Final = (OwnershipLost, InvariantViolation, psycopg.OperationalError, psycopg.InterfaceError)
+log = structlog.get_logger()
+
+
+def commit_or_park(
+    committer: Committer, lease: Lease, batch: PartitionBatch, published_seq: int
+) -> Iterator[CommittedBatch]:
+    """Commits every record of the batch in order, or parks it; yields what may be published after each commit.
+
+    Raises OwnershipLost, InvariantViolation and psycopg.OperationalError as they came.
+    """
+    if any(record.fault for record in batch.records):
+        yield from _split_at_faults(committer, lease, batch, published_seq)
+        return
+    error: Exception | None = None
+    for _ in range(1 + limits.OWNER_RETRY_MAX):
+        try:
+            committed = committer.commit(lease, batch, published_seq)
+        except psycopg.errors.DeadlockDetected as failure:  # an OperationalError, but one that a retry settles
+            error = failure
+        except _NOT_PARKABLE:
+            raise
+        except Exception as failure:  # noqa: BLE001 - whatever a command can provoke must not stop its partition
+            error = failure
+        else:
+            yield committed
+            return
+    if len(batch.records) > 1:
+        log.warning("batch_bisected", partition=batch.partition, records=len(batch.records), error=repr(error))
+        middle = len(batch.records) // 2
+        for half in (batch.records[:middle], batch.records[middle:]):
+            yield from commit_or_park(committer, lease, PartitionBatch(batch.partition, half), published_seq)
+        return
+    yield _park(committer, lease, batch.records[0], _reason(error), published_seq)
+
+
+def _split_at_faults(
+    committer: Committer, lease: Lease, batch: PartitionBatch, published_seq: int
+) -> Iterator[CommittedBatch]:
+    run: list[Record] = []
+    for record in batch.records:
+        if record.fault is None:
+            run.append(record)
+            continue
+        if run:
+            yield from commit_or_park(committer, lease, PartitionBatch(batch.partition, run), published_seq)
+            run = []
+        yield _park(committer, lease, record, f"{record.fault.code}: {record.fault.public}", published_seq)
+    if run:
+        yield from commit_or_park(committer, lease, PartitionBatch(batch.partition, run), published_seq)
+
+
+def _reason(error: Exception | None) -> str:
+    return "".join(traceback.format_exception_only(error)).strip()[:_REASON_LENGTH_MAX].replace("\x00", "")
+
+
+def _park(committer: Committer, lease: Lease, record: Record, reason: str, published_seq: int) -> CommittedBatch:
+    """One transaction: the claim moves past the record, and the record is kept as it came."""
+    service, command = committer.service, record.command
+    place = {"topic": service.commands_topic, "partition": lease.partition, "offset": record.offset}
+    with committer.connection.transaction():
+        claim = committer.connection.execute(
+            SQL["partition_claim"],
+            {
+                "topic": service.commands_topic,
+                "partition": lease.partition,
+                "epoch": lease.epoch,
+                "first_offset": record.offset,
+                "next_offset": record.offset + 1,
+                "published_seq": published_seq,
+            },
+        ).fetchone()
+        if claim is None:
+            raise Fenced(partition=lease.partition, epoch=lease.epoch)
+        committer.connection.execute(
+            SQL["dead_letter_insert"],
+            {
+                **place,
+                "aggregate_key": command.aggregate_key if command else None,
+                "merchant_id": command.scope if command else None,
+                "request_id": command.request_id if command else None,
+                "reason": reason,
+                "record": record.value,
+            },
+        )
+        if command:
+            committer.connection.execute(
+                SQL["parked_aggregate_insert"], {**place, "aggregate_key": command.aggregate_key, "reason": reason}
+            )
+    lease.next_offset = record.offset + 1
+    log.error("record_parked", topic=service.commands_topic, partition=lease.partition, offset=record.offset, reason=reason)
+    fail_points.reach("after_park_before_publish")
+    return CommittedBatch(
+        partition=lease.partition, epoch=lease.epoch, commands=1, parked=1, replies=_parked_reply(command)
+    )
+
+
+def _parked_reply(command: Command | None) -> list[Reply]:
+    if command is None or command.reply_to < 0:
+        return []
+    return [Reply(command.reply_to, command.reply_id, "parked", replayed=False, body=_PARKED_BODY)]

@@ -1,0 +1,71 @@
+"""Keeps an owner running: starts over after lost ownership or a lost server, stops loudly for a bug.
+
+The main thread belongs to the loop; SIGTERM sets ``stop`` and the loop drains.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable
+
+import psycopg
+import structlog
+from confluent_kafka import KafkaException
+
+from dataflows.owner.drivers import Driver, runner
+from dataflows.owner.metrics import INVARIANT_VIOLATED, PARTITIONS_OWNED, RESTARTS
+from dataflows.owner.process import OwnerProcess
+from dataflows.owner.service import Service
+from schemas import limits
+from schemas.errors import InvariantViolation, OwnershipLost
+from sinks.kafka.connection import KafkaConnection
+
+log = structlog.get_logger()
+
+
+def supervise(
+    kafka: KafkaConnection,
+    dsn: str,
+    service: Service,
+    owner_id: str,
+    stop: threading.Event,
+    *,
+    driver: Driver = "bytewax",
+    group: str | None = None,
+    on_start: Callable[[OwnerProcess], None] | None = None,
+) -> None:
+    """Owns partitions until ``stop`` is set, then drains and returns.
+
+    Raises InvariantViolation (a bug or tampering: the process ends, its partitions stay with the database's word) and
+    every error that is not a passing one. Passing ones are retried with jittered backoff, without an end: a database
+    that is away must not need a human to be noticed when it is back.
+    """
+    failures = 0
+    while not stop.is_set():
+        process = None
+        try:
+            process = OwnerProcess(kafka, dsn, service, owner_id, group or f"owner-{service.name}", stop)
+            if on_start is not None:
+                on_start(process)
+            PARTITIONS_OWNED.set_function(lambda p=process: len(p.leases.all()))  # type: ignore[misc] - default binds
+            runner(driver)(process)
+            failures = 0
+        except InvariantViolation as error:
+            INVARIANT_VIOLATED.set(1)
+            log.critical("invariant_violated", code=error.code, context=error.context)
+            raise
+        except (OwnershipLost, psycopg.OperationalError, psycopg.InterfaceError, KafkaException) as error:
+            failures += 1
+            RESTARTS.labels(type(error).__name__).inc()
+            log.warning("owner_restarts", cause=type(error).__name__, error=str(error).strip(), failures=failures)
+        finally:
+            if process is not None:
+                process.close()
+        if failures and not stop.is_set():
+            stop.wait(_backoff_s(failures))
+
+
+def _backoff_s(failures: int) -> float:
+    ceiling_ms = min(limits.OWNER_DATABASE_BACKOFF_MAX_MS, 50 * 2 ** min(failures, 10))
+    return random.uniform(ceiling_ms / 2, ceiling_ms) / 1_000

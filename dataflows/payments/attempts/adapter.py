@@ -1,0 +1,84 @@
+"""What a processor adapter is: it sends one operation under its identity, asks for it, and says what is *known*.
+
+The four answers are the whole vocabulary. If an adapter called something NotSent or NotExecuted that may have been
+executed, a customer could be charged twice: in doubt the answer is Unknown.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, Protocol, get_args
+
+DefinitiveStatus = Literal["authorized", "captured", "voided", "declined", "failed"]
+DEFINITIVE_STATUSES: frozenset[str] = frozenset(get_args(DefinitiveStatus))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """One attempt as a processor needs to know it; ``operation_id`` is the same on every send."""
+
+    operation_id: str
+    intent_id: str
+    kind: str
+    amount: int
+    currency: str
+    payment_method: str
+    parent_ref: str | None
+    final: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Definitive:
+    """The processor did it, or refused it, for good. Amount and currency are its own words, not ours."""
+
+    status: DefinitiveStatus
+    provider_ref: str | None
+    amount: int | None
+    currency: str | None
+    error_code: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """It may or may not have been executed. ``is_outage``: the processor seems ill, not just hard to read."""
+
+    reason: str
+    is_outage: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class NotExecuted:
+    """The processor itself says that this operation was not executed; sending it again is safe."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class NotSent:
+    """Not one byte of the operation left this process."""
+
+    reason: str
+
+
+Answer = Definitive | Unknown | NotExecuted | NotSent
+
+
+class ProcessorAdapter(Protocol):
+    """One processor. Both calls end in bounded time and raise nothing but cancellation."""
+
+    @property
+    def name(self) -> str:
+        """The processor's name as intents carry it."""
+        ...
+
+    async def send(self, call: Call) -> Answer:
+        """Carries the operation out once, however often it is sent."""
+        ...
+
+    async def query(self, call: Call) -> Answer:
+        """What became of the operation; NotExecuted only when the processor says it does not know it."""
+        ...
+
+    async def close(self) -> None:
+        """Closes idle connections."""
+        ...

@@ -1,0 +1,93 @@
+"""The rows of ``attempt_dispatch`` as they travel: what an event asks for, what a lease gives, what is recorded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from dataflows.payments.attempts.adapter import DEFINITIVE_STATUSES, Call
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from schemas.records import Event
+
+# What the owner's event means for us; later in this order wins when one batch holds several events of an attempt.
+Wish = Literal["carry_out", "review", "done"]
+_RANK: Final[dict[Wish, int]] = {"carry_out": 0, "review": 1, "done": 2}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """What one batch of events says about one attempt."""
+
+    call: Call
+    attempt: int
+    processor: str
+    merchant_id: str
+    trace_id: str
+    wish: Wish
+    outcome: str | None  # the status that the owner settled on; None while there is none
+    provider_ref: str | None
+    error_code: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lease:
+    """The right to call the processor for one attempt until ``ends_at`` (this process's monotonic clock)."""
+
+    call: Call
+    attempt: int
+    processor: str
+    trace_id: str
+    send_count: int
+    unknown_count: int
+    in_doubt: bool  # before this lease: an earlier send may have reached the processor
+    first_at: float  # seconds since the epoch, by the database's clock
+    ends_at: float
+
+
+def change_of(event: Event) -> Change | None:
+    """What an event means for the workers; None when it is about no attempt or about an outcome still open."""
+    attempt: dict[str, Any] | None = event.body.get("processor_attempt")  # type: ignore[assignment] # by the schema
+    if attempt is None:
+        return None
+    status = attempt["status"]
+    if status == "created":
+        wish: Wish = "carry_out"
+    elif status in DEFINITIVE_STATUSES:
+        wish = "done"
+    elif status == "manual_review":
+        wish = "review"
+    else:
+        return None
+    return Change(
+        call=Call(
+            operation_id=attempt["operation_id"],
+            intent_id=attempt["intent_id"],
+            kind=attempt["kind"],
+            amount=attempt["amount"],
+            currency=attempt["currency"],
+            payment_method=attempt["payment_method"],
+            parent_ref=attempt["parent_ref"],
+            final=attempt["final"],
+        ),
+        attempt=attempt["attempt"],
+        processor=attempt["processor"],
+        merchant_id=event.scope,
+        trace_id=event.trace_id,
+        wish=wish,
+        outcome=None if wish == "carry_out" else status,
+        provider_ref=attempt["provider_ref"],
+        error_code=attempt["error_code"],
+    )
+
+
+def fold(changes: Iterable[Change]) -> list[Change]:
+    """One change per attempt, the furthest one, sorted by operation_id: two workers then lock rows in one order."""
+    furthest: dict[str, Change] = {}
+    for change in changes:
+        known = furthest.setdefault(change.call.operation_id, change)
+        if _RANK[change.wish] > _RANK[known.wish]:
+            furthest[change.call.operation_id] = change
+    return [furthest[operation_id] for operation_id in sorted(furthest)]

@@ -1,0 +1,72 @@
+"""Facts: what came of an attempt, as a command to the owner of its intent.
+
+A fact's identity is made of the operation and its status, so the same fact told twice, by whichever worker or door,
+is one command. Only what is not definitive also carries the number of the send: each doubt is a fact of its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from schemas import codec, identity
+from schemas.operations import OPERATIONS
+from schemas.records import Command
+
+_OPERATION: Final = OPERATIONS["record_attempt_outcome"]
+#: one fact of each of these per attempt, for ever
+_ONCE: Final = frozenset({"authorized", "captured", "voided", "declined", "failed", "manual_review"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fact:
+    """What is told to the owner. Amount and currency as the processor echoed them: the owner judges a mismatch."""
+
+    operation_id: str
+    intent_id: str
+    attempt: int
+    processor: str
+    trace_id: str
+    send_count: int
+    status: str
+    provider_ref: str | None
+    amount: int | None
+    currency: str | None
+    error_code: str | None
+
+
+def command_of(fact: Fact, issued_at: int) -> Command:
+    """The command of a fact; equal facts have equal identity and hash, whenever they are issued (microseconds)."""
+    key = f"{fact.operation_id}:{fact.status}"
+    if fact.status not in _ONCE:
+        key = f"{key}:{fact.send_count}"
+    scope = f"processor:{fact.processor}"
+    payload: dict[str, object] = {
+        "operation_id": fact.operation_id,
+        "attempt": fact.attempt,
+        "status": fact.status,
+        "provider_ref": fact.provider_ref,
+        "amount": fact.amount,
+        "currency": fact.currency,
+        "error_code": fact.error_code,
+    }
+    return Command(
+        operation=_OPERATION.name,
+        request_id=identity.derived_id("rq", scope, _OPERATION.name, key),
+        idempotency_key=key,
+        aggregate_key=fact.intent_id,
+        expected_version=None,
+        scope=scope,
+        request_hash=identity.request_hash(_OPERATION.template, fact.intent_id, payload),
+        trace_id=fact.trace_id,
+        issued_at=issued_at,
+        deadline_at=0,
+        reply_to=-1,
+        reply_id=0,
+        payload=payload,
+    )
+
+
+def encode(fact: Fact, issued_at: int) -> bytes:
+    """The fact as it lies in the command topic."""
+    return codec.encode_command(command_of(fact, issued_at))

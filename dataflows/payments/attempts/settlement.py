@@ -1,0 +1,129 @@
+"""What an answer leads to: the fact that is told, and what is recorded once that fact is durable. Pure.
+
+Rule (spec 1 section 3): after an unknown outcome the operation is queried or retried with the same identity; no second
+business effect. So nothing here ever makes another attempt, and "failed" is only said where it is proved.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from dataflows.payments.attempts import schedule
+from dataflows.payments.attempts.adapter import Answer, Definitive, NotExecuted, NotSent, Unknown
+from dataflows.payments.attempts.facts import Fact
+from schemas import limits
+
+if TYPE_CHECKING:
+    from dataflows.payments.attempts.dispatch import Lease
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """The new state of a dispatch row: the fact is told (``reported``) or the attempt is due again (``waiting``)."""
+
+    operation_id: str
+    status: Literal["reported", "waiting"]
+    delay_ms: int
+    in_doubt: bool = True
+    unknowns: int = 0
+    outcome: str | None = None
+    provider_ref: str | None = None
+    amount: int | None = None
+    currency: str | None = None
+    error_code: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Settlement:
+    """``fact`` must be durable in Kafka before ``record`` is written; None tells nothing."""
+
+    fact: Fact | None
+    record: Record
+
+
+def settle(lease: Lease, answer: Answer, now: float, jitter: float) -> Settlement:
+    """What to tell and to record after a turn. ``now`` in seconds since the epoch, ``jitter`` from 0 to 1."""
+    match answer:
+        case Definitive():
+            return _told(lease, answer.status, answer)
+        case Unknown(reason):
+            return _in_doubt(lease, reason, now)
+        case NotSent(reason) | NotExecuted(reason):
+            return _not_executed(lease, reason, now, jitter)
+
+
+def _in_doubt(lease: Lease, reason: str, now: float) -> Settlement:
+    delay_ms = schedule.poll_delay_ms(lease.unknown_count)
+    if delay_ms is None or _age_s(lease, now) > schedule.DOUBT_MAX_S:
+        return _given_to_a_person(lease, reason)
+    record = Record(
+        operation_id=lease.call.operation_id,
+        status="waiting",
+        delay_ms=delay_ms,
+        unknowns=1,
+        outcome="unknown",
+        error_code=reason,
+    )
+    return Settlement(_fact(lease, "unknown", error_code=reason), record)
+
+
+def _not_executed(lease: Lease, reason: str, now: float, jitter: float) -> Settlement:
+    age_s = _age_s(lease, now)
+    if lease.in_doubt and age_s > schedule.DOUBT_MAX_S:
+        return _given_to_a_person(lease, reason)
+    if not lease.in_doubt and age_s > limits.ATTEMPT_UNREACHABLE_MAX_S:
+        # Every turn so far was proved not sent, and none was cut short: this attempt never left us.
+        return _told(lease, "failed", error_code="processor_unreachable")
+    record = Record(
+        operation_id=lease.call.operation_id,
+        status="waiting",
+        delay_ms=schedule.retry_delay_ms(lease.send_count, jitter),
+        # An earlier send may still be under way whatever a later query said: doubt ends with a definitive answer only.
+        in_doubt=lease.in_doubt,
+        error_code=reason,
+    )
+    return Settlement(None, record)
+
+
+def _given_to_a_person(lease: Lease, reason: str) -> Settlement:
+    return _told(lease, "manual_review", error_code=f"unresolved:{reason}")
+
+
+def _told(
+    lease: Lease, status: str, answer: Definitive | None = None, error_code: str | None = None
+) -> Settlement:
+    fact = _fact(lease, status, answer, error_code)
+    record = Record(
+        operation_id=fact.operation_id,
+        status="reported",
+        delay_ms=schedule.confirm_delay_ms(),
+        outcome=status,
+        provider_ref=fact.provider_ref,
+        amount=fact.amount,
+        currency=fact.currency,
+        error_code=fact.error_code,
+    )
+    return Settlement(fact, record)
+
+
+def _fact(
+    lease: Lease, status: str, answer: Definitive | None = None, error_code: str | None = None
+) -> Fact:
+    return Fact(
+        operation_id=lease.call.operation_id,
+        intent_id=lease.call.intent_id,
+        attempt=lease.attempt,
+        processor=lease.processor,
+        trace_id=lease.trace_id,
+        send_count=lease.send_count,
+        status=status,
+        provider_ref=answer.provider_ref if answer else None,
+        amount=answer.amount if answer else None,
+        currency=answer.currency if answer else None,
+        error_code=answer.error_code if answer else error_code,
+    )
+
+
+def _age_s(lease: Lease, now: float) -> float:
+    return now - lease.first_at

@@ -1,0 +1,170 @@
+"""The adapter of the processor simulator. It parses strictly: what is not exactly an answer to our call is Unknown."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Final, Literal
+
+import msgspec
+
+from dataflows.owner import fail_points
+from dataflows.payments.attempts.adapter import (
+    Answer,
+    Call,
+    Definitive,
+    DefinitiveStatus,
+    NotExecuted,
+    NotSent,
+    Unknown,
+)
+from dataflows.payments.attempts.http_connection import HttpAnswer, NoAnswerError, NotConnectedError
+from dataflows.payments.attempts.http_pool import HttpPool
+from schemas import limits
+from schemas.validation import clean_text
+
+PROCESSOR: Final = "simulator"
+#: refusals of a request that was never executed and never will be: the attempt has failed
+_REFUSED_CODES: Final = frozenset(
+    {"malformed_request", "idempotency_key_required", "too_large", "unsupported_media_type", "invalid_operation"}
+)
+#: refusals that say nothing about the operation itself: it was not executed and may be sent again
+_LATER_STATUSES: Final = frozenset({401, 403, 429})
+_STATUSES_OF_KIND: Final[dict[str, frozenset[str]]] = {
+    "authorize": frozenset({"authorized", "declined", "failed"}),
+    "purchase": frozenset({"captured", "declined", "failed"}),
+    "capture": frozenset({"captured", "declined", "failed"}),
+    "void": frozenset({"voided", "declined", "failed"}),
+}
+
+
+class _Operation(msgspec.Struct, frozen=True, kw_only=True):
+    provider_ref: str
+    operation_id: str
+    kind: Literal["authorize", "purchase", "capture", "void"]
+    status: DefinitiveStatus
+    reference: str
+    amount: int
+    currency: str
+    decline_code: str | None
+
+
+class _Problem(msgspec.Struct, frozen=True):
+    code: str
+
+
+_operation_of = msgspec.json.Decoder(_Operation).decode
+_problem_of = msgspec.json.Decoder(_Problem).decode
+_encode = msgspec.json.Encoder().encode
+
+
+class SimulatorAdapter:
+    """Calls one simulator over HTTP; see ``ProcessorAdapter`` for what its answers mean."""
+
+    def __init__(self, base_url: str, name: str = PROCESSOR) -> None:
+        self._pool = HttpPool(base_url)
+        self._name = name
+
+    @property
+    def name(self) -> str:
+        """The processor's name as intents carry it."""
+        return self._name
+
+    async def send(self, call: Call) -> Answer:
+        """POST under the operation's identity."""
+        body = {
+            "kind": call.kind,
+            "reference": call.intent_id,
+            "amount": call.amount,
+            "currency": call.currency,
+            "token": call.payment_method,
+            "parent": call.parent_ref,
+            "final": call.final,
+        }
+        headers = [
+            ("Content-Type", "application/json"),
+            ("Accept", "application/json"),
+            ("Idempotency-Key", call.operation_id),
+        ]
+        try:
+            answer = await self._pool.request("POST", "/v1/operations", headers, _encode(body), _written)
+        except NotConnectedError:
+            return NotSent("not_connected")
+        except NoAnswerError as error:
+            return Unknown(str(error), is_outage=True)
+        return answer_to_send(call, answer)
+
+    async def query(self, call: Call) -> Answer:
+        """GET of the operation. A 404 in the processor's own words is proof that no send was executed."""
+        try:
+            answer = await self._pool.request(
+                "GET", f"/v1/operations/{call.operation_id}", [("Accept", "application/json")]
+            )
+        except NotConnectedError:
+            return NotSent("not_connected")
+        except NoAnswerError as error:
+            return Unknown(str(error), is_outage=True)
+        return answer_to_query(call, answer)
+
+    async def close(self) -> None:
+        """Closes idle connections."""
+        self._pool.close()
+
+
+def answer_to_send(call: Call, answer: HttpAnswer) -> Answer:
+    """What a POST's answer says for certain."""
+    if answer.status == HTTPStatus.OK:
+        return _definitive(call, answer.body)
+    if answer.status in _LATER_STATUSES:
+        return NotExecuted(f"http_{answer.status}")
+    code = _problem_code(answer.body)
+    if HTTPStatus.BAD_REQUEST <= answer.status < HTTPStatus.INTERNAL_SERVER_ERROR and code in _REFUSED_CODES:
+        return Definitive(status="failed", provider_ref=None, amount=None, currency=None, error_code=code)
+    return _unreadable(answer)
+
+
+def answer_to_query(call: Call, answer: HttpAnswer) -> Answer:
+    """What a GET's answer says for certain."""
+    if answer.status == HTTPStatus.OK:
+        return _definitive(call, answer.body)
+    if answer.status == HTTPStatus.NOT_FOUND and _problem_code(answer.body) == "not_found":
+        return NotExecuted("not_found")
+    return _unreadable(answer)
+
+
+def _definitive(call: Call, body: bytes) -> Answer:
+    try:
+        operation = _operation_of(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return Unknown("unparseable")
+    if operation.operation_id != call.operation_id or operation.reference != call.intent_id:
+        return Unknown("answer_to_another_call")
+    if operation.kind != call.kind or operation.status not in _STATUSES_OF_KIND[operation.kind]:
+        return Unknown("answer_of_another_kind")
+    if not 0 <= operation.amount <= limits.AMOUNT_MINOR_MAX:
+        return Unknown("unparseable")
+    texts = (operation.provider_ref, operation.currency, operation.decline_code or "none")
+    if any(clean_text(text, limits.TEXT_LENGTH_MAX) for text in texts):
+        return Unknown("unparseable")
+    refused = operation.status in {"declined", "failed"}
+    return Definitive(
+        status=operation.status,
+        provider_ref=operation.provider_ref,
+        amount=operation.amount,
+        currency=operation.currency,
+        error_code=(operation.decline_code or operation.status) if refused else None,
+    )
+
+
+def _unreadable(answer: HttpAnswer) -> Unknown:
+    return Unknown(f"http_{answer.status}", is_outage=answer.status >= HTTPStatus.INTERNAL_SERVER_ERROR)
+
+
+def _problem_code(body: bytes) -> str | None:
+    try:
+        return _problem_of(body).code
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+
+
+def _written() -> None:
+    fail_points.reach("attempt_after_send")

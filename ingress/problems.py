@@ -1,0 +1,96 @@
+"""The one table that turns a code into an HTTP status (RFC 9457). Nothing else in Millrace knows a status of an error.
+
+A problem has no request-specific member: a replayed refusal is the same bytes as the first one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from schemas import errors, limits
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+MEDIA_TYPE: Final = "application/problem+json"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """How one code looks outside. ``retry`` = the same identity may be tried again after a moment."""
+
+    status: int
+    title: str
+    retry: bool = False
+
+
+TABLE: Final[dict[str, Row]] = {
+    "malformed_request": Row(400, "The request is not well-formed"),
+    "idempotency_key_required": Row(400, "An idempotency key is required"),
+    "unauthenticated": Row(401, "A valid bearer token is required"),
+    "forbidden": Row(403, "The token lacks a scope"),
+    "not_found": Row(404, "No such object"),
+    "method_not_allowed": Row(405, "The method is not allowed here"),
+    "version_conflict": Row(409, "The expected version is not the current one"),
+    "state_conflict": Row(409, "The state does not allow the operation"),
+    "parked": Row(409, "The object waits for an operator"),
+    "too_large": Row(413, "The body is too large"),
+    "unsupported_media_type": Row(415, "The content type is not supported"),
+    "invalid_command": Row(422, "The values are wrong"),
+    "key_reused": Row(422, "The idempotency key was used with another request"),
+    "quota_exceeded": Row(429, "Too many requests", retry=True),
+    "headers_too_large": Row(431, "Too many header fields"),
+    "internal_error": Row(500, "Something went wrong"),
+    "unavailable": Row(503, "A dependency is unavailable", retry=True),
+    "overloaded": Row(503, "Too much work is in flight", retry=True),
+    "deadline_exceeded": Row(504, "The deadline passed before the command was started", retry=True),
+}
+# A refusal that a domain adds later is the caller's to mend until it gets a row of its own.
+_OTHER_REFUSAL: Final = Row(422, "The command was refused")
+_MEMBERS: Final = frozenset({"type", "title", "status", "detail", "code"})
+_encode: Final = msgspec.json.Encoder().encode
+
+
+class HeadersTooLarge(errors.Rejected):
+    """The request has too many header fields."""
+
+    code = "headers_too_large"
+
+
+def row(code: str) -> Row:
+    """The row of a code; unknown codes are refusals."""
+    return TABLE.get(code, _OTHER_REFUSAL)
+
+
+def render(code: str, detail: str, extra: Mapping[str, Any] | None = None) -> bytes:
+    """The problem as JSON. Members of ``extra`` that the RFC or the table own are left out."""
+    found = row(code)
+    problem: dict[str, Any] = {
+        "type": f"urn:millrace:problem:{code}",
+        "title": found.title,
+        "status": found.status,
+        "detail": detail,
+        "code": code,
+    }
+    if extra:
+        problem |= {name: value for name, value in extra.items() if name not in _MEMBERS}
+    return _encode(problem)
+
+
+def of_error(error: errors.PlatformError) -> bytes:
+    """The problem of an error: its public message, never its context; the list of wrong values where there is one."""
+    extra = {"errors": error.errors} if isinstance(error, errors.InvalidCommand) else None
+    return render(error.code, error.public, extra)
+
+
+def headers_of(code: str) -> dict[str, str]:
+    """The header fields that go with a code."""
+    headers = {"Cache-Control": "no-store"}
+    if code == "unauthenticated":
+        headers["WWW-Authenticate"] = 'Bearer realm="millrace"'
+    if row(code).retry:
+        headers["Retry-After"] = str(limits.RETRY_AFTER_S)
+    return headers

@@ -1,0 +1,119 @@
+"""Avro with Confluent's wire prefix: a zero byte, the schema id (4 bytes, big-endian), the body.
+
+Ids come from the append-only table ``avro/ids.json``. If two processes disagreed on an id, records would be misread:
+golden bytes of every version are checked in and read by a test.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Any, Final
+
+import msgspec
+from fastavro import parse_schema, schemaless_reader, schemaless_writer
+
+from schemas import errors, operations, records
+
+_PREFIX_BYTES: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """One version of one record schema, with its id in the registry."""
+
+    schema_id: int
+    subject: str
+    version: int
+    name: str  # the record's short name
+    text: str  # the .avsc as written
+    parsed: Any
+    prefix: bytes
+
+
+@cache
+def schemas_by_id() -> dict[int, Schema]:
+    """Every schema of ids.json, read once per process."""
+    folder = resources.files("schemas") / "avro"
+    table = json.loads((folder / "ids.json").read_text())
+    return {int(key): _load(int(key), row, (folder / row["file"]).read_text()) for key, row in table.items()}
+
+
+def _load(schema_id: int, row: dict[str, Any], text: str) -> Schema:
+    raw = json.loads(text)
+    return Schema(
+        schema_id=schema_id,
+        subject=row["subject"],
+        version=row["version"],
+        name=raw["name"],
+        text=text,
+        parsed=parse_schema(raw),
+        prefix=b"\x00" + schema_id.to_bytes(4, "big"),
+    )
+
+
+@cache
+def schema_named(name: str) -> Schema:
+    """The newest version of a record's schema."""
+    return max((s for s in schemas_by_id().values() if s.name == name), key=lambda s: s.version)
+
+
+def encode(name: str, record: dict[str, Any]) -> bytes:
+    """The record as prefixed Avro of the newest schema of that name."""
+    schema = schema_named(name)
+    out = io.BytesIO(schema.prefix)
+    out.seek(_PREFIX_BYTES)
+    schemaless_writer(out, schema.parsed, record)
+    return out.getvalue()
+
+
+def decode(data: bytes) -> tuple[Schema, dict[str, Any]]:
+    """The schema and the fields of a prefixed record. Raises UnknownSchema or UndecodableRecord, nothing else."""
+    if len(data) < _PREFIX_BYTES or data[0] != 0:
+        raise errors.UndecodableRecord(length=len(data))
+    schema = schemas_by_id().get(int.from_bytes(data[1:_PREFIX_BYTES], "big"))
+    if schema is None:
+        raise errors.UnknownSchema(schema_id=int.from_bytes(data[1:_PREFIX_BYTES], "big"))
+    source = io.BytesIO(data)
+    source.seek(_PREFIX_BYTES)
+    try:
+        fields = schemaless_reader(source, schema.parsed, None)
+    except Exception as error:  # noqa: BLE001 - fastavro raises many kinds on hostile bytes; all mean one thing
+        raise errors.UndecodableRecord(schema_id=schema.schema_id, cause=type(error).__name__) from error
+    if source.tell() != len(data):
+        raise errors.UndecodableRecord("The record has bytes after its end.", schema_id=schema.schema_id)
+    return schema, fields  # type: ignore[return-value] - a record schema reads as a dict
+
+
+def encode_command(command: records.Command) -> bytes:
+    """A command as its operation's Avro record."""
+    fields = msgspec.structs.asdict(command)
+    return encode(operations.OPERATIONS[fields.pop("operation")].record, fields)
+
+
+def decode_command(data: bytes) -> records.Command:
+    """A command from its bytes. Raises UnknownSchema or UndecodableRecord."""
+    schema, fields = decode(data)
+    operation = operations.BY_RECORD.get(schema.name)
+    if operation is None:
+        raise errors.UndecodableRecord("The record is not a command.", schema=schema.name)
+    return records.Command(operation=operation.name, **fields)
+
+
+def decode_event(data: bytes) -> records.Event:
+    """An event from its bytes. Raises UnknownSchema or UndecodableRecord."""
+    schema, fields = decode(data)
+    if not schema.subject.startswith("events."):
+        raise errors.UndecodableRecord("The record is not an event.", schema=schema.name)
+    return records.Event(**fields)
+
+
+def decode_results(data: bytes) -> list[records.Result]:
+    """The results of one record of results.v1. Raises UnknownSchema or UndecodableRecord."""
+    schema, fields = decode(data)
+    if schema.name != "ResultBatch":
+        raise errors.UndecodableRecord("The record is not a batch of results.", schema=schema.name)
+    return [records.Result(**r) for r in fields["results"]]

@@ -1,0 +1,194 @@
+"""The one error tree. What it is for: every exception that Millrace raises says what to do next.
+
+PlatformError                  code, public message (first line of the docstring unless given), internal context
+  Rejected                     the caller's fault; nothing changed
+    InvalidCommand             well-formed, wrong values (``errors``: list of {field, reason})
+    MalformedRequest  IdempotencyKeyRequired  Unauthenticated  Forbidden  NotFound  TooLarge  UnsupportedMediaType
+    KeyReused  QuotaExceeded  VersionConflict  StateConflict  Parked
+  Unavailable                  a dependency is out; carries its mode: fail_open, fail_closed, stale, read_only
+    Overloaded  DependencyTimeout  DeadlineExceeded
+  OwnershipLost                stop this owner; nothing is wrong with the data
+    Fenced
+  Corrupt                      park the record and go on
+    UndecodableRecord  UnknownSchema
+  InvariantViolation           a bug or tampering: stop the partition, page, never retry
+    UnbalancedPosting  CasMiss
+
+In the domain a refusal is a value (``schemas.records.Rejection``), never an exception.
+The HTTP status of a code is decided in one table, ``ingress/problems.py``.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+Retry = Literal["never", "same_identity"]
+Mode = Literal["fail_open", "fail_closed", "stale", "read_only"]
+
+
+class PlatformError(Exception):
+    """Something went wrong."""
+
+    code: ClassVar[str] = "internal_error"
+    retry: ClassVar[Retry] = "never"
+
+    def __init__(self, message: str | None = None, /, **context: object) -> None:
+        self.public = message or (type(self).__doc__ or "").partition("\n")[0]
+        self.context = context
+        super().__init__(self.public)
+
+
+class Rejected(PlatformError):
+    """The request cannot be carried out as it stands."""
+
+
+class MalformedRequest(Rejected):
+    """The request is not a command envelope in JSON."""
+
+    code = "malformed_request"
+
+
+class IdempotencyKeyRequired(Rejected):
+    """Give a retry identity: the header Idempotency-Key or the field idempotency_key."""
+
+    code = "idempotency_key_required"
+
+
+class InvalidCommand(Rejected):
+    """The command has wrong values; see errors."""
+
+    code = "invalid_command"
+
+    def __init__(self, errors: list[dict[str, str]], message: str | None = None) -> None:
+        super().__init__(message, errors=errors)
+        self.errors = errors
+
+
+class Unauthenticated(Rejected):
+    """A valid bearer token is required."""
+
+    code = "unauthenticated"
+
+
+class Forbidden(Rejected):
+    """The token lacks the scope for this operation."""
+
+    code = "forbidden"
+
+
+class NotFound(Rejected):
+    """No such object."""
+
+    code = "not_found"
+
+
+class TooLarge(Rejected):
+    """The body is larger than allowed."""
+
+    code = "too_large"
+
+
+class UnsupportedMediaType(Rejected):
+    """The content type is not supported here."""
+
+    code = "unsupported_media_type"
+
+
+class KeyReused(Rejected):
+    """This idempotency key was used with another request; use a new key."""
+
+    code = "key_reused"
+
+
+class VersionConflict(Rejected):
+    """The expected version is not the current one; read the object and decide again."""
+
+    code = "version_conflict"
+
+
+class StateConflict(Rejected):
+    """The state of the object does not allow this operation."""
+
+    code = "state_conflict"
+
+
+class QuotaExceeded(Rejected):
+    """Too many requests; slow down."""
+
+    code = "quota_exceeded"
+    retry = "same_identity"
+
+
+class Unavailable(PlatformError):
+    """A dependency is unavailable; try again with the same identity."""
+
+    code = "unavailable"
+    retry = "same_identity"
+
+    def __init__(self, message: str | None = None, /, *, mode: Mode = "fail_closed", **context: object) -> None:
+        super().__init__(message, **context)
+        self.mode = mode
+
+
+class Overloaded(Unavailable):
+    """Too much work is in flight; try again with the same identity."""
+
+    code = "overloaded"
+
+
+class DependencyTimeout(Unavailable):
+    """A dependency did not answer in time; try again with the same identity."""
+
+
+class DeadlineExceeded(Unavailable):
+    """The deadline of the command passed before it was started; nothing was done."""
+
+    code = "deadline_exceeded"
+
+
+class OwnershipLost(PlatformError):
+    """This process does not own the partition any more."""
+
+    code = "ownership_lost"
+
+
+class Fenced(OwnershipLost):
+    """Another owner has taken the partition: its epoch in the database is higher than ours."""
+
+    code = "fenced"
+
+
+class Corrupt(PlatformError):
+    """A record cannot be read."""
+
+    code = "corrupt"
+
+
+class UndecodableRecord(Corrupt):
+    """The bytes are not a record of the schema that their prefix names."""
+
+    code = "undecodable_record"
+
+
+class UnknownSchema(Corrupt):
+    """The schema id in the prefix is not in ids.json."""
+
+    code = "unknown_schema"
+
+
+class InvariantViolation(PlatformError):
+    """An invariant of the ledger or of ownership is broken; the partition stops."""
+
+    code = "invariant_violation"
+
+
+class UnbalancedPosting(InvariantViolation):
+    """Debits and credits of a ledger transaction differ."""
+
+    code = "unbalanced_posting"
+
+
+class CasMiss(InvariantViolation):
+    """A current owner found another version than the one it read."""
+
+    code = "cas_miss"

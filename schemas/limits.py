@@ -1,0 +1,264 @@
+"""Every bound of Millrace by name: sizes, counts, waits, retries and pools.
+
+Units stand last in a name. A queue, batch, pool, retry or wait without a name in this module is a bug:
+``tests/tidy`` looks for naked numbers where bounds belong.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+# --- values of a command ---------------------------------------------------------------------------------
+AMOUNT_MINOR_MAX: Final = 2**53 - 1  # exact in every JSON reader, RFC 8259 section 6
+IDEMPOTENCY_KEY_LENGTH_MAX: Final = 255
+REQUEST_ID_LENGTH_MAX: Final = 128
+AGGREGATE_KEY_LENGTH_MAX: Final = 64
+SCOPE_LENGTH_MAX: Final = 64
+TOKEN_LENGTH_MAX: Final = 128
+METADATA_KEYS_MAX: Final = 50
+METADATA_KEY_LENGTH_MAX: Final = 40
+METADATA_VALUE_LENGTH_MAX: Final = 500
+TEXT_LENGTH_MAX: Final = 500
+
+# --- ingress ---------------------------------------------------------------------------------------------
+BODY_BYTES_MAX: Final = 64 * 1024  # one command
+COMMANDS_BODY_BYTES_MAX: Final = 2 * 1024 * 1024  # one NDJSON request
+COMMANDS_LINES_MAX: Final = 2_000
+JSON_DEPTH_MAX: Final = 32
+HEADERS_MAX: Final = 64
+RESULT_WAIT_DEFAULT_S: Final = 10
+RESULT_WAIT_MAX_S: Final = 30
+RESULT_STORE_POLL_FIRST_MS: Final = 250  # the stored result is the truth that a lost reply falls back to
+RESULT_STORE_POLL_MAX_MS: Final = 2_000
+COMMANDS_IN_FLIGHT_MAX: Final = 20_000  # per ingress process; past it 503 overloaded
+PAGE_LIMIT_DEFAULT: Final = 20
+PAGE_LIMIT_MAX: Final = 100
+EVENTS_PAGE_LIMIT_MAX: Final = 500
+EVENT_STREAMS_MAX: Final = 500  # open SSE streams of one ingress process
+EVENT_POLL_INTERVAL_MS: Final = 100
+EVENT_STREAM_HEARTBEAT_S: Final = 15
+INTENT_POLL_INTERVAL_MS: Final = 25
+TOKEN_TTL_DEFAULT_S: Final = 3_600
+TOKEN_TTL_MAX_S: Final = 86_400
+JWKS_STALE_MAX_S: Final = 3_600
+CLOCK_SKEW_MAX_S: Final = 30
+INGRESS_POSTGRES_POOL_MAX: Final = 8
+POSTGRES_CONNECT_TIMEOUT_S: Final = 5
+POSTGRES_STATEMENT_TIMEOUT_MS: Final = 10_000
+
+# --- owner -----------------------------------------------------------------------------------------------
+BATCH_MESSAGES_MAX: Final = 2_000
+BATCH_BYTES_MAX: Final = 4 * 1024 * 1024
+BATCH_POLL_TIMEOUT_MS: Final = 20
+BATCHES_AHEAD_MAX: Final = 2  # decoded while Postgres works on the one before
+PREFETCH_KBYTES_MAX: Final = 16_384
+PUBLISH_BACKLOG_MAX: Final = (
+    20_000  # committed, not yet acknowledged events of one process: past it, stop reading
+)
+PUBLISH_RESUME_CHUNK: Final = 2_000  # outbox rows read at once after a take-over
+OWNER_SESSION_TIMEOUT_MS: Final = 6_000
+OWNER_HEARTBEAT_MS: Final = 1_000
+OWNER_RETRY_MAX: Final = 1  # retries of a whole batch before it is bisected
+OWNER_DATABASE_RETRY_MAX: Final = 50
+OWNER_DATABASE_BACKOFF_MAX_MS: Final = 2_000
+OWNER_STATEMENT_TIMEOUT_MS: Final = 15_000
+OWNER_DRAIN_TIMEOUT_S: Final = 10
+OWNER_IDLE_IN_TRANSACTION_MS: Final = 5_000
+
+# --- processor attempts ----------------------------------------------------------------------------------
+ATTEMPT_LEASE_MS: Final = (
+    10_000  # more than a query and a send that both time out; a killed worker's attempts wait so long
+)
+ATTEMPT_CALL_TIMEOUT_MS: Final = (
+    3_000  # a payer waits: past it the outcome is unknown and asked for after 2 s
+)
+ATTEMPT_CALLS_IN_FLIGHT_MAX: Final = 128  # bulkhead of one worker process and processor
+ATTEMPT_POLL_SCHEDULE_S: Final = (
+    2,
+    10,
+    60,
+    300,
+    3_600,
+    *(86_400,) * 5,
+)  # reference: seconds first, then days
+
+# --- processor simulator (an outside system: it imports this module and nothing else of ours) ---------------
+SIMULATOR_IDENTITY_LENGTH_MAX: Final = 255  # operation ids, references, tokens, provider references
+SIMULATOR_BODY_BYTES_MAX: Final = 16 * 1024
+SIMULATOR_QUEUE_MAX: Final = 10_000  # operations that wait for the book's writer; past it 503 overloaded
+SIMULATOR_BATCH_OPERATIONS_MAX: Final = 512  # operations of one durable commit
+SIMULATOR_BOOK_PAGE_ENTRIES: Final = 5_000  # entries that GET /book holds in memory at once
+SIMULATOR_HOLD_MS: Final = 30_000  # how long a lost answer keeps its connection open
+SIMULATOR_HOLDS_MAX: Final = 2_000  # connections held at once; past it they are dropped at once
+SIMULATOR_CONNECTIONS_MAX: Final = 4_096  # requests under way; more than the holds, which last long
+SIMULATOR_SLOW_ANSWER_MS: Final = 2_000
+SIMULATOR_GARBAGE_QUERIES: Final = 2  # unreadable answers of a garbage operation before a query reads true
+SIMULATOR_RETRY_AFTER_S: Final = 1
+SIMULATOR_READY_TIMEOUT_S: Final = 2
+SIMULATOR_LOCK_WAIT_MS: Final = 5_000  # SQLite's wait for another process that has the book's write lock
+SIMULATOR_DRAIN_TIMEOUT_S: Final = 5
+
+# --- Kafka clients ---------------------------------------------------------------------------------------
+KAFKA_DELIVERY_TIMEOUT_MS: Final = 30_000
+KAFKA_PRODUCER_QUEUE_MAX: Final = 200_000
+KAFKA_FETCH_WAIT_MS: Final = 50
+KAFKA_ADMIN_TIMEOUT_S: Final = 10
+
+# --- embedded stack, supervisor and CLI ------------------------------------------------------------------
+HOME_FREE_BYTES_MIN: Final = 2 * 1024**3  # less than this on the home's disk and nothing is started
+SERVER_START_TIMEOUT_S: Final = 60
+SERVICE_START_TIMEOUT_S: Final = 60
+STACK_START_TIMEOUT_S: Final = 180  # cold: Kafka's jars are fetched first
+HEALTH_POLL_INTERVAL_S: Final = 0.05
+HEALTH_CHECK_TIMEOUT_S: Final = 2
+SUPERVISOR_TICK_S: Final = 0.2
+SERVICE_STOP_TIMEOUT_S: Final = 15  # a draining service, then KILL
+SERVER_STOP_TIMEOUT_S: Final = 20
+STACK_STOP_TIMEOUT_S: Final = 60
+RESTART_BACKOFF_FIRST_S: Final = 0.5
+RESTART_BACKOFF_MAX_S: Final = 5
+RESTARTS_PER_MINUTE_MAX: Final = 10  # past it the process is given up and shown as failed
+INGRESS_PROCESSES_MAX: Final = 32
+OWNER_PROCESSES_MAX: Final = 32
+LOG_BYTES_MAX: Final = 64 * 1024 * 1024  # a log file is turned over at start past this
+LOG_TAIL_LINES_DEFAULT: Final = 50
+LOG_TAIL_BYTES_MAX: Final = 1024 * 1024
+KAFKA_HEAP_MEGABYTES_MAX: Final = 512
+KAFKA_MESSAGE_BYTES_MAX: Final = 8 * 1024 * 1024
+KAFKA_SESSION_TIMEOUT_MS_MIN: Final = 3_000
+POSTGRES_CONNECTIONS_MAX: Final = 200
+REDIS_MEMORY_BYTES_MAX: Final = 512 * 1024 * 1024
+
+# --- the ClickHouse front --------------------------------------------------------------------------------
+CLICKHOUSE_CLIENTS_MAX: Final = 256  # open HTTP connections; past it the kernel's backlog holds them
+CLICKHOUSE_QUERIES_MAX: Final = 16  # running at once; the rest wait
+CLICKHOUSE_QUERY_WAIT_MAX_S: Final = 60  # for a free place among them, then error 202
+CLICKHOUSE_QUERY_BYTES_MAX: Final = 1024 * 1024  # SQL text without an INSERT's data
+CLICKHOUSE_BODY_BYTES_MAX: Final = 1024 * 1024 * 1024  # after decompression
+CLICKHOUSE_SPOOL_MEMORY_BYTES_MAX: Final = 8 * 1024 * 1024  # of one request; past it the body goes to disk
+CLICKHOUSE_MEMORY_BYTES_MAX: Final = 4 * 1024**3  # of one query
+CLICKHOUSE_EXECUTION_TIME_MAX_S: Final = 300
+CLICKHOUSE_IDLE_TIMEOUT_S: Final = 60  # of a kept-alive connection
+CLICKHOUSE_CHUNK_BYTES: Final = 256 * 1024
+POSTGRES_KEEPALIVE_S: Final = 5
+
+# --- publishing and replies of an owner ------------------------------------------------------------------
+RESULTS_PER_RECORD_MAX: Final = 400
+RESULT_RECORD_BYTES_MAX: Final = 512 * 1024
+PUBLISH_DRAIN_TIMEOUT_S: Final = 5
+PUBLISH_MARK_INTERVAL_MS: Final = 100  # how long an idle owner waits before it stores the published position
+DEAD_LETTERS_RESUME_MAX: Final = 500
+
+# --- ingress, further ------------------------------------------------------------------------------------
+BODY_DRAIN_BYTES_MAX: Final = (
+    16 * 1024 * 1024
+)  # read and dropped so that a 413 is heard; past it the line is cut
+EXPECTED_VERSION_MAX: Final = 2**53 - 1
+DEADLINE_MS_MAX: Final = 3_600_000
+DEADLINE_GRACE_MS: Final = 250  # a wait that ends with the deadline still hears "expired"
+DEADLINE_SETTLED_S: Final = 60  # past a deadline by this, an owner can neither start nor finish the command
+PREFER_LENGTH_MAX: Final = 256
+QUERY_TEXT_LENGTH_MAX: Final = 1_024  # cursors
+RETRY_AFTER_S: Final = 1
+ACK_WAIT_MAX_S: Final = 5  # for Kafka's acks=all; past it 503, and the same identity finds out
+INGRESS_DELIVERY_TIMEOUT_MS: Final = 10_000
+COMMANDS_IN_FLIGHT_BULK_MAX: Final = 18_000  # bulk work is shed before single commands
+COMMANDS_IN_FLIGHT_MERCHANT_MAX: Final = 10_000  # past it 429: one merchant cannot starve the others
+RESULT_RECORDS_READ_MAX: Final = 500
+STORED_LOOKUPS_MAX: Final = 4_000  # identities asked for in one query
+STORED_LOOKUPS_RUNNING_MAX: Final = 4  # such queries at once
+ACCEPTED_REMEMBERED_MAX: Final = 50_000  # requests answered 202 that one process keeps in mind
+ACCEPTED_RETENTION_S: Final = 7 * 86_400
+ACCEPTED_CLEANING_INTERVAL_S: Final = 3_600
+STORE_POOL_WAIT_S: Final = 2
+STORE_RETRY_MAX: Final = 1
+STORE_RETRY_BACKOFF_MS: Final = 50
+BREAKER_FAILURES_MAX: Final = 5
+BREAKER_OPEN_S: Final = 1
+TOKEN_BYTES_MAX: Final = 8_192
+TOKENS_CACHED_MAX: Final = 4_096
+JWKS_BYTES_MAX: Final = 256 * 1024
+JWKS_KEYS_MAX: Final = 64
+JWKS_REFRESH_S: Final = 60
+JWKS_REFRESH_COOLDOWN_S: Final = 5  # unknown key ids cannot make us hammer the issuer
+JWKS_TIMEOUT_S: Final = 3
+INGRESS_CONNECTIONS_MAX: Final = 2_048  # requests under way in one process
+INGRESS_DRAIN_TIMEOUT_S: Final = 10
+READY_CACHE_MS: Final = 500
+
+# --- client ----------------------------------------------------------------------------------------------
+CLIENT_TRIES_MAX: Final = 8
+CLIENT_BACKOFF_FIRST_MS: Final = 50
+CLIENT_BACKOFF_MAX_MS: Final = 3_000
+CLIENT_CONNECT_TIMEOUT_S: Final = 5
+CLIENT_READ_SLACK_S: Final = 5  # a read may last the asked wait and this much more
+CLIENT_SEEN_EVENTS_MAX: Final = 10_000  # event ids remembered against repetition
+
+# --- processor attempts: the worker's loops and its HTTP connections -----------------------------------------
+ATTEMPT_EVENTS_BATCH_MAX: Final = 500  # events of one poll, written in one statement
+ATTEMPT_EVENTS_POLL_MS: Final = 200
+ATTEMPT_OFFSETS_COMMIT_MS: Final = 1_000
+ATTEMPT_SWEEP_INTERVAL_MS: Final = 250
+ATTEMPT_RECORD_INTERVAL_MS: Final = 100  # a fact whose event is back by then needs no 'reported' in between
+ATTEMPT_RECORD_BATCH_MAX: Final = 1_000
+ATTEMPT_REPEAT_INTERVAL_MS: Final = 1_000  # how often unconfirmed facts are looked for
+ATTEMPT_REPEAT_BATCH_MAX: Final = 200
+ATTEMPT_CONFIRM_SCHEDULE_S: Final = (
+    15,
+    30,
+    60,
+    120,
+    *(300,) * 12,
+)  # a fact's event is back by then, or it is repeated
+ATTEMPT_RETRY_FIRST_MS: Final = 100  # after a call that proved not executed
+ATTEMPT_RETRY_MAX_MS: Final = 10_000
+ATTEMPT_UNREACHABLE_MAX_S: Final = (
+    900  # never sent for so long: the attempt has failed, the payer may try again
+)
+ATTEMPT_CONNECT_TIMEOUT_MS: Final = 1_000
+ATTEMPT_CONNECTION_IDLE_S: Final = (
+    30  # an older idle connection is closed, not reused: the processor may have dropped it
+)
+ATTEMPT_ANSWER_BYTES_MAX: Final = 64 * 1024
+ATTEMPT_BREAKER_FAILURES: Final = 20  # outages in a row until the processor is left alone
+ATTEMPT_BREAKER_OPEN_MS: Final = 1_000  # then one call probes it
+ATTEMPT_POSTGRES_POOL_MAX: Final = 4
+ATTEMPT_POSTGRES_BACKOFF_MAX_MS: Final = 2_000
+ATTEMPT_STATEMENT_TIMEOUT_MS: Final = 10_000
+ATTEMPT_PRODUCER_POLL_MS: Final = 100
+ATTEMPT_PRODUCER_FULL_WAIT_MS: Final = 20
+ATTEMPT_DRAIN_TIMEOUT_S: Final = (
+    8  # calls in flight end by themselves before: a query and a send time out after 6 s
+)
+
+# --- ClickHouse sink, check and replay ---------------------------------------------------------------------
+CLICKHOUSE_CONNECT_TIMEOUT_S: Final = 5
+CLICKHOUSE_STATEMENT_TIMEOUT_S: Final = 60
+SINK_BLOCK_EVENTS_MAX: Final = 10_000  # of one group commit
+SINK_BLOCK_INTERVAL_MS: Final = 250  # a smaller block is inserted after this
+SINK_READ_MESSAGES_MAX: Final = 1_000
+SINK_READ_TIMEOUT_MS: Final = 50
+SINK_RECOVERY_READ_TIMEOUT_S: Final = 30  # for the records of a plan, which lie in Kafka already
+SINK_HEARTBEAT_MS: Final = 1_000
+SINK_LEASE_MS: Final = 5_000  # a holder that did not say a word for so long has lost the sink
+SINK_CLAIM_POLL_MS: Final = 250
+SINK_BACKOFF_FIRST_MS: Final = 100
+SINK_BACKOFF_MAX_MS: Final = 2_000
+SINK_PLAN_AGE_MAX_S: Final = 3  # an older plan is not inserted before the fence is read again
+SINK_PLANS_KEPT: Final = 10_000  # inserted plans kept for the operator
+SINK_PLANS_PRUNE_EVERY: Final = 500
+CHECK_SAMPLE_MAX: Final = 5  # violating rows shown per invariant unless all are asked for
+CHECK_STATEMENT_TIMEOUT_MS: Final = 600_000
+CHECK_SINK_WAIT_S: Final = 10  # for ClickHouse to reach the outbox's end of the snapshot
+CHECK_POLL_MS: Final = 100
+CHECK_TAIL_EVENTS_MAX: Final = 200_000  # events past ClickHouse's position that one check reads again
+CHECK_KAFKA_READ_TIMEOUT_S: Final = 120  # without a single new record
+CHECK_FETCH_ROWS: Final = 5_000
+CHECK_BOOK_TIMEOUT_S: Final = 60
+CHECK_ACKNOWLEDGED_CHUNK: Final = 2_000
+REPLAY_CHUNK_EVENTS: Final = 10_000
+REPLAY_DIFFERENCES_SHOWN_MAX: Final = 20
+REPLAY_HOLD_WAIT_S: Final = 30  # for a running sink to let go before a swap
+CHECKPOINTS_LISTED_MAX: Final = 100
+PARKED_LISTED_MAX: Final = 200
+ATTEMPT_BACKLOG_INTERVAL_S: Final = 5  # how often the backlog is measured

@@ -1,0 +1,84 @@
+"""The table of operations: what a client calls, what travels as a command, who may ask.
+
+A client's ``operation`` is ``METHOD path`` with the real id in place of ``{id}``; inside, an operation is its short name.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from schemas import topics, validation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    """One mutating call. ``creates`` is the id prefix of what it makes, None when it works on an existing aggregate."""
+
+    name: str
+    method: str
+    path: str
+    record: str  # the Avro record of the command
+    topic: str
+    scope: str | None  # the token scope it needs; None = not callable from outside (facts of our own workers)
+    creates: str | None
+    payload: validation.Fields
+
+    @property
+    def template(self) -> str:
+        """``METHOD path`` as documented, the first part of the request hash."""
+        return f"{self.method} {self.path}"
+
+
+def _payment(name: str, path: str, record: str, payload: validation.Fields, creates: str | None = None) -> Operation:
+    return Operation(
+        name=name,
+        method="POST",
+        path=path,
+        record=record,
+        topic=topics.COMMANDS_PAYMENTS,
+        scope="payments:write",
+        creates=creates,
+        payload=payload,
+    )
+
+
+OPERATIONS: Final[dict[str, Operation]] = {
+    o.name: o
+    for o in (
+        _payment("create_payment_intent", "/v1/payment_intents", "CreatePaymentIntent", validation.CREATE_INTENT, "pi"),
+        _payment(
+            "confirm_payment_intent", "/v1/payment_intents/{id}/confirm", "ConfirmPaymentIntent", validation.CONFIRM
+        ),
+        _payment(
+            "capture_payment_intent", "/v1/payment_intents/{id}/capture", "CapturePaymentIntent", validation.CAPTURE
+        ),
+        _payment("cancel_payment_intent", "/v1/payment_intents/{id}/cancel", "CancelPaymentIntent", validation.CANCEL),
+        Operation(
+            name="record_attempt_outcome",
+            method="FACT",
+            path="/processor_attempts/{id}/outcome",
+            record="RecordAttemptOutcome",
+            topic=topics.COMMANDS_PAYMENTS,
+            scope=None,
+            creates=None,
+            payload=validation.ATTEMPT_OUTCOME,
+        ),
+    )
+}
+BY_RECORD: Final = {o.record: o for o in OPERATIONS.values()}
+
+_PATTERNS: Final = tuple(
+    (re.compile(re.escape(o.template).replace(r"\{id\}", "(?P<id>[A-Za-z0-9_]{1,64})") + r"\Z"), o)
+    for o in OPERATIONS.values()
+    if o.scope
+)
+
+
+def find(text: str) -> tuple[Operation, str | None] | None:
+    """The operation that ``METHOD path`` names and the id in it; None when no client operation is so named."""
+    for pattern, operation in _PATTERNS:
+        if match := pattern.match(text):
+            return operation, match.groupdict().get("id")
+    return None

@@ -1,0 +1,151 @@
+"""The records that cross a boundary, by the spec's names. Plain data: no clock, no I/O.
+
+Times are integers of microseconds since the epoch; amounts are integers of minor units.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+from msgspec import Struct, field
+
+EVENT_TYPE_PAYMENTS: Final = "payment_system_committed"
+EVENT_SCHEMA_VERSION_PAYMENTS: Final = 1
+
+IntentState = Literal[
+    "requires_payment_method",
+    "requires_confirmation",
+    "requires_action",
+    "requires_merchant_action",
+    "processing",
+    "requires_capture",
+    "succeeded",
+    "canceled",
+]
+AttemptKind = Literal["authorize", "purchase", "capture", "void"]
+AttemptStatus = Literal[
+    "created",
+    "pending",
+    "unknown",
+    "authorized",
+    "captured",
+    "voided",
+    "declined",
+    "failed",
+    "manual_review",
+]
+Outcome = Literal["committed", "refused", "parked", "expired"]
+
+
+class Command(Struct, kw_only=True):
+    """One command of the spec's envelope, as it lies in a command topic."""
+
+    operation: str  # a key of schemas.operations.OPERATIONS
+    request_id: str
+    idempotency_key: str
+    aggregate_key: str
+    expected_version: int | None
+    scope: str  # merchant or tenant; "processor:<name>" for facts
+    request_hash: bytes
+    trace_id: str
+    issued_at: int
+    deadline_at: int  # 0 = none
+    reply_to: int  # partition of results.v1; -1 = nobody waits
+    reply_id: int
+    payload: dict[str, object]
+
+
+class Rejection(Struct, frozen=True):
+    """A refusal decided by the domain; stored as the idempotency result and returned again on a retry."""
+
+    code: str
+    detail: str
+    extra: dict[str, object] = field(default_factory=dict)
+
+
+class PaymentIntent(Struct, kw_only=True):
+    """The aggregate of payments, spec 1 section 2."""
+
+    id: str
+    merchant_id: str
+    amount: int
+    currency: str
+    state: IntentState
+    version: int
+    capture_method: Literal["automatic", "manual"]
+    payment_method: str | None
+    processor: str
+    amount_capturable: int
+    amount_received: int
+    amount_refunded: int
+    amount_disputed: int
+    last_payment_error: str | None
+    cancellation_reason: str | None
+    latest_attempt: int
+    metadata: dict[str, str]
+    created_at: int
+    updated_at: int
+
+
+class ProcessorAttempt(Struct, kw_only=True):
+    """One try to move money at a processor; durable before any I/O. ``operation_id`` is its identity there."""
+
+    intent_id: str
+    attempt: int
+    kind: AttemptKind
+    status: AttemptStatus
+    operation_id: str
+    processor: str
+    amount: int
+    currency: str
+    payment_method: str
+    parent_ref: str | None  # the provider_ref of the authorization that a capture or void works on
+    final: bool  # a capture that releases what it does not take
+    provider_ref: str | None
+    error_code: str | None
+    created_at: int
+    updated_at: int
+
+
+class LedgerEntry(Struct, frozen=True):
+    """One side of a posting; exactly one of debit and credit is above zero."""
+
+    account_id: str
+    debit: int
+    credit: int
+    currency: str
+
+
+class LedgerTxn(Struct, kw_only=True):
+    """A balanced ledger transaction. ``reference`` is unique for ever: a fact posts once, whatever its door."""
+
+    txn_id: int
+    reference: str
+    kind: str
+    effective_at: int
+    entries: list[LedgerEntry]
+
+
+class Event(Struct, kw_only=True):
+    """The durable event envelope, spec 1 section 6, with the position that makes its stream gapless."""
+
+    event_id: str
+    aggregate_key: str
+    event_type: str
+    schema_version: int
+    trace_id: str
+    seq: int  # 1, 2, 3 ... within its partition
+    occurred_at: int
+    version: int  # of the aggregate
+    scope: str
+    operation: str
+    body: dict[str, object]
+
+
+class Result(Struct, kw_only=True):
+    """What a waiting ingress hears: the outcome of one command after its commit."""
+
+    reply_id: int
+    outcome: Outcome
+    replayed: bool
+    body: bytes  # JSON: {"result", "event"} or {"code", "detail", ...}

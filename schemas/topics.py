@@ -1,0 +1,78 @@
+"""Topics, partition counts and the partitioner. If ``partition_for`` were wrong, two owners could hold one aggregate."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+COMMANDS_PAYMENTS: Final = "commands.payments.v1"
+EVENTS_PAYMENTS: Final = "events.payments.v1"
+DEAD_LETTERS_PAYMENTS: Final = "dead_letters.payments.v1"
+RESULTS: Final = "results.v1"
+
+PAYMENTS_PARTITIONS: Final = 8
+RESULTS_PARTITIONS: Final = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Topic:
+    """A topic as ``millrace up`` creates it. Commands and events of a service have equal partition counts."""
+
+    name: str
+    partitions: int
+    retention_ms: int  # -1 = for ever
+    doc: str
+
+
+_WEEK_MS: Final = 7 * 24 * 3_600_000
+_HOUR_MS: Final = 3_600_000
+
+TOPICS: Final = (
+    Topic(
+        name=COMMANDS_PAYMENTS,
+        partitions=PAYMENTS_PARTITIONS,
+        retention_ms=_WEEK_MS,
+        doc="commands to payment intents, keyed by aggregate_key",
+    ),
+    Topic(
+        name=EVENTS_PAYMENTS,
+        partitions=PAYMENTS_PARTITIONS,
+        retention_ms=-1,
+        doc="committed events of payment intents, keyed by aggregate_key, in commit order",
+    ),
+    Topic(
+        name=DEAD_LETTERS_PAYMENTS,
+        partitions=PAYMENTS_PARTITIONS,
+        retention_ms=-1,
+        doc="records that were parked, as they came; the table dead_letter is the truth",
+    ),
+    Topic(
+        name=RESULTS,
+        partitions=RESULTS_PARTITIONS,
+        retention_ms=_HOUR_MS,
+        doc="results for waiting ingress processes; the table idempotency is the truth",
+    ),
+)
+
+_MASK: Final = 0xFFFFFFFF
+_M: Final = 0x5BD1E995
+
+
+def murmur2(data: bytes) -> int:
+    """Kafka's murmur2 (org.apache.kafka.common.utils.Utils.murmur2) as an unsigned 32-bit integer."""
+    length = len(data)
+    h = (0x9747B28C ^ length) & _MASK
+    whole = length & ~3
+    for i in range(0, whole, 4):
+        k = int.from_bytes(data[i : i + 4], "little") * _M & _MASK
+        k = (k ^ (k >> 24)) * _M & _MASK
+        h = (h * _M & _MASK) ^ k
+    if rest := data[whole:]:
+        h = (h ^ int.from_bytes(rest, "little")) * _M & _MASK
+    h = (h ^ (h >> 13)) * _M & _MASK
+    return h ^ (h >> 15)
+
+
+def partition_for(key: str, partitions: int) -> int:
+    """The partition of an aggregate key: equal to what a Java producer's default partitioner picks."""
+    return (murmur2(key.encode()) & 0x7FFFFFFF) % partitions

@@ -1,0 +1,154 @@
+"""What values a payload may have, as data: one row per field. Ingress and owner read the same table.
+
+``normalize`` returns the payload with its defaults, so that a retry that leaves a default out hashes alike,
+or every error that it found; it never raises on any JSON value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from schemas import currency, limits
+
+Check = Callable[[Any], str | None]  # the reason why a value is refused, or None
+
+_REQUIRED: Final = object()
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field of a payload: its check, and its default when it may be left out."""
+
+    check: Check
+    default: object = _REQUIRED
+    nullable: bool = False
+
+
+Fields = dict[str, Field]
+
+
+def clean_text(value: object, length_max: int, length_min: int = 1) -> str | None:
+    """Why a text is refused: its type, its length, or characters that no store of ours can hold."""
+    if not isinstance(value, str):
+        return "must be a string"
+    if not length_min <= len(value) <= length_max:
+        return f"must have {length_min} to {length_max} characters"
+    if not value.isprintable() and any(ord(c) < 32 or ord(c) == 127 or 0xD800 <= ord(c) <= 0xDFFF for c in value):
+        return "must not contain control characters"
+    return None
+
+
+def _amount(value: object) -> str | None:
+    if type(value) is not int:  # a bool is an int in Python, and not an amount
+        return "must be an integer of minor units"
+    if not 1 <= value <= limits.AMOUNT_MINOR_MAX:
+        return f"must be from 1 to {limits.AMOUNT_MINOR_MAX}"
+    return None
+
+
+def _currency(value: object) -> str | None:
+    if not isinstance(value, str) or not currency.is_currency(value):
+        return "must be an upper-case ISO 4217 code of a currency with a minor unit"
+    return None
+
+
+def _token(value: object) -> str | None:
+    if reason := clean_text(value, limits.TOKEN_LENGTH_MAX):
+        return reason
+    if isinstance(value, str) and not (value.startswith("tok_") and value.isascii()):
+        return "must be a token that starts with tok_; never send card numbers here"
+    return None
+
+
+def _metadata(value: object) -> str | None:
+    if not isinstance(value, dict):
+        return "must be an object of strings"
+    if len(value) > limits.METADATA_KEYS_MAX:
+        return f"must have at most {limits.METADATA_KEYS_MAX} keys"
+    for key, text in value.items():
+        if reason := clean_text(key, limits.METADATA_KEY_LENGTH_MAX):
+            return f"a key {reason}"
+        if reason := clean_text(text, limits.METADATA_VALUE_LENGTH_MAX, length_min=0):
+            return f"the value of {key[:20]!r} {reason}"
+    return None
+
+
+def _boolean(value: object) -> str | None:
+    return None if isinstance(value, bool) else "must be true or false"
+
+
+def _choice(*allowed: str) -> Check:
+    reason = "must be one of " + ", ".join(allowed)
+    return lambda value: None if isinstance(value, str) and value in allowed else reason
+
+
+def _text(value: object) -> str | None:
+    return clean_text(value, limits.TEXT_LENGTH_MAX)
+
+
+def _count(value: object) -> str | None:
+    return None if type(value) is int and 0 <= value <= limits.AMOUNT_MINOR_MAX else "must be an integer of 0 or more"
+
+
+CREATE_INTENT: Final[Fields] = {
+    "amount": Field(_amount),
+    "currency": Field(_currency),
+    "payment_method": Field(_token, None, nullable=True),
+    "capture_method": Field(_choice("automatic", "manual"), "automatic"),
+    "metadata": Field(_metadata, {}),
+}
+CONFIRM: Final[Fields] = {"payment_method": Field(_token, None, nullable=True)}
+CAPTURE: Final[Fields] = {
+    "amount": Field(_amount, None, nullable=True),  # absent = all that is capturable
+    "final": Field(_boolean, True),  # a final capture releases what it does not take
+}
+CANCEL: Final[Fields] = {
+    "cancellation_reason": Field(
+        _choice("duplicate", "fraudulent", "requested_by_customer", "abandoned"), None, nullable=True
+    )
+}
+ATTEMPT_OUTCOME: Final[Fields] = {
+    "operation_id": Field(_text),
+    "attempt": Field(_count),
+    "status": Field(
+        _choice("pending", "unknown", "authorized", "captured", "voided", "declined", "failed", "manual_review")
+    ),
+    "provider_ref": Field(_text, None, nullable=True),
+    "amount": Field(_count, None, nullable=True),  # as the processor echoed it; absent when it did not
+    "currency": Field(_text, None, nullable=True),
+    "error_code": Field(_text, None, nullable=True),
+}
+
+_OF_THE_TOKEN: Final = frozenset({"merchant", "merchant_id", "tenant", "tenant_id", "scope"})
+
+
+def names_its_caller(payload: dict[str, object]) -> str | None:
+    """The first field that only a token may say (merchant, tenant), or None. Rule: identity comes only from claims."""
+    return next((name for name in payload if name in _OF_THE_TOKEN), None)
+
+
+def normalize(fields: Fields, payload: dict[str, Any]) -> tuple[dict[str, Any], list[dict[str, str]]]:
+    """The payload with every field of the table, and the list of {field, reason} that forbids it (empty = valid)."""
+    errors: list[dict[str, str]] = []
+    result: dict[str, Any] = {}
+    for name, spec in fields.items():
+        value = payload.get(name, _REQUIRED)
+        if value is _REQUIRED:
+            if spec.default is _REQUIRED:
+                errors.append({"field": f"payload.{name}", "reason": "is required"})
+            result[name] = spec.default
+        elif value is None and spec.nullable:
+            result[name] = None
+        elif reason := spec.check(value):
+            errors.append({"field": f"payload.{name}", "reason": reason})
+        else:
+            result[name] = value
+    if len(payload) > len(fields) or not payload.keys() <= fields.keys():
+        errors.extend(
+            {"field": f"payload.{str(name)[:40]}", "reason": "is not a field of this operation"}
+            for name in payload
+            if name not in fields
+        )
+    return result, errors

@@ -1,0 +1,96 @@
+"""Puts a block into ClickHouse once, whatever was inserted of it before.
+
+Within the window of remembered tokens a second insert of a block is dropped by ClickHouse. Past it, or when it cannot be
+known, ``complete`` counts first and inserts what is missing. Traps: a token has no effect on a table without a window, and
+the same token with other rows drops the new rows silently, so a token is never used for other rows.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Any
+
+from clickhouse_connect.driver.exceptions import ClickHouseError
+
+from schemas import errors
+from sinks.clickhouse import rows as row_shapes
+from sinks.clickhouse import tables
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from clickhouse_connect.driver.client import Client
+
+    from sinks.clickhouse.block import Range
+    from sinks.clickhouse.rows import Row, TableRows
+
+
+class Inserter:
+    """Inserts into one set of tables: the live ones, or shadows with a suffix. One thread at a time."""
+
+    def __init__(self, client: Client, *, suffix: str = "") -> None:
+        self._client = client
+        self._suffix = suffix
+        self._types: dict[str, Any] = {}
+
+    def insert(self, made: TableRows, token: str) -> None:
+        """Inserts each table's rows as one block under the token. Raises errors.Unavailable; then it may be in or not."""
+        for table in tables.TABLES:
+            if made[table.name]:
+                self._insert(table, made[table.name], token)
+
+    def complete(self, made: TableRows, ranges: Sequence[Range], token: str) -> dict[str, int]:
+        """Inserts what is missing of a block and returns how many rows of each table were missing."""
+        missing = {}
+        for table in tables.TABLES:
+            wanted = made[table.name]
+            present = self._present(table, ranges) if wanted else set()
+            width = [table.columns.index(column) for column in table.identity]
+            rest = [row for row in wanted if tuple(row[i] for i in width) not in present]
+            missing[table.name] = len(rest)
+            if len(rest) == len(wanted):
+                # The killed process's own insert may still be running: the same token lets only one of the two in.
+                rest_token = token
+            else:
+                keys = repr([tuple(row[i] for i in width) for row in rest])
+                rest_token = f"{token}:rest:{hashlib.sha256(keys.encode()).hexdigest()[:32]}"
+            if rest:
+                self._insert(table, rest, rest_token)
+        return missing
+
+    def _present(self, table: tables.Table, ranges: Sequence[Range]) -> set[tuple[Any, ...]]:
+        where = " or ".join(
+            f"(kafka_partition = {r.partition} and seq between {r.first_seq} and {r.last_seq})" for r in ranges
+        )
+        query = f"select {', '.join(table.identity)} from {table.name}{self._suffix} where {where}"  # noqa: S608 - integers
+        try:
+            return {tuple(row) for row in self._client.query(query).result_rows}
+        except (ClickHouseError, OSError) as error:
+            raise _unavailable("read", table, error) from error
+
+    def _insert(self, table: tables.Table, made: Sequence[Row], token: str) -> None:
+        settings = {
+            "insert_deduplicate": 1,
+            "insert_deduplication_token": token,
+            "async_insert": 0,  # acknowledged means on disk, and one block stays one block
+            "max_insert_threads": 1,
+            "max_partitions_per_insert_block": 0,  # old events span many months
+        }
+        try:
+            context = self._client.create_insert_context(
+                table.name + self._suffix,
+                column_names=table.columns,
+                column_types=self._types.get(table.name),
+                column_oriented=True,
+                settings=settings,
+                data=row_shapes.columns_of(made),
+            )
+            self._types[table.name] = context.column_types
+            self._client.insert(context=context)
+        except (ClickHouseError, OSError) as error:
+            raise _unavailable("write", table, error) from error
+
+
+def _unavailable(verb: str, table: tables.Table, error: Exception) -> errors.Unavailable:
+    reason = str(error).partition("\n")[0][:300]
+    return errors.Unavailable(f"ClickHouse does not {verb} {table.name}: {type(error).__name__}: {reason}")

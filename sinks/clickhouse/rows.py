@@ -1,0 +1,133 @@
+"""What one committed event becomes in every table. Pure: the same event gives the same rows for ever.
+
+Rule: no payment method, metadata or other personal data reaches analytical storage (spec 1, section 5).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from schemas.currency import EXPONENTS
+from sinks.clickhouse import tables
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from schemas.records import Event
+
+#: ledger lines are numbered from here within their transaction, as in Postgres
+FIRST_LINE: Final = 0
+
+Row = tuple[Any, ...]
+TableRows = dict[str, list[Row]]
+
+
+def empty() -> TableRows:
+    """No rows for any table."""
+    return {table.name: [] for table in tables.TABLES}
+
+
+def add_event(rows: TableRows, partition: int, event: Event) -> None:
+    """Appends the rows of one event, in the column order of ``tables``."""
+    body: dict[str, Any] = event.body
+    intent, attempt, txns = body["payment_intent"], body["processor_attempt"], body["ledger_txns"]
+    place = (partition, event.seq)
+    lines = _ledger_rows(place, event, txns) if txns else ()
+    rows["events"].append(
+        (
+            *place,
+            event.event_id,
+            event.event_type,
+            event.schema_version,
+            event.occurred_at,
+            event.trace_id,
+            event.aggregate_key,
+            event.version,
+            event.scope,
+            event.operation,
+            intent["state"],
+            intent["currency"],
+            attempt["status"] if attempt else "",
+            len(txns),
+            len(lines),
+        )
+    )
+    rows["payment_intents"].append(_intent_row(place, intent))
+    if attempt:
+        rows["processor_attempts"].append(_attempt_row(place, event, attempt))
+    rows["ledger_lines"].extend(lines)
+
+
+def columns_of(rows: Sequence[Row]) -> list[Sequence[Any]]:
+    """The rows turned into columns: a columnar insert costs a fifth of a row-wise one."""
+    return list(zip(*rows, strict=True))
+
+
+def _ledger_rows(place: tuple[int, int], event: Event, txns: Iterable[dict[str, Any]]) -> list[Row]:
+    return [
+        (
+            *place,
+            txn["txn_id"],
+            line,
+            txn["reference"],
+            txn["kind"],
+            entry["account_id"],
+            entry["debit"],
+            entry["credit"],
+            entry["currency"],
+            EXPONENTS[entry["currency"]],
+            event.scope,
+            event.aggregate_key,
+            txn["effective_at"],
+            event.occurred_at,
+        )
+        for txn in txns
+        for line, entry in enumerate(txn["entries"], FIRST_LINE)
+    ]
+
+
+def _intent_row(place: tuple[int, int], intent: dict[str, Any]) -> Row:
+    return (
+        *place,
+        intent["id"],
+        intent["version"],
+        intent["merchant_id"],
+        intent["amount"],
+        intent["currency"],
+        EXPONENTS[intent["currency"]],
+        intent["state"],
+        intent["capture_method"],
+        intent["processor"],
+        intent["amount_capturable"],
+        intent["amount_received"],
+        intent["amount_refunded"],
+        intent["amount_disputed"],
+        intent["last_payment_error"],
+        intent["cancellation_reason"],
+        intent["latest_attempt"],
+        intent["created_at"],
+        intent["updated_at"],
+    )
+
+
+def _attempt_row(place: tuple[int, int], event: Event, attempt: dict[str, Any]) -> Row:
+    return (
+        *place,
+        attempt["intent_id"],
+        attempt["attempt"],
+        event.version,
+        event.scope,
+        attempt["kind"],
+        attempt["status"],
+        attempt["operation_id"],
+        attempt["processor"],
+        attempt["amount"],
+        attempt["currency"],
+        EXPONENTS[attempt["currency"]],
+        attempt["parent_ref"],
+        attempt["final"],
+        attempt["provider_ref"],
+        attempt["error_code"],
+        attempt["created_at"],
+        attempt["updated_at"],
+    )

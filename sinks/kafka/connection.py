@@ -1,0 +1,52 @@
+"""How every process of ours talks to Kafka: one place for client settings. Nothing acknowledged may be lost, so acks=all always."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from schemas import limits
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KafkaConnection:
+    """Address and security of a cluster. ``security`` holds librdkafka settings (sasl.*, ssl.*) and is never printed."""
+
+    bootstrap: str
+    security: dict[str, str] = field(default_factory=dict, repr=False)
+
+    def producer(self, client_id: str, **overrides: object) -> dict[str, Any]:
+        """Settings of an idempotent producer that keeps order and partitions keys as a Java producer does."""
+        return {
+            "bootstrap.servers": self.bootstrap,
+            "client.id": client_id,
+            "acks": "all",
+            "enable.idempotence": True,
+            "partitioner": "murmur2_random",
+            "linger.ms": 0,
+            "delivery.timeout.ms": limits.KAFKA_DELIVERY_TIMEOUT_MS,
+            "queue.buffering.max.messages": limits.KAFKA_PRODUCER_QUEUE_MAX,
+            "log.connection.close": False,
+            **self.security,
+            **overrides,
+        }
+
+    def consumer(self, client_id: str, group: str, **overrides: object) -> dict[str, Any]:
+        """Settings of a consumer that never commits offsets by itself: positions live beside the effects."""
+        return {
+            "bootstrap.servers": self.bootstrap,
+            "client.id": client_id,
+            "group.id": group,
+            "enable.auto.commit": False,
+            "enable.auto.offset.store": False,
+            "auto.offset.reset": "earliest",
+            "fetch.wait.max.ms": limits.KAFKA_FETCH_WAIT_MS,
+            "queued.max.messages.kbytes": limits.PREFETCH_KBYTES_MAX,
+            "log.connection.close": False,
+            **self.security,
+            **overrides,
+        }
+
+    def admin(self) -> dict[str, Any]:
+        """Settings of an admin client."""
+        return {"bootstrap.servers": self.bootstrap, **self.security}

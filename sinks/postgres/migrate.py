@@ -1,0 +1,80 @@
+"""Migrations: numbered .sql files, each applied once, in order, in one transaction, under an advisory lock. Forward only.
+
+A change of a live table follows expand/contract: add, fill, switch, and remove in a later release.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from importlib import resources
+from typing import Final
+
+import psycopg
+from psycopg import sql
+
+from schemas import limits
+
+ROLES: Final = (
+    "millrace_owner",  # partition owners: the only role that writes aggregates and ledger
+    "millrace_ingress",  # reads stored results, resources and events
+    "millrace_worker",  # processor calls: leases and schedules
+    "millrace_sink",  # ClickHouse sink: plans of blocks
+    "millrace_operator",  # check, replay, checkpoints, parked work
+    "millrace_reader",  # analysts and scripts: select only
+)
+_LOCK: Final = 0x6D696C6C  # "mill"
+
+
+def migrate(dsn: str, passwords: dict[str, str]) -> list[str]:
+    """Brings the database up to date and returns the files applied now; run twice at once, the second waits and does nothing.
+
+    ``dsn`` is of a role that may create roles; ``passwords`` gives one per role of ROLES. Raises RuntimeError
+    when an applied file was edited afterwards.
+    """
+    with psycopg.connect(dsn, autocommit=True, connect_timeout=limits.POSTGRES_CONNECT_TIMEOUT_S) as connection:
+        connection.execute("select pg_advisory_lock(%s)", (_LOCK,))
+        try:
+            _ensure_roles(connection, passwords)
+            connection.execute(
+                "create table if not exists schema_migration"
+                " (file text primary key, sha256 text not null, applied_at timestamptz not null default now())"
+            )
+            applied = dict(connection.execute("select file, sha256 from schema_migration").fetchall())
+            return [file for file, text in files() if _apply(connection, file, text, applied)]
+        finally:
+            connection.execute("select pg_advisory_unlock(%s)", (_LOCK,))
+
+
+def files() -> list[tuple[str, str]]:
+    """Name and text of every migration, in order."""
+    folder = resources.files("sinks.postgres") / "migrations"
+    return [(f.name, f.read_text()) for f in sorted(folder.iterdir(), key=lambda f: f.name) if f.name.endswith(".sql")]
+
+
+def _apply(connection: psycopg.Connection, file: str, text: str, applied: dict[str, str]) -> bool:
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    if file in applied:
+        if applied[file] != digest:
+            raise RuntimeError(f"{file} was edited after it was applied; write a new migration instead")
+        return False
+    with connection.transaction():
+        connection.execute(text.encode())
+        connection.execute("insert into schema_migration (file, sha256) values (%s, %s)", (file, digest))
+    return True
+
+
+def _ensure_roles(connection: psycopg.Connection, passwords: dict[str, str]) -> None:
+    existing = {row[0] for row in connection.execute("select rolname from pg_roles").fetchall()}
+    database = connection.info.dbname
+    with connection.transaction():
+        for role in ROLES:
+            verb = sql.SQL("alter" if role in existing else "create")
+            connection.execute(
+                sql.SQL("{} role {} login nosuperuser nocreatedb nocreaterole password {}").format(
+                    verb, sql.Identifier(role), sql.Literal(passwords[role])
+                )
+            )
+            connection.execute(
+                sql.SQL("grant connect on database {} to {}").format(sql.Identifier(database), sql.Identifier(role))
+            )
+        connection.execute("revoke create on schema public from public")

@@ -1,0 +1,92 @@
+-- The partition owner's own statements, the same for every service. Each names its index.
+
+-- name: partition_acquire
+-- On assignment. Bumps the epoch: whoever held the partition before is fenced from here on. Primary key.
+insert into partition_owner as o (topic, partition, epoch, owner_id)
+values (%(topic)s, %(partition)s, 1, %(owner_id)s)
+on conflict (topic, partition) do update
+    set epoch = o.epoch + 1, owner_id = excluded.owner_id, updated_at = clock_timestamp()
+returning epoch, next_offset, published_seq;
+
+-- name: partition_position
+-- After partition_acquire, in a snapshot of its own: the last seq that the owner before us committed. Primary key.
+select coalesce(max(seq), 0) from outbox where topic = %(topic)s and partition = %(partition)s;
+
+-- name: partition_release
+-- After a drain: nobody owns it until the next assignment.
+update partition_owner
+set owner_id = '', published_seq = greatest(published_seq, %(published_seq)s), updated_at = clock_timestamp()
+where topic = %(topic)s and partition = %(partition)s and epoch = %(epoch)s;
+
+-- name: partition_claim
+-- First statement of every batch: compare-and-set on (epoch, next_offset). No row = fenced.
+update partition_owner
+set next_offset = %(next_offset)s, published_seq = greatest(published_seq, %(published_seq)s), updated_at = clock_timestamp()
+where topic = %(topic)s and partition = %(partition)s and epoch = %(epoch)s and next_offset <= %(first_offset)s
+returning 1;
+
+-- name: partition_mark
+-- When idle: stores how far events are published, so that a take-over repeats little.
+update partition_owner
+set published_seq = greatest(published_seq, %(published_seq)s)
+where topic = %(topic)s and partition = %(partition)s and epoch = %(epoch)s;
+
+-- name: identities_read
+-- Prior results of a batch. Primary key, one probe per command.
+select i.merchant_id, i.key, i.request_hash, i.response
+from unnest(%s::text[], %s::text[]) as t (merchant_id, key)
+join idempotency i on i.merchant_id = t.merchant_id and i.key = t.key;
+
+-- name: parked_read
+-- Aggregates that refuse work. Primary key; nearly always an empty table.
+select aggregate_key from parked_aggregate where aggregate_key = any (%s::text[]);
+
+-- name: identities_insert
+-- Results of a batch, keys sorted: two owners that race for one key wait in one order. The one that loses fails and repeats.
+insert into idempotency (merchant_id, key, request_hash, response, status, operation, request_id, aggregate_key,
+                         event_id, partition, "offset", created_at)
+select t.merchant_id, t.key, substr(h.blob, (t.n::int - 1) * 32 + 1, 32), substr(b.blob, t.start, t.length), t.status,
+       t.operation, t.request_id, t.aggregate_key, nullif(t.event_id, ''), %s, t."offset",
+       timestamptz 'epoch' + %s * interval '1 microsecond'
+from (select %b::bytea as blob) as b, (select %b::bytea as blob) as h,
+     unnest(%s::text[], %s::text[], %s::int[], %s::int[], %s::text[], %s::text[], %s::text[], %s::text[], %s::text[],
+            %s::bigint[])
+         with ordinality
+         as t (merchant_id, key, start, length, status, operation, request_id, aggregate_key, event_id, "offset", n);
+
+-- name: outbox_insert
+-- Events of a batch in commit order. Appended on the right of the primary key.
+insert into outbox (topic, partition, seq, event_id, aggregate_key, version, scope, payload, occurred_at)
+select %s, %s, t.seq, t.event_id, t.aggregate_key, t.version, t.scope, substr(b.blob, t.start, t.length),
+       timestamptz 'epoch' + t.occurred_at * interval '1 microsecond'
+from (select %b::bytea as blob) as b,
+     unnest(%s::bigint[], %s::text[], %s::text[], %s::bigint[], %s::text[], %s::int[], %s::int[], %s::bigint[])
+         as t (seq, event_id, aggregate_key, version, scope, start, length, occurred_at);
+
+-- name: outbox_unpublished
+-- After a take-over: what may not have reached Kafka yet. Primary key range.
+select seq, aggregate_key, payload from outbox
+where topic = %(topic)s and partition = %(partition)s and seq > %(after_seq)s
+order by seq limit %(limit)s;
+
+-- name: dead_letter_insert
+-- Parks one record, as it came.
+insert into dead_letter (topic, partition, "offset", aggregate_key, merchant_id, request_id, reason, record, parked_at)
+values (%(topic)s, %(partition)s, %(offset)s, %(aggregate_key)s, %(merchant_id)s, %(request_id)s, %(reason)s,
+        %(record)b, clock_timestamp())
+on conflict do nothing;
+
+-- name: parked_aggregate_insert
+-- The aggregate of a parked command refuses work until an operator decides.
+insert into parked_aggregate (aggregate_key, topic, partition, "offset", reason, parked_at)
+values (%(aggregate_key)s, %(topic)s, %(partition)s, %(offset)s, %(reason)s, clock_timestamp())
+on conflict do nothing;
+
+-- name: dead_letters_unpublished
+-- After a take-over and after parking: copies for the dead-letter topic. Primary key range.
+select "offset", aggregate_key, reason, (extract(epoch from parked_at) * 1000000)::bigint, record from dead_letter
+where topic = %(topic)s and partition = %(partition)s and not published order by "offset" limit %(limit)s;
+
+-- name: dead_letters_mark
+update dead_letter set published = true
+where topic = %(topic)s and partition = %(partition)s and "offset" = any (%(offsets)s::bigint[]);

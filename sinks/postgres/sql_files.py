@@ -1,0 +1,23 @@
+"""Named queries in .sql files: a block starts with ``-- name: query_name`` and its comment says who calls it."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from importlib import resources
+
+_NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
+
+
+@cache
+def queries(package: str, file: str) -> dict[str, str]:
+    """The queries of one file by name, without their comments. Raises ValueError on a name given twice."""
+    parts = _NAME.split((resources.files(package) / file).read_text())[1:]
+    names, bodies = parts[::2], parts[1::2]
+    if len(set(names)) != len(names):
+        raise ValueError(f"{file} names a query twice")
+    return {n: _without_comments(b) for n, b in zip(names, bodies, strict=True)}
+
+
+def _without_comments(text: str) -> str:
+    return "\n".join(line for line in text.strip().splitlines() if not line.lstrip().startswith("--")).rstrip(";")
