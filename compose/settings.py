@@ -6,18 +6,21 @@ follows from the home folder: its remembered ports and generated passwords.
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 from urllib.parse import quote, urlsplit, urlunsplit
 
-from pydantic import Field, SecretStr, ValidationError
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic import Field, SecretStr, ValidationError, field_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from compose.stack.errors import StackError
 from compose.stack.home import Home
 from compose.stack.ports import LOOPBACK, remembered
 from schemas import limits
+from sinks.kafka.connection import KafkaConnection
+from sinks.postgres.roles import ROLES
 
 #: preferred ports; a busy one is replaced by a free one unless it was set
 PREFERRED_PORTS: Final = {
@@ -29,7 +32,9 @@ PREFERRED_PORTS: Final = {
     "ingress_port": 8080,
     "processor_port": 8081,
 }
-ROLES: Final = ("millrace_migrator", "millrace_app", "millrace_reader")
+#: our own processes: modules of ``compose.services``
+SERVICES: Final = ("simulator", "owner", "processor_worker", "clickhouse_sink", "ingress")
+PREFIX: Final = "MILLRACE_"
 DATABASE: Final = "millrace"
 
 Port = Field(default=None, ge=1, le=65535)
@@ -38,7 +43,7 @@ Port = Field(default=None, ge=1, le=65535)
 class Settings(BaseSettings):
     """What an operator may set. Nothing is read or written before a method is called."""
 
-    model_config = SettingsConfigDict(env_prefix="MILLRACE_", frozen=True, extra="ignore")
+    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="ignore")
 
     home: Path = Path(".millrace")
     log_level: Literal["debug", "info", "warning", "error"] = "info"
@@ -55,10 +60,8 @@ class Settings(BaseSettings):
 
     #: a superuser's (or database owner's) DSN: migrations create the roles with it; sslmode and sslrootcert go in it
     postgres_dsn: SecretStr | None = None
-    #: passwords of the three roles on an external server; generated into the home when absent
-    postgres_migrator_password: SecretStr | None = None
-    postgres_app_password: SecretStr | None = None
-    postgres_reader_password: SecretStr | None = None
+    #: passwords of our roles (sinks/postgres/roles.py), one JSON object; generated into the home when absent
+    postgres_passwords: dict[str, SecretStr] = Field(default_factory=dict)
 
     redis_url: SecretStr | None = None  # rediss:// for TLS
     clickhouse_url: SecretStr | None = None  # https:// for TLS; user, password and database stand in it
@@ -71,8 +74,37 @@ class Settings(BaseSettings):
     ingress_port: int | None = Port
     processor_port: int | None = Port
 
+    services: Annotated[tuple[str, ...], NoDecode] = (
+        SERVICES  # MILLRACE_SERVICES=owner,ingress runs these only
+    )
     ingress_processes: int = Field(default=2, ge=1, le=limits.INGRESS_PROCESSES_MAX)
     owner_processes: int = Field(default=2, ge=1, le=limits.OWNER_PROCESSES_MAX)
+
+    @field_validator("services", mode="before")
+    @classmethod
+    def _split_services(cls, value: object) -> object:
+        names = (
+            tuple(part.strip() for part in value.split(",") if part.strip())
+            if isinstance(value, str)
+            else value
+        )
+        unknown = set(names if isinstance(names, tuple) else ()) - set(SERVICES)
+        if unknown:
+            raise ValueError(f"unknown service {', '.join(sorted(unknown))}; there are {', '.join(SERVICES)}")
+        return names
+
+    @field_validator("postgres_dsn")
+    @classmethod
+    def _is_url(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is not None and not value.get_secret_value().startswith(("postgresql://", "postgres://")):
+            raise ValueError("give a URL: postgresql://user:password@host:port/database")
+        return value
+
+    def environment(self) -> dict[str, str]:
+        """The variables that make the same settings in another process, whatever was given in code."""
+        given = self.model_dump(mode="python", exclude_defaults=True)
+        given["home"] = self.the_home().path
+        return {f"{PREFIX}{name.upper()}": _as_variable(value) for name, value in given.items()}
 
     def the_home(self) -> Home:
         """The home folder with an absolute path, so that a process may change its folder."""
@@ -103,8 +135,8 @@ class Settings(BaseSettings):
     def role_passwords(self) -> dict[str, str]:
         """Role name to password, for the migrations."""
         generated = self.the_home().passwords()
-        given = (self.postgres_migrator_password, self.postgres_app_password, self.postgres_reader_password)
-        return {role: _secret(secret) or generated[role] for role, secret in zip(ROLES, given, strict=True)}
+        given = {role: secret.get_secret_value() for role, secret in self.postgres_passwords.items()}
+        return {role: given.get(role) or generated[role] for role in ROLES}
 
     def addresses(self) -> Addresses:
         """Where everything is; raises ``StackError`` when the home has no ports yet ("millrace up" first)."""
@@ -124,9 +156,7 @@ class Settings(BaseSettings):
             kafka_bootstrap=self.kafka_bootstrap or f"{LOOPBACK}:{ports['kafka_port']}",
             kafka_security=self.kafka_security(),
             postgres_superuser_dsn=superuser,
-            postgres_migrator_dsn=roles["millrace_migrator"],
-            postgres_app_dsn=roles["millrace_app"],
-            postgres_reader_dsn=roles["millrace_reader"],
+            postgres_dsns=roles,
             redis_url=_secret(self.redis_url) or redis,
             clickhouse_url=_secret(self.clickhouse_url) or clickhouse,
             ingress_port=ports["ingress_port"],
@@ -141,13 +171,19 @@ class Addresses:
     kafka_bootstrap: str
     kafka_security: dict[str, str] = field(repr=False)
     postgres_superuser_dsn: str = field(repr=False)
-    postgres_migrator_dsn: str = field(repr=False)
-    postgres_app_dsn: str = field(repr=False)
-    postgres_reader_dsn: str = field(repr=False)
+    postgres_dsns: dict[str, str] = field(repr=False)  # by role, see sinks/postgres/roles.py
     redis_url: str = field(repr=False)
     clickhouse_url: str = field(repr=False)
     ingress_port: int
     processor_port: int
+
+    @property
+    def postgres_reader_dsn(self) -> str:
+        return self.postgres_dsns["millrace_reader"]
+
+    @property
+    def kafka(self) -> KafkaConnection:
+        return KafkaConnection(bootstrap=self.kafka_bootstrap, security=self.kafka_security)
 
     @property
     def base_url(self) -> str:
@@ -164,12 +200,22 @@ def load_settings(home: Path | None = None) -> Settings:
         return Settings() if home is None else Settings(home=home)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
-        name = f"MILLRACE_{'_'.join(map(str, first['loc'])).upper()}"
+        name = f"{PREFIX}{'_'.join(map(str, first['loc'])).upper()}"
         raise StackError(f"{name} is wrong: {first['msg']}") from None
 
 
 def _secret(value: SecretStr | None) -> str | None:
     return None if value is None else value.get_secret_value()
+
+
+def _as_variable(value: object) -> str:
+    if isinstance(value, SecretStr):
+        return value.get_secret_value()
+    if isinstance(value, tuple):
+        return ",".join(map(str, value))
+    if isinstance(value, dict):
+        return json.dumps({name: _as_variable(item) for name, item in value.items()})
+    return str(value)
 
 
 def _text(value: Path | None) -> str | None:

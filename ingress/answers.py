@@ -12,9 +12,9 @@ from msgspec import Struct
 from starlette.responses import Response
 
 from ingress import problems
-from schemas import errors
 
 if TYPE_CHECKING:
+    from schemas import errors
     from schemas.operations import Operation
 
 _JSON: Final = "application/json"

@@ -57,9 +57,7 @@ _registry: Final = _Algorithms(algorithms=list(_KEY_TYPES))
 class Authenticator:
     """Verifies tokens for one event loop; a verdict is remembered until its token expires or the keys change."""
 
-    def __init__(
-        self, keys: KeySource, issuer: str, audience: str, clock: Callable[[], float] = time.time
-    ) -> None:
+    def __init__(self, keys: KeySource, issuer: str, audience: str, clock: Callable[[], float] = time.time) -> None:
         self._keys = keys
         self._issuer = issuer
         self._audience = audience
@@ -110,9 +108,7 @@ class Authenticator:
             raise errors.Unauthenticated("The token names no merchant.")
         if not isinstance(scope, str) or not isinstance(subject, str):
             raise errors.Unauthenticated("The token's claims are not readable.")
-        return Caller(
-            merchant=merchant, subject=subject, scopes=frozenset(scope.split()), expires_at=expires_at
-        )
+        return Caller(merchant=merchant, subject=subject, scopes=frozenset(scope.split()), expires_at=expires_at)
 
     def _check_times(self, claims: dict[str, Any]) -> float:
         """The expiry. Rule: a token must say when it ends and when it was made, and may not live longer than a day."""

@@ -59,9 +59,7 @@ def header_fields(headers: Headers) -> Fields:
     return Fields(idempotency_key=key, request_id=_single(headers, "x-request-id"), expected_version=version)
 
 
-def read_call(
-    operation: Operation, path_id: str | None, raw: bytes, fields: Fields, merchant: str
-) -> Request:
+def read_call(operation: Operation, path_id: str | None, raw: bytes, fields: Fields, merchant: str) -> Request:
     """The request of one HTTP call. Raises MalformedRequest, IdempotencyKeyRequired or InvalidCommand."""
     body = strict_json.parse(raw) if raw.strip() else {}
     if not isinstance(body, dict):
@@ -90,9 +88,7 @@ def read_line(raw: bytes, merchant: str) -> Request:
 _SILENT: Final = Fields()
 
 
-def _read(
-    operation: Operation, path_id: str | None, body: dict[str, Any], fields: Fields, merchant: str
-) -> Request:
+def _read(operation: Operation, path_id: str | None, body: dict[str, Any], fields: Fields, merchant: str) -> Request:
     key = _text(_agreed("idempotency_key", body, fields.idempotency_key), "idempotency_key")
     if not key:
         raise errors.IdempotencyKeyRequired
@@ -123,9 +119,7 @@ def _read(
     )
 
 
-def _refuse_contradictions(
-    operation: Operation, path_id: str | None, body: dict[str, Any], aggregate_key: str
-) -> None:
+def _refuse_contradictions(operation: Operation, path_id: str | None, body: dict[str, Any], aggregate_key: str) -> None:
     said = body.get("operation")
     real = operation.template.replace("{id}", path_id) if path_id else operation.template
     if said is not None and said not in (real, operation.template):

@@ -10,12 +10,14 @@ import os
 import secrets
 import time
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from joserfc import jwk, jwt
 
 from schemas import errors, limits
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 ISSUER: Final = "urn:millrace:development"
 AUDIENCE: Final = "millrace"

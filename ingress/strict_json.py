@@ -19,7 +19,7 @@ _STRING: Final = re.compile(rb'"(?:[^"\\]|\\.)*"?', re.DOTALL)
 _BRACKET: Final = re.compile(rb"[\[\]{}]")
 
 
-def parse(raw: bytes) -> Any:  # noqa: ANN401 - any JSON value
+def parse(raw: bytes) -> Any:
     """The value of one JSON document. Raises MalformedRequest, nothing else, on any bytes."""
     if raw.count(b"{") + raw.count(b"[") > limits.JSON_DEPTH_MAX and _depth(raw) > limits.JSON_DEPTH_MAX:
         raise errors.MalformedRequest(f"The JSON is nested deeper than {limits.JSON_DEPTH_MAX} levels.")

@@ -30,6 +30,11 @@ def parse_minor(text: str, code: str) -> int:
     exponent = EXPONENTS[code]
     sign = -1 if text.startswith("-") else 1
     whole, _, rest = text.removeprefix("-").partition(".")
-    if not whole.isascii() or not whole.isdigit() or (rest and not (rest.isascii() and rest.isdigit())) or len(rest) > exponent:
+    if (
+        not whole.isascii()
+        or not whole.isdigit()
+        or (rest and not (rest.isascii() and rest.isdigit()))
+        or len(rest) > exponent
+    ):
         raise ValueError(f"{text!r} is not an amount of {code} with at most {exponent} decimals")
     return sign * (int(whole) * 10**exponent + int(rest.ljust(exponent, "0") or "0"))

@@ -31,7 +31,9 @@ class Operation:
         return f"{self.method} {self.path}"
 
 
-def _payment(name: str, path: str, record: str, payload: validation.Fields, creates: str | None = None) -> Operation:
+def _payment(
+    name: str, path: str, record: str, payload: validation.Fields, creates: str | None = None
+) -> Operation:
     return Operation(
         name=name,
         method="POST",
@@ -47,14 +49,31 @@ def _payment(name: str, path: str, record: str, payload: validation.Fields, crea
 OPERATIONS: Final[dict[str, Operation]] = {
     o.name: o
     for o in (
-        _payment("create_payment_intent", "/v1/payment_intents", "CreatePaymentIntent", validation.CREATE_INTENT, "pi"),
         _payment(
-            "confirm_payment_intent", "/v1/payment_intents/{id}/confirm", "ConfirmPaymentIntent", validation.CONFIRM
+            "create_payment_intent",
+            "/v1/payment_intents",
+            "CreatePaymentIntent",
+            validation.CREATE_INTENT,
+            "pi",
         ),
         _payment(
-            "capture_payment_intent", "/v1/payment_intents/{id}/capture", "CapturePaymentIntent", validation.CAPTURE
+            "confirm_payment_intent",
+            "/v1/payment_intents/{id}/confirm",
+            "ConfirmPaymentIntent",
+            validation.CONFIRM,
         ),
-        _payment("cancel_payment_intent", "/v1/payment_intents/{id}/cancel", "CancelPaymentIntent", validation.CANCEL),
+        _payment(
+            "capture_payment_intent",
+            "/v1/payment_intents/{id}/capture",
+            "CapturePaymentIntent",
+            validation.CAPTURE,
+        ),
+        _payment(
+            "cancel_payment_intent",
+            "/v1/payment_intents/{id}/cancel",
+            "CancelPaymentIntent",
+            validation.CANCEL,
+        ),
         Operation(
             name="record_attempt_outcome",
             method="FACT",

@@ -18,13 +18,8 @@ if TYPE_CHECKING:
 FOLDER_NAME: Final = "simulator"
 
 
-def run(settings: Settings, instance: int) -> None:
-    """Serves until SIGTERM. Raises StackError with one line of advice when it cannot start.
-
-    There is one simulator to a stack: its book must be the only one, so any other ``instance`` is refused.
-    """
-    if instance != 0:
-        raise StackError("there is one processor simulator to a stack: start instance 0 only")
+def run(settings: Settings, instance: int) -> None:  # noqa: ARG001 - one to a stack, its port guards that
+    """Serves until SIGTERM. Raises StackError with one line of advice when it cannot start."""
     config = SimulatorConfig(folder=settings.the_home().data(FOLDER_NAME))
     try:
         serve_forever(config, settings.addresses().processor_port)

@@ -17,9 +17,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m compose.simulator", description=__doc__)
     parser.add_argument("--folder", type=Path, required=True, help="where the book lies")
     parser.add_argument("--port", type=int, required=True, help="loopback port to listen on")
-    parser.add_argument(
-        "--hold-ms", type=int, default=limits.SIMULATOR_HOLD_MS, help="how long a lost answer hangs"
-    )
+    parser.add_argument("--hold-ms", type=int, default=limits.SIMULATOR_HOLD_MS, help="how long a lost answer hangs")
     options = parser.parse_args()
     try:
         serve_forever(SimulatorConfig(folder=options.folder, hold_ms=options.hold_ms), options.port)

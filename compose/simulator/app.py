@@ -18,10 +18,11 @@ from starlette.requests import Request  # noqa: TC002 - FastAPI reads the annota
 from starlette.responses import Response, StreamingResponse
 
 from compose.simulator import errors, modes
-from compose.simulator.book import BookReader, Query, Result
+from compose.simulator.book import Query, Result
 from compose.simulator.connections import HeldConnections, LostAnswer
 from compose.simulator.metrics import SimulatorMetrics
-from compose.simulator.operations import operation_read
+from compose.simulator.operations import is_operation_id, operation_read
+from compose.simulator.reader import BookReader
 from compose.simulator.writer import BookWriter
 from schemas import limits
 
@@ -71,7 +72,10 @@ class Processor:
 
     async def get_operation(self, request: Request) -> Response:
         """Answers in the order of the sends: a 404 means that no send before it was executed."""
-        result = await self.writer.submit(Query(request.path_params["operation_id"]))
+        operation_id = request.path_params["operation_id"]
+        if not is_operation_id(operation_id):
+            raise errors.NotFound
+        result = await self.writer.submit(Query(operation_id))
         return self._answer(result)
 
     async def get_book(self, _: Request) -> Response:
@@ -131,6 +135,7 @@ def make_app(processor: Processor) -> FastAPI:
     app.add_route("/metrics", processor.get_metrics, methods=["GET"])
     app.add_exception_handler(errors.SimulatorError, _on_simulator_error)
     app.add_exception_handler(HTTPException, _on_http_exception)
+    app.add_exception_handler(Exception, _on_unexpected)
     return app
 
 
@@ -159,6 +164,11 @@ async def _on_http_exception(_: Request, error: Exception) -> Response:
     return _problem(error.status_code, code, "This processor has no such route.")
 
 
+async def _on_unexpected(_: Request, __: Exception) -> Response:
+    # The server logs the exception itself; the caller learns only that the outcome is open.
+    return _problem(HTTPStatus.INTERNAL_SERVER_ERROR, "internal_error", "Ask again with the same identity.")
+
+
 def _problem(status: int, code: str, detail: str, wrong: list[dict[str, str]] | None = None) -> Response:
     body: dict[str, Any] = {
         "type": "about:blank",
@@ -169,9 +179,7 @@ def _problem(status: int, code: str, detail: str, wrong: list[dict[str, str]] | 
     }
     if wrong is not None:
         body["errors"] = wrong
-    headers = (
-        {"Retry-After": str(limits.SIMULATOR_RETRY_AFTER_S)} if status == errors.Overloaded.status else {}
-    )
+    headers = {"Retry-After": str(limits.SIMULATOR_RETRY_AFTER_S)} if status == errors.Overloaded.status else {}
     return Response(_encoder.encode(body), status, headers, PROBLEM_JSON)
 
 

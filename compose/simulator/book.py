@@ -2,14 +2,13 @@
 
 Guarantees: an operation id has one effect for ever; a batch is applied whole or not at all; what ``commit``
 returned is on disk (WAL with synchronous=FULL). Identity, effect and fault counters share one transaction.
-One thread at a time may use a ``Book``; any number of ``BookReader`` threads may read beside it.
+One thread at a time may use a ``Book``; any number of ``reader.BookReader`` may read beside it.
 """
 
 from __future__ import annotations
 
 import sqlite3
 import time
-from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -20,14 +19,13 @@ from compose.simulator.statements import QUERIES, SCHEMA
 from schemas import limits
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from compose.simulator.effects import Effect
     from compose.simulator.operations import OperationBody
 
 BOOK_FILE_NAME: Final = "book.sqlite3"
-SECTIONS: Final = ("captured", "authorized", "voided")  # the statuses that moved or held money
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +67,7 @@ class Book:
         path = folder / BOOK_FILE_NAME
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            self._connection = _connect(path)
+            self._connection = book_connect(path)
             self._connection.executescript(SCHEMA)
         except (OSError, sqlite3.Error) as error:
             raise errors.BookUnavailable(
@@ -83,14 +81,17 @@ class Book:
     def commit(self, batch: Sequence[Work]) -> list[WorkResult]:
         """Applies the batch in order in one durable transaction and returns one result for each, in order.
 
-        If the transaction fails, every part is tried alone, so that one bad part cannot fail its neighbours;
-        a part that fails alone has changed nothing and gets errors.BookUnavailable.
+        What cannot be written gets errors.BookUnavailable and has changed nothing. A refused row fails alone:
+        its batch is tried again part by part. A disk or lock fault concerns all, so nothing is tried again.
         """
         try:
             return self._transact(batch)
-        except sqlite3.Error as error:
+        except (sqlite3.IntegrityError, sqlite3.DataError) as error:
             if len(batch) == 1:
                 return [errors.BookUnavailable(f"the processor's book refused the operation: {error}")]
+        except sqlite3.Error as error:
+            unavailable = f"the processor's book cannot be written: {error}; send the same operation again"
+            return [errors.BookUnavailable(unavailable) for _ in batch]
         return [result for work in batch for result in self.commit([work])]
 
     def _transact(self, batch: Sequence[Work]) -> list[WorkResult]:
@@ -115,9 +116,7 @@ class Book:
         if stored.fingerprint != work.fingerprint:
             return errors.KeyReused()
         send = stored.mode.send(self._sends(work, stored.mode))
-        return Result(
-            outcome=stored.outcome, answer=send.answer, delay_ms=stored.mode.delay_ms, is_replay=True
-        )
+        return Result(outcome=stored.outcome, answer=send.answer, delay_ms=stored.mode.delay_ms, is_replay=True)
 
     def _execute(self, operation: Operation) -> WorkResult:
         # 1. The identity belongs to the first body that came under it, even when that send never executed.
@@ -218,43 +217,6 @@ class Book:
         return int(row[0])
 
 
-class BookReader:
-    """Reads the whole book beside the writer, a page at a time."""
-
-    def __init__(self, folder: Path) -> None:
-        self._path = folder / BOOK_FILE_NAME
-
-    def fragments(self) -> Iterator[str]:
-        """The book as JSON text in pieces: one consistent state, with a bounded part of it in memory.
-
-        Every piece is read by a connection of its own, so a reader that goes away leaves nothing open.
-        """
-        with closing(_connect(self._path)) as connection:
-            (end,) = connection.execute(QUERIES["book_end"]).fetchone()
-        opening = "{"
-        for section in SECTIONS:
-            yield f'{opening}"{section}":['
-            separator = ""
-            for page in self._pages(section, end):
-                yield separator + page
-                separator = ","
-            opening = "],"
-        yield "]}"
-
-    def _pages(self, status: str, end: int) -> Iterator[str]:
-        after = 0
-        while True:
-            with closing(_connect(self._path)) as connection:
-                row = connection.execute(
-                    QUERIES["book_page"], (status, after, end, limits.SIMULATOR_BOOK_PAGE_ENTRIES)
-                ).fetchone()
-            last, page = row
-            if last is None:
-                return
-            yield page
-            after = last
-
-
 def _card_of(body: OperationBody, hold: Hold | None) -> str | None:
     if body.parent is None:
         return body.token
@@ -265,7 +227,8 @@ def _mode_of(token: str | None) -> modes.Mode:
     return modes.APPROVE if token is None else modes.mode_of(token)
 
 
-def _connect(path: Path) -> sqlite3.Connection:
+def book_connect(path: Path) -> sqlite3.Connection:
+    """A connection whose commits are on disk when they return. Held by one thread at a time."""
     # The writer's thread is not the one that opened the book; the class promises one user at a time.
     connection = sqlite3.connect(
         path, isolation_level=None, check_same_thread=False, timeout=limits.SIMULATOR_LOCK_WAIT_MS / 1_000

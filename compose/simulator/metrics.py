@@ -22,13 +22,9 @@ class SimulatorMetrics:
             registry=self.registry,
         )
         # High: callers retry a lot, or answers are lost on purpose.
-        self.replayed = Counter(
-            "simulator_operations_replayed", "Sends answered from the book", registry=self.registry
-        )
+        self.replayed = Counter("simulator_operations_replayed", "Sends answered from the book", registry=self.registry)
         # High: cards with fault modes are in use; by what left the processor in place of the truth.
-        self.faults = Counter(
-            "simulator_faults", "Answers spoiled on purpose", ("answer",), registry=self.registry
-        )
+        self.faults = Counter("simulator_faults", "Answers spoiled on purpose", ("answer",), registry=self.registry)
         # High: many requests share a commit, that is, the disk is slow or the load heavy.
         self.batch_operations = Histogram(
             "simulator_commit_batch_operations",

@@ -18,10 +18,10 @@ from schemas import limits
 Kind = Literal["authorize", "purchase", "capture", "void"]
 Status = Literal["authorized", "captured", "voided", "declined", "failed"]
 # Printable ASCII without blanks: nothing that a log, a header or a settlement file could mangle.
-Identity = Annotated[str, msgspec.Meta(max_length=limits.SIMULATOR_IDENTITY_LENGTH_MAX, pattern="^[!-~]+$")]
+Identity = Annotated[str, msgspec.Meta(max_length=limits.SIMULATOR_IDENTITY_LENGTH_MAX, pattern=r"^[!-~]+\Z")]
 # A void names no amount of its own (it releases what is left), so zero is allowed here and refused below.
 AmountMinor = Annotated[int, msgspec.Meta(ge=0, le=limits.AMOUNT_MINOR_MAX)]
-CurrencyCode = Annotated[str, msgspec.Meta(pattern="^[A-Z]{3}$")]
+CurrencyCode = Annotated[str, msgspec.Meta(pattern=r"^[A-Z]{3}\Z")]
 
 _OPERATION_ID: Final = re.compile(rf"[A-Za-z0-9_.:~-]{{1,{limits.SIMULATOR_IDENTITY_LENGTH_MAX}}}")
 _NEW_MONEY: Final = ("authorize", "purchase")
@@ -88,9 +88,14 @@ def provider_ref_for(operation_id: str) -> str:
     return "sim_" + hashlib.sha256(operation_id.encode()).hexdigest()[:24]
 
 
+def is_operation_id(text: str) -> bool:
+    """Whether ``text`` can be an identity at all."""
+    return _OPERATION_ID.fullmatch(text) is not None
+
+
 def operation_read(operation_id: str | None, content: bytes) -> Operation:
     """A valid operation, or an error that names what is wrong. Raises errors.SimulatorError."""
-    if operation_id is None or not _OPERATION_ID.fullmatch(operation_id):
+    if operation_id is None or not is_operation_id(operation_id):
         raise errors.IdempotencyKeyRequired
     try:
         body = _decoder.decode(content)

@@ -16,17 +16,11 @@ from typing import Any, Final
 
 from compose.stack.errors import StackError
 from schemas import limits
+from sinks.postgres.roles import ROLES
 
 HOME_FORMAT: Final = 1
 
-_PASSWORDS: Final = (
-    "postgres",
-    "millrace_migrator",
-    "millrace_app",
-    "millrace_reader",
-    "redis",
-    "clickhouse",
-)
+_PASSWORDS: Final = ("postgres", *ROLES, "redis", "clickhouse")
 _PRIVATE_FOLDER: Final = 0o700
 _PRIVATE_FILE: Final = 0o600
 

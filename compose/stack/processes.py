@@ -53,9 +53,14 @@ def _stat(pid: int) -> tuple[str, int] | None:
 
 
 def spawn(
-    command: Sequence[str], *, environment: Mapping[str, str], log: Path, folder: Path
+    command: Sequence[str],
+    *,
+    environment: Mapping[str, str],
+    log: Path,
+    folder: Path,
+    keep: Sequence[int] = (),
 ) -> subprocess.Popen[bytes]:
-    """Starts a session of its own whose output goes to the end of ``log``."""
+    """Starts a session of its own whose output goes to the end of ``log``; only ``keep`` stays open in it."""
     if log.exists() and log.stat().st_size > limits.LOG_BYTES_MAX:
         log.replace(log.with_suffix(".log.1"))
     with log.open("ab") as output:
@@ -67,6 +72,7 @@ def spawn(
             stdout=output,
             stderr=subprocess.STDOUT,
             start_new_session=True,
+            pass_fds=keep,
         )
 
 
@@ -109,6 +115,21 @@ def _session_members(session: int) -> list[ProcessId]:
         except (ProcessLookupError, PermissionError):
             continue
     return members
+
+
+def marked(stack_id: str) -> list[ProcessId]:
+    """Every process of this user that carries the stack's id in its environment."""
+    found = []
+    mark = f"={stack_id}\0".encode()
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            if mark in (entry / "environ").read_bytes():
+                found.append(identify(int(entry.name)))
+        except OSError:
+            continue
+    return found
 
 
 def stop(processes: Sequence[tuple[ProcessId, signal.Signals]], within_s: float) -> list[int]:

@@ -98,7 +98,9 @@ def decide_cancel(payment: Payment, command: Command, context: Context) -> Decis
 
 def authorization(payment: Payment) -> ProcessorAttempt | None:
     """The attempt whose hold is captured or released; None when nothing is held."""
-    return next((a for a in payment.attempts.values() if a.kind == "authorize" and a.status == "authorized"), None)
+    return next(
+        (a for a in payment.attempts.values() if a.kind == "authorize" and a.status == "authorized"), None
+    )
 
 
 def advance(intent: PaymentIntent, context: Context, **changes: object) -> PaymentIntent:

@@ -38,7 +38,9 @@ def decide_outcome(payment: Payment, command: Command, context: Context) -> Deci
     return _succeeded(payment, attempt, fact, context)
 
 
-def _undecided(payment: Payment, attempt: ProcessorAttempt, fact: dict[str, Any], context: Context) -> Decision | Rejection:
+def _undecided(
+    payment: Payment, attempt: ProcessorAttempt, fact: dict[str, Any], context: Context
+) -> Decision | Rejection:
     if fact["status"] == attempt.status or attempt.status == "manual_review":
         return _stale(attempt)
     changed = _changed(attempt, context, status=fact["status"], error_code=fact["error_code"])
@@ -57,7 +59,9 @@ def _refused(payment: Payment, attempt: ProcessorAttempt, fact: dict[str, Any], 
     )
 
 
-def _succeeded(payment: Payment, attempt: ProcessorAttempt, fact: dict[str, Any], context: Context) -> Decision | Rejection:
+def _succeeded(
+    payment: Payment, attempt: ProcessorAttempt, fact: dict[str, Any], context: Context
+) -> Decision | Rejection:
     mismatch = _integrity_error(attempt, fact)
     if mismatch:  # the processor did something else: people decide, nothing is posted
         if attempt.status == "manual_review":
@@ -85,7 +89,11 @@ def _integrity_error(attempt: ProcessorAttempt, fact: dict[str, Any]) -> str | N
 
 def _authorized(payment: Payment, attempt: ProcessorAttempt, context: Context) -> Decision:
     intent = advance(
-        payment.intent, context, state="requires_capture", amount_capturable=attempt.amount, last_payment_error=None
+        payment.intent,
+        context,
+        state="requires_capture",
+        amount_capturable=attempt.amount,
+        last_payment_error=None,
     )
     posting = ledger.authorize(attempt.operation_id, attempt.amount, _parties(payment))
     return Decision(intent=intent, attempt=attempt, postings=(posting,))
@@ -136,21 +144,29 @@ def _voided(payment: Payment, attempt: ProcessorAttempt, context: Context) -> De
 _EFFECTS: Final = {"authorize": _authorized, "purchase": _purchased, "capture": _captured, "void": _voided}
 
 
-def _contradiction(payment: Payment, attempt: ProcessorAttempt, fact: dict[str, Any], context: Context) -> Decision | Rejection:
+def _contradiction(
+    payment: Payment, attempt: ProcessorAttempt, fact: dict[str, Any], context: Context
+) -> Decision | Rejection:
     """A late fact about an attempt that was already definitive. Money facts win over a refusal, once."""
     late_charge = attempt.kind == "purchase" and attempt.status in _REFUSED and fact["status"] == "captured"
     if not late_charge or _integrity_error(attempt, fact):
         return _stale(attempt)
     if any(a.kind in _LIVE_CHARGE and a.status not in _REFUSED for a in payment.attempts.values()):
         return Rejection(
-            "contradicts_attempt", "The processor charged an attempt that it had refused, and another one is live.", {}
+            "contradicts_attempt",
+            "The processor charged an attempt that it had refused, and another one is live.",
+            {},
         )
-    changed = _changed(attempt, context, status="captured", error_code=None, provider_ref=fact["provider_ref"])
+    changed = _changed(
+        attempt, context, status="captured", error_code=None, provider_ref=fact["provider_ref"]
+    )
     return _purchased(payment, changed, context)
 
 
 def _stale(attempt: ProcessorAttempt) -> Rejection:
-    return Rejection("stale_fact", "The attempt already has this or a later status.", {"status": attempt.status})
+    return Rejection(
+        "stale_fact", "The attempt already has this or a later status.", {"status": attempt.status}
+    )
 
 
 def _changed(attempt: ProcessorAttempt, context: Context, **changes: object) -> ProcessorAttempt:

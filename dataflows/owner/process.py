@@ -10,13 +10,19 @@ import structlog
 from dataflows.owner.batch import CommittedBatch, PartitionBatch
 from dataflows.owner.commit import Committer
 from dataflows.owner.leases import Leases
-from dataflows.owner.metrics import BATCH_COMMANDS, COMMANDS_COMMITTED, COMMIT_SECONDS, PARKED_RECORDS
+from dataflows.owner.metrics import (
+    BATCH_COMMANDS,
+    COMMANDS_COMMITTED,
+    COMMIT_SECONDS,
+    INVARIANT_VIOLATED,
+    PARKED_RECORDS,
+)
 from dataflows.owner.parking import commit_or_park
 from dataflows.owner.publisher import MarkTimer, Publisher
 from dataflows.owner.reader import Reader
 from dataflows.owner.service import Service
 from schemas import limits
-from schemas.errors import Fenced
+from schemas.errors import Fenced, InvariantViolation
 from sinks.kafka.connection import KafkaConnection
 from sinks.postgres.owner_connection import connect
 
@@ -27,7 +33,13 @@ class OwnerProcess:
     """Connections, leases, reader and publisher of one run; made again after every failure."""
 
     def __init__(
-        self, kafka: KafkaConnection, dsn: str, service: Service, owner_id: str, group: str, stop: threading.Event
+        self,
+        kafka: KafkaConnection,
+        dsn: str,
+        service: Service,
+        owner_id: str,
+        group: str,
+        stop: threading.Event,
     ) -> None:
         self.stop = stop
         self.leases = Leases(service, owner_id)
@@ -71,8 +83,20 @@ class OwnerProcess:
         except Fenced:
             if self.leases.get(batch.partition) is not None:
                 raise
+        except InvariantViolation as error:
+            self._halt(batch.partition, error)
         finally:
             self.reader.done(batch)
+
+    def _halt(self, partition: int, error: InvariantViolation) -> None:
+        """Fail closed: this partition stops for everybody, the others go on, an operator sees it."""
+        INVARIANT_VIOLATED.inc()
+        log.critical("invariant_violated", partition=partition, code=error.code, context=error.context)
+        lease = self.leases.get(partition)
+        if lease is not None:
+            self.leases.halt(
+                self._connection, lease, f"{error.code}: {error.public} {error.context or ''}".strip()
+            )
 
     def publish(self, batch: CommittedBatch) -> None:
         """Sends what a commit allows to send."""

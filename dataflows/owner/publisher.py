@@ -36,7 +36,9 @@ class Publisher:
         self._producer = Producer(kafka.producer(owner_id, **{"delivery.timeout.ms": 0}))
         self._sent: dict[int, int] = {}  # partition -> newest seq handed to the producer
         self._acked: dict[int, int] = {}  # partition -> newest seq that Kafka has
-        self._generation: dict[int, int] = {}  # partition -> epoch of the lease that these positions belong to
+        self._generation: dict[
+            int, int
+        ] = {}  # partition -> epoch of the lease that these positions belong to
 
     def resume(self, connection: OwnerConnection, lease: Lease) -> None:
         """Takes over a partition's stream: publishes again everything committed after the stored position."""
@@ -157,7 +159,9 @@ class Publisher:
         while True:
             try:
                 self._producer.produce(topic, payload, key, partition, on_delivery)
-            except BufferError:  # the queue is full: wait for acknowledgements, the bound on reading does the rest
+            except (
+                BufferError
+            ):  # the queue is full: wait for acknowledgements, the bound on reading does the rest
                 self._producer.poll(_FULL_WAIT_S)
             else:
                 return
@@ -183,7 +187,13 @@ class MarkTimer:
     def __init__(self) -> None:
         self._due = 0.0
 
-    def run(self, connection: OwnerConnection, leases: Sequence[Lease], publisher: Publisher, mark: Callable[..., None]) -> None:
+    def run(
+        self,
+        connection: OwnerConnection,
+        leases: Sequence[Lease],
+        publisher: Publisher,
+        mark: Callable[..., None],
+    ) -> None:
         """Marks every lease whose stored position is behind."""
         now = time.monotonic()
         if now < self._due:

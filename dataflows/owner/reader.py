@@ -14,7 +14,7 @@ from collections import Counter, defaultdict
 from typing import Final
 
 import structlog
-from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
+from confluent_kafka import OFFSET_END, Consumer, KafkaException, Message, TopicPartition
 
 from dataflows.owner.batch import PartitionBatch, Record
 from dataflows.owner.fold import envelope_fault
@@ -48,6 +48,8 @@ class Reader:
         self._stopping = threading.Event()
         self._in_work: Counter[int] = Counter()  # batches queued or being committed, per partition
         self._idle = threading.Condition()
+        self._clearing_due = 0.0
+        self.joined = False  # true from the first assignment, also an empty one
         self.failure: Exception | None = None
         self._consumer = Consumer(
             kafka.consumer(
@@ -64,7 +66,9 @@ class Reader:
 
     def start(self) -> None:
         """Joins the group and begins to read."""
-        self._consumer.subscribe([self._topic], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost)
+        self._consumer.subscribe(
+            [self._topic], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost
+        )
         self._thread.start()
 
     def next_batch(self, timeout_s: float) -> PartitionBatch | None:
@@ -107,6 +111,7 @@ class Reader:
     def _run(self) -> None:
         try:
             while not self._stopping.is_set():
+                self._resume_cleared()
                 if self._publisher.backlog() > limits.PUBLISH_BACKLOG_MAX:
                     self._stopping.wait(_POLL_S)
                     continue
@@ -148,13 +153,33 @@ class Reader:
         return batches + [PartitionBatch(p, records) for p, records in by_partition.items()]
 
     def _assigned(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        self.joined = True
         places = []
         for place in partitions:
-            lease = self._leases.acquire(self._connection, place.partition)
-            self._publisher.resume(self._connection, lease)
-            places.append(TopicPartition(self._topic, place.partition, lease.next_offset))
-            log.info("partition_acquired", partition=lease.partition, epoch=lease.epoch, offset=lease.next_offset)
+            lease = self._take(place.partition)
+            places.append(
+                TopicPartition(self._topic, place.partition, lease.next_offset if lease else OFFSET_END)
+            )
         consumer.incremental_assign(places)
+
+    def _take(self, partition: int) -> Lease | None:
+        lease = self._leases.acquire(self._connection, partition)
+        if lease is None:
+            log.critical("partition_halted", partition=partition)
+            return None
+        self._publisher.resume(self._connection, lease)
+        log.info("partition_acquired", partition=partition, epoch=lease.epoch, offset=lease.next_offset)
+        return lease
+
+    def _resume_cleared(self) -> None:
+        """Goes on with halted partitions that an operator has cleared."""
+        if not self._leases.halted or time.monotonic() < self._clearing_due:
+            return
+        self._clearing_due = time.monotonic() + limits.HALTED_POLL_INTERVAL_S
+        for partition in self._leases.cleared(self._connection):
+            self._leases.forget(partition)
+            if lease := self._take(partition):
+                self._consumer.seek(TopicPartition(self._topic, partition, lease.next_offset))
 
     def _revoked(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         """A drain: the batch in work commits, its events are acknowledged, then the lease is free."""

@@ -14,11 +14,11 @@ import structlog
 from confluent_kafka import KafkaException
 
 from dataflows.owner.drivers import Driver, runner
-from dataflows.owner.metrics import INVARIANT_VIOLATED, PARTITIONS_OWNED, RESTARTS
+from dataflows.owner.metrics import PARTITIONS_OWNED, RESTARTS
 from dataflows.owner.process import OwnerProcess
 from dataflows.owner.service import Service
 from schemas import limits
-from schemas.errors import InvariantViolation, OwnershipLost
+from schemas.errors import OwnershipLost
 from sinks.kafka.connection import KafkaConnection
 
 log = structlog.get_logger()
@@ -37,9 +37,9 @@ def supervise(
 ) -> None:
     """Owns partitions until ``stop`` is set, then drains and returns.
 
-    Raises InvariantViolation (a bug or tampering: the process ends, its partitions stay with the database's word) and
-    every error that is not a passing one. Passing ones are retried with jittered backoff, without an end: a database
-    that is away must not need a human to be noticed when it is back.
+    Raises every error that is not a passing one. Passing ones are retried with jittered backoff, without an end: a
+    database that is away must not need a human to be noticed when it is back. A broken invariant halts its partition
+    only, for every owner.
     """
     failures = 0
     while not stop.is_set():
@@ -51,14 +51,12 @@ def supervise(
             PARTITIONS_OWNED.set_function(lambda p=process: len(p.leases.all()))  # type: ignore[misc] - default binds
             runner(driver)(process)
             failures = 0
-        except InvariantViolation as error:
-            INVARIANT_VIOLATED.set(1)
-            log.critical("invariant_violated", code=error.code, context=error.context)
-            raise
         except (OwnershipLost, psycopg.OperationalError, psycopg.InterfaceError, KafkaException) as error:
             failures += 1
             RESTARTS.labels(type(error).__name__).inc()
-            log.warning("owner_restarts", cause=type(error).__name__, error=str(error).strip(), failures=failures)
+            log.warning(
+                "owner_restarts", cause=type(error).__name__, error=str(error).strip(), failures=failures
+            )
         finally:
             if process is not None:
                 process.close()

@@ -26,7 +26,9 @@ from sinks.postgres.ledger_chain import GENESIS, link_hash
 from sinks.postgres.owner_connection import OwnerConnection
 
 TXNS_PER_COMMAND_MAX: Final = 16
-_OFFSETS_PER_PARTITION: Final = 2**44  # commands a partition can hold before a txn_id would reach the next one
+_OFFSETS_PER_PARTITION: Final = (
+    2**44
+)  # commands a partition can hold before a txn_id would reach the next one
 
 
 def txn_id(partition: int, offset: int, number: int) -> int:
@@ -37,7 +39,9 @@ def txn_id(partition: int, offset: int, number: int) -> int:
 class PaymentsPartition:
     """The payments state of one owned partition."""
 
-    def __init__(self, connection: OwnerConnection, partition: int, fees: FeeSchedule, processor: str) -> None:
+    def __init__(
+        self, connection: OwnerConnection, partition: int, fees: FeeSchedule, processor: str
+    ) -> None:
         self.partition = partition
         self.fees = fees
         self.processor = processor
@@ -54,7 +58,9 @@ class PaymentsPartition:
         intents, attempts = rows or ([], [])
         payments = {row[0]: Payment(intent=_intent(row), attempts={}) for row in intents}
         for row in attempts:
-            payments[row[0]].attempts[row[1]] = ProcessorAttempt(**dict(zip(_ATTEMPT_FIELDS, row, strict=True)))
+            payments[row[0]].attempts[row[1]] = ProcessorAttempt(
+                **dict(zip(_ATTEMPT_FIELDS, row, strict=True))
+            )
         return PaymentsWorkspace(self, payments)
 
 
@@ -155,7 +161,14 @@ class PaymentsWorkspace:
         partition = self.partition
         txns = [txn for txn, _ in self.txns]
         self.link_hash = link_hash(partition.hash, statements.chain_rows(txns))
-        link = (partition.link + 1, txns[0].txn_id, txns[-1].txn_id, len(txns), partition.hash, self.link_hash)
+        link = (
+            partition.link + 1,
+            txns[0].txn_id,
+            txns[-1].txn_id,
+            len(txns),
+            partition.hash,
+            self.link_hash,
+        )
         return [
             statements.ledger_txns_insert(self.txns, partition.partition),
             statements.ledger_entries_insert(txns),

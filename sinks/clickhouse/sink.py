@@ -80,17 +80,18 @@ class Sink:
         """Feeds ClickHouse until ``stop``. Raises errors.InvariantViolation only: everything else is tried again."""
         backoff_ms = limits.SINK_BACKOFF_FIRST_MS
         while not self._stop.is_set():
+            began = time.monotonic()
             try:
                 self._run_once()
             except (errors.Unavailable, psycopg.OperationalError) as error:
+                if time.monotonic() - began > limits.SINK_LEASE_MS / 1_000:  # it had worked for a while
+                    backoff_ms = limits.SINK_BACKOFF_FIRST_MS
                 wait_s = random.uniform(0.5, 1.0) * backoff_ms / 1_000
                 self._observer.failed(error, wait_s)
                 self._stop.wait(wait_s)
                 backoff_ms = min(backoff_ms * 2, limits.SINK_BACKOFF_MAX_MS)
             except errors.OwnershipLost:
                 self._observer.standing_by()
-            else:
-                backoff_ms = limits.SINK_BACKOFF_FIRST_MS
 
     def _run_once(self) -> None:
         settings = self._settings

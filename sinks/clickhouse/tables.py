@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import TYPE_CHECKING, Final
 
-from schemas.errors import InvariantViolation
+from clickhouse_connect.driver.exceptions import ClickHouseError
+
+from schemas.errors import InvariantViolation, Unavailable
 
 if TYPE_CHECKING:
     from clickhouse_connect.driver.client import Client
@@ -86,19 +88,24 @@ def statements(text: str) -> list[str]:
 def apply_schema(client: Client) -> list[str]:
     """Brings the tables and views up to date and returns the files applied now; repeating it changes nothing.
 
-    Raises InvariantViolation when a file with tables was edited after it was applied; views may be edited.
+    Raises InvariantViolation when a file with tables was edited after it was applied (views may be edited), and
+    Unavailable when the server refuses or does not answer.
     """
-    client.command(_VERSIONS)
-    known = dict(client.query("select file, sha256 from schema_version final").result_rows)
-    applied = []
-    for file, text in schema_files():
-        digest = hashlib.sha256(text.encode()).hexdigest()
-        if known.get(file) == digest:
-            continue
-        if file in known and "create table" in text:
-            raise InvariantViolation(f"{file} was edited after it was applied; write a new file instead")
-        for statement in statements(text):
-            client.command(statement.rstrip(";"))
-        client.insert("schema_version", [[file, digest]], column_names=["file", "sha256"])
-        applied.append(file)
-    return applied
+    try:
+        client.command(_VERSIONS)
+        known = dict(client.query("select file, sha256 from schema_version final").result_rows)
+        return [file for file, text in schema_files() if _apply(client, file, text, known)]
+    except (ClickHouseError, OSError) as error:
+        raise Unavailable(f"ClickHouse refuses its tables: {str(error)[:300]}") from error
+
+
+def _apply(client: Client, file: str, text: str, known: dict[str, str]) -> bool:
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    if known.get(file) == digest:
+        return False
+    if file in known and "create table" in text:
+        raise InvariantViolation(f"{file} was edited after it was applied; write a new file instead")
+    for statement in statements(text):
+        client.command(statement.rstrip(";"))
+    client.insert("schema_version", [[file, digest]], column_names=["file", "sha256"])
+    return True

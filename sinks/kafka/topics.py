@@ -24,7 +24,11 @@ def ensure_topics(connection: KafkaConnection) -> list[str]:
             )
     missing = [t for t in topics.TOPICS if t.name not in existing]
     wanted = [
-        NewTopic(t.name, t.partitions, config={"retention.ms": str(t.retention_ms), "message.timestamp.type": "CreateTime"})
+        NewTopic(
+            t.name,
+            t.partitions,
+            config={"retention.ms": str(t.retention_ms), "message.timestamp.type": "CreateTime"},
+        )
         for t in missing
     ]
     if wanted:

@@ -13,15 +13,8 @@ import psycopg
 from psycopg import sql
 
 from schemas import limits
+from sinks.postgres.roles import ROLES
 
-ROLES: Final = (
-    "millrace_owner",  # partition owners: the only role that writes aggregates and ledger
-    "millrace_ingress",  # reads stored results, resources and events
-    "millrace_worker",  # processor calls: leases and schedules
-    "millrace_sink",  # ClickHouse sink: plans of blocks
-    "millrace_operator",  # check, replay, checkpoints, parked work
-    "millrace_reader",  # analysts and scripts: select only
-)
 _LOCK: Final = 0x6D696C6C  # "mill"
 
 
@@ -31,7 +24,9 @@ def migrate(dsn: str, passwords: dict[str, str]) -> list[str]:
     ``dsn`` is of a role that may create roles; ``passwords`` gives one per role of ROLES. Raises RuntimeError
     when an applied file was edited afterwards.
     """
-    with psycopg.connect(dsn, autocommit=True, connect_timeout=limits.POSTGRES_CONNECT_TIMEOUT_S) as connection:
+    with psycopg.connect(
+        dsn, autocommit=True, connect_timeout=limits.POSTGRES_CONNECT_TIMEOUT_S
+    ) as connection:
         connection.execute("select pg_advisory_lock(%s)", (_LOCK,))
         try:
             _ensure_roles(connection, passwords)
@@ -48,7 +43,11 @@ def migrate(dsn: str, passwords: dict[str, str]) -> list[str]:
 def files() -> list[tuple[str, str]]:
     """Name and text of every migration, in order."""
     folder = resources.files("sinks.postgres") / "migrations"
-    return [(f.name, f.read_text()) for f in sorted(folder.iterdir(), key=lambda f: f.name) if f.name.endswith(".sql")]
+    return [
+        (f.name, f.read_text())
+        for f in sorted(folder.iterdir(), key=lambda f: f.name)
+        if f.name.endswith(".sql")
+    ]
 
 
 def _apply(connection: psycopg.Connection, file: str, text: str, applied: dict[str, str]) -> bool:
@@ -75,6 +74,8 @@ def _ensure_roles(connection: psycopg.Connection, passwords: dict[str, str]) -> 
                 )
             )
             connection.execute(
-                sql.SQL("grant connect on database {} to {}").format(sql.Identifier(database), sql.Identifier(role))
+                sql.SQL("grant connect on database {} to {}").format(
+                    sql.Identifier(database), sql.Identifier(role)
+                )
             )
         connection.execute("revoke create on schema public from public")

@@ -1,4 +1,4 @@
-"""Leaves an ill processor alone. Attempts wait in the table meanwhile (mode: fail closed); nothing is refused or lost."""
+"""Leaves an ill processor alone. Attempts wait in the table meanwhile (mode: fail closed); nothing is lost."""
 
 from __future__ import annotations
 

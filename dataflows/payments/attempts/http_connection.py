@@ -1,7 +1,7 @@
 """One kept-alive HTTP/1.1 connection: a request, then its whole answer. h11 does the protocol, asyncio the bytes.
 
-Measured per call at 64 in flight: httpx 3.9 ms of CPU, httpcore 3.7 ms, this 0.09 ms. Besides, a client of ours knows for
-certain whether a byte was written, and that is what tells NotSent from Unknown.
+Measured per call at 64 in flight: httpx 3.9 ms of CPU, httpcore 3.7 ms, this 0.09 ms. Besides, a client of ours
+knows for certain whether a byte was written, and that is what tells NotSent from Unknown.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ class HttpPool:
         body: bytes = b"",
         on_written: Callable[[], None] | None = None,
     ) -> HttpAnswer:
-        """The complete answer. Raises NotConnectedError (nothing was written) or NoAnswerError (it may have arrived)."""
+        """The complete answer. Raises NotConnectedError (nothing written) or NoAnswerError (it may have arrived)."""
         request = HttpRequest(
             method=method, target=self._prefix + path, headers=[self._host_header, *headers], body=body
         )
@@ -74,9 +74,7 @@ class HttpPool:
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(limits.ATTEMPT_CONNECT_TIMEOUT_MS / 1_000):
-                _, connection = await loop.create_connection(
-                    HttpConnection, self._host, self._port, ssl=self._tls
-                )
+                _, connection = await loop.create_connection(HttpConnection, self._host, self._port, ssl=self._tls)
         except (OSError, TimeoutError) as error:  # ssl.SSLError is an OSError
             raise NotConnectedError(type(error).__name__) from error
         return connection

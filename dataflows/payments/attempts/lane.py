@@ -9,6 +9,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+import structlog
+
 from dataflows.payments.attempts.adapter import Answer, NotExecuted, NotSent, ProcessorAdapter, Unknown
 from dataflows.payments.attempts.circuit_breaker import CircuitBreaker
 from schemas import limits
@@ -16,6 +18,8 @@ from schemas import limits
 if TYPE_CHECKING:
     from dataflows.payments.attempts.dispatch import Lease
     from dataflows.payments.attempts.metrics import AttemptMetrics
+
+log = structlog.get_logger()
 
 
 class Lane:
@@ -52,7 +56,7 @@ class Lane:
         return self.has_backlog and self._taken <= limits.ATTEMPT_CALLS_IN_FLIGHT_MAX * 3 // 4
 
     async def turn(self, lease: Lease) -> Answer | None:
-        """Carries the leased attempt out as far as one turn goes; None when the lease ran out before anything was sent.
+        """Carries the leased attempt out as far as one turn goes; None when there was no time left to send anything.
 
         Rule: what may have been sent is queried first, and sent again only when the processor does not know it.
         """
@@ -67,7 +71,13 @@ class Lane:
 
     async def _call(self, lease: Lease, *, is_query: bool) -> Answer:
         started = time.monotonic()
-        answer = await (self.adapter.query(lease.call) if is_query else self.adapter.send(lease.call))
+        answer: Answer
+        try:
+            answer = await (self.adapter.query(lease.call) if is_query else self.adapter.send(lease.call))
+        except Exception:
+            # A fault of the adapter: this attempt is in doubt, the others go on.
+            log.exception("adapter_failed", processor=self.name, operation_id=lease.call.operation_id)
+            answer = Unknown("adapter_failed")
         now = time.monotonic()
         if isinstance(answer, NotSent) or (isinstance(answer, Unknown) and answer.is_outage):
             self._breaker.failed(now)

@@ -14,9 +14,7 @@ class AttemptMetrics:
             "attempt_calls_in_flight", "Slots of the bulkhead in use", ("processor",), registry=registry
         )
         # 1: the processor is left alone but for a probe; attempts wait.
-        self.breaker_open = Gauge(
-            "attempt_breaker_open", "Circuit breaker is open", ("processor",), registry=registry
-        )
+        self.breaker_open = Gauge("attempt_breaker_open", "Circuit breaker is open", ("processor",), registry=registry)
         # High `Unknown`: payers wait for polls. High `NotSent`: the processor cannot be reached.
         self.answers = Counter(
             "attempt_answers",

@@ -90,9 +90,7 @@ def _given_to_a_person(lease: Lease, reason: str) -> Settlement:
     return _told(lease, "manual_review", error_code=f"unresolved:{reason}")
 
 
-def _told(
-    lease: Lease, status: str, answer: Definitive | None = None, error_code: str | None = None
-) -> Settlement:
+def _told(lease: Lease, status: str, answer: Definitive | None = None, error_code: str | None = None) -> Settlement:
     fact = _fact(lease, status, answer, error_code)
     record = Record(
         operation_id=fact.operation_id,
@@ -107,9 +105,7 @@ def _told(
     return Settlement(fact, record)
 
 
-def _fact(
-    lease: Lease, status: str, answer: Definitive | None = None, error_code: str | None = None
-) -> Fact:
+def _fact(lease: Lease, status: str, answer: Definitive | None = None, error_code: str | None = None) -> Fact:
     return Fact(
         operation_id=lease.call.operation_id,
         intent_id=lease.call.intent_id,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from http import HTTPStatus
 from typing import Final, Literal
+from urllib.parse import quote
 
 import msgspec
 
@@ -25,7 +26,13 @@ from schemas.validation import clean_text
 PROCESSOR: Final = "simulator"
 #: refusals of a request that was never executed and never will be: the attempt has failed
 _REFUSED_CODES: Final = frozenset(
-    {"malformed_request", "idempotency_key_required", "too_large", "unsupported_media_type", "invalid_operation"}
+    {
+        "malformed_request",
+        "idempotency_key_required",
+        "too_large",
+        "unsupported_media_type",
+        "invalid_operation",
+    }
 )
 #: refusals that say nothing about the operation itself: it was not executed and may be sent again
 _LATER_STATUSES: Final = frozenset({401, 403, 429})
@@ -97,7 +104,7 @@ class SimulatorAdapter:
         """GET of the operation. A 404 in the processor's own words is proof that no send was executed."""
         try:
             answer = await self._pool.request(
-                "GET", f"/v1/operations/{call.operation_id}", [("Accept", "application/json")]
+                "GET", f"/v1/operations/{quote(call.operation_id, safe='')}", [("Accept", "application/json")]
             )
         except NotConnectedError:
             return NotSent("not_connected")

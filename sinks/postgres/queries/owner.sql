@@ -6,7 +6,7 @@ insert into partition_owner as o (topic, partition, epoch, owner_id)
 values (%(topic)s, %(partition)s, 1, %(owner_id)s)
 on conflict (topic, partition) do update
     set epoch = o.epoch + 1, owner_id = excluded.owner_id, updated_at = clock_timestamp()
-returning epoch, next_offset, published_seq;
+returning epoch, next_offset, published_seq, halted;
 
 -- name: partition_position
 -- After partition_acquire, in a snapshot of its own: the last seq that the owner before us committed. Primary key.
@@ -24,6 +24,16 @@ update partition_owner
 set next_offset = %(next_offset)s, published_seq = greatest(published_seq, %(published_seq)s), updated_at = clock_timestamp()
 where topic = %(topic)s and partition = %(partition)s and epoch = %(epoch)s and next_offset <= %(first_offset)s
 returning 1;
+
+-- name: partition_halt
+-- After a broken invariant: no owner goes on until an operator clears it.
+update partition_owner set halted = %(reason)s, updated_at = clock_timestamp()
+where topic = %(topic)s and partition = %(partition)s and epoch = %(epoch)s;
+
+-- name: partitions_cleared
+-- Every second while a partition of ours is halted: those that an operator has let go on.
+select partition from partition_owner
+where topic = %(topic)s and partition = any (%(partitions)s::int[]) and halted is null;
 
 -- name: partition_mark
 -- When idle: stores how far events are published, so that a take-over repeats little.

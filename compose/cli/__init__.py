@@ -1,0 +1,67 @@
+"""The command ``millrace``. Each subcommand is a module of this package with a typer ``app``.
+
+A module is imported only when its command runs, so that a heavy one never slows ``millrace status``.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from typing import Final
+
+import click
+import typer
+from typer.core import TyperGroup
+
+from compose.stack.errors import StackError
+
+#: subcommand to its line in the help; the module has the command's name
+COMMANDS: Final = {
+    "up": "Start servers and services, and wait until they are ready.",
+    "down": "Stop everything that runs in this home.",
+    "status": "Show every process of this home's stack.",
+    "logs": "Show the log of a server or service.",
+    "migrate": "Bring the Postgres schema up to date.",
+    "token": "Print a bearer token of the development issuer.",
+    "check": "Run every invariant over the stored data.",
+    "replay": "Rebuild a projection, compare it and swap it in.",
+    "demo": "Take invoices through the whole system and prove the result.",
+    "bench": "Measure the system and print JSON.",
+    "parked": "List and resolve parked commands.",
+    "checkpoints": "List recovery checkpoints.",
+}
+
+
+class LazyCommands(TyperGroup):
+    """Finds subcommands by name and imports the one that is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - as the class it overrides
+        """The names of those commands whose module is there."""
+        return [name for name in COMMANDS if importlib.util.find_spec(f"{__name__}.{name}")]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of that module; only its help line when just the list is shown."""
+        if cmd_name not in self.list_commands(ctx):
+            return None
+        module = importlib.import_module(f"{__name__}.{cmd_name}")
+        command = typer.main.get_command(module.app)
+        command.name = cmd_name
+        command.short_help = COMMANDS[cmd_name]
+        return command
+
+
+app = typer.Typer(cls=LazyCommands, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+
+
+@app.callback()
+def millrace() -> None:
+    """Millrace: payments, tenants, posts and rate limits on one stream-processing spine."""
+
+
+def main() -> None:
+    """Runs one command; what an operator can mend is one line on stderr and exit status 1."""
+    try:
+        app()
+    except StackError as error:
+        sys.exit(f"millrace: {error}")

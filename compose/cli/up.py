@@ -1,0 +1,69 @@
+"""``millrace up``: everything runs and is ready, or one line says why not."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.live import Live
+
+from compose.cli.status_table import status_table
+from compose.settings import load_settings
+from compose.stack.errors import StackError
+from compose.supervise import launch
+from compose.supervise.state import StackState, read_state
+from schemas import limits
+
+app = typer.Typer()
+
+
+@app.command()
+def up(
+    detach: Annotated[
+        bool, typer.Option("--detach", "-d", help="Return when ready and leave it running.")
+    ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print addresses and processes as one JSON object.")
+    ] = False,
+    servers_only: Annotated[bool, typer.Option("--servers-only", help="Start no service of ours.")] = False,
+) -> None:
+    """Start servers and services, and wait until they are ready; run again, it prints the same."""
+    settings = load_settings()
+    if as_json:
+        state = launch.up(settings, servers_only=servers_only, tied=not detach)
+        print(json.dumps(launch.world(settings, state)), flush=True)
+    else:
+        console = Console()
+        with Live(console=console, transient=True) as live:
+            state = launch.up(
+                settings,
+                servers_only=servers_only,
+                tied=not detach,
+                progress=lambda state: live.update(status_table(state)),
+            )
+        console.print(status_table(state))
+        if not servers_only:
+            console.print(f"ready: {settings.addresses().base_url}")
+    if not detach:
+        _stay(live_table=not as_json)
+
+
+def _stay(*, live_table: bool) -> None:
+    """Shows the stack until Ctrl-C or TERM, then stops it."""
+    asked: list[int] = []
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda number, _frame: asked.append(number))
+    settings = load_settings()
+    with Live(console=Console(quiet=not live_table)) as live:
+        state: StackState | None = read_state(settings.the_home())
+        while not asked and state is not None and state.running():
+            live.update(status_table(state))
+            time.sleep(limits.SUPERVISOR_TICK_S)
+            state = read_state(settings.the_home())
+    launch.down(settings)
+    if not asked:
+        raise StackError(f"the supervisor ended; see {settings.the_home().log('supervisor')}")

@@ -1,0 +1,30 @@
+"""Runs one service of ours: ``python -m compose.services owner --instance 1``, with the home in the environment.
+
+A service is a module of this package with ``run(settings, instance)``, which serves until SIGTERM and then drains.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+
+from compose.settings import SERVICES, load_settings
+from compose.stack.errors import StackError
+
+
+def main() -> None:
+    """Imports only the service that is asked for."""
+    parser = argparse.ArgumentParser(prog="services")
+    parser.add_argument("service", choices=SERVICES)
+    parser.add_argument("--instance", type=int, default=0)
+    arguments = parser.parse_args()
+    try:
+        module = importlib.import_module(f"compose.services.{arguments.service}")
+        module.run(load_settings(), arguments.instance)
+    except StackError as error:
+        sys.exit(str(error))
+
+
+if __name__ == "__main__":
+    main()

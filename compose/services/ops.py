@@ -1,0 +1,72 @@
+"""The loopback port of one process for its operator: /healthz, /readyz and Prometheus /metrics."""
+
+from __future__ import annotations
+
+import os
+import threading
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING, Final
+
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+
+from schemas import limits
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+LOOPBACK: Final = "127.0.0.1"
+PORT_VARIABLE: Final = "MILLRACE_OPS_PORT"
+_TEXT: Final = "text/plain; charset=utf-8"
+
+
+class OpsServer(ThreadingHTTPServer):
+    """Answers from threads of its own, so that it answers while the process works."""
+
+    daemon_threads = True
+
+    def __init__(self, port: int, ready: Callable[[], bool | str]) -> None:
+        super().__init__((LOOPBACK, port), _Handler)
+        self.ready = ready
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: OpsServer
+    timeout = limits.HEALTH_CHECK_TIMEOUT_S
+
+    def do_GET(self) -> None:
+        match self.path:
+            case "/healthz":
+                self._send(HTTPStatus.OK, _TEXT, b"ok\n")
+            case "/readyz":
+                said = self.server.ready()
+                status = HTTPStatus.OK if said is True else HTTPStatus.SERVICE_UNAVAILABLE
+                reason = "ready" if said is True else said or "not ready"
+                self._send(status, _TEXT, f"{reason}\n".encode())
+            case "/metrics":
+                self._send(HTTPStatus.OK, CONTENT_TYPE_LATEST, generate_latest())
+            case _:
+                self._send(HTTPStatus.NOT_FOUND, _TEXT, b"there are /healthz, /readyz and /metrics\n")
+
+    def _send(self, status: HTTPStatus, content_type: str, body: bytes) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", content_type)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002 - as the class it overrides
+        """No access log: the supervisor asks all the time."""
+
+
+def serve_ops(port: int | None, ready: Callable[[], bool | str]) -> OpsServer | None:
+    """Serves health and metrics from a thread until the process ends; ``ready`` answers True or why not.
+
+    ``port`` None takes ``MILLRACE_OPS_PORT``; without either nothing is served and None is returned.
+    """
+    chosen = port if port is not None else int(os.environ.get(PORT_VARIABLE, "0"))
+    if not chosen:
+        return None
+    server = OpsServer(chosen, ready)
+    threading.Thread(target=server.serve_forever, name="ops", daemon=True).start()
+    return server

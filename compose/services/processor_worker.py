@@ -1,0 +1,60 @@
+"""Wires one processor-attempt worker. Several run side by side: Kafka shares the events, Postgres the leases."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+from typing import TYPE_CHECKING, Final
+
+from compose.services.ops import serve_ops
+from compose.stack.errors import StackError
+from dataflows.payments.attempts.dispatch_store import DispatchStore
+from dataflows.payments.attempts.event_reader import EventReader
+from dataflows.payments.attempts.fact_producer import FactProducer
+from dataflows.payments.attempts.metrics import AttemptMetrics
+from dataflows.payments.attempts.simulator_adapter import SimulatorAdapter
+from dataflows.payments.attempts.worker import AttemptWorker
+from schemas.errors import Unavailable
+
+if TYPE_CHECKING:
+    from compose.settings import Settings
+
+ROLE: Final = "millrace_worker"
+
+
+def run(settings: Settings, instance: int) -> None:
+    """Carries out attempts until SIGTERM, then lets calls in flight end. Raises StackError when Postgres is away then."""
+    # The name is new with every process: a lease of a worker that was killed is then nobody's, and runs out.
+    name = f"processor-worker-{socket.gethostname()}-{os.getpid()}-{instance}"
+    try:
+        asyncio.run(_work(settings, name))
+    except* Unavailable as group:
+        raise StackError(str(group.exceptions[0])) from group
+
+
+async def _work(settings: Settings, name: str) -> None:
+    addresses = settings.addresses()
+    metrics = AttemptMetrics()
+    store = DispatchStore(addresses.postgres_dsns[ROLE], name)
+    await store.open()
+    reader = EventReader(addresses.kafka, name, metrics)
+    producer = FactProducer(addresses.kafka, name, metrics)
+    worker = AttemptWorker(
+        store=store,
+        reader=reader,
+        producer=producer,
+        adapters=[SimulatorAdapter(addresses.processor_url)],
+        metrics=metrics,
+    )
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, worker.stop)
+    serve_ops(None, lambda: worker.is_ready or "no partitions yet, or Postgres is away")
+    try:
+        await worker.run()
+    finally:
+        await producer.close()
+        await reader.close()
+        await store.close()

@@ -1,0 +1,151 @@
+"""One supervised process: started, watched, started again with a bounded backoff, and given up past a bound."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import time
+from collections import deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from compose.stack import processes
+from compose.stack.errors import StackError
+from compose.stack.processes import ProcessId
+from compose.supervise.state import Condition, Kind, ProcessState
+from schemas import limits
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+_MINUTE_S = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChildSpec:
+    """What to run, how to know that it serves, and how to end it."""
+
+    name: str
+    kind: Kind
+    command: Callable[[], Sequence[str]]
+    environment: Mapping[str, str]
+    unhealthy: Callable[[], str | None]
+    stop_signal: signal.Signals
+    start_timeout_s: float
+    log: Path
+    folder: Path
+    address: str | None = None
+    ops_url: str | None = None
+
+
+@dataclass(slots=True)
+class Child:
+    """A process and its history. Used by one thread at a time."""
+
+    spec: ChildSpec
+    condition: Condition = "starting"
+    note: str = ""
+    process: ProcessId | None = None
+    restarts: int = 0
+    _handle: subprocess.Popen[bytes] | None = None
+    _started_at: float = 0.0
+    _start_again_at: float = 0.0
+    _recent: deque[float] = field(default_factory=deque)
+
+    def start(self) -> None:
+        """Starts the process; whether it serves is asked with ``check``."""
+        spec = self.spec
+        self._handle = processes.spawn(
+            spec.command(), environment=spec.environment, log=spec.log, folder=spec.folder
+        )
+        self.process = processes.identify(self._handle.pid)
+        self._started_at = time.monotonic()
+        self.condition = "starting"
+
+    def check(self) -> bool:
+        """Moves the condition on by what is seen now; True when something changed."""
+        before = (self.condition, self.note, self.restarts)
+        if self.condition == "restarting":
+            if time.monotonic() >= self._start_again_at:
+                self.restarts += 1
+                self.note = ""
+                self.start()
+        elif self.condition in {"starting", "ready"}:
+            self._look()
+        return (self.condition, self.note, self.restarts) != before
+
+    def _look(self) -> None:
+        code = None if self._handle is None else self._handle.poll()
+        if code is not None:
+            self._died(code)
+        elif self.condition == "starting":
+            reason = self.spec.unhealthy()
+            if reason is None:
+                self.condition, self.note = "ready", ""
+            elif time.monotonic() - self._started_at > self.spec.start_timeout_s:
+                self._kill()
+                self._plan_restart(f"not ready within {self.spec.start_timeout_s:.0f} s: {reason}")
+
+    def _died(self, code: int) -> None:
+        self._kill()
+        if code < 0:
+            self._plan_restart(f"killed by {signal.Signals(-code).name} (log: {self.spec.log})")
+        else:
+            last = processes.last_line(self.spec.log)
+            self._plan_restart(f"ended with {code}: {last} (log: {self.spec.log})")
+
+    def _plan_restart(self, reason: str) -> None:
+        now = time.monotonic()
+        self._recent.append(now)
+        while self._recent and now - self._recent[0] > _MINUTE_S:
+            self._recent.popleft()
+        self.note = reason
+        if len(self._recent) > limits.RESTARTS_PER_MINUTE_MAX:
+            self.condition = "failed"
+            self.note = f"given up after {limits.RESTARTS_PER_MINUTE_MAX} restarts in a minute: {reason}"
+            return
+        pause = min(
+            limits.RESTART_BACKOFF_MAX_S, limits.RESTART_BACKOFF_FIRST_S * 2 ** (len(self._recent) - 1)
+        )
+        self.condition = "restarting"
+        self._start_again_at = now + pause
+
+    def first_start(self, started: Callable[[], None]) -> None:
+        """Starts, calls ``started``, waits until it serves; dying meanwhile is a ``StackError``, not a restart."""
+        self.start()
+        started()
+        deadline = self._started_at + self.spec.start_timeout_s
+        while True:
+            self.check()
+            if self.condition == "ready":
+                return
+            if self.condition != "starting" or time.monotonic() > deadline:
+                raise StackError(f"{self.spec.name} does not start: {self.note or self.spec.unhealthy()}")
+            time.sleep(limits.HEALTH_POLL_INTERVAL_S)
+
+    def _kill(self) -> None:
+        if self.process is not None:
+            processes.send(self.process, signal.SIGKILL)
+            processes.kill_session(self.process)
+        if self._handle is not None:
+            self._handle.wait(limits.HEALTH_CHECK_TIMEOUT_S)
+
+    def reap(self) -> None:
+        """Takes the exit status of a process that was stopped, so that no zombie stays."""
+        if self._handle is not None:
+            self._handle.poll()
+
+    def state(self) -> ProcessState:
+        """What the state file says about it."""
+        return ProcessState(
+            name=self.spec.name,
+            kind=self.spec.kind,
+            pid=self.process.pid if self.process else None,
+            started=self.process.started if self.process else 0,
+            condition=self.condition,
+            address=self.spec.address,
+            ops_url=self.spec.ops_url,
+            restarts=self.restarts,
+            note=self.note,
+        )

@@ -1,0 +1,154 @@
+"""Starts and stops a stack from another program: the CLI, the demo and the tests use nothing else."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from compose.stack import processes
+from compose.stack.errors import StackError
+from compose.supervise import guard
+from compose.supervise.state import StackState, read_state
+from schemas import limits
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import subprocess
+
+    from compose.settings import Settings
+    from compose.stack.home import Home
+
+#: supervisors that this process started, kept until they ended so that their exit status is taken
+_started: list[subprocess.Popen[bytes]] = []
+
+
+def up(
+    settings: Settings,
+    *,
+    servers_only: bool = False,
+    tied: bool = False,
+    progress: Callable[[StackState], None] | None = None,
+) -> StackState:
+    """The stack of this home runs and is ready; starts it unless it does already. Raises ``StackError``.
+
+    ``tied``: the stack ends with the calling process, however that ends.
+    """
+    home = settings.the_home()
+    deadline = time.monotonic() + limits.STACK_START_TIMEOUT_S
+    state = read_state(home)
+    if state is not None and state.running() and state.phase == "stopping":
+        _wait_stopped(state, limits.STACK_STOP_TIMEOUT_S)
+        state = read_state(home)
+    if state is not None and state.running():
+        if state.servers_only and not servers_only:
+            raise StackError(f"the stack in {home.path} runs its servers only: run 'millrace down' first")
+        expected = state.supervisor
+    else:
+        expected = _launch(settings, home, servers_only=servers_only, tied=tied)
+    return _wait_ready(home, expected, deadline, progress)
+
+
+def _launch(settings: Settings, home: Home, *, servers_only: bool, tied: bool) -> processes.ProcessId:
+    home.prepare()
+    command = [sys.executable, "-m", "compose.supervise"]
+    if servers_only:
+        command.append("--servers-only")
+    keep: tuple[int, ...] = ()
+    if tied:
+        read_end, _write_end = os.pipe()  # the write end stays open, in this process alone, until it ends
+        keep = (read_end,)
+        command += ["--lifeline", str(read_end)]
+    environment = settings.environment()
+    handle = processes.spawn(
+        command, environment=environment, log=home.log("supervisor"), folder=Path.cwd(), keep=keep
+    )
+    for descriptor in keep:
+        os.close(descriptor)
+    _started.append(handle)
+    return processes.identify(handle.pid)
+
+
+def _reap() -> None:
+    _started[:] = [handle for handle in _started if handle.poll() is None]
+
+
+def _wait_ready(
+    home: Home,
+    supervisor: processes.ProcessId | None,
+    deadline: float,
+    progress: Callable[[StackState], None] | None,
+) -> StackState:
+    while time.monotonic() < deadline:
+        alive = supervisor is not None and supervisor.alive()
+        state = read_state(home)
+        if state is not None and state.supervisor == supervisor:
+            if progress is not None:
+                progress(state)
+            if state.phase == "ready":
+                return state
+            if state.error and not alive:
+                _reap()
+                raise StackError(state.error)
+        if not alive:
+            _reap()
+            log = home.log("supervisor")
+            raise StackError(f"the supervisor ended: {processes.last_line(log)} (log: {log})")
+        time.sleep(limits.HEALTH_POLL_INTERVAL_S)
+    raise StackError(
+        f"not ready within {limits.STACK_START_TIMEOUT_S} s: see 'millrace status' and {home.logs}"
+    )
+
+
+def down(settings: Settings) -> bool:
+    """Nothing of this home's stack runs afterwards; False when nothing ran before either."""
+    state = read_state(settings.the_home())
+    if state is None:
+        return False
+    if state.running():
+        supervisor = state.supervisor
+        if supervisor is not None:
+            processes.send(supervisor, signal.SIGTERM)
+        if not _wait_stopped(state, limits.STACK_STOP_TIMEOUT_S) and supervisor is not None:
+            processes.send(supervisor, signal.SIGKILL)
+            processes.wait_gone([supervisor], limits.HEALTH_CHECK_TIMEOUT_S)
+            guard.clean_up(read_state(settings.the_home()) or state)
+        _reap()
+        return True
+    return bool(guard.clean_up(state))
+
+
+def _wait_stopped(state: StackState, within_s: float) -> bool:
+    ours = [
+        entry.process for entry in state.processes if entry.kind == "supervisor" and entry.process is not None
+    ]
+    return not processes.wait_gone(ours, within_s)
+
+
+def world(settings: Settings, state: StackState) -> dict[str, Any]:
+    """What ``millrace up --json`` prints: addresses with the credentials of the development stack, and processes."""
+    addresses = settings.addresses()
+    found: dict[str, Any] = {
+        "home": str(settings.the_home().path),
+        "kafka_bootstrap": addresses.kafka_bootstrap,
+        "redis_url": addresses.redis_url,
+        "clickhouse_url": addresses.clickhouse_url,
+        "services": [_service(entry) for entry in state.processes if entry.pid is not None],
+        "ops": {entry.name: f"{entry.ops_url}/metrics" for entry in state.processes if entry.ops_url},
+    }
+    if state.servers_only:
+        return found | {"postgres_dsn": addresses.postgres_superuser_dsn}
+    return found | {
+        "postgres_dsn": addresses.postgres_reader_dsn,
+        "base_url": addresses.base_url,
+        "processor_url": addresses.processor_url,
+    }
+
+
+def _service(entry: Any) -> dict[str, Any]:  # noqa: ANN401 - a ProcessState
+    found = {"name": entry.name, "pid": entry.pid, "kind": entry.kind}
+    return found | ({"url": entry.address} if entry.address else {})

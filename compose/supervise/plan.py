@@ -1,0 +1,127 @@
+"""What one stack consists of: which servers are embedded, and which services run how often."""
+
+from __future__ import annotations
+
+import http.client
+import signal
+import sys
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from compose.settings import PREFERRED_PORTS
+from compose.stack.clickhouse import ClickHouse
+from compose.stack.kafka import Kafka
+from compose.stack.ports import LOOPBACK, assign, pick_free
+from compose.stack.postgres import Postgres
+from compose.stack.valkey import Valkey
+from compose.supervise.child import ChildSpec
+from schemas import limits
+
+if TYPE_CHECKING:
+    from compose.settings import Settings
+    from compose.stack.server import EmbeddedServer
+
+#: the mark of every process of one run; see ``compose.stack.processes.marked``
+STACK_ID_VARIABLE: Final = "MILLRACE_STACK_ID"
+OPS_PORT_VARIABLE: Final = "MILLRACE_OPS_PORT"
+_PORTS_OF: Final = {
+    "kafka_bootstrap": ("kafka_port", "kafka_controller_port"),
+    "postgres_dsn": ("postgres_port",),
+    "redis_url": ("redis_port",),
+    "clickhouse_url": ("clickhouse_port",),
+}
+_OK: Final = 200
+
+
+def assign_ports(settings: Settings, *, servers_only: bool) -> dict[str, int]:
+    """Ports for everything that this stack runs itself; remembered in the home."""
+    unused = {name for setting, names in _PORTS_OF.items() if getattr(settings, setting) for name in names}
+    if servers_only:
+        unused |= {"ingress_port", "processor_port"}
+    explicit = {name: port for name, port in settings.explicit_ports().items() if name not in unused}
+    return assign(settings.the_home(), PREFERRED_PORTS, explicit)
+
+
+def embedded_servers(settings: Settings, ports: dict[str, int]) -> list[EmbeddedServer]:
+    """The servers that no setting points elsewhere."""
+    home = settings.the_home()
+    passwords = home.passwords()
+    servers: list[EmbeddedServer] = []
+    if settings.kafka_bootstrap is None:
+        servers.append(Kafka(home.data("kafka"), ports["kafka_port"], ports["kafka_controller_port"]))
+    if settings.postgres_dsn is None:
+        servers.append(Postgres(home.data("postgres"), ports["postgres_port"], passwords["postgres"]))
+    if settings.redis_url is None:
+        servers.append(Valkey(home.data("redis"), ports["redis_port"], passwords["redis"]))
+    if settings.clickhouse_url is None:
+        servers.append(ClickHouse(home.data("clickhouse"), ports["clickhouse_port"], passwords["clickhouse"]))
+    return servers
+
+
+def server_spec(settings: Settings, server: EmbeddedServer, stack_id: str) -> ChildSpec:
+    """How the supervisor runs an embedded server."""
+    home = settings.the_home()
+    return ChildSpec(
+        name=server.name,
+        kind="server",
+        command=server.command,
+        environment={**server.environment(), STACK_ID_VARIABLE: stack_id},
+        unhealthy=server.unhealthy,
+        stop_signal=server.stop_signal,
+        start_timeout_s=limits.SERVER_START_TIMEOUT_S,
+        log=home.log(server.name),
+        folder=home.path,
+        address=server.address,
+    )
+
+
+def service_specs(settings: Settings, stack_id: str) -> list[ChildSpec]:
+    """How the supervisor runs our own processes, each with a loopback port for its health and metrics."""
+    counts = {"ingress": settings.ingress_processes, "owner": settings.owner_processes}
+    taken: set[int] = set(settings.explicit_ports().values())
+    specs = []
+    for service in settings.services:
+        for instance in range(counts.get(service, 1)):
+            port = pick_free(taken)
+            taken.add(port)
+            specs.append(_service_spec(settings, service, instance, port, stack_id))
+    return specs
+
+
+def _service_spec(settings: Settings, service: str, instance: int, ops_port: int, stack_id: str) -> ChildSpec:
+    home = settings.the_home()
+    name = f"{service}-{instance}"
+    addresses = settings.addresses()
+    urls = {"ingress": addresses.base_url, "simulator": addresses.processor_url}
+    environment = {
+        "MILLRACE_HOME": str(home.path),
+        STACK_ID_VARIABLE: stack_id,
+        OPS_PORT_VARIABLE: str(ops_port),
+    }
+    return ChildSpec(
+        name=name,
+        kind="service",
+        command=lambda: [sys.executable, "-m", "compose.services", service, "--instance", str(instance)],
+        environment=environment,
+        unhealthy=partial(_not_ready, ops_port),
+        stop_signal=signal.SIGTERM,
+        start_timeout_s=limits.SERVICE_START_TIMEOUT_S,
+        log=home.log(name),
+        folder=Path.cwd(),
+        address=urls.get(service),
+        ops_url=f"http://{LOOPBACK}:{ops_port}",
+    )
+
+
+def _not_ready(ops_port: int) -> str | None:
+    connection = http.client.HTTPConnection(LOOPBACK, ops_port, timeout=limits.HEALTH_CHECK_TIMEOUT_S)
+    try:
+        connection.request("GET", "/readyz")
+        answer = connection.getresponse()
+        body = answer.read().decode(errors="replace").strip()
+    except (OSError, http.client.HTTPException) as error:
+        return str(error)
+    finally:
+        connection.close()
+    return None if answer.status == _OK else body

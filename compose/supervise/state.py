@@ -1,0 +1,71 @@
+"""What a stack is doing, in one file of its home: written by the supervisor only, read by everybody else."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Literal
+
+from compose.stack.home import read_json, write_private
+from compose.stack.processes import ProcessId
+
+if TYPE_CHECKING:
+    from compose.stack.home import Home
+
+Phase = Literal["starting", "ready", "stopping", "stopped", "failed"]
+Kind = Literal["supervisor", "server", "service"]
+Condition = Literal["starting", "ready", "restarting", "failed", "stopped"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessState:
+    """One process of the stack as ``millrace status`` shows it."""
+
+    name: str
+    kind: Kind
+    pid: int | None = None
+    started: int = 0  # with the pid the identity of the process
+    condition: Condition = "starting"
+    address: str | None = None
+    ops_url: str | None = None
+    restarts: int = 0
+    note: str = ""
+
+    @property
+    def process(self) -> ProcessId | None:
+        """The process itself, if one was started."""
+        return None if self.pid is None else ProcessId(self.pid, self.started)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StackState:
+    """The whole stack at one moment."""
+
+    stack_id: str  # also in the environment of every process that belongs to this run
+    phase: Phase
+    servers_only: bool = False
+    error: str = ""
+    processes: list[ProcessState] = field(default_factory=list)
+
+    @property
+    def supervisor(self) -> ProcessId | None:
+        """The process that keeps this file."""
+        return next((state.process for state in self.processes if state.name == "supervisor"), None)
+
+    def running(self) -> bool:
+        """Whether the supervisor that wrote this still runs."""
+        supervisor = self.supervisor
+        return supervisor is not None and supervisor.alive()
+
+    def write(self, home: Home) -> None:
+        """Replaces the file at once."""
+        write_private(home.state_file, json.dumps(asdict(self), indent=1))
+
+
+def read_state(home: Home) -> StackState | None:
+    """The last written state; None before the first start. It may be of a stack that was killed: ask ``running``."""
+    found = read_json(home.state_file)
+    if found is None:
+        return None
+    processes = [ProcessState(**state) for state in found.pop("processes")]
+    return replace(StackState(**found), processes=processes)

@@ -1,0 +1,194 @@
+"""Starts a stack side by side, keeps it running, stops it in order: services drain first, servers follow."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import select
+import signal
+import sys
+import time
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+from threading import Lock
+from typing import TYPE_CHECKING, Final
+
+from compose.stack import processes
+from compose.stack.errors import StackError
+from compose.supervise import guard
+from compose.supervise.child import Child
+from compose.supervise.plan import assign_ports, embedded_servers, server_spec, service_specs
+from compose.supervise.state import Phase, ProcessState, StackState, read_state
+from schemas import limits
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from compose.settings import Settings
+    from compose.stack.home import Home
+    from compose.stack.server import EmbeddedServer
+
+_STARTERS_MAX: Final = 16
+
+
+class Supervisor:
+    """One run of a stack. ``run`` is the whole life; the lock in the home makes it the only one."""
+
+    def __init__(self, settings: Settings, *, servers_only: bool, lifeline: int | None) -> None:
+        self._settings = settings
+        self._home: Home = settings.the_home()
+        self._servers_only = servers_only
+        self._lifeline = lifeline
+        self._stack_id = uuid.uuid4().hex
+        self._phase: Phase = "starting"
+        self._error = ""
+        self._servers: list[Child] = []
+        self._services: list[Child] = []
+        self._guard: processes.ProcessId | None = None
+        self._writing = Lock()
+        self._stop_asked = False
+
+    def run(self) -> int:
+        """Serves until a stop is asked or the start fails; the exit status says which."""
+        self._home.prepare()
+        with self._home.lock_file.open("a") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise StackError(
+                    f"another supervisor runs in {self._home.path}: see 'millrace status'"
+                ) from None
+            for number in (signal.SIGTERM, signal.SIGINT):
+                signal.signal(number, self._ask_stop)
+            return self._run_locked()
+
+    def _run_locked(self) -> int:
+        left = read_state(self._home)
+        if left is not None:
+            guard.clean_up(left)
+        guard_handle, keep_open = guard.start(self._home, self._stack_id)
+        self._guard = processes.identify(guard_handle.pid)
+        self._write()
+        try:
+            self._start()
+            self._phase = "ready"
+            self._write()
+            _say("ready")
+            self._watch()
+        except StackError as error:
+            self._error = str(error)
+            _say(str(error))
+        except Exception as error:  # noqa: BLE001 - whatever it is, nothing may be left behind
+            self._error = f"{type(error).__name__}: {error} (log: {self._home.log('supervisor')})"
+            _say(self._error)
+        self._stop()
+        os.close(keep_open)
+        guard_handle.wait(limits.SERVICE_STOP_TIMEOUT_S)
+        return 1 if self._error else 0
+
+    def _ask_stop(self, *_: object) -> None:
+        self._stop_asked = True
+
+    def _stopping(self) -> bool:
+        if self._lifeline is not None and select.select([self._lifeline], [], [], 0)[0]:
+            self._stop_asked = True  # the program that started us is gone
+        return self._stop_asked
+
+    # --- start -------------------------------------------------------------------------------------------
+
+    def _start(self) -> None:
+        ports = assign_ports(self._settings, servers_only=self._servers_only)
+        servers = embedded_servers(self._settings, ports)
+        self._servers = [Child(server_spec(self._settings, server, self._stack_id)) for server in servers]
+        self._side_by_side(self._servers, servers)
+        if self._servers_only:
+            return
+        self._prepare_data()
+        self._services = [Child(spec) for spec in service_specs(self._settings, self._stack_id)]
+        self._side_by_side(self._services, [None] * len(self._services))
+
+    def _side_by_side(self, children: Sequence[Child], servers: Sequence[EmbeddedServer | None]) -> None:
+        """Starts all of them at once and waits for all; the first failure is raised after the others settled."""
+        with ThreadPoolExecutor(_STARTERS_MAX) as pool:
+            starts = [pool.submit(self._start_one, *pair) for pair in zip(children, servers, strict=True)]
+            errors = [start.exception() for start in starts]
+        first = next((error for error in errors if error is not None), None)
+        if first is not None:
+            raise first
+        if self._stopping():
+            raise StackError("stopped while it was starting")
+
+    def _start_one(self, child: Child, server: EmbeddedServer | None) -> None:
+        began = time.monotonic()
+        if server is not None:
+            server.prepare()
+        child.first_start(self._write)
+        if server is not None:
+            server.initialize()
+        self._write()
+        _say(f"{child.spec.name} is ready after {time.monotonic() - began:.1f} s")
+
+    def _prepare_data(self) -> None:
+        from sinks.kafka.topics import ensure_topics  # noqa: PLC0415 - servers alone need neither
+        from sinks.postgres.migrate import migrate  # noqa: PLC0415
+
+        addresses = self._settings.addresses()
+        migrate(addresses.postgres_superuser_dsn, self._settings.role_passwords())
+        ensure_topics(addresses.kafka)
+
+    # --- run ---------------------------------------------------------------------------------------------
+
+    def _watch(self) -> None:
+        while not self._stopping():
+            for child in (*self._servers, *self._services):
+                if child.check():
+                    self._write()
+                    _say(f"{child.spec.name}: {child.condition}{' - ' if child.note else ''}{child.note}")
+            time.sleep(limits.SUPERVISOR_TICK_S)
+
+    # --- stop --------------------------------------------------------------------------------------------
+
+    def _stop(self) -> None:
+        self._phase = "stopping"
+        self._write()
+        for children, within_s in (
+            (self._services, limits.SERVICE_STOP_TIMEOUT_S),
+            (self._servers, limits.SERVER_STOP_TIMEOUT_S),
+        ):
+            running = [
+                (child.process, child.spec.stop_signal) for child in children if child.process is not None
+            ]
+            killed = processes.stop(running, within_s)
+            for child in children:
+                child.reap()
+                child.condition = "stopped"
+                if child.process is not None and child.process.pid in killed:
+                    _say(f"{child.spec.name} did not end within {within_s} s and was killed")
+        self._phase = "failed" if self._error else "stopped"
+        self._write()
+        _say(self._phase)
+
+    def _write(self) -> None:
+        with self._writing:
+            own = processes.identify(os.getpid())
+            states = [_own_state("supervisor", own)]
+            if self._guard is not None:
+                states.append(_own_state("guard", self._guard))
+            states += [child.state() for child in (*self._servers, *self._services)]
+            StackState(
+                stack_id=self._stack_id,
+                phase=self._phase,
+                servers_only=self._servers_only,
+                error=self._error,
+                processes=states,
+            ).write(self._home)
+
+
+def _own_state(name: str, process: processes.ProcessId) -> ProcessState:
+    return ProcessState(
+        name=name, kind="supervisor", pid=process.pid, started=process.started, condition="ready"
+    )
+
+
+def _say(line: str) -> None:
+    print(f"{time.strftime('%Y-%m-%dT%H:%M:%S')} {line}", file=sys.stderr, flush=True)

@@ -1,0 +1,215 @@
+"""The table ``attempt_dispatch``, queue and memory of all workers: each method is one statement, one transaction.
+
+Safe with any number of workers: a row is leased under ``for update skip locked``, and what a worker may do to a
+row that is not its own any more stands in the statement's condition.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+from psycopg_pool import AsyncConnectionPool
+
+from dataflows.payments.attempts.adapter import Call
+from dataflows.payments.attempts.dispatch import Change, Lease
+from dataflows.payments.attempts.facts import Fact
+from schemas import limits
+from sinks.postgres import arrays
+from sinks.postgres.sql_files import queries
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Sequence
+
+    from dataflows.payments.attempts.settlement import Record
+
+# As for the owner: on a young table a generic plan would keep a sequential scan or a hash join for ever.
+_SESSION: Final = (
+    "-c enable_seqscan=off -c enable_hashjoin=off -c enable_mergejoin=off -c synchronous_commit=on "
+    f"-c client_min_messages=warning -c statement_timeout={limits.ATTEMPT_STATEMENT_TIMEOUT_MS}"
+)
+_STATUS_OF_WISH: Final = {"carry_out": "waiting", "review": "review", "done": "done"}
+
+
+class DispatchStore:
+    """The dispatch rows as one worker sees them. Every method may raise psycopg.OperationalError: repeat it."""
+
+    def __init__(self, dsn: str, worker: str) -> None:
+        self._worker = worker
+        self._sql = queries("sinks.postgres", "queries/attempts.sql")
+        self._pool = AsyncConnectionPool(
+            dsn,
+            kwargs={
+                "autocommit": True,
+                "application_name": worker,
+                "options": _SESSION,
+                "prepare_threshold": 0,
+                "connect_timeout": limits.POSTGRES_CONNECT_TIMEOUT_S,
+                "keepalives_idle": limits.POSTGRES_KEEPALIVE_S,
+                "keepalives_interval": limits.POSTGRES_KEEPALIVE_S,
+                "keepalives_count": 3,
+            },
+            min_size=1,
+            max_size=limits.ATTEMPT_POSTGRES_POOL_MAX,
+            timeout=limits.POSTGRES_CONNECT_TIMEOUT_S,
+            open=False,
+        )
+
+    async def open(self) -> None:
+        """Starts connecting; returns at once."""
+        await self._pool.open()
+
+    async def close(self) -> None:
+        """Closes all connections."""
+        await self._pool.close()
+
+    async def take(self, changes: Sequence[Change], leased: Collection[str]) -> list[Lease]:
+        """Makes the changes durable once each and returns leases of the new attempts among ``leased`` (operation ids).
+
+        What was known before is left alone, so a batch may be taken again. Changes come sorted, one per attempt.
+        """
+        ends_at = _lease_end()
+        calls = [change.call for change in changes]
+        statuses = ["leased" if c.call.operation_id in leased else _STATUS_OF_WISH[c.wish] for c in changes]
+        rows = await self._run(
+            "attempts_take",
+            {
+                "worker": self._worker,
+                "lease_ms": limits.ATTEMPT_LEASE_MS,
+                "operation_id": arrays.text_array(c.operation_id for c in calls),
+                "intent_id": arrays.text_array(c.intent_id for c in calls),
+                "attempt": arrays.int_array(c.attempt for c in changes),
+                "processor": arrays.text_array(c.processor for c in changes),
+                "kind": arrays.text_array(c.kind for c in calls),
+                "amount": arrays.int_array(c.amount for c in calls),
+                "currency": arrays.text_array(c.currency for c in calls),
+                "payment_method": arrays.text_array(c.payment_method for c in calls),
+                "parent_ref": arrays.optional_text_array(c.parent_ref for c in calls),
+                "final": arrays.bool_array(c.final for c in calls),
+                "merchant_id": arrays.text_array(c.merchant_id for c in changes),
+                "trace_id": arrays.text_array(c.trace_id for c in changes),
+                "status": arrays.text_array(statuses),
+                "outcome": arrays.optional_text_array(c.outcome for c in changes),
+                "provider_ref": arrays.optional_text_array(c.provider_ref for c in changes),
+                "error_code": arrays.optional_text_array(c.error_code for c in changes),
+            },
+        )
+        fresh = {operation_id: first_at for operation_id, status, first_at in rows if status == "leased"}
+        return [
+            Lease(
+                call=change.call,
+                attempt=change.attempt,
+                processor=change.processor,
+                trace_id=change.trace_id,
+                send_count=1,
+                unknown_count=0,
+                in_doubt=False,
+                first_at=fresh[change.call.operation_id].timestamp(),
+                ends_at=ends_at,
+            )
+            for change in changes
+            if change.call.operation_id in fresh
+        ]
+
+    async def lease(self, processor: str, count: int) -> list[Lease]:
+        """Leases up to ``count`` due attempts of a processor; committed when this returns."""
+        ends_at = _lease_end()
+        rows = await self._run(
+            "attempts_lease",
+            {
+                "worker": self._worker,
+                "lease_ms": limits.ATTEMPT_LEASE_MS,
+                "processor": processor,
+                "count": count,
+            },
+        )
+        return [_lease_of(row, ends_at) for row in rows]
+
+    async def record(self, records: Iterable[Record]) -> None:
+        """Writes down what came of turns. The facts of these records must be durable before."""
+        ordered = sorted(records, key=lambda record: record.operation_id)
+        await self._run(
+            "attempts_record",
+            {
+                "worker": self._worker,
+                "operation_id": arrays.text_array(r.operation_id for r in ordered),
+                "status": arrays.text_array(r.status for r in ordered),
+                "in_doubt": arrays.bool_array(r.in_doubt for r in ordered),
+                "unknowns": arrays.int_array(r.unknowns for r in ordered),
+                "delay_ms": arrays.int_array(r.delay_ms for r in ordered),
+                "outcome": arrays.optional_text_array(r.outcome for r in ordered),
+                "provider_ref": arrays.optional_text_array(r.provider_ref for r in ordered),
+                "amount": arrays.int_array(-1 if r.amount is None else r.amount for r in ordered),
+                "currency": arrays.optional_text_array(r.currency for r in ordered),
+                "error_code": arrays.optional_text_array(r.error_code for r in ordered),
+            },
+        )
+
+    async def repeat(self) -> list[Fact]:
+        """The facts whose event is overdue, to be produced again; past the schedule the row is put up for review."""
+        rows = await self._run(
+            "attempts_repeat",
+            {
+                "count": limits.ATTEMPT_REPEAT_BATCH_MAX,
+                "repeats_max": len(limits.ATTEMPT_CONFIRM_SCHEDULE_S),
+                "schedule_s": arrays.int_array(limits.ATTEMPT_CONFIRM_SCHEDULE_S),
+            },
+        )
+        return [_fact_of(row) for row in rows]
+
+    async def backlog(self) -> dict[str, tuple[int, float]]:
+        """Count and age in seconds of the oldest attempt that is due, unconfirmed or under review."""
+        return {name: (count, age) for name, count, age in await self._run("attempts_backlog", {})}
+
+    async def _run(self, name: str, parameters: dict[str, Any]) -> list[tuple[Any, ...]]:
+        async with self._pool.connection() as connection:
+            cursor = await connection.execute(self._sql[name].encode(), parameters)
+            return await cursor.fetchall() if cursor.description else []
+
+
+def _lease_end() -> float:
+    # Taken before the statement: by our clock a lease ends no later than by the database's.
+    return time.monotonic() + limits.ATTEMPT_LEASE_MS / 1_000
+
+
+def _lease_of(row: tuple[Any, ...], ends_at: float) -> Lease:
+    (operation_id, intent_id, attempt, processor, kind, amount, currency, payment_method, parent_ref, final) = row[:10]
+    trace_id, send_count, unknown_count, in_doubt, first_at = row[11:]
+    return Lease(
+        call=Call(
+            operation_id=operation_id,
+            intent_id=intent_id,
+            kind=kind,
+            amount=amount,
+            currency=currency,
+            payment_method=payment_method,
+            parent_ref=parent_ref,
+            final=final,
+        ),
+        attempt=attempt,
+        processor=processor,
+        trace_id=trace_id,
+        send_count=send_count,
+        unknown_count=unknown_count,
+        in_doubt=in_doubt,
+        first_at=first_at.timestamp(),
+        ends_at=ends_at,
+    )
+
+
+def _fact_of(row: tuple[Any, ...]) -> Fact:
+    operation_id, intent_id, attempt, processor, trace_id, _, outcome, provider_ref, amount, currency = row[:10]
+    error_code, send_count = row[10:]
+    return Fact(
+        operation_id=operation_id,
+        intent_id=intent_id,
+        attempt=attempt,
+        processor=processor,
+        trace_id=trace_id,
+        send_count=send_count,
+        status=outcome,
+        provider_ref=provider_ref,
+        amount=amount,
+        currency=currency,
+        error_code=error_code,
+    )

@@ -1,0 +1,83 @@
+"""Produces facts with acks=all. Only when ``tell`` answers True may anybody rely on the fact."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+import structlog
+from confluent_kafka import Producer
+
+from dataflows.payments.attempts import facts
+from schemas import limits, topics
+
+if TYPE_CHECKING:
+    from dataflows.payments.attempts.facts import Fact
+    from dataflows.payments.attempts.metrics import AttemptMetrics
+    from sinks.kafka.connection import KafkaConnection
+
+log = structlog.get_logger()
+
+
+class FactProducer:
+    """One idempotent producer; a thread serves its callbacks and wakes the loop once for many of them."""
+
+    def __init__(self, kafka: KafkaConnection, client_id: str, metrics: AttemptMetrics) -> None:
+        self._producer = Producer(kafka.producer(client_id))
+        self._metrics = metrics
+        self._loop = asyncio.get_running_loop()
+        self._delivered: deque[tuple[asyncio.Future[bool], Any]] = deque()
+        self._is_waking = False
+        self._is_closing = False
+        self._thread = threading.Thread(target=self._serve_callbacks, name="fact-producer", daemon=True)
+        self._thread.start()
+
+    async def tell(self, fact: Fact) -> bool:
+        """True once the fact is durable in Kafka; False when it is not known to be: then tell it again some time."""
+        value = facts.encode(fact, issued_at=time.time_ns() // 1_000)
+        future: asyncio.Future[bool] = self._loop.create_future()
+        while True:
+            try:
+                self._producer.produce(
+                    topics.COMMANDS_PAYMENTS,
+                    value,
+                    fact.intent_id,
+                    on_delivery=lambda error, _: self._on_delivery(future, error),
+                )
+                break
+            except BufferError:
+                await asyncio.sleep(limits.ATTEMPT_PRODUCER_FULL_WAIT_MS / 1_000)
+        is_durable = await future
+        if is_durable:
+            self._metrics.facts.labels(fact.status).inc()
+        else:
+            self._metrics.facts_lost.inc()
+        return is_durable
+
+    async def close(self) -> None:
+        """Waits a bounded time for what is still under way."""
+        await asyncio.to_thread(self._producer.flush, limits.PUBLISH_DRAIN_TIMEOUT_S)
+        self._is_closing = True
+        await asyncio.to_thread(self._thread.join)
+
+    def _serve_callbacks(self) -> None:
+        while not self._is_closing:
+            self._producer.poll(limits.ATTEMPT_PRODUCER_POLL_MS / 1_000)
+
+    def _on_delivery(self, future: asyncio.Future[bool], error: Any) -> None:
+        self._delivered.append((future, error))
+        if not self._is_waking:  # one wake-up for all that are delivered until the loop gets to it
+            self._is_waking = True
+            self._loop.call_soon_threadsafe(self._wake)
+
+    def _wake(self) -> None:
+        self._is_waking = False  # before the deque is emptied: what comes later wakes again
+        while self._delivered:
+            future, error = self._delivered.popleft()
+            if error is not None:
+                log.warning("fact_not_delivered", error=error.str())
+            if not future.done():
+                future.set_result(error is None)

@@ -1,0 +1,198 @@
+"""The processor-attempt worker: events in, one operation at the processor per attempt, facts out.
+
+The order that makes it safe, for every attempt:
+1. its dispatch row is durable and leased, committed before any I/O;
+2. the Kafka offset of its event is committed only after that;
+3. the processor is called under the attempt's operation_id, queried first whenever a send may have arrived;
+4. the fact is durable in Kafka (acks=all) before the row says so;
+5. the row is done when the owner's event says so, and the fact is told again when that takes too long.
+Killed anywhere in between, the lease runs out and the next worker goes on at 3. Any number of workers may run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import structlog
+
+from dataflows.owner import fail_points
+from dataflows.payments.attempts.durably import Durably
+from dataflows.payments.attempts.lane import Lane
+from dataflows.payments.attempts.recorder import Recorder
+from dataflows.payments.attempts.settlement import settle
+from schemas import limits
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine, Iterable, Sequence
+
+    from dataflows.payments.attempts.adapter import ProcessorAdapter
+    from dataflows.payments.attempts.dispatch import Change, Lease
+    from dataflows.payments.attempts.dispatch_store import DispatchStore
+    from dataflows.payments.attempts.event_reader import EventReader
+    from dataflows.payments.attempts.fact_producer import FactProducer
+    from dataflows.payments.attempts.facts import Fact
+    from dataflows.payments.attempts.metrics import AttemptMetrics
+
+log = structlog.get_logger()
+
+
+class AttemptWorker:
+    """One worker over an open store, reader and producer, which their maker closes."""
+
+    def __init__(
+        self,
+        *,
+        store: DispatchStore,
+        reader: EventReader,
+        producer: FactProducer,
+        adapters: Iterable[ProcessorAdapter],
+        metrics: AttemptMetrics,
+    ) -> None:
+        self._store = store
+        self._reader = reader
+        self._producer = producer
+        self._metrics = metrics
+        self._lanes = {adapter.name: Lane(adapter, metrics) for adapter in adapters}
+        self._stop = asyncio.Event()
+        self._wake_sweep = asyncio.Event()
+        self._durably = Durably(self._stop, metrics)
+        self._recorder = Recorder(store, self._durably)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._group = asyncio.TaskGroup()
+        self._is_drained = False
+
+    @property
+    def is_ready(self) -> bool:
+        """True while the worker has been given partitions and reaches its database."""
+        return self._reader.is_assigned and self._durably.is_reachable
+
+    def stop(self) -> None:
+        """Takes and leases nothing more; ``run`` returns when the calls in flight have ended or a bound is past."""
+        self._stop.set()
+        self._wake_sweep.set()
+
+    async def run(self) -> None:
+        """Works until ``stop``. Raises an ExceptionGroup when a loop fails; what was leased is then queried later."""
+        async with self._group as group:
+            intake = [group.create_task(loop()) for loop in (self._ingest, self._sweep, self._repeat, self._measure)]
+            group.create_task(self._recorder.run(lambda: self._is_drained))
+            await self._stop.wait()
+            await asyncio.wait(intake)
+            await self._drain()
+            self._is_drained = True
+        for lane in self._lanes.values():
+            await lane.adapter.close()
+
+    async def _drain(self) -> None:
+        if not self._tasks:
+            return
+        _, late = await asyncio.wait(self._tasks, timeout=limits.ATTEMPT_DRAIN_TIMEOUT_S)
+        if late:
+            log.warning("attempts_left_in_doubt", count=len(late))  # their leases run out and they are queried
+        for task in late:
+            task.cancel()
+
+    async def _ingest(self) -> None:
+        while not self._stop.is_set():
+            batch = await self._reader.read()
+            if batch.changes:
+                await self._take(batch.changes)
+            self._reader.mark_durable(batch)
+
+    async def _take(self, changes: Sequence[Change]) -> None:
+        leased = self._reserved(changes)
+        leases = await self._durably("take", lambda: self._store.take(changes, leased.keys()))
+        self._recorder.settled(c.call.operation_id for c in changes if c.wish != "carry_out")
+        started = {lease.call.operation_id for lease in leases}
+        for operation_id, lane in leased.items():
+            if operation_id not in started:  # known before: the event came a second time
+                lane.release()
+        self._start(leases)
+
+    def _reserved(self, changes: Sequence[Change]) -> dict[str, Lane]:
+        """The attempts to be leased at once, each with a slot of its lane reserved; the others wait for a sweep."""
+        leased: dict[str, Lane] = {}
+        wanted = Counter(c.processor for c in changes if c.wish == "carry_out")
+        free = {name: self._lanes[name].reserve(count) for name, count in wanted.items() if name in self._lanes}
+        for change in changes:
+            lane = self._lanes.get(change.processor)
+            if change.wish != "carry_out" or lane is None:  # no adapter here: another worker sweeps it
+                continue
+            if free[lane.name] > 0:
+                free[lane.name] -= 1
+                leased[change.call.operation_id] = lane
+            else:
+                lane.has_backlog = True
+        return leased
+
+    async def _sweep(self) -> None:
+        while not self._stop.is_set():
+            for lane in self._lanes.values():
+                await self._sweep_lane(lane)
+            if await self._waited(limits.ATTEMPT_SWEEP_INTERVAL_MS, self._wake_sweep):
+                self._wake_sweep.clear()
+
+    async def _sweep_lane(self, lane: Lane) -> None:
+        count = lane.reserve(limits.ATTEMPT_CALLS_IN_FLIGHT_MAX)
+        if not count:
+            return
+        leases = await self._durably("lease", lambda: self._store.lease(lane.name, count))
+        lane.has_backlog = len(leases) == count
+        lane.release(count - len(leases))
+        self._start(leases)
+
+    def _start(self, leases: Sequence[Lease]) -> None:
+        if leases:
+            fail_points.reach("attempt_after_lease")
+        for lease in leases:
+            self._spawn(self._carry_out(self._lanes[lease.processor], lease))
+
+    async def _carry_out(self, lane: Lane, lease: Lease) -> None:
+        try:
+            answer = await lane.turn(lease)
+        finally:
+            lane.release()
+        if lane.is_worth_a_sweep:
+            self._wake_sweep.set()
+        if answer is None:
+            return
+        fail_points.reach("attempt_after_answer_before_report")
+        settlement = settle(lease, answer, time.time(), random.random())
+        if settlement.fact is not None and not await self._producer.tell(settlement.fact):
+            return  # the row stays leased: when the lease is over the processor is asked again
+        fail_points.reach("attempt_after_report")
+        self._recorder.add(settlement.record)
+
+    async def _repeat(self) -> None:
+        while not self._stop.is_set():
+            for fact in await self._durably("repeat", self._store.repeat):
+                self._metrics.facts_repeated.inc()
+                self._spawn(self._told_again(fact))
+            await self._waited(limits.ATTEMPT_REPEAT_INTERVAL_MS, self._stop)
+
+    async def _told_again(self, fact: Fact) -> None:
+        await self._producer.tell(fact)  # whether it was taken or not, the row is due again by its schedule
+
+    async def _measure(self) -> None:
+        while not self._stop.is_set():
+            for state, (count, age_s) in (await self._durably("backlog", self._store.backlog)).items():
+                self._metrics.backlog.labels(state).set(count)
+                self._metrics.oldest_seconds.labels(state).set(age_s)
+            await self._waited(limits.ATTEMPT_BACKLOG_INTERVAL_S * 1_000, self._stop)
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = self._group.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _waited(self, interval_ms: int, event: asyncio.Event) -> bool:
+        """True when the event came within the interval."""
+        try:
+            async with asyncio.timeout(interval_ms / 1_000):
+                return await event.wait()
+        except TimeoutError:
+            return False

@@ -1,0 +1,2 @@
+-- GET /readyz.
+select 1 as alive

@@ -1,0 +1,8 @@
+-- GET /v1/payment_intents/{id}, many at once. Served by the primary key; the caller compares the merchant.
+select id, merchant_id, amount, currency, state, version, capture_method, payment_method, processor,
+       amount_capturable, amount_received, amount_refunded, amount_disputed, last_payment_error,
+       cancellation_reason, latest_attempt, metadata,
+       (extract(epoch from created_at) * 1000000)::bigint as created_at,
+       (extract(epoch from updated_at) * 1000000)::bigint as updated_at
+from payment_intent
+where id = any(%(ids)s::text[])

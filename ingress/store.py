@@ -1,0 +1,101 @@
+"""What the ingress reads from Postgres, as the role millrace_ingress. Every query is a file in ``queries/``.
+
+Dependency rules: a timeout on connect, pool and statement; one retry on a fresh connection (reads are safe to repeat);
+a circuit breaker; mode fail_closed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from importlib import resources
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import psycopg
+import psycopg_pool
+from psycopg.rows import tuple_row
+
+from ingress.breaker import Breaker
+from schemas import errors, limits
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import LiteralString
+
+_MS: Final = 1_000
+_SETTINGS: Final = " ".join(
+    f"-c {name}={value}"
+    for name, value in {
+        "statement_timeout": limits.POSTGRES_STATEMENT_TIMEOUT_MS,
+        "synchronous_commit": "off",  # only notes are written here, see accepted_insert.sql
+        "jit": "off",  # point reads gain nothing from it
+    }.items()
+)
+
+
+def _read_queries() -> dict[str, LiteralString]:
+    folder = resources.files("ingress") / "queries"
+    files = (file for file in folder.iterdir() if file.name.endswith(".sql"))
+    return {file.name.removesuffix(".sql"): cast("LiteralString", file.read_text()) for file in files}
+
+
+class Store:
+    """A bounded pool of connections and the named queries. ``open`` before use, ``close`` after."""
+
+    def __init__(self, dsn: str) -> None:
+        self._queries = _read_queries()
+        self._breaker = Breaker("The database")
+        self._pool = psycopg_pool.AsyncConnectionPool(
+            dsn,
+            min_size=1,
+            max_size=limits.INGRESS_POSTGRES_POOL_MAX,
+            timeout=limits.STORE_POOL_WAIT_S,
+            open=False,
+            kwargs={
+                "autocommit": True,
+                "connect_timeout": limits.POSTGRES_CONNECT_TIMEOUT_S,
+                "options": _SETTINGS,
+                "application_name": "millrace-ingress",
+            },
+        )
+
+    async def open(self) -> None:
+        """Starts the pool; a database that is out is met later, by the queries."""
+        await self._pool.open(wait=False)
+
+    async def close(self) -> None:
+        """Closes every connection."""
+        await self._pool.close()
+
+    async def rows(self, query: str, parameters: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+        """The rows of a named query. Raises Unavailable or DependencyTimeout when the database does not answer."""
+        self._breaker.enter()
+        for tries_left in reversed(range(limits.STORE_RETRY_MAX + 1)):
+            try:
+                rows = await self._execute(self._queries[query], parameters)
+            except (psycopg.errors.QueryCanceled, psycopg_pool.PoolTimeout, psycopg_pool.TooManyRequests) as error:
+                self._breaker.failed()
+                raise errors.DependencyTimeout(query=query) from error
+            except psycopg.OperationalError as error:
+                if not tries_left:
+                    self._breaker.failed()
+                    raise errors.Unavailable(query=query) from error
+                await self._replace_broken_connections()
+            else:
+                self._breaker.succeeded()
+                return rows
+        raise AssertionError("the last try returns or raises")
+
+    async def _execute(self, text: LiteralString, parameters: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+        async with self._pool.connection() as connection, connection.cursor(row_factory=tuple_row) as cursor:
+            await cursor.execute(text, parameters)
+            return await cursor.fetchall() if cursor.description else []
+
+    async def _replace_broken_connections(self) -> None:
+        """After a restart of the database every pooled connection is broken: one failure replaces them all."""
+        await asyncio.sleep(random.uniform(0.5, 1.0) * limits.STORE_RETRY_BACKOFF_MS / _MS)
+        try:
+            async with asyncio.timeout(limits.STORE_POOL_WAIT_S):
+                await self._pool.check()
+        except (TimeoutError, psycopg.Error):
+            return

@@ -1,0 +1,14 @@
+"""The roles of running processes. None owns a table; migrations run as the role of MILLRACE_POSTGRES_DSN."""
+
+from __future__ import annotations
+
+from typing import Final
+
+ROLES: Final = (
+    "millrace_owner",  # partition owners: the only role that writes aggregates and ledger
+    "millrace_ingress",  # reads stored results, resources and events
+    "millrace_worker",  # processor calls: leases and schedules
+    "millrace_sink",  # ClickHouse sink: plans of blocks
+    "millrace_operator",  # check, replay, checkpoints, parked work
+    "millrace_reader",  # analysts and scripts: select only
+)

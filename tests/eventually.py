@@ -1,0 +1,29 @@
+"""Waiting in tests: for a condition, never for a time."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Found = TypeVar("Found")
+
+_INTERVAL_S = 0.02
+
+
+def eventually(condition: Callable[[], Found | None], within_s: float = 10.0, *, what: str = "") -> Found:
+    """The first truthy answer of ``condition``; an AssertionError failure inside counts as "not yet"."""
+    deadline = time.monotonic() + within_s
+    last: object = None
+    while True:
+        try:
+            last = condition()
+            if last:
+                return last
+        except AssertionError as error:
+            last = error
+        if time.monotonic() > deadline:
+            raise AssertionError(f"{what or 'condition'} not met within {within_s} s; last: {last!r}")
+        time.sleep(_INTERVAL_S)

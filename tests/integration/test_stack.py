@@ -1,0 +1,30 @@
+"""The embedded servers as the CLI and the fixture start them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import clickhouse_connect
+import psycopg
+import pytest
+import redis
+from confluent_kafka.admin import AdminClient
+
+if TYPE_CHECKING:
+    from tests.conftest import Stack
+
+pytestmark = pytest.mark.servers
+
+
+def test_every_server_answers_at_its_address(stack: Stack) -> None:
+    """The addresses that the settings give are those of the servers that were started."""
+    with psycopg.connect(stack.addresses.postgres_superuser_dsn) as connection:
+        assert connection.execute("SHOW fsync").fetchone() == ("on",)
+        assert connection.execute("SHOW synchronous_commit").fetchone() == ("on",)
+    with redis.Redis.from_url(stack.addresses.redis_url) as client:
+        assert client.ping()
+    clickhouse = clickhouse_connect.get_client(dsn=stack.addresses.clickhouse_url)
+    assert clickhouse.command("SELECT currentDatabase()") == "millrace"
+    clickhouse.close()
+    kafka = AdminClient({"bootstrap.servers": stack.addresses.kafka_bootstrap})
+    assert len(kafka.list_topics(timeout=10).brokers) == 1
