@@ -58,10 +58,15 @@ class Settings(BaseSettings):
     kafka_ssl_key_location: Path | None = None
     kafka_ssl_key_password: SecretStr | None = None
 
-    #: a superuser's (or database owner's) DSN: migrations create the roles with it; sslmode and sslrootcert go in it
+    #: a superuser's (or database owner's) URL: migrations create the roles with it; sslmode and sslrootcert go in it
     postgres_dsn: SecretStr | None = None
-    #: passwords of our roles (sinks/postgres/roles.py), one JSON object; generated into the home when absent
-    postgres_passwords: dict[str, SecretStr] = Field(default_factory=dict)
+    #: passwords of the roles on an external server, when several machines share it; otherwise made in the home
+    postgres_owner_password: SecretStr | None = None
+    postgres_ingress_password: SecretStr | None = None
+    postgres_worker_password: SecretStr | None = None
+    postgres_sink_password: SecretStr | None = None
+    postgres_operator_password: SecretStr | None = None
+    postgres_reader_password: SecretStr | None = None
 
     redis_url: SecretStr | None = None  # rediss:// for TLS
     clickhouse_url: SecretStr | None = None  # https:// for TLS; user, password and database stand in it
@@ -74,20 +79,14 @@ class Settings(BaseSettings):
     ingress_port: int | None = Port
     processor_port: int | None = Port
 
-    services: Annotated[tuple[str, ...], NoDecode] = (
-        SERVICES  # MILLRACE_SERVICES=owner,ingress runs these only
-    )
+    services: Annotated[tuple[str, ...], NoDecode] = SERVICES  # MILLRACE_SERVICES=owner,ingress runs these only
     ingress_processes: int = Field(default=2, ge=1, le=limits.INGRESS_PROCESSES_MAX)
     owner_processes: int = Field(default=2, ge=1, le=limits.OWNER_PROCESSES_MAX)
 
     @field_validator("services", mode="before")
     @classmethod
     def _split_services(cls, value: object) -> object:
-        names = (
-            tuple(part.strip() for part in value.split(",") if part.strip())
-            if isinstance(value, str)
-            else value
-        )
+        names = tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
         unknown = set(names if isinstance(names, tuple) else ()) - set(SERVICES)
         if unknown:
             raise ValueError(f"unknown service {', '.join(sorted(unknown))}; there are {', '.join(SERVICES)}")
@@ -135,8 +134,8 @@ class Settings(BaseSettings):
     def role_passwords(self) -> dict[str, str]:
         """Role name to password, for the migrations."""
         generated = self.the_home().passwords()
-        given = {role: secret.get_secret_value() for role, secret in self.postgres_passwords.items()}
-        return {role: given.get(role) or generated[role] for role in ROLES}
+        given = {role: getattr(self, f"postgres_{role.removeprefix('millrace_')}_password") for role in ROLES}
+        return {role: _secret(secret) or generated[role] for role, secret in given.items()}
 
     def addresses(self) -> Addresses:
         """Where everything is; raises ``StackError`` when the home has no ports yet ("millrace up" first)."""
@@ -147,16 +146,15 @@ class Settings(BaseSettings):
             raise StackError(f"nothing was started in {home.path} yet: run 'millrace up'")
         passwords = home.passwords()
         superuser = _secret(self.postgres_dsn) or _postgres_dsn("postgres", passwords["postgres"], ports)
-        roles = {
-            role: _as_role(superuser, role, password) for role, password in self.role_passwords().items()
-        }
+        roles = self.role_passwords().items()
         redis = f"redis://:{quote(passwords['redis'])}@{LOOPBACK}:{ports['redis_port']}/0"
         clickhouse = f"http://default:{quote(passwords['clickhouse'])}@{LOOPBACK}:{ports['clickhouse_port']}/{DATABASE}"
         return Addresses(
-            kafka_bootstrap=self.kafka_bootstrap or f"{LOOPBACK}:{ports['kafka_port']}",
-            kafka_security=self.kafka_security(),
+            kafka=KafkaConnection(
+                bootstrap=self.kafka_bootstrap or f"{LOOPBACK}:{ports['kafka_port']}", security=self.kafka_security()
+            ),
             postgres_superuser_dsn=superuser,
-            postgres_dsns=roles,
+            postgres_dsns={role: _as_role(superuser, role, password) for role, password in roles},
             redis_url=_secret(self.redis_url) or redis,
             clickhouse_url=_secret(self.clickhouse_url) or clickhouse,
             ingress_port=ports["ingress_port"],
@@ -168,29 +166,32 @@ class Settings(BaseSettings):
 class Addresses:
     """Where every server and service of one stack is, with credentials: never log it."""
 
-    kafka_bootstrap: str
-    kafka_security: dict[str, str] = field(repr=False)
+    kafka: KafkaConnection
     postgres_superuser_dsn: str = field(repr=False)
-    postgres_dsns: dict[str, str] = field(repr=False)  # by role, see sinks/postgres/roles.py
+    postgres_dsns: dict[str, str] = field(repr=False)  # by role: see sinks/postgres/roles.py
     redis_url: str = field(repr=False)
     clickhouse_url: str = field(repr=False)
     ingress_port: int
     processor_port: int
 
     @property
-    def postgres_reader_dsn(self) -> str:
-        return self.postgres_dsns["millrace_reader"]
-
-    @property
-    def kafka(self) -> KafkaConnection:
-        return KafkaConnection(bootstrap=self.kafka_bootstrap, security=self.kafka_security)
+    def kafka_bootstrap(self) -> str:
+        """The brokers' addresses."""
+        return self.kafka.bootstrap
 
     @property
     def base_url(self) -> str:
+        """The public HTTP interface."""
         return f"http://{LOOPBACK}:{self.ingress_port}"
 
     @property
+    def postgres_reader_dsn(self) -> str:
+        """What analysts and scripts use: select only."""
+        return self.postgres_dsns["millrace_reader"]
+
+    @property
     def processor_url(self) -> str:
+        """The processor simulator, which is no part of the platform."""
         return f"http://{LOOPBACK}:{self.processor_port}"
 
 

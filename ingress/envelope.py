@@ -21,7 +21,7 @@ _FIELDS: Final = frozenset(
     ("operation", "request_id", "idempotency_key", "aggregate_key", "expected_version", "payload")
 )
 _ENVELOPE_MARKS: Final = ("idempotency_key", "payload")  # no operation has payload fields of these names
-_REQUEST_ID: Final = re.compile(rf"[A-Za-z0-9._:~-]{{1,{limits.REQUEST_ID_LENGTH_MAX}}}\Z")
+REQUEST_ID: Final = re.compile(rf"[A-Za-z0-9._:~-]{{1,{limits.REQUEST_ID_LENGTH_MAX}}}\Z")
 _ETAG: Final = re.compile(r'"([0-9]{1,16})"\Z')
 _BY_TEMPLATE: Final = {o.template: o for o in OPERATIONS.values() if o.scope and o.creates}
 
@@ -133,7 +133,7 @@ def _wrong_identities(key: str, request_id: str | None) -> list[dict[str, str]]:
     wrong = []
     if reason := validation.clean_text(key, limits.IDEMPOTENCY_KEY_LENGTH_MAX):
         wrong.append({"field": "idempotency_key", "reason": reason})
-    if request_id is not None and not _REQUEST_ID.match(request_id):
+    if request_id is not None and not REQUEST_ID.match(request_id):
         reason = f"must have 1 to {limits.REQUEST_ID_LENGTH_MAX} characters of A-Z a-z 0-9 . _ : ~ -"
         wrong.append({"field": "request_id", "reason": reason})
     return wrong

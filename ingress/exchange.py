@@ -59,6 +59,11 @@ class Exchange:
             await asyncio.to_thread(self._producer.close)
             await asyncio.to_thread(self._results.close)
 
+    def drain(self) -> None:
+        """Ends every wait: what Kafka holds is answered 202, and its caller finds out elsewhere."""
+        for pending in self._waiting.values():
+            pending.call.stop_waiting()
+
     async def check(self) -> None:
         """Raises Unavailable when commands cannot be sent or results not heard."""
         producer, _ = self._connected()

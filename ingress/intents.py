@@ -56,6 +56,12 @@ class Intents:
             "next_cursor": self._cursors.write(merchant, LIST, (last.created_at, last.id)) if last else None,
         }
 
+    def drain(self) -> None:
+        """Ends every long poll: each answers with the state as it is."""
+        for events in self._watched.values():
+            for event in events:
+                event.set()
+
     async def _own(self, merchant: str, intent_id: str) -> records.PaymentIntent:
         intent = await self._reads.ask(intent_id)
         # Rule: another caller's object is a 404, the same as one that does not exist.

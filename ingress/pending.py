@@ -87,14 +87,15 @@ class Call:
         """Ends the wait of a call that only asked for Kafka's acknowledgement."""
         self._acknowledgements_left -= 1
         if self._only_acknowledged and self._acknowledgements_left <= 0:
-            self._finish()
+            self.stop_waiting()
 
     def one_closed(self) -> None:
         """Ends the wait when nothing is open any more."""
         self._open -= 1
         if self._open <= 0:
-            self._finish()
+            self.stop_waiting()
 
-    def _finish(self) -> None:
+    def stop_waiting(self) -> None:
+        """Ends the wait as things stand."""
         if not self.done.done():
             self.done.set_result(None)

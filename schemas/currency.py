@@ -29,12 +29,7 @@ def parse_minor(text: str, code: str) -> int:
     """The minor units of a decimal text, exactly; ValueError when it has more decimals than the currency."""
     exponent = EXPONENTS[code]
     sign = -1 if text.startswith("-") else 1
-    whole, _, rest = text.removeprefix("-").partition(".")
-    if (
-        not whole.isascii()
-        or not whole.isdigit()
-        or (rest and not (rest.isascii() and rest.isdigit()))
-        or len(rest) > exponent
-    ):
+    whole, point, rest = text.removeprefix("-").partition(".")
+    if not (text.isascii() and whole.isdigit() and (rest.isdigit() or not point)) or len(rest) > exponent:
         raise ValueError(f"{text!r} is not an amount of {code} with at most {exponent} decimals")
     return sign * (int(whole) * 10**exponent + int(rest.ljust(exponent, "0") or "0"))

@@ -4,7 +4,7 @@ PlatformError                  code, public message (first line of the docstring
   Rejected                     the caller's fault; nothing changed
     InvalidCommand             well-formed, wrong values (``errors``: list of {field, reason})
     MalformedRequest  IdempotencyKeyRequired  Unauthenticated  Forbidden  NotFound  TooLarge  UnsupportedMediaType
-    KeyReused  QuotaExceeded  VersionConflict  StateConflict  Parked
+    KeyReused  QuotaExceeded  VersionConflict  StateConflict
   Unavailable                  a dependency is out; carries its mode: fail_open, fail_closed, stale, read_only
     Overloaded  DependencyTimeout  DeadlineExceeded
   OwnershipLost                stop this owner; nothing is wrong with the data
@@ -40,6 +40,8 @@ class PlatformError(Exception):
 
 class Rejected(PlatformError):
     """The request cannot be carried out as it stands."""
+
+    code = "rejected"
 
 
 class MalformedRequest(Rejected):

@@ -61,9 +61,9 @@ OWNER_HEARTBEAT_MS: Final = 1_000
 OWNER_RETRY_MAX: Final = 1  # retries of a whole batch before it is bisected
 OWNER_DATABASE_RETRY_MAX: Final = 50
 OWNER_DATABASE_BACKOFF_MAX_MS: Final = 2_000
-OWNER_STATEMENT_TIMEOUT_MS: Final = 15_000
+OWNER_STATEMENT_TIMEOUT_MS: Final = 15_000  # also the longest wait for the lock of the owner before us
 OWNER_DRAIN_TIMEOUT_S: Final = 10
-OWNER_IDLE_IN_TRANSACTION_MS: Final = 5_000
+OWNER_TRANSACTION_TIMEOUT_MS: Final = 5_000
 
 # --- processor attempts ----------------------------------------------------------------------------------
 ATTEMPT_LEASE_MS: Final = (
@@ -164,6 +164,7 @@ ACK_WAIT_MAX_S: Final = 5  # for Kafka's acks=all; past it 503, and the same ide
 INGRESS_DELIVERY_TIMEOUT_MS: Final = 10_000
 COMMANDS_IN_FLIGHT_BULK_MAX: Final = 18_000  # bulk work is shed before single commands
 COMMANDS_IN_FLIGHT_MERCHANT_MAX: Final = 10_000  # past it 429: one merchant cannot starve the others
+EVENTS_PAGE_LIMIT_DEFAULT: Final = 100
 RESULT_RECORDS_READ_MAX: Final = 500
 STORED_LOOKUPS_MAX: Final = 4_000  # identities asked for in one query
 STORED_LOOKUPS_RUNNING_MAX: Final = 4  # such queries at once
@@ -265,3 +266,30 @@ CHECKPOINTS_LISTED_MAX: Final = 100
 PARKED_LISTED_MAX: Final = 200
 ATTEMPT_BACKLOG_INTERVAL_S: Final = 5  # how often the backlog is measured
 HALTED_POLL_INTERVAL_S: Final = 1
+
+# --- demo and the HTTP benchmark ---------------------------------------------------------------------------
+DEMO_INVOICES_MAX: Final = 200_000  # of one file; its plan is held in memory
+DEMO_INVOICE_COUNT: Final = 250  # made when no file is given
+DEMO_RATE_PER_S: Final = 30.0  # payments started per second when no rate is given
+DEMO_RATE_MAX_PER_S: Final = 2_000.0
+DEMO_PAYMENTS_OPEN_MAX: Final = 500  # under way at once; past it the schedule waits
+DEMO_FINAL_WAIT_S: Final = 60  # for one payment to come to its end, a killed owner included
+DEMO_VIEWS_WAIT_S: Final = 20  # for workers, sink and publisher to be done with the last event
+DEMO_SETTLE_POLL_MS: Final = 100
+DEMO_CHECK_TIMEOUT_S: Final = 120
+DEMO_STATEMENT_TIMEOUT_MS: Final = 30_000
+DEMO_KAFKA_READ_TIMEOUT_S: Final = 10  # for the records of one payment
+DEMO_PROBLEMS_SHOWN_MAX: Final = 20
+DEMO_OWNER_BACK_WAIT_S: Final = 20  # for the killed owner's successor to be ready
+BENCH_RATE_DEFAULT_PER_S: Final = 200.0
+BENCH_RATE_MAX_PER_S: Final = 20_000.0
+BENCH_SECONDS_DEFAULT: Final = 10.0
+BENCH_SECONDS_MAX: Final = 3_600.0
+BENCH_CONNECTIONS_DEFAULT: Final = 16
+BENCH_CONNECTIONS_MAX: Final = 512
+BENCH_LINES_DEFAULT: Final = 500  # of one NDJSON request
+BENCH_WARM_UP_S: Final = 2.0  # before anything is counted
+BENCH_LATENCY_MAX_US: Final = 120_000_000  # past it a latency is counted as this
+BENCH_REPEATS_MAX: Final = 3  # of a request whose connection was lost; the identity is the same
+BENCH_SAMPLE_MAX: Final = 20_000  # commands whose stages are looked up
+BENCH_DRAIN_WAIT_S: Final = 30  # for the attempts of one run to come to their end before the next

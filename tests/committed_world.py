@@ -14,6 +14,7 @@ from confluent_kafka import Producer
 from dataflows.domain import commands as domain
 from dataflows.domain.decision import Context, Decision, Payment
 from dataflows.domain.fees import FeeSchedule
+from dataflows.payments.partition import txn_id
 from schemas import codec, identity, topics
 from schemas.records import Command, LedgerTxn, PaymentIntent, ProcessorAttempt
 from sinks.postgres.ledger_chain import GENESIS, link_hash
@@ -183,7 +184,7 @@ class CommittedWorld:
             payment.attempts[decision.attempt.attempt] = decision.attempt
         txns = [
             LedgerTxn(
-                txn_id=(partition << 52) | (place.offset << 4) | number,
+                txn_id=txn_id(partition, place.offset, number),
                 reference=posting.reference,
                 kind=posting.kind,
                 effective_at=self._now,
@@ -332,6 +333,17 @@ def _store_aggregates(connection: psycopg.Connection, fresh: list[Commit]) -> No
         f"insert into processor_attempt ({', '.join(columns)}) values ({marks})"  # noqa: S608
         f" on conflict (intent_id, attempt) do update set {updates}",
         [msgspec.structs.astuple(a) for a in attempts.values()],
+    )
+    connection.cursor().executemany(
+        "insert into attempt_dispatch (operation_id, intent_id, attempt, processor, kind, amount, currency, payment_method,"  # noqa: S608
+        " final, merchant_id, trace_id, status, in_doubt, send_count, next_at, first_at, updated_at)"
+        f" values (%s, %s, %s, %s, %s, %s, %s, %s, %s, '', '', %s, false, 0, now(), {_TIME}, now())"
+        " on conflict (operation_id) do update set status = excluded.status",
+        [
+            (a.operation_id, a.intent_id, a.attempt, a.processor, a.kind, a.amount, a.currency, a.payment_method)
+            + (a.final, "waiting" if a.status in ("created", "pending", "unknown") else "done", a.created_at)
+            for a in attempts.values()
+        ],
     )
 
 

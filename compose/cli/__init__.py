@@ -8,13 +8,15 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-import click
 import typer
 from typer.core import TyperGroup
 
 from compose.stack.errors import StackError
+
+if TYPE_CHECKING:
+    from typer._click.core import Command, Context  # typer's own copy of click: its types have no public name
 
 #: subcommand to its line in the help; the module has the command's name
 COMMANDS: Final = {
@@ -36,11 +38,11 @@ COMMANDS: Final = {
 class LazyCommands(TyperGroup):
     """Finds subcommands by name and imports the one that is called."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - as the class it overrides
+    def list_commands(self, ctx: Context) -> list[str]:  # noqa: ARG002 - as the class it overrides
         """The names of those commands whose module is there."""
         return [name for name in COMMANDS if importlib.util.find_spec(f"{__name__}.{name}")]
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+    def get_command(self, ctx: Context, cmd_name: str) -> Command | None:
         """The command of that module; only its help line when just the list is shown."""
         if cmd_name not in self.list_commands(ctx):
             return None

@@ -43,8 +43,7 @@ def _as_object(state: StackState | None) -> dict[str, object]:
         return {"phase": "stopped", "error": "", "processes": []}
     phase = state.phase if state.running() else "stopped"
     processes = [
-        asdict(entry) | {"alive": entry.process is not None and entry.process.alive()}
-        for entry in state.processes
+        asdict(entry) | {"alive": entry.process is not None and entry.process.alive()} for entry in state.processes
     ]
     return {"phase": phase, "error": state.error, "processes": processes}
 

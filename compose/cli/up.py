@@ -23,12 +23,8 @@ app = typer.Typer()
 
 @app.command()
 def up(
-    detach: Annotated[
-        bool, typer.Option("--detach", "-d", help="Return when ready and leave it running.")
-    ] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print addresses and processes as one JSON object.")
-    ] = False,
+    detach: Annotated[bool, typer.Option("--detach", "-d", help="Return when ready and leave it running.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print addresses and processes as one JSON object.")] = False,
     servers_only: Annotated[bool, typer.Option("--servers-only", help="Start no service of ours.")] = False,
 ) -> None:
     """Start servers and services, and wait until they are ready; run again, it prints the same."""

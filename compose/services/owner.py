@@ -32,13 +32,14 @@ def run(settings: Settings, instance: int) -> None:
         # A spare owner without a partition is ready too: it is in the group and will be given some.
         return True if current and current[0].reader.joined else "not in the consumer group yet"
 
-    serve_ops(int(os.environ["MILLRACE_OPS_PORT"]), ready)
+    serve_ops(None, ready)
     supervise(
         addresses.kafka,
         addresses.postgres_dsns["millrace_owner"],
         payments_service(),
         f"owner-{socket.gethostname()}-{os.getpid()}-{instance}",
         stop,
+        group=os.environ.get("MILLRACE_OWNER_GROUP"),
         driver="plain" if os.environ.get("MILLRACE_OWNER_DRIVER") == "plain" else "bytewax",
         on_start=started,
     )

@@ -25,7 +25,7 @@ ROLE: Final = "millrace_worker"
 
 
 def run(settings: Settings, instance: int) -> None:
-    """Carries out attempts until SIGTERM, then lets calls in flight end. Raises StackError when Postgres is away then."""
+    """Carries out attempts until SIGTERM, then lets calls in flight end. StackError when Postgres is away then."""
     # The name is new with every process: a lease of a worker that was killed is then nobody's, and runs out.
     name = f"processor-worker-{socket.gethostname()}-{os.getpid()}-{instance}"
     try:

@@ -5,12 +5,17 @@ The simulator is an outside system. If it were given any of our addresses, it wo
 
 from __future__ import annotations
 
+import http.client
+from functools import partial
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
+from compose.services.ops import serve_ops
 from compose.simulator.app import SimulatorConfig
 from compose.simulator.errors import SimulatorError
-from compose.simulator.server import serve_forever
+from compose.simulator.server import LOOPBACK, serve_forever
 from compose.stack.errors import StackError
+from schemas import limits
 
 if TYPE_CHECKING:
     from compose.settings import Settings
@@ -21,7 +26,22 @@ FOLDER_NAME: Final = "simulator"
 def run(settings: Settings, instance: int) -> None:  # noqa: ARG001 - one to a stack, its port guards that
     """Serves until SIGTERM. Raises StackError with one line of advice when it cannot start."""
     config = SimulatorConfig(folder=settings.the_home().data(FOLDER_NAME))
+    port = settings.addresses().processor_port
+    serve_ops(None, partial(_readiness, port))
     try:
-        serve_forever(config, settings.addresses().processor_port)
+        serve_forever(config, port)
     except SimulatorError as error:
         raise StackError(error.message) from error
+
+
+def _readiness(port: int) -> bool | str:
+    # Asked through its own front door: the port is open and the writer goes through a transaction.
+    connection = http.client.HTTPConnection(LOOPBACK, port, timeout=limits.SIMULATOR_READY_TIMEOUT_S)
+    try:
+        connection.request("GET", "/readyz")
+        status = connection.getresponse().status
+    except (OSError, http.client.HTTPException) as error:
+        return f"the simulator does not answer: {error}"
+    finally:
+        connection.close()
+    return status == HTTPStatus.OK or "the simulator's book does not answer"

@@ -4,35 +4,35 @@ from __future__ import annotations
 
 from typing import Final
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client import REGISTRY, CollectorRegistry, Counter, Histogram, generate_latest
 
 
 class SimulatorMetrics:
-    """The metrics of one simulator process in a registry of their own."""
+    """The metrics of one simulator process."""
 
     CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
-    def __init__(self) -> None:
-        self.registry = CollectorRegistry()
+    def __init__(self, registry: CollectorRegistry = REGISTRY) -> None:
+        self._registry = registry
         # High `failed`: callers capture or void what is no longer held.
         self.executed = Counter(
             "simulator_operations_executed",
             "Operations that entered the book",
             ("kind", "status"),
-            registry=self.registry,
+            registry=registry,
         )
         # High: callers retry a lot, or answers are lost on purpose.
-        self.replayed = Counter("simulator_operations_replayed", "Sends answered from the book", registry=self.registry)
+        self.replayed = Counter("simulator_operations_replayed", "Sends answered from the book", registry=registry)
         # High: cards with fault modes are in use; by what left the processor in place of the truth.
-        self.faults = Counter("simulator_faults", "Answers spoiled on purpose", ("answer",), registry=self.registry)
+        self.faults = Counter("simulator_faults", "Answers spoiled on purpose", ("answer",), registry=registry)
         # High: many requests share a commit, that is, the disk is slow or the load heavy.
         self.batch_operations = Histogram(
             "simulator_commit_batch_operations",
             "Sends and queries per durable commit",
             buckets=(1, 2, 4, 8, 16, 32, 64, 128, 256, 512),
-            registry=self.registry,
+            registry=registry,
         )
 
     def exposition(self) -> bytes:
         """The registry in Prometheus' text format."""
-        return generate_latest(self.registry)
+        return generate_latest(self._registry)

@@ -58,14 +58,17 @@ async def _serve(config: SimulatorConfig, port: int) -> None:
             backpressure=limits.SIMULATOR_CONNECTIONS_MAX,
         )
 
-        def stop() -> None:
-            # Held connections first: granian waits for every request that is under way.
-            processor.held.close()
-            server.stop()  # type: ignore[no-untyped-call] # granian leaves it bare
-
+        stopped = asyncio.Event()
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, stop)
-        await server.serve()
+            loop.add_signal_handler(number, stopped.set)
+        serving, stopping = asyncio.create_task(server.serve()), asyncio.create_task(stopped.wait())
+        await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        stopping.cancel()
+        # Held connections first: granian waits for every request that is under way.
+        processor.held.close()
+        server.stop()  # type: ignore[no-untyped-call] # granian leaves it bare
+        # Bounded, as a caller may never finish its body; what it sent by then has no effect.
+        await asyncio.wait({serving}, timeout=limits.SIMULATOR_DRAIN_TIMEOUT_S)
     finally:
         await processor.close()

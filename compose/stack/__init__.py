@@ -1,0 +1,1 @@
+"""The embedded stack: real servers, one module each, on loopback and in one home folder."""

@@ -7,7 +7,6 @@ import importlib.util
 import signal
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from compose.stack.errors import StackError
@@ -16,6 +15,7 @@ from schemas import limits
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
 DATABASE: Final = "millrace"
 _OK: Final = 200
@@ -33,24 +33,27 @@ class ClickHouse:
 
     @property
     def address(self) -> str:
+        """Host and port."""
         return f"{LOOPBACK}:{self.port}"
 
     def prepare(self) -> None:
+        """The engine is installed and has a folder."""
         if importlib.util.find_spec("chdb") is None:
-            message = (
-                "no ClickHouse engine found: run 'make setup', or set MILLRACE_CLICKHOUSE_URL to a server"
-            )
+            message = "no ClickHouse engine found: run 'make setup', or set MILLRACE_CLICKHOUSE_URL to a server"
             raise StackError(message)
         self.data.mkdir(parents=True, exist_ok=True)
 
     def command(self) -> Sequence[str]:
+        """The front in the foreground."""
         where = ["--port", str(self.port), "--data", str(self.data)]
         return [sys.executable, "-m", "compose.stack.clickhouse_front", *where]
 
     def environment(self) -> Mapping[str, str]:
+        """The password."""
         return {"MILLRACE_CLICKHOUSE_FRONT_PASSWORD": self.password}
 
     def unhealthy(self) -> str | None:
+        """None once it answers a query with the password."""
         try:
             status, body = self._request("SELECT 1")
         except OSError as error:
@@ -58,6 +61,7 @@ class ClickHouse:
         return None if status == _OK else body
 
     def initialize(self) -> None:
+        """The database exists."""
         status, body = self._request(f"CREATE DATABASE IF NOT EXISTS {DATABASE}")
         if status != _OK:
             raise StackError(f"ClickHouse cannot create its database: {body}")

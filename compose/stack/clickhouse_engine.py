@@ -27,7 +27,7 @@ from schemas import limits
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
-    from typing import BinaryIO
+    from typing import IO
 
 _SETTING_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
 #: formats whose blocks can be sent one after another: no header, footer or separator around all of them
@@ -45,7 +45,7 @@ class Query:
     """One request: SQL, possibly followed by an INSERT's data, and all that came with it."""
 
     sql: bytes  # the ``query`` of the URL; empty when the SQL stands in the body
-    body: BinaryIO
+    body: IO[bytes]
     body_bytes: int
     database: str | None = None
     default_format: str | None = None
@@ -57,7 +57,7 @@ class Query:
 
 @dataclass(slots=True)
 class Answer:
-    """Blocks to send, and what the summary header says; ``summary`` is complete before the first block unless streamed."""
+    """Blocks to send, and what the summary header says, which is not known yet when they are streamed."""
 
     blocks: Iterator[bytes]
     output_format: str
@@ -91,11 +91,6 @@ class Engine:
             if connection is not None:
                 connection.close()
             self._places.release()
-
-    def drain(self) -> None:
-        """Waits, within the bound of a stop, until nothing runs; no new request may come in."""
-        for _ in range(limits.CLICKHOUSE_QUERIES_MAX):
-            self._places.acquire(timeout=limits.SERVICE_STOP_TIMEOUT_S / limits.CLICKHOUSE_QUERIES_MAX)
 
     def close(self) -> None:
         """Ends the engine; nothing may run any more."""
@@ -142,7 +137,7 @@ def _select(connection: Connection, query: Query, text: bytes) -> Answer:
     sql = text.decode("utf-8", "surrogateescape")
     if query.streamed and output_format in _STREAMED_FORMATS and is_select(text):
         stream = connection.send_query(sql, output_format, params=query.parameters)
-        first = stream.fetch()
+        first = next(stream, None)
         if first is not None:
             return Answer(_blocks(stream, first), output_format, {}, streamed=True)
     # Not streamed, or no rows at all: then only the whole answer has the names and types of the columns.
@@ -159,7 +154,7 @@ def _select(connection: Connection, query: Query, text: bytes) -> Answer:
     return Answer(iter((result.bytes(),)), output_format, summary)
 
 
-def _blocks(stream: Any, first: Any) -> Iterator[bytes]:  # noqa: ANN401 - the engine's types have no stubs
+def _blocks(stream: Any, first: Any) -> Iterator[bytes]:
     try:
         yield first.bytes()
         for block in stream:

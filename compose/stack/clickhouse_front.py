@@ -1,4 +1,4 @@
-"""A local server that speaks ClickHouse's HTTP interface over the chdb engine: ``python -m compose.stack.clickhouse_front``.
+"""ClickHouse's HTTP interface over the chdb engine: ``python -m compose.stack.clickhouse_front``.
 
 ``clickhouse-connect`` and every other HTTP client use it as they use a real server; ``compose/README.md`` lists
 what it does not do. It listens on loopback only and asks every caller for the password.
@@ -15,6 +15,7 @@ import sys
 import tempfile
 import threading
 import uuid
+from contextlib import contextmanager
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -28,7 +29,7 @@ from compose.stack.ports import LOOPBACK
 from schemas import limits
 
 if TYPE_CHECKING:
-    from typing import BinaryIO
+    from collections.abc import Iterator
 
 PASSWORD_VARIABLE: Final = "MILLRACE_CLICKHOUSE_FRONT_PASSWORD"  # noqa: S105 - the name of the variable
 _OK_BODY: Final = b"Ok.\n"
@@ -47,18 +48,40 @@ class Front(ThreadingHTTPServer):
         self.password = password
         self.spool = spool
         self._clients = threading.BoundedSemaphore(limits.CLICKHOUSE_CLIENTS_MAX)
+        self._working = 0
+        self._idle = threading.Condition()
 
-    def process_request(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 - as the class it overrides
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Waits for a free place before it takes another connection."""
         self._clients.acquire()
         super().process_request(request, client_address)
 
-    def process_request_thread(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 - the same
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """Gives the place back at the end."""
         try:
             super().process_request_thread(request, client_address)
         finally:
             self._clients.release()
 
-    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 - the same
+    @contextmanager
+    def work(self) -> Iterator[None]:
+        """Counts a request from its first byte to the last one of its answer."""
+        with self._idle:
+            self._working += 1
+        try:
+            yield
+        finally:
+            with self._idle:
+                self._working -= 1
+                self._idle.notify_all()
+
+    def drain(self) -> None:
+        """Waits, within the bound of a stop, until every request that came in is answered."""
+        with self._idle:
+            self._idle.wait_for(lambda: self._working == 0, limits.SERVICE_STOP_TIMEOUT_S)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that left is no error."""
         if not isinstance(sys.exception(), ConnectionError | TimeoutError):
             super().handle_error(request, client_address)
 
@@ -75,6 +98,7 @@ class Handler(BaseHTTPRequestHandler):
     server: Front
 
     def do_GET(self) -> None:
+        """Health, or a query that only reads."""
         path = self.path.split("?", 1)[0]
         if path in _HEALTH_PATHS or self.path == "/":
             self._send(HTTPStatus.OK, {}, _OK_BODY)
@@ -83,15 +107,20 @@ class Handler(BaseHTTPRequestHandler):
         else:
             self._serve(read_only=True)
 
-    do_HEAD = do_GET
+    do_HEAD = do_GET  # noqa: N815 - the name that http.server looks for
 
     def do_POST(self) -> None:
+        """Any query."""
         self._serve(read_only=False)
 
     def _serve(self, *, read_only: bool) -> None:
+        with self.server.work():
+            self._serve_one(read_only=read_only)
+
+    def _serve_one(self, *, read_only: bool) -> None:
         headers = {"X-ClickHouse-Server-Display-Name": "millrace", "X-ClickHouse-Timezone": "UTC"}
         with tempfile.SpooledTemporaryFile(
-            limits.CLICKHOUSE_SPOOL_MEMORY_BYTES_MAX, dir=self.server.spool
+            limits.CLICKHOUSE_SPOOL_MEMORY_BYTES_MAX, dir=str(self.server.spool)
         ) as body:
             try:
                 authenticate(self.path, self.headers, self.server.password)
@@ -179,7 +208,7 @@ def serve(port: int, data: Path, password: str) -> None:
     print(f"ClickHouse {engine.version} on {LOOPBACK}:{port}", flush=True)
     front.serve_forever(poll_interval=limits.HEALTH_POLL_INTERVAL_S)
     front.server_close()
-    engine.drain()
+    front.drain()
     engine.close()
 
 

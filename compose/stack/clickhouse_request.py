@@ -20,9 +20,8 @@ from compose.stack.clickhouse_errors import (
 from schemas import limits
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from email.message import Message
-    from typing import BinaryIO
+    from typing import IO
 
 USER: Final = "default"
 _PARAMETER_PREFIX: Final = "param_"
@@ -47,7 +46,7 @@ class Request:
     compress_answer: bool
 
 
-def authenticate(path: str, headers: Mapping[str, str], password: str) -> None:
+def authenticate(path: str, headers: Message, password: str) -> None:
     """Passes for the right password in any of ClickHouse's three places; otherwise raises ``QueryError`` 516."""
     url = dict(parse_qsl(urlsplit(path).query, keep_blank_values=True))
     user = headers.get("X-ClickHouse-User") or url.get("user") or USER
@@ -59,11 +58,12 @@ def authenticate(path: str, headers: Mapping[str, str], password: str) -> None:
         except ValueError:
             given = ""
     if not (user == USER and secrets.compare_digest(given.encode(), password.encode())):
-        reason = f"{user[: limits.TEXT_LENGTH_MAX]}: Authentication failed: password is incorrect, or there is no user with such name."
+        who = user[: limits.TEXT_LENGTH_MAX]
+        reason = f"{who}: Authentication failed: password is incorrect, or there is no user with such name."
         raise QueryError.named(AUTHENTICATION_FAILED, "AUTHENTICATION_FAILED", reason)
 
 
-def read_request(path: str, headers: Mapping[str, str], body: BinaryIO, *, read_only: bool) -> Request:
+def read_request(path: str, headers: Message, body: IO[bytes], *, read_only: bool) -> Request:
     """The request that these headers and this body make; raises ``QueryError`` for what is not supported."""
     url = dict(parse_qsl(urlsplit(path).query, keep_blank_values=True))
     body_bytes = body.tell()
@@ -85,32 +85,25 @@ def read_request(path: str, headers: Mapping[str, str], body: BinaryIO, *, read_
         default_format=headers.get("X-ClickHouse-Format") or url.get("default_format"),
         settings={name: value for name, value in named if not name.startswith(_PARAMETER_PREFIX)},
         parameters={
-            name.removeprefix(_PARAMETER_PREFIX): value
-            for name, value in named
-            if name.startswith(_PARAMETER_PREFIX)
+            name.removeprefix(_PARAMETER_PREFIX): value for name, value in named if name.startswith(_PARAMETER_PREFIX)
         },
         read_only=read_only,
         streamed=url.get("wait_end_of_query") != "1",
     )
-    return Request(
-        query=query, query_id=url.get("query_id"), compress_answer=url.get("enable_http_compression") == "1"
-    )
+    return Request(query=query, query_id=url.get("query_id"), compress_answer=url.get("enable_http_compression") == "1")
 
 
-def _form(content_type: str, body: BinaryIO, body_bytes: int) -> dict[str, str]:
+def _form(content_type: str, body: IO[bytes], body_bytes: int) -> dict[str, str]:
     """The plain fields of a form: SQL and parameters that were too long for a URL."""
     if body_bytes > limits.CLICKHOUSE_QUERY_BYTES_MAX:
         raise QueryError.named(QUERY_IS_TOO_LARGE, "QUERY_IS_TOO_LARGE", "The form is too large")
-    message: Message = BytesParser(policy=HTTP).parsebytes(
-        f"Content-Type: {content_type}\r\n\r\n".encode() + body.read()
-    )
+    message = BytesParser(policy=HTTP).parsebytes(f"Content-Type: {content_type}\r\n\r\n".encode() + body.read())
     fields: dict[str, str] = {}
-    parts: list[Message] = list(message.iter_parts()) if message.is_multipart() else []
-    for part in parts:
+    for part in message.walk():
+        if part.is_multipart():
+            continue
         if part.get_filename() is not None:
-            raise QueryError.named(
-                NOT_IMPLEMENTED, "NOT_IMPLEMENTED", "External data tables are not supported"
-            )
+            raise QueryError.named(NOT_IMPLEMENTED, "NOT_IMPLEMENTED", "External data tables are not supported")
         name = part.get_param("name", header="content-disposition")
         content = part.get_payload(decode=True)
         fields[str(name)] = content.decode() if isinstance(content, bytes) else ""

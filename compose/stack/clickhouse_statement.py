@@ -20,9 +20,7 @@ _TOKEN: Final = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _AFTER_FORMAT: Final = re.compile(rb"[ \t\f]*\r?\n?")
-_LAST_FORMAT: Final = re.compile(
-    rb"\bFORMAT\s+([A-Za-z0-9_]+)\s*(?:SETTINGS\b[^'\"`]*)?;?\s*\Z", re.IGNORECASE
-)
+_LAST_FORMAT: Final = re.compile(rb"\bFORMAT\s+([A-Za-z0-9_]+)\s*(?:SETTINGS\b[^'\"`]*)?;?\s*\Z", re.IGNORECASE)
 _FIRST_WORD: Final = re.compile(rb"(?:\s|--[^\n]*\n|/\*.*?\*/|\()*([A-Za-z]+)", re.DOTALL)
 
 
@@ -78,6 +76,4 @@ def last_format(text: bytes) -> str | None:
 def is_select(text: bytes) -> bool:
     """Whether the statement only reads rows, so that it may be run twice and its answer streamed."""
     found = _FIRST_WORD.match(text)
-    return (
-        found is not None and found.group(1).upper() in {b"SELECT", b"WITH"} and b"INSERT" not in text.upper()
-    )
+    return found is not None and found.group(1).upper() in {b"SELECT", b"WITH"} and b"INSERT" not in text.upper()

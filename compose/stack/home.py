@@ -11,12 +11,14 @@ import os
 import secrets
 import shutil
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from compose.stack.errors import StackError
 from schemas import limits
 from sinks.postgres.roles import ROLES
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 HOME_FORMAT: Final = 1
 
@@ -33,36 +35,45 @@ class Home:
 
     @property
     def logs(self) -> Path:
+        """One log file for each process."""
         return self.path / "logs"
 
     @property
     def run(self) -> Path:
+        """What exists only while a stack runs."""
         return self.path / "run"
 
     @property
     def state_file(self) -> Path:
+        """Written by the supervisor: see ``compose.supervise.state``."""
         return self.run / "state.json"
 
     @property
     def lock_file(self) -> Path:
+        """Locked by the supervisor for as long as it runs."""
         return self.run / "supervisor.lock"
 
     @property
     def ports_file(self) -> Path:
+        """The ports of the last start."""
         return self.path / "ports.json"
 
     @property
     def passwords_file(self) -> Path:
+        """Generated passwords, private."""
         return self.path / "passwords.json"
 
     @property
     def format_file(self) -> Path:
+        """The layout's version."""
         return self.path / "FORMAT"
 
     def data(self, server: str) -> Path:
+        """The data folder of one server."""
         return self.path / "data" / server
 
     def log(self, process: str) -> Path:
+        """The log file of one process."""
         return self.logs / f"{process}.log"
 
     def prepare(self) -> None:
@@ -71,9 +82,7 @@ class Home:
             try:
                 folder.mkdir(mode=_PRIVATE_FOLDER, parents=True, exist_ok=True)
             except OSError as error:
-                raise StackError(
-                    f"cannot create {folder}: {error.strerror}; set MILLRACE_HOME elsewhere"
-                ) from error
+                raise StackError(f"cannot create {folder}: {error.strerror}; set MILLRACE_HOME elsewhere") from error
         self._check_format()
         self._check_space()
 
@@ -106,7 +115,7 @@ class Home:
         return found
 
 
-def read_json(path: Path) -> Any:  # noqa: ANN401 - JSON has no narrower type
+def read_json(path: Path) -> Any:
     """The parsed file, or None when there is none."""
     try:
         return json.loads(path.read_text())

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import signal
 import subprocess
 import uuid
 from base64 import urlsafe_b64encode
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
@@ -60,6 +61,11 @@ appender.console.layout.pattern=%d{ISO8601} %p %c: %m%n
 """
 
 
+#: librdkafka reports every refused connection of a broker that is not up yet
+_QUIET: Final = logging.getLogger("compose.stack.kafka.health")
+_QUIET.disabled = True
+
+
 @dataclass(slots=True)
 class Kafka:
     """One broker; its data survive kill -9 because the page cache does, and a replica set is a cluster's matter."""
@@ -72,6 +78,7 @@ class Kafka:
 
     @property
     def address(self) -> str:
+        """The bootstrap server."""
         return f"{LOOPBACK}:{self.port}"
 
     @property
@@ -83,6 +90,7 @@ class Kafka:
         return self.data / "log4j2.properties"
 
     def prepare(self) -> None:
+        """Writes the configuration and, once, formats the storage."""
         self.data.mkdir(parents=True, exist_ok=True)
         logs = self.data / "topics"
         text = _CONFIGURATION.format(
@@ -120,6 +128,7 @@ class Kafka:
             raise StackError(f"Kafka cannot format {self.data}: {''.join(reason)}")
 
     def command(self) -> Sequence[str]:
+        """The broker in the foreground."""
         return [*self._java(), "kafka.Kafka", str(self._configuration)]
 
     def _java(self) -> list[str]:
@@ -135,10 +144,12 @@ class Kafka:
         ]
 
     def environment(self) -> Mapping[str, str]:
+        """Nothing is added."""
         return {}
 
     def unhealthy(self) -> str | None:
-        client = AdminClient({"bootstrap.servers": self.address, "log_level": 0, "logger": None})
+        """None once the broker serves metadata."""
+        client = AdminClient({"bootstrap.servers": self.address}, logger=_QUIET)
         try:
             client.list_topics(timeout=limits.HEALTH_CHECK_TIMEOUT_S)
         except KafkaException as error:

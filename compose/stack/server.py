@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import signal
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    import signal
     from collections.abc import Mapping, Sequence
 
 

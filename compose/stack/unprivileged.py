@@ -29,6 +29,7 @@ class Identity:
     owner: tuple[int, int] | None = None
 
     def wrap(self, command: Sequence[str]) -> list[str]:
+        """The command as this identity runs it."""
         return [*self.prefix, *command]
 
     def own(self, path: Path) -> None:

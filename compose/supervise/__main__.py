@@ -17,9 +17,7 @@ def main() -> int:
     parser.add_argument("--lifeline", type=int)
     arguments = parser.parse_args()
     try:
-        supervisor = Supervisor(
-            load_settings(), servers_only=arguments.servers_only, lifeline=arguments.lifeline
-        )
+        supervisor = Supervisor(load_settings(), servers_only=arguments.servers_only, lifeline=arguments.lifeline)
         return supervisor.run()
     except StackError as error:
         print(error, file=sys.stderr, flush=True)

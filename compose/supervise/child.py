@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import subprocess
 import time
 from collections import deque
 from dataclasses import dataclass, field
@@ -11,13 +10,15 @@ from typing import TYPE_CHECKING
 
 from compose.stack import processes
 from compose.stack.errors import StackError
-from compose.stack.processes import ProcessId
 from compose.supervise.state import Condition, Kind, ProcessState
 from schemas import limits
 
 if TYPE_CHECKING:
+    import subprocess
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
+
+    from compose.stack.processes import ProcessId
 
 _MINUTE_S = 60.0
 
@@ -56,9 +57,7 @@ class Child:
     def start(self) -> None:
         """Starts the process; whether it serves is asked with ``check``."""
         spec = self.spec
-        self._handle = processes.spawn(
-            spec.command(), environment=spec.environment, log=spec.log, folder=spec.folder
-        )
+        self._handle = processes.spawn(spec.command(), environment=spec.environment, log=spec.log, folder=spec.folder)
         self.process = processes.identify(self._handle.pid)
         self._started_at = time.monotonic()
         self.condition = "starting"
@@ -105,9 +104,7 @@ class Child:
             self.condition = "failed"
             self.note = f"given up after {limits.RESTARTS_PER_MINUTE_MAX} restarts in a minute: {reason}"
             return
-        pause = min(
-            limits.RESTART_BACKOFF_MAX_S, limits.RESTART_BACKOFF_FIRST_S * 2 ** (len(self._recent) - 1)
-        )
+        pause = min(limits.RESTART_BACKOFF_MAX_S, limits.RESTART_BACKOFF_FIRST_S * 2 ** (len(self._recent) - 1))
         self.condition = "restarting"
         self._start_again_at = now + pause
 

@@ -16,9 +16,8 @@ from compose.supervise.state import StackState, read_state
 from schemas import limits
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     import subprocess
+    from collections.abc import Callable
 
     from compose.settings import Settings
     from compose.stack.home import Home
@@ -64,9 +63,7 @@ def _launch(settings: Settings, home: Home, *, servers_only: bool, tied: bool) -
         keep = (read_end,)
         command += ["--lifeline", str(read_end)]
     environment = settings.environment()
-    handle = processes.spawn(
-        command, environment=environment, log=home.log("supervisor"), folder=Path.cwd(), keep=keep
-    )
+    handle = processes.spawn(command, environment=environment, log=home.log("supervisor"), folder=Path.cwd(), keep=keep)
     for descriptor in keep:
         os.close(descriptor)
     _started.append(handle)
@@ -99,9 +96,7 @@ def _wait_ready(
             log = home.log("supervisor")
             raise StackError(f"the supervisor ended: {processes.last_line(log)} (log: {log})")
         time.sleep(limits.HEALTH_POLL_INTERVAL_S)
-    raise StackError(
-        f"not ready within {limits.STACK_START_TIMEOUT_S} s: see 'millrace status' and {home.logs}"
-    )
+    raise StackError(f"not ready within {limits.STACK_START_TIMEOUT_S} s: see 'millrace status' and {home.logs}")
 
 
 def down(settings: Settings) -> bool:
@@ -123,9 +118,7 @@ def down(settings: Settings) -> bool:
 
 
 def _wait_stopped(state: StackState, within_s: float) -> bool:
-    ours = [
-        entry.process for entry in state.processes if entry.kind == "supervisor" and entry.process is not None
-    ]
+    ours = [entry.process for entry in state.processes if entry.kind == "supervisor" and entry.process is not None]
     return not processes.wait_gone(ours, within_s)
 
 
@@ -149,6 +142,6 @@ def world(settings: Settings, state: StackState) -> dict[str, Any]:
     }
 
 
-def _service(entry: Any) -> dict[str, Any]:  # noqa: ANN401 - a ProcessState
+def _service(entry: Any) -> dict[str, Any]:
     found = {"name": entry.name, "pid": entry.pid, "kind": entry.kind}
     return found | ({"url": entry.address} if entry.address else {})

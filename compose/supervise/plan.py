@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from compose.settings import PREFERRED_PORTS
 from compose.stack.clickhouse import ClickHouse
 from compose.stack.kafka import Kafka
-from compose.stack.ports import LOOPBACK, assign, pick_free
+from compose.stack.ports import LOOPBACK, PortLeases
 from compose.stack.postgres import Postgres
 from compose.stack.valkey import Valkey
 from compose.supervise.child import ChildSpec
@@ -34,13 +34,13 @@ _PORTS_OF: Final = {
 _OK: Final = 200
 
 
-def assign_ports(settings: Settings, *, servers_only: bool) -> dict[str, int]:
+def assign_ports(settings: Settings, leases: PortLeases, *, servers_only: bool) -> dict[str, int]:
     """Ports for everything that this stack runs itself; remembered in the home."""
     unused = {name for setting, names in _PORTS_OF.items() if getattr(settings, setting) for name in names}
     if servers_only:
         unused |= {"ingress_port", "processor_port"}
     explicit = {name: port for name, port in settings.explicit_ports().items() if name not in unused}
-    return assign(settings.the_home(), PREFERRED_PORTS, explicit)
+    return leases.assign(settings.the_home(), PREFERRED_PORTS, explicit)
 
 
 def embedded_servers(settings: Settings, ports: dict[str, int]) -> list[EmbeddedServer]:
@@ -76,17 +76,14 @@ def server_spec(settings: Settings, server: EmbeddedServer, stack_id: str) -> Ch
     )
 
 
-def service_specs(settings: Settings, stack_id: str) -> list[ChildSpec]:
+def service_specs(settings: Settings, leases: PortLeases, stack_id: str) -> list[ChildSpec]:
     """How the supervisor runs our own processes, each with a loopback port for its health and metrics."""
     counts = {"ingress": settings.ingress_processes, "owner": settings.owner_processes}
-    taken: set[int] = set(settings.explicit_ports().values())
-    specs = []
-    for service in settings.services:
-        for instance in range(counts.get(service, 1)):
-            port = pick_free(taken)
-            taken.add(port)
-            specs.append(_service_spec(settings, service, instance, port, stack_id))
-    return specs
+    return [
+        _service_spec(settings, service, instance, leases.take_any(), stack_id)
+        for service in settings.services
+        for instance in range(counts.get(service, 1))
+    ]
 
 
 def _service_spec(settings: Settings, service: str, instance: int, ops_port: int, stack_id: str) -> ChildSpec:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from compose.stack import processes
 from compose.stack.errors import StackError
+from compose.stack.ports import PortLeases
 from compose.supervise import guard
 from compose.supervise.child import Child
 from compose.supervise.plan import assign_ports, embedded_servers, server_spec, service_specs
@@ -45,6 +46,7 @@ class Supervisor:
         self._servers: list[Child] = []
         self._services: list[Child] = []
         self._guard: processes.ProcessId | None = None
+        self._leases = PortLeases()  # held for the life of this process
         self._writing = Lock()
         self._stop_asked = False
 
@@ -55,9 +57,7 @@ class Supervisor:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                raise StackError(
-                    f"another supervisor runs in {self._home.path}: see 'millrace status'"
-                ) from None
+                raise StackError(f"another supervisor runs in {self._home.path}: see 'millrace status'") from None
             for number in (signal.SIGTERM, signal.SIGINT):
                 signal.signal(number, self._ask_stop)
             return self._run_locked()
@@ -97,14 +97,14 @@ class Supervisor:
     # --- start -------------------------------------------------------------------------------------------
 
     def _start(self) -> None:
-        ports = assign_ports(self._settings, servers_only=self._servers_only)
+        ports = assign_ports(self._settings, self._leases, servers_only=self._servers_only)
         servers = embedded_servers(self._settings, ports)
         self._servers = [Child(server_spec(self._settings, server, self._stack_id)) for server in servers]
         self._side_by_side(self._servers, servers)
         if self._servers_only:
             return
         self._prepare_data()
-        self._services = [Child(spec) for spec in service_specs(self._settings, self._stack_id)]
+        self._services = [Child(spec) for spec in service_specs(self._settings, self._leases, self._stack_id)]
         self._side_by_side(self._services, [None] * len(self._services))
 
     def _side_by_side(self, children: Sequence[Child], servers: Sequence[EmbeddedServer | None]) -> None:
@@ -155,9 +155,7 @@ class Supervisor:
             (self._services, limits.SERVICE_STOP_TIMEOUT_S),
             (self._servers, limits.SERVER_STOP_TIMEOUT_S),
         ):
-            running = [
-                (child.process, child.spec.stop_signal) for child in children if child.process is not None
-            ]
+            running = [(child.process, child.spec.stop_signal) for child in children if child.process is not None]
             killed = processes.stop(running, within_s)
             for child in children:
                 child.reap()
@@ -185,9 +183,7 @@ class Supervisor:
 
 
 def _own_state(name: str, process: processes.ProcessId) -> ProcessState:
-    return ProcessState(
-        name=name, kind="supervisor", pid=process.pid, started=process.started, condition="ready"
-    )
+    return ProcessState(name=name, kind="supervisor", pid=process.pid, started=process.started, condition="ready")
 
 
 def _say(line: str) -> None:

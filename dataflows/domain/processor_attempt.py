@@ -19,7 +19,8 @@ OPEN: Final = frozenset({"created", "pending", "unknown", "manual_review"})
 _UNDECIDED: Final = frozenset({"pending", "unknown", "manual_review"})  # facts that settle nothing
 _REFUSED: Final = frozenset({"declined", "failed"})
 _SUCCESS: Final = {"authorize": "authorized", "purchase": "captured", "capture": "captured", "void": "voided"}
-_LIVE_CHARGE: Final = frozenset({"authorize", "purchase"})
+_CHARGES: Final = frozenset({"authorize", "purchase"})  # kinds of which an intent may have one live
+_TAKES_MONEY: Final = frozenset({"purchase", "capture"})
 
 
 def decide_outcome(payment: Payment, command: Command, context: Context) -> Decision | Rejection:
@@ -43,7 +44,9 @@ def _undecided(
 ) -> Decision | Rejection:
     if fact["status"] == attempt.status or attempt.status == "manual_review":
         return _stale(attempt)
-    changed = _changed(attempt, context, status=fact["status"], error_code=fact["error_code"])
+    changed = _changed(
+        attempt, context, status=fact["status"], error_code=fact["error_code"], provider_ref=fact["provider_ref"]
+    )
     return Decision(intent=advance(payment.intent, context), attempt=changed)
 
 
@@ -53,10 +56,16 @@ def _refused(payment: Payment, attempt: ProcessorAttempt, fact: dict[str, Any], 
     changed = _changed(
         attempt, context, status=fact["status"], error_code=code, provider_ref=fact["provider_ref"]
     )
-    state = "requires_payment_method" if attempt.kind in _LIVE_CHARGE else "requires_capture"
-    return Decision(
-        intent=advance(payment.intent, context, state=state, last_payment_error=code), attempt=changed
-    )
+    intent = advance(payment.intent, context, state=_after_refusal(payment, attempt), last_payment_error=code)
+    if attempt.kind == "void":  # the hold stands, so nothing was canceled
+        intent.cancellation_reason = None
+    return Decision(intent=intent, attempt=changed)
+
+
+def _after_refusal(payment: Payment, attempt: ProcessorAttempt) -> str:
+    if attempt.kind in _CHARGES:
+        return "requires_payment_method"
+    return "requires_capture" if payment.intent.amount_capturable else "succeeded"  # a late capture may have used the hold
 
 
 def _succeeded(
@@ -113,17 +122,32 @@ def _purchased(payment: Payment, attempt: ProcessorAttempt, context: Context) ->
 
 
 def _captured(payment: Payment, attempt: ProcessorAttempt, context: Context) -> Decision:
+    left = 0 if attempt.final else max(0, payment.intent.amount_capturable - attempt.amount)
+    return _taken_from_hold(payment, attempt, context, left, "requires_capture" if left else "succeeded")
+
+
+def _captured_late(payment: Payment, attempt: ProcessorAttempt, context: Context) -> Decision:
+    """The money of a capture that had been refused. Another attempt may be under way: it keeps its turn."""
     before = payment.intent
-    released = before.amount_capturable if attempt.final else attempt.amount
-    left = before.amount_capturable - released
+    left = max(0, before.amount_capturable - attempt.amount)
+    if before.state != "requires_capture":
+        return _taken_from_hold(payment, attempt, context, left, before.state)
+    return _captured(payment, attempt, context)
+
+
+def _taken_from_hold(
+    payment: Payment, attempt: ProcessorAttempt, context: Context, left: int, state: str
+) -> Decision:
+    before = payment.intent
     intent = advance(
         before,
         context,
-        state="requires_capture" if left else "succeeded",
+        state=state,
         amount_capturable=left,
         amount_received=before.amount_received + attempt.amount,
         last_payment_error=None,
     )
+    released = before.amount_capturable - left
     posting = ledger.capture(attempt.operation_id, attempt.amount, released, _parties(payment), context.fees)
     return Decision(intent=intent, attempt=attempt, postings=(posting,))
 
@@ -137,6 +161,8 @@ def _voided(payment: Payment, attempt: ProcessorAttempt, context: Context) -> De
         amount_capturable=0,
         last_payment_error=None,
     )
+    if not before.amount_capturable:  # a late capture used the hold up; there is nothing to release
+        return Decision(intent=intent, attempt=attempt)
     posting = ledger.void(attempt.operation_id, before.amount_capturable, _parties(payment))
     return Decision(intent=intent, attempt=attempt, postings=(posting,))
 
@@ -148,19 +174,19 @@ def _contradiction(
     payment: Payment, attempt: ProcessorAttempt, fact: dict[str, Any], context: Context
 ) -> Decision | Rejection:
     """A late fact about an attempt that was already definitive. Money facts win over a refusal, once."""
-    late_charge = attempt.kind == "purchase" and attempt.status in _REFUSED and fact["status"] == "captured"
-    if not late_charge or _integrity_error(attempt, fact):
+    if attempt.status not in _REFUSED or attempt.kind not in _TAKES_MONEY or fact["status"] != "captured":
         return _stale(attempt)
-    if any(a.kind in _LIVE_CHARGE and a.status not in _REFUSED for a in payment.attempts.values()):
+    if _integrity_error(attempt, fact):
+        return Rejection("contradicts_attempt", "The processor took another amount than was asked of it.", {})
+    another_lives = any(a.kind in _CHARGES and a.status not in _REFUSED for a in payment.attempts.values())
+    if attempt.kind == "purchase" and another_lives:
         return Rejection(
             "contradicts_attempt",
             "The processor charged an attempt that it had refused, and another one is live.",
             {},
         )
-    changed = _changed(
-        attempt, context, status="captured", error_code=None, provider_ref=fact["provider_ref"]
-    )
-    return _purchased(payment, changed, context)
+    changed = _changed(attempt, context, status="captured", error_code=None, provider_ref=fact["provider_ref"])
+    return (_purchased if attempt.kind == "purchase" else _captured_late)(payment, changed, context)
 
 
 def _stale(attempt: ProcessorAttempt) -> Rejection:

@@ -26,23 +26,24 @@ if TYPE_CHECKING:
 
 
 class Inserter:
-    """Inserts into one set of tables: the live ones, or shadows with a suffix. One thread at a time."""
+    """Inserts into the live tables, or into shadows of some of them with a suffix. One thread at a time."""
 
-    def __init__(self, client: Client, *, suffix: str = "") -> None:
+    def __init__(self, client: Client, *, suffix: str = "", only: Sequence[tables.Table] = tables.TABLES) -> None:
         self._client = client
         self._suffix = suffix
+        self._tables = only
         self._types: dict[str, Any] = {}
 
     def insert(self, made: TableRows, token: str) -> None:
         """Inserts each table's rows as one block under the token. Raises errors.Unavailable; then it may be in or not."""
-        for table in tables.TABLES:
+        for table in self._tables:
             if made[table.name]:
                 self._insert(table, made[table.name], token)
 
     def complete(self, made: TableRows, ranges: Sequence[Range], token: str) -> dict[str, int]:
         """Inserts what is missing of a block and returns how many rows of each table were missing."""
         missing = {}
-        for table in tables.TABLES:
+        for table in self._tables:
             wanted = made[table.name]
             present = self._present(table, ranges) if wanted else set()
             width = [table.columns.index(column) for column in table.identity]

@@ -44,6 +44,9 @@ class Observer(Protocol):
     def standing_by(self) -> None:
         """Another process feeds ClickHouse, or a swap is under way."""
 
+    def feeding(self) -> None:
+        """This process feeds ClickHouse from here on; nothing is left open behind it."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkSettings:
@@ -130,6 +133,7 @@ class Sink:
             tables.apply_schema(client)
             feed = Feed(fence, reader, Inserter(client), self._observer, self._reach, self._settings.partitions)
             feed.recover()
+            self._observer.feeding()
             while not self._stop.is_set():
                 feed.cycle(self._stop)
         finally:

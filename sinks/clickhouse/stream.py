@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 from confluent_kafka.cimpl import KafkaException
@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 
     from schemas.records import Event
     from sinks.kafka.connection import KafkaConnection
+
+
+#: a position given by offset or time alone: the first event found there is taken, whatever its seq
+UNKNOWN_SEQ: Final = -1
 
 
 @dataclass(slots=True)
@@ -112,7 +116,7 @@ class EventReader:
         except errors.Corrupt as error:
             self.unreadable.append(Unreadable(partition, offset, error.public))
             return None
-        if event.seq != position.last_seq + 1:
+        if event.seq != position.last_seq + 1 and position.last_seq != UNKNOWN_SEQ:
             if event.seq > position.last_seq:
                 self.gaps[partition] = event.seq
             return None

@@ -16,7 +16,8 @@ _SESSION: Final = (
     "-c enable_seqscan=off -c enable_hashjoin=off -c enable_mergejoin=off -c plan_cache_mode=force_generic_plan "
     "-c synchronous_commit=on -c client_min_messages=warning "
     f"-c statement_timeout={limits.OWNER_STATEMENT_TIMEOUT_MS} "
-    f"-c idle_in_transaction_session_timeout={limits.OWNER_IDLE_IN_TRANSACTION_MS}"
+    # A frozen owner keeps its row locks until this ends its session, wherever in the protocol it stopped (Postgres 17).
+    f"-c transaction_timeout={limits.OWNER_TRANSACTION_TIMEOUT_MS}"
 )
 
 

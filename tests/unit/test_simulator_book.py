@@ -216,6 +216,12 @@ def test_a_locked_book_is_unavailable_and_recovers(folder: Path, monkeypatch: py
         assert outcome_of(book.commit([operation("op_1")])[0]).status == "captured"
 
 
+def test_commits_are_on_disk_when_they_return(book: Book) -> None:
+    """A killed process proves nothing about a power cut; the settings that SQLite promises it for do."""
+    pragmas = [book._connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("journal_mode", "synchronous")]
+    assert pragmas == ["wal", 2]  # 2 is FULL
+
+
 @pytest.mark.parametrize("statement", ["UPDATE operation SET amount = 1", "DELETE FROM operation"])
 def test_the_book_cannot_be_rewritten(book: Book, folder: Path, statement: str) -> None:
     book.commit([operation("op_1")])

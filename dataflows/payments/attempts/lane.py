@@ -66,7 +66,7 @@ class Lane:
             if not isinstance(answer, NotExecuted):
                 return answer
         if time.monotonic() >= lease.ends_at - limits.ATTEMPT_CALL_TIMEOUT_MS / 1_000:
-            return answer and Unknown("lease_lost")  # somebody else may hold it before we would have an answer
+            return answer  # somebody else may hold it before an answer comes: left to a later turn
         return await self._call(lease, is_query=False)
 
     async def _call(self, lease: Lease, *, is_query: bool) -> Answer:

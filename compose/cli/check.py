@@ -1,0 +1,112 @@
+"""``millrace check``: every invariant over the stored data; exit status 1 when one does not hold."""
+
+from __future__ import annotations
+
+import json
+from contextlib import nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from compose.settings import load_settings
+from compose.stack.errors import StackError
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from reconciliation.check import CheckSettings, Report
+
+ROLE = "millrace_operator"
+app = typer.Typer()
+
+
+@app.command()
+def check(
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    only: Annotated[
+        list[str] | None, typer.Option("--only", metavar="ID", help="Only this invariant; repeatable.")
+    ] = None,
+    every_row: Annotated[bool, typer.Option("--all", help="Show every violating row, not a sample.")] = False,
+    acknowledged: Annotated[
+        Path | None,
+        typer.Option(exists=True, dir_okay=False, help="NDJSON of what callers were told is committed (invariant 20)."),
+    ] = None,
+) -> None:
+    """Compare the ledger, results, events, ClickHouse, Kafka and the processor's book; safe beside a live system."""
+    from reconciliation.check import run_check  # noqa: PLC0415 - imports every client
+    from schemas import limits  # noqa: PLC0415
+    from schemas.errors import PlatformError  # noqa: PLC0415
+
+    settings = check_settings(acknowledged)
+    with nullcontext() if as_json else _progress() as status:
+        try:
+            report = run_check(
+                settings,
+                only=only or (),
+                sample_max=None if every_row else limits.CHECK_SAMPLE_MAX,
+                on_start=(lambda _: None) if status is None else (lambda i: status.update(f"{i.id}: {i.title}")),
+            )
+        except (PlatformError, ValueError) as error:
+            raise StackError(str(error)) from error
+    if as_json:
+        print(json.dumps(report.as_object(), default=str))
+    else:
+        _print(report)
+    raise typer.Exit(1 if report.gaps else 0)
+
+
+def check_settings(acknowledged: Path | None = None) -> CheckSettings:
+    """What a check of this home's stack reads."""
+    from reconciliation.check import CheckSettings  # noqa: PLC0415
+    from schemas import topics  # noqa: PLC0415
+    from sinks.clickhouse.connection import ClickHouseConnection  # noqa: PLC0415
+
+    addresses = load_settings().addresses()
+    return CheckSettings(
+        postgres_dsn=addresses.postgres_dsns[ROLE],
+        kafka=addresses.kafka,
+        clickhouse=ClickHouseConnection(url=addresses.clickhouse_url),
+        processor_url=addresses.processor_url,
+        events_topic=topics.EVENTS_PAYMENTS,
+        commands_topic=topics.COMMANDS_PAYMENTS,
+        partitions=topics.PAYMENTS_PARTITIONS,
+        acknowledged=acknowledged,
+    )
+
+
+def _progress():  # type: ignore[no-untyped-def]
+    from rich.console import Console  # noqa: PLC0415
+
+    return Console(stderr=True).status("reading")
+
+
+def _print(report: Report) -> None:
+    from rich.console import Console  # noqa: PLC0415
+
+    console = Console()
+    console.print(_table(report))
+    for finding in report.invariants:
+        for row in finding.sample:
+            console.print(f"[red]{finding.id}[/red] " + ", ".join(f"{k}={v}" for k, v in row.items()), highlight=False)
+    verdict = "[green]no gaps[/green]" if not report.gaps else f"[red]{report.gaps} gaps[/red]"
+    console.print(f"{len(report.invariants)} invariants, {verdict}")
+
+
+def _table(report: Report) -> Table:
+    from rich.table import Table  # noqa: PLC0415
+
+    table = Table(box=None, pad_edge=False)
+    for column, justify in (
+        ("id", "left"),
+        ("invariant", "left"),
+        ("owner", "left"),
+        ("s", "right"),
+        ("gaps", "right"),
+    ):
+        table.add_column(column, justify=justify)  # type: ignore[arg-type] - literals
+    for finding in report.invariants:
+        gaps = "[green]0[/green]" if not finding.gaps else f"[red]{finding.gaps} {finding.severity}[/red]"
+        title = finding.title + (f"\n[dim]{finding.note}[/dim]" if finding.note else "")
+        table.add_row(finding.id, title, finding.owner, f"{finding.seconds:.2f}", gaps)
+    return table

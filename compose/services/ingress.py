@@ -1,0 +1,48 @@
+"""Wires one ingress process. Several listen on the same port; each hears its results on a partition of its own."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from compose.services.ops import serve_ops
+from compose.stack.ports import LOOPBACK
+from ingress.issuer import AUDIENCE, ISSUER, KeyFolder
+from ingress.server import serve
+from ingress.state import Ingress, IngressConfig
+from schemas import limits
+
+if TYPE_CHECKING:
+    from compose.settings import Settings
+
+
+def run(settings: Settings, instance: int) -> None:
+    """Serves until SIGTERM, then drains."""
+    asyncio.run(_serve(settings, instance))
+
+
+async def _serve(settings: Settings, instance: int) -> None:
+    addresses = settings.addresses()
+    keys = KeyFolder(settings.the_home().path / "keys")
+    keys.ensure()
+    config = IngressConfig(
+        kafka=addresses.kafka,
+        postgres_dsn=addresses.postgres_dsns["millrace_ingress"],
+        instance=instance,
+        jwks=str(keys.jwks),
+        jwks_served=keys.jwks,
+        issuer=ISSUER,
+        audience=AUDIENCE,
+        cursor_key=keys.cursor_key(),
+    )
+    loop = asyncio.get_running_loop()
+
+    def started(ingress: Ingress) -> None:
+        def ready() -> bool | str:
+            # Asked in the thread of the ops server; the parts live on the loop.
+            asked = asyncio.run_coroutine_threadsafe(ingress.why_not_ready(), loop)
+            return asked.result(limits.HEALTH_CHECK_TIMEOUT_S) or True
+
+        serve_ops(None, ready)
+
+    await serve(config, LOOPBACK, addresses.ingress_port, started)

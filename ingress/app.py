@@ -1,0 +1,98 @@
+"""The application: routes, and the edge where every error becomes a problem."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import structlog
+from fastapi import FastAPI
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+from starlette.responses import Response
+from starlette.routing import Match
+
+from ingress import health, openapi, payments, problems, registry
+from schemas import errors, limits
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
+    from ingress.state import Ingress
+
+
+class BoundedHeaders:
+    """Refuses requests with too many header fields before anything reads them."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Passes the request on or answers 431."""
+        if scope["type"] == "http" and len(scope["headers"]) > limits.HEADERS_MAX:
+            await _problem(problems.HeadersTooLarge())(scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
+
+
+def create_app(ingress: Ingress) -> FastAPI:
+    """The application over one ingress; who made the ingress starts and closes it."""
+    app = FastAPI(
+        title=openapi.TITLE,
+        docs_url=None,  # the pages would load scripts from elsewhere
+        redoc_url=None,
+        redirect_slashes=False,
+    )
+    app.state.ingress = ingress
+    for router in (payments.router, health.router, registry.router):
+        app.include_router(router)
+    app.openapi = openapi.document  # type: ignore[method-assign] # FastAPI's own way to give another document
+    app.add_exception_handler(errors.PlatformError, _on_platform_error)
+    app.add_exception_handler(HTTPException, _on_http_exception)
+    app.add_exception_handler(ClientDisconnect, _on_disconnect)
+    app.add_exception_handler(Exception, _on_bug)
+    app.add_middleware(BoundedHeaders)
+    return app
+
+
+def _problem(error: errors.PlatformError) -> Response:
+    return Response(
+        problems.of_error(error),
+        problems.row(error.code).status,
+        problems.headers_of(error.code),
+        problems.MEDIA_TYPE,
+    )
+
+
+async def _on_platform_error(_: Request, error: Exception) -> Response:
+    if not isinstance(error, errors.PlatformError):
+        raise error
+    if not isinstance(error, errors.Rejected):
+        structlog.get_logger().warning("request_failed", code=error.code, **error.context)
+    return _problem(error)
+
+
+async def _on_http_exception(request: Request, error: Exception) -> Response:
+    """What the router itself refuses: an unknown path or method."""
+    if not isinstance(error, HTTPException):
+        raise error
+    methods = _methods_of(request)
+    if not methods:
+        return _problem(errors.NotFound("There is no such route."))
+    detail = f"Use {', '.join(methods)} here."
+    headers = problems.headers_of("method_not_allowed") | {"Allow": ", ".join(methods)}
+    return Response(problems.render("method_not_allowed", detail), 405, headers, problems.MEDIA_TYPE)
+
+
+def _methods_of(request: Request) -> list[str]:
+    matching = (route for route in request.app.router.routes if route.matches(request.scope)[0] != Match.NONE)
+    return sorted({method for route in matching for method in getattr(route, "methods", ()) or ()})
+
+
+async def _on_disconnect(_: Request, __: Exception) -> Response:
+    return Response(status_code=400)  # nobody hears it
+
+
+async def _on_bug(request: Request, error: Exception) -> Response:
+    structlog.get_logger().error("request_crashed", path=request.url.path, exc_info=error)
+    return _problem(errors.PlatformError("Something went wrong; try again with the same identity."))

@@ -1,0 +1,54 @@
+"""Serves one ingress process: granian inside this process, so the pid that was started answers.
+
+Several processes listen on one port (granian sets SO_REUSEPORT): one that dies takes only its own connections along.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from typing import TYPE_CHECKING
+
+from granian.constants import Interfaces
+from granian.log import LogLevels
+from granian.server.embed import Server
+
+from ingress.app import create_app
+from ingress.state import Ingress
+from schemas import limits
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ingress.state import IngressConfig
+
+
+async def serve(config: IngressConfig, host: str, port: int, started: Callable[[Ingress], None] | None = None) -> None:
+    """Serves until SIGTERM or SIGINT, then answers what is open and ends."""
+    ingress = Ingress(config)
+    await ingress.start()
+    server = Server(
+        create_app(ingress),
+        address=host,
+        port=port,
+        interface=Interfaces.ASGINL,
+        websockets=False,
+        log_level=LogLevels.error,
+        backlog=limits.INGRESS_CONNECTIONS_MAX,
+        backpressure=limits.INGRESS_CONNECTIONS_MAX,
+    )
+
+    def stop() -> None:
+        # Waits and streams first: granian lets every open request finish.
+        ingress.drain()
+        server.stop()  # type: ignore[no-untyped-call] # granian leaves it bare
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop)
+    if started is not None:
+        started(ingress)
+    try:
+        await server.serve()
+    finally:
+        await ingress.close()

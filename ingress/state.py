@@ -1,0 +1,119 @@
+"""One ingress process: its parts, wired in one place, and their start, drain and end."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from ingress.accepted import AcceptedRequests
+from ingress.auth import Authenticator, Caller
+from ingress.commands import Commands
+from ingress.cursors import Cursors
+from ingress.events import Events, EventStreams
+from ingress.exchange import Exchange
+from ingress.intents import Intents
+from ingress.jwks import KeySource
+from ingress.operations import OperationLog
+from ingress.store import Store
+from ingress.stored import StoredResults
+from schemas import errors, limits
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from starlette.requests import Request
+
+    from sinks.kafka.connection import KafkaConnection
+
+_MS: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IngressConfig:
+    """Plain values of one process; the wiring that reads settings is compose/services/ingress.py."""
+
+    kafka: KafkaConnection
+    postgres_dsn: str = field(repr=False)  # of the role millrace_ingress
+    instance: int
+    jwks: str  # a file or an http(s) address
+    jwks_served: Path | None  # the development issuer's file, shown at /.well-known/jwks.json
+    issuer: str
+    audience: str
+    cursor_key: bytes = field(repr=False)
+
+
+class Ingress:
+    """Stateless but for what it waits for: any process can answer any call."""
+
+    def __init__(self, config: IngressConfig) -> None:
+        self.config = config
+        self.store = Store(config.postgres_dsn)
+        self.keys = KeySource(config.jwks)
+        self.authenticator = Authenticator(self.keys, config.issuer, config.audience)
+        self.cursors = Cursors(config.cursor_key)
+        self.stored = StoredResults(self.store)
+        self.exchange = Exchange(config.kafka, config.instance, self.stored)
+        self.accepted = AcceptedRequests(self.store)
+        self.commands = Commands(self.stored, self.exchange, self.accepted)
+        self.intents = Intents(self.store, self.cursors)
+        self.operations = OperationLog(self.store, self.accepted)
+        self.events = Events(self.store, self.cursors)
+        self.streams = EventStreams(self.events, self.store)
+        self._cleaner: asyncio.Task[None] | None = None
+        self._ready: tuple[float, str | None] = (float("-inf"), None)
+
+    async def start(self) -> None:
+        """Connects in the background; ``why_not_ready`` tells when it may serve."""
+        await self.store.open()
+        await self.keys.refresh()
+        self.exchange.start()
+        self._cleaner = asyncio.get_running_loop().create_task(self._clean())
+
+    def drain(self) -> None:
+        """Ends streams and waits, so that every open call is answered now."""
+        self.streams.close()
+        self.intents.drain()
+        self.exchange.drain()
+
+    async def close(self) -> None:
+        """Flushes and disconnects. Call it when no request is open."""
+        if self._cleaner is not None:
+            self._cleaner.cancel()
+        self.streams.close()
+        await self.exchange.close()
+        await self.store.close()
+
+    async def caller(self, request: Request, scope: str) -> Caller:
+        """The verified caller, who has the scope. Raises Unauthenticated or Forbidden."""
+        caller = await self.authenticator.caller(request.headers.get("authorization"))
+        caller.require(scope)
+        return caller
+
+    async def why_not_ready(self) -> str | None:
+        """None when calls can be served; asked often, so an answer holds for a moment."""
+        at, reason = self._ready
+        if time.monotonic() - at > limits.READY_CACHE_MS / _MS:
+            reason = await self._probe()
+            self._ready = (time.monotonic(), reason)
+        return reason
+
+    async def _probe(self) -> str | None:
+        try:
+            self.keys.require_fresh()
+            await self.store.rows("alive", {})
+            await self.exchange.check()
+        except errors.Unavailable as error:
+            return error.public
+        return None
+
+    async def _clean(self) -> None:
+        while True:
+            await asyncio.sleep(limits.ACCEPTED_CLEANING_INTERVAL_S)
+            try:
+                await self.accepted.clean()
+            except errors.Unavailable as error:
+                structlog.get_logger().warning("accepted_requests_not_cleaned", cause=error.public)

@@ -1,0 +1,54 @@
+"""What callers were told is committed, as a load generator wrote it down: each must exist.
+
+The file has one JSON object a line: merchant, idempotency_key, aggregate_key, event_id, version.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from schemas import limits
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from reconciliation.snapshot import Snapshot
+
+
+class Acknowledgement(msgspec.Struct):
+    """One answer that said committed."""
+
+    merchant: str
+    idempotency_key: str
+    aggregate_key: str
+    event_id: str
+    version: int
+
+
+_decoder: Final = msgspec.json.Decoder(Acknowledgement)
+
+
+def acknowledged_violations(view: Snapshot, sql: str, file: Path) -> Iterator[dict[str, Any]]:
+    """The acknowledgements that have no stored result, event or aggregate behind them. Raises ValueError on a bad line."""
+    with file.open("rb") as lines:
+        records = (_decode(number, line) for number, line in enumerate(lines, 1) if line.strip())
+        while chunk := list(islice(records, limits.CHECK_ACKNOWLEDGED_CHUNK)):
+            yield from view.rows(
+                sql,
+                merchants=[a.merchant for a in chunk],
+                keys=[a.idempotency_key for a in chunk],
+                aggregate_keys=[a.aggregate_key for a in chunk],
+                event_ids=[a.event_id for a in chunk],
+                versions=[a.version for a in chunk],
+            )
+
+
+def _decode(number: int, line: bytes) -> Acknowledgement:
+    try:
+        return _decoder.decode(line)
+    except msgspec.MsgspecError as error:
+        raise ValueError(f"line {number} of the acknowledgements is not one: {error}") from error

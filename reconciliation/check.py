@@ -1,0 +1,224 @@
+"""Re-derives what must hold and counts what does not. Reads only; safe beside a live system, which shows 0 gaps.
+
+One repeatable-read snapshot serves every invariant. What lies outside Postgres is compared up to a position, or in an order
+of readings, at which both sides must agree; see cross_store and processor_book. An invariant that cannot be evaluated counts
+as one gap: a check that did not run proves nothing.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+
+from reconciliation.acknowledged import acknowledged_violations
+from reconciliation.chain import chain_violations
+from reconciliation.cross_store import (
+    CommonPosition,
+    KafkaTotals,
+    Stores,
+    clickhouse_sums,
+    common_position,
+    differences,
+    kafka_totals,
+    outbox_ends,
+    postgres_sums,
+)
+from reconciliation.invariant import Invariant, invariants
+from reconciliation.processor_book import BookCheck, Entry, book_violations, read_book
+from reconciliation.snapshot import Snapshot, snapshot
+from schemas import errors, limits
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from pathlib import Path
+
+    from sinks.clickhouse.connection import ClickHouseConnection
+    from sinks.kafka.connection import KafkaConnection
+
+Violation = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckSettings:
+    """Where everything is. ``postgres_dsn`` is of a role that reads all tables and may change none of them."""
+
+    postgres_dsn: str
+    kafka: KafkaConnection
+    clickhouse: ClickHouseConnection
+    processor_url: str
+    events_topic: str
+    commands_topic: str
+    partitions: int
+    acknowledged: Path | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class Finding:
+    """What became of one invariant."""
+
+    id: str
+    title: str
+    severity: str
+    owner: str
+    gaps: int = 0
+    sample: list[Violation] = field(default_factory=list)
+    note: str = ""
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """Every finding, and the sum of the gaps."""
+
+    gaps: int
+    invariants: list[Finding]
+    checked_at: str
+
+    def as_object(self) -> dict[str, Any]:
+        """The report as the CLI prints it with --json."""
+        return asdict(self)
+
+
+def run_check(
+    settings: CheckSettings,
+    *,
+    only: Iterable[str] = (),
+    sample_max: int | None = limits.CHECK_SAMPLE_MAX,
+    on_start: Callable[[Invariant], None] = lambda _: None,
+) -> Report:
+    """Evaluates the invariants, or only some of them. Raises ValueError on an unknown id, Unavailable without Postgres."""
+    wanted = set(only)
+    chosen = [i for i in invariants() if not wanted or i.id in wanted]
+    if unknown := wanted - {i.id for i in chosen}:
+        raise ValueError(f"no invariant {', '.join(sorted(unknown))}; there are {', '.join(i.id for i in invariants())}")
+    now = datetime.now(UTC)
+    book_before = _early_book(settings, chosen)
+    try:
+        with snapshot(
+            settings.postgres_dsn,
+            events_topic=settings.events_topic,
+            commands_topic=settings.commands_topic,
+            grace_s=limits.ATTEMPT_LEASE_MS // 1_000,
+        ) as view:
+            run = _Run(settings, view, book_before)
+            findings = [_evaluate(run, i, sample_max, on_start) for i in chosen]
+    except psycopg.OperationalError as error:
+        raise errors.Unavailable(f"Postgres does not answer: {str(error).strip()}") from error
+    return Report(gaps=sum(f.gaps for f in findings), invariants=findings, checked_at=now.isoformat())
+
+
+def _early_book(settings: CheckSettings, chosen: list[Invariant]) -> tuple[dict[str, Entry], list[Violation]] | str:
+    """The book before the snapshot, or why it cannot be read."""
+    if not any(i.id == "19" for i in chosen):
+        return "not asked for"
+    try:
+        return read_book(settings.processor_url)
+    except errors.Unavailable as error:
+        return str(error)
+
+
+def _evaluate(run: _Run, invariant: Invariant, sample_max: int | None, on_start: Callable[[Invariant], None]) -> Finding:
+    on_start(invariant)
+    finding = Finding(id=invariant.id, title=invariant.title, severity=invariant.severity, owner=invariant.owner)
+    began = time.monotonic()
+    try:
+        violations = run.violations(invariant, finding)
+        finding.sample = list(islice(violations, sample_max))
+        finding.gaps = len(finding.sample) + sum(1 for _ in violations)
+    except (errors.PlatformError, psycopg.errors.DatabaseError, ValueError, OSError) as error:
+        if isinstance(error, psycopg.OperationalError) and not isinstance(error, psycopg.errors.QueryCanceled):
+            raise
+        finding.gaps += 1
+        finding.note = f"could not be evaluated: {str(error).strip().partition(chr(10))[0]}"
+    finding.seconds = round(time.monotonic() - began, 3)
+    return finding
+
+
+class _Run:
+    """One check under way: what several invariants share is read once."""
+
+    def __init__(
+        self, settings: CheckSettings, view: Snapshot, book_before: tuple[dict[str, Entry], list[Violation]] | str
+    ) -> None:
+        self._settings = settings
+        self._view = view
+        self._book_before = book_before
+        self._ends = outbox_ends(view, settings.partitions)
+        self._bound: CommonPosition | None = None
+        self._kafka: KafkaTotals | None = None
+
+    def violations(self, invariant: Invariant, finding: Finding) -> Iterator[Violation]:
+        """The violating rows, as they are found."""
+        match invariant.id if invariant.source == "comparison" else "":
+            case "":
+                return self._view.rows(invariant.sql)
+            case "ledger_chain":
+                return chain_violations(self._view, invariant.sql)
+            case "published":
+                return self._published(invariant.sql)
+            case "18":
+                return self._cross_store(invariant.sql, finding)
+            case "19":
+                return self._book(invariant.sql, finding)
+            case "20":
+                return self._acknowledged(invariant.sql, finding)
+            case other:
+                raise ValueError(f"the invariant {other} has nothing to be compared with")
+
+    def _stores(self) -> Stores:
+        return Stores(
+            kafka=self._settings.kafka,
+            clickhouse=self._settings.clickhouse.client(),
+            events_topic=self._settings.events_topic,
+            partitions=self._settings.partitions,
+        )
+
+    def _common(self) -> CommonPosition:
+        if self._bound is None:
+            self._bound = common_position(self._settings.postgres_dsn, self._ends, self._settings.events_topic)
+        return self._bound
+
+    def _totals(self, stores: Stores) -> KafkaTotals:
+        if self._kafka is None:
+            self._kafka = kafka_totals(stores, self._common().seqs)
+        return self._kafka
+
+    def _published(self, sql: str) -> Iterator[Violation]:
+        published = list(self._view.rows(sql))
+        found = self._totals(self._stores()).last_seqs
+        for row in published:
+            if found.get(row["partition"], 0) < row["published_seq"]:
+                yield {**row, "last_seq_in_kafka": found.get(row["partition"], 0)}
+
+    def _cross_store(self, sql: str, finding: Finding) -> Iterator[Violation]:
+        common, stores = self._common(), self._stores()
+        kafka = self._totals(stores)
+        ours = postgres_sums(self._view, sql, common.seqs)
+        theirs = clickhouse_sums(stores.clickhouse, common.seqs)
+        finding.note = f"compared {sum(common.seqs.values())} events"
+        if common.behind:
+            finding.note += f"; {common.behind} are not in ClickHouse yet and were not compared"
+        if common.behind and not common.moved:
+            yield {"what": "position", "behind": common.behind, "reason": "the ClickHouse sink stands still"}
+        yield from differences(ours, theirs, kafka.sums)
+
+    def _book(self, sql: str, finding: Finding) -> Iterator[Violation]:
+        if isinstance(self._book_before, str):
+            raise errors.Unavailable(self._book_before)
+        before, doubled = self._book_before
+        yield from doubled
+        entries, count = len(before), BookCheck()
+        after, _ = read_book(self._settings.processor_url)
+        yield from book_violations(self._view, sql, before, after, count)
+        finding.note = f"{entries} effects; {count.open_attempts} of attempts that are open here"
+
+    def _acknowledged(self, sql: str, finding: Finding) -> Iterator[Violation]:
+        if self._settings.acknowledged is None:
+            finding.note = "nothing to compare: give --acknowledged FILE"
+            return
+        yield from acknowledged_violations(self._view, sql, self._settings.acknowledged)

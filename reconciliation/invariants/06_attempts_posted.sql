@@ -1,0 +1,27 @@
+-- id: 6
+-- title: Successful attempts and their ledger transactions are a bijection with equal amounts
+-- severity: critical
+-- owner: payments
+-- source: postgres
+with expected as (
+    select operation_id || case status when 'captured' then ':capture' when 'authorized' then ':authorize' else ':void' end
+               as reference,
+           intent_id, amount, currency, status
+    from processor_attempt where status in ('captured', 'authorized', 'voided')
+),
+posted as (
+    select t.reference, t.kind, t.aggregate_key, e.currency,
+           case t.kind
+               when 'capture' then sum(e.credit) filter (where starts_with(e.account_id, 'merchant_pending:'))
+               when 'authorize' then sum(e.debit) filter (where starts_with(e.account_id, 'auth_hold:'))
+               else sum(e.credit) filter (where starts_with(e.account_id, 'auth_hold:'))
+           end as amount
+    from ledger_txn t join ledger_entry e using (txn_id)
+    where t.kind in ('capture', 'authorize', 'void')
+    group by t.reference, t.kind, t.aggregate_key, e.currency
+)
+select reference, x.intent_id, x.status, x.amount as attempt_amount, x.currency as attempt_currency,
+       p.aggregate_key, p.amount as posted_amount, p.currency as posted_currency
+from expected x full join posted p using (reference)
+where x.amount is distinct from p.amount or x.currency is distinct from p.currency
+   or x.intent_id is distinct from p.aggregate_key

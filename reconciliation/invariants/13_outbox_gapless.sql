@@ -1,0 +1,13 @@
+-- id: outbox
+-- title: The events of every partition are numbered 1, 2, 3 ... without a gap, and no more are published than exist
+-- severity: critical
+-- owner: owner
+-- source: postgres
+select coalesce(o.topic, %(events_topic)s) as topic, partition, o.events, o.first, o.last, p.published_seq
+from (
+    select topic, partition, count(*) as events, min(seq) as first, max(seq) as last from outbox group by topic, partition
+) o
+full join (select partition, published_seq from partition_owner where topic = %(commands_topic)s) p
+    using (partition)
+where (o.partition is not null and (o.first <> 1 or o.events <> o.last))
+   or coalesce(p.published_seq, 0) > coalesce(o.last, 0)

@@ -1,0 +1,56 @@
+-- Statements of replays into Postgres shadows (schema millrace_replay).
+
+-- name: balances_add
+-- Sums of a chunk per account and partition. Primary key.
+insert into millrace_replay.account_balance as b (account_id, partition, currency, debits, credits, version)
+select * from unnest(%(accounts)s::text[], %(partitions)s::int[], %(currencies)s::text[], %(debits)s::numeric[],
+                     %(credits)s::numeric[], %(entries)s::bigint[])
+on conflict (account_id, partition) do update
+    set debits = b.debits + excluded.debits, credits = b.credits + excluded.credits, version = b.version + excluded.version;
+
+-- name: balances_before
+-- What the ledger held of a partition before its first replayed transaction. In the replay's snapshot.
+select e.account_id, t.partition, e.currency, sum(e.debit), sum(e.credit), count(*)
+from ledger_txn t join ledger_entry e using (txn_id)
+where t.partition = %(partition)s and t.txn_id < %(txn_id)s
+group by e.account_id, t.partition, e.currency;
+
+-- name: balances_live
+select account_id, partition, currency, debits, credits, version from public.account_balance
+where partition = any (%(partitions)s) order by account_id, partition;
+
+-- name: balances_shadow
+select account_id, partition, currency, debits, credits, version from millrace_replay.account_balance
+where partition = any (%(partitions)s) order by account_id, partition;
+
+-- name: intents_upsert
+-- The newest version of a chunk per intent. Primary key.
+insert into millrace_replay.payment_intent as i
+select * from jsonb_populate_recordset(null::millrace_replay.payment_intent, %(rows)s::jsonb)
+on conflict (id) do update set
+    amount = excluded.amount, currency = excluded.currency, state = excluded.state, version = excluded.version,
+    capture_method = excluded.capture_method, payment_method = excluded.payment_method, processor = excluded.processor,
+    amount_capturable = excluded.amount_capturable, amount_received = excluded.amount_received,
+    amount_refunded = excluded.amount_refunded, amount_disputed = excluded.amount_disputed,
+    last_payment_error = excluded.last_payment_error, cancellation_reason = excluded.cancellation_reason,
+    latest_attempt = excluded.latest_attempt, metadata = excluded.metadata, partition = excluded.partition,
+    merchant_id = excluded.merchant_id, created_at = excluded.created_at, updated_at = excluded.updated_at
+where i.version < excluded.version;
+
+-- name: intents_live
+-- Only those that the replay touched: an older intent is not in it.
+select l.id, l.version, l.merchant_id, l.amount, l.currency, l.state, l.capture_method, l.payment_method, l.processor,
+       l.amount_capturable, l.amount_received, l.amount_refunded, l.amount_disputed, l.last_payment_error,
+       l.cancellation_reason, l.latest_attempt, l.metadata::jsonb::text, l.partition, l.created_at, l.updated_at
+from public.payment_intent l
+where l.partition = any (%(partitions)s) and (%(from_zero)s or exists (
+    select 1 from outbox o where o.topic = %(topic)s and o.aggregate_key = l.id
+       and (o.partition, o.seq) >= (l.partition, (%(first_seqs)s::bigint[])[l.partition + 1]) and o.partition = l.partition
+))
+order by l.id;
+
+-- name: intents_shadow
+select id, version, merchant_id, amount, currency, state, capture_method, payment_method, processor,
+       amount_capturable, amount_received, amount_refunded, amount_disputed, last_payment_error,
+       cancellation_reason, latest_attempt, metadata::jsonb::text, partition, created_at, updated_at
+from millrace_replay.payment_intent where partition = any (%(partitions)s) order by id;

@@ -1,0 +1,56 @@
+"""One consistent view of Postgres for a whole check: every invariant sees the same committed transactions."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+import psycopg
+from psycopg.rows import dict_row
+
+from schemas import limits
+from sinks.postgres.roles import ROLES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_CURSOR: Final = "check_rows"
+
+
+class Snapshot:
+    """A repeatable-read transaction; its queries stream, so that memory does not grow with the data."""
+
+    def __init__(self, connection: psycopg.Connection, parameters: dict[str, Any]) -> None:
+        self._connection = connection
+        self._parameters = parameters
+
+    def rows(self, query: str, **parameters: object) -> Iterator[dict[str, Any]]:
+        """The rows of a query by column name, a bounded number of them in memory."""
+        with self._connection.transaction(), self._connection.cursor(_CURSOR, row_factory=dict_row) as cursor:
+            cursor.itersize = limits.CHECK_FETCH_ROWS
+            cursor.execute(query.encode(), {**self._parameters, **parameters})
+            yield from cursor
+
+    def tuples(self, query: str, **parameters: object) -> Iterator[tuple[Any, ...]]:
+        """The same as plain tuples, for long scans."""
+        with self._connection.transaction(), self._connection.cursor(_CURSOR) as cursor:
+            cursor.itersize = limits.CHECK_FETCH_ROWS
+            cursor.execute(query.encode(), {**self._parameters, **parameters})
+            yield from cursor
+
+
+@contextmanager
+def snapshot(dsn: str, *, events_topic: str, commands_topic: str, grace_s: int) -> Iterator[Snapshot]:
+    """A read-only view of this moment; it must not outlive the check, for it holds vacuum back."""
+    with psycopg.connect(dsn, connect_timeout=limits.POSTGRES_CONNECT_TIMEOUT_S, application_name="millrace-check") as connection:
+        connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+        connection.read_only = True
+        parameters = {
+            "events_topic": events_topic,
+            "commands_topic": commands_topic,
+            "grace_s": grace_s,
+            "roles": list(ROLES),
+        }
+        connection.execute(f"set local statement_timeout = {limits.CHECK_STATEMENT_TIMEOUT_MS}")
+        yield Snapshot(connection, parameters)
+        connection.rollback()

@@ -1,0 +1,61 @@
+"""What an operator sees of the sink; a comment per metric says what a high value means."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import structlog
+from prometheus_client import Counter, Gauge, Histogram
+
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
+
+
+class SinkMetrics:
+    """Counts and logs what a sink does; an Observer of ``sink.Sink``."""
+
+    def __init__(self, registry: CollectorRegistry | None = None) -> None:
+        where = {} if registry is None else {"registry": registry}
+        # Events that are in ClickHouse and confirmed. Flat while the outbox grows: the sink is stuck.
+        self._events = Counter("millrace_sink_events_total", "events inserted into ClickHouse", **where)
+        self._rows = Counter("millrace_sink_rows_total", "rows inserted into ClickHouse", **where)
+        # From a block's first record to its mark. High: ClickHouse is slow, or blocks are full and the sink is behind.
+        self._seconds = Histogram("millrace_sink_block_seconds", "from a block's first record to its mark", **where)
+        # Restarts that found an unconfirmed block. High: the sink or ClickHouse dies often.
+        self._recovered = Counter("millrace_sink_plans_recovered_total", "open plans completed", **where)
+        # Cycles begun again. High: Kafka, Postgres or ClickHouse is out.
+        self._failures = Counter("millrace_sink_failures_total", "cycles that failed", **where)
+        # 1 while another process feeds ClickHouse or a swap is under way.
+        self._standby = Gauge("millrace_sink_standing_by", "1 while another process feeds ClickHouse", **where)
+        self._log = structlog.get_logger("clickhouse_sink")
+        #: None once a block or an idle interval was survived, otherwise why the sink does not work
+        self.trouble: str | None = "not connected yet"
+
+    def inserted(self, events: int, rows: int, seconds: float) -> None:
+        """Counts a block that is in and confirmed."""
+        self._events.inc(events)
+        self._rows.inc(rows)
+        self._seconds.observe(seconds)
+
+    def recovered(self, plan_id: int, missing_rows: int) -> None:
+        """Logs a block that a killed process left open."""
+        self._recovered.inc()
+        self._log.info("plan_completed", plan_id=plan_id, missing_rows=missing_rows)
+
+    def failed(self, error: Exception, retry_in_s: float) -> None:
+        """Logs an outage; nothing is lost by it."""
+        self._failures.inc()
+        self.trouble = str(error)
+        self._log.warning("cycle_failed", reason=str(error), kind=type(error).__name__, retry_in_s=round(retry_in_s, 2))
+
+    def standing_by(self) -> None:
+        """Somebody else feeds ClickHouse: that is health, not trouble."""
+        self._standby.set(1)
+        self.trouble = None
+        self._log.info("standing_by")
+
+    def feeding(self) -> None:
+        """This process feeds ClickHouse."""
+        self._standby.set(0)
+        self.trouble = None
+        self._log.info("feeding")

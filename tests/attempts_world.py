@@ -1,0 +1,263 @@
+"""A world for processor-attempt workers alone: real Kafka, Postgres and simulator, and tests that play the owner.
+
+Events are written as an owner publishes them, facts are read from the command topic. A stack of its own, because
+made-up events would confuse everything else that reads the stream.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import uuid
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+import httpx
+import psycopg
+import pytest
+from confluent_kafka import Consumer, Producer
+from confluent_kafka.cimpl import TopicPartition
+
+from compose.settings import Settings
+from compose.stack.errors import StackError
+from compose.supervise import launch
+from schemas import codec, identity, topics
+from sinks.kafka.topics import ensure_topics
+from sinks.postgres.migrate import migrate
+from tests.conftest import clean_environment, servers_missing
+from tests.eventually import eventually
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from schemas.records import Command
+
+_STOP_WITHIN_S: Final = 15
+_FLUSH_WITHIN_S: Final = 10
+
+
+def new_attempt(token: str = "tok_sim_approve", **changes: Any) -> dict[str, Any]:
+    """A processor_attempt that an owner has just committed, of an intent of its own."""
+    intent_id = "pi_" + uuid.uuid4().hex[:26]
+    attempt: dict[str, Any] = {
+        "intent_id": intent_id,
+        "attempt": 1,
+        "kind": "purchase",
+        "status": "created",
+        "operation_id": "",
+        "processor": "simulator",
+        "amount": 1_234,
+        "currency": "USD",
+        "payment_method": token,
+        "parent_ref": None,
+        "final": True,
+        "provider_ref": None,
+        "error_code": None,
+        "created_at": 0,
+        "updated_at": 0,
+    } | changes
+    attempt["operation_id"] = identity.operation_id(attempt["intent_id"], attempt["attempt"])
+    return attempt
+
+
+def event_of(attempt: dict[str, Any]) -> bytes:
+    """The event of a commit that made or changed this attempt, as published."""
+    intent = {
+        "id": attempt["intent_id"],
+        "merchant_id": "m_test",
+        "amount": attempt["amount"],
+        "currency": attempt["currency"],
+        "state": "processing",
+        "version": 2,
+        "capture_method": "automatic",
+        "payment_method": attempt["payment_method"],
+        "processor": attempt["processor"],
+        "amount_capturable": 0,
+        "amount_received": 0,
+        "amount_refunded": 0,
+        "amount_disputed": 0,
+        "last_payment_error": None,
+        "cancellation_reason": None,
+        "latest_attempt": attempt["attempt"],
+        "metadata": {},
+        "created_at": 0,
+        "updated_at": 0,
+    }
+    event = {
+        "event_id": "evt_" + uuid.uuid4().hex,
+        "aggregate_key": attempt["intent_id"],
+        "event_type": "payment_system_committed",
+        "schema_version": 1,
+        "trace_id": trace_of(attempt),
+        "seq": 1,
+        "occurred_at": 0,
+        "version": 2,
+        "scope": "m_test",
+        "operation": "confirm_payment_intent",
+        "body": {"payment_intent": intent, "processor_attempt": attempt, "ledger_txns": []},
+    }
+    return codec.encode("PaymentSystemCommitted", event)
+
+
+def trace_of(attempt: dict[str, Any]) -> str:
+    """A trace id of this attempt's own."""
+    return uuid.uuid5(uuid.NAMESPACE_OID, attempt["operation_id"]).hex
+
+
+@dataclass
+class AttemptsWorld:
+    """The servers, and what a test does with them."""
+
+    settings: Settings
+    producer: Producer
+    consumer: Consumer
+    facts_seen: list[Command] = field(default_factory=list)
+    processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    def publish(self, *attempts: dict[str, Any]) -> None:
+        """Publishes an event for each and waits until Kafka has them."""
+        for attempt in attempts:
+            self.producer.produce(topics.EVENTS_PAYMENTS, event_of(attempt), attempt["intent_id"])
+        assert self.producer.flush(_FLUSH_WITHIN_S) == 0
+
+    def settle(self, attempt: dict[str, Any], status: str) -> None:
+        """The owner's event that settles an attempt."""
+        self.publish(attempt | {"status": status})
+
+    def all_facts(self) -> list[Command]:
+        """Every fact so far, oldest first within its partition."""
+        while message := self.consumer.poll(0.02):
+            assert not message.error()
+            self.facts_seen.append(codec.decode_command(message.value()))
+        return self.facts_seen
+
+    def facts(self, attempt: dict[str, Any]) -> list[Command]:
+        """All facts about an attempt so far, oldest first."""
+        return [f for f in self.all_facts() if f.payload["operation_id"] == attempt["operation_id"]]
+
+    def statuses(self, attempt: dict[str, Any]) -> list[str]:
+        """The statuses of all facts about an attempt so far."""
+        return [str(fact.payload["status"]) for fact in self.facts(attempt)]
+
+    def fact(self, attempt: dict[str, Any], status: str, within_s: float = 10) -> Command:
+        """The fact with this status, once it is there."""
+        return eventually(
+            lambda: next((f for f in self.facts(attempt) if f.payload["status"] == status), None),
+            within_s,
+            what=f"fact {status} of {attempt['payment_method']}",
+        )
+
+    def row(self, attempt: dict[str, Any]) -> dict[str, Any] | None:
+        """The dispatch row of an attempt."""
+        with self.database() as connection:
+            cursor = connection.execute(
+                "select * from attempt_dispatch where operation_id = %s", (attempt["operation_id"],)
+            )
+            row = cursor.fetchone()
+            names = [c.name for c in cursor.description or ()]
+        return dict(zip(names, row, strict=True)) if row else None
+
+    def row_reaches(self, attempt: dict[str, Any], status: str, within_s: float = 10) -> dict[str, Any]:
+        """The row, once it has this status."""
+
+        def reached() -> dict[str, Any] | None:
+            row = self.row(attempt)
+            return row if row and row["status"] == status else None
+
+        return eventually(reached, within_s, what=f"row {status}")
+
+    def database(self) -> psycopg.Connection:
+        """A connection that may do anything."""
+        return psycopg.connect(self.settings.addresses().postgres_superuser_dsn, autocommit=True)
+
+    def effects(self) -> Counter[str]:
+        """How often the processor's own book holds each operation."""
+        book = httpx.get(f"{self.settings.addresses().processor_url}/book", timeout=20).json()
+        return Counter(entry["operation_id"] for entries in book.values() for entry in entries)
+
+    def start(self, service: str, **environment: str) -> subprocess.Popen[bytes]:
+        """Starts a service of ours and waits until it is ready; it ends with the test."""
+        port = free_port()
+        variables = clean_environment() | self.settings.environment() | environment
+        process = subprocess.Popen(
+            [sys.executable, "-m", "compose.services", service],
+            env=variables | {"MILLRACE_OPS_PORT": str(port)},
+        )
+        self.processes.append(process)
+        if service == "simulator":
+            port = self.settings.addresses().processor_port
+        eventually(lambda: is_ready(port) or process.poll() is not None, 20, what=f"{service} ready")
+        return process
+
+    def end(self, process: subprocess.Popen[bytes]) -> int:
+        """Drains a service and returns its exit status."""
+        process.terminate()
+        try:
+            return process.wait(_STOP_WITHIN_S)
+        finally:
+            process.kill()
+            process.wait()
+            self.processes.remove(process)
+
+    def end_all(self) -> None:
+        """Ends what is left of started services; drained, so that the next worker need not wait for the group."""
+        for process in self.processes:
+            process.send_signal(signal.SIGCONT)
+            process.terminate()
+        for process in self.processes:
+            try:
+                process.wait(_STOP_WITHIN_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        self.processes.clear()
+
+
+def free_port() -> int:
+    """A port that the kernel says is free."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+def is_ready(port: int) -> bool:
+    """True when /readyz answers 200 there."""
+    try:
+        return httpx.get(f"http://127.0.0.1:{port}/readyz", timeout=2).status_code == 200
+    except httpx.HTTPError:
+        return False
+
+
+def attempts_world(home: Path) -> Iterator[AttemptsWorld]:
+    """Servers and topics and tables, without a worker or simulator yet."""
+    settings = Settings(home=home, processor_port=free_port())
+    try:
+        launch.up(settings, servers_only=True, tied=True)
+    except StackError as error:
+        servers_missing(str(error))
+    addresses = settings.addresses()
+    migrate(addresses.postgres_superuser_dsn, settings.role_passwords())
+    ensure_topics(addresses.kafka)
+    consumer = Consumer(addresses.kafka.consumer("test", f"test-{os.getpid()}-{time.monotonic_ns()}"))
+    consumer.assign(
+        [TopicPartition(topics.COMMANDS_PAYMENTS, p, 0) for p in range(topics.PAYMENTS_PARTITIONS)]
+    )
+    world = AttemptsWorld(settings, Producer(addresses.kafka.producer("test")), consumer)
+    try:
+        yield world
+    finally:
+        world.end_all()
+        consumer.close()
+        launch.down(settings)
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AttemptsWorld]:
+    """One world for a module's tests; each uses intents of its own."""
+    yield from attempts_world(tmp_path_factory.mktemp("attempts"))

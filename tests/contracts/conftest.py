@@ -1,0 +1,77 @@
+"""A ClickHouse front of its own for the contract suite, which kills it and starts it again."""
+
+from __future__ import annotations
+
+import signal
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import clickhouse_connect
+import pytest
+
+from compose.stack import processes
+from compose.stack.clickhouse import ClickHouse
+from compose.stack.ports import PortLeases
+from tests.eventually import eventually
+
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from clickhouse_connect.driver.client import Client
+
+PASSWORD = "a password with ' quotes & signs"
+
+
+@dataclass
+class FrontProcess:
+    """The server under test: a real process on a data folder that outlives it."""
+
+    folder: Path
+    server: ClickHouse
+    handle: subprocess.Popen[bytes] | None = field(default=None)
+
+    def start(self) -> None:
+        self.server.prepare()
+        self.handle = processes.spawn(
+            self.server.command(),
+            environment=self.server.environment(),
+            log=self.folder / "front.log",
+            folder=self.folder,
+        )
+        eventually(lambda: self.server.unhealthy() is None, within_s=30, what="the front answers")
+        self.server.initialize()
+
+    def stop(self, number: signal.Signals) -> int:
+        assert self.handle is not None
+        self.handle.send_signal(number)
+        return self.handle.wait(timeout=20)
+
+    def client(self, **options: object) -> Client:
+        return clickhouse_connect.get_client(
+            host="127.0.0.1",
+            port=self.server.port,
+            username="default",
+            password=PASSWORD,
+            database="millrace",
+            **options,
+        )
+
+
+@pytest.fixture(scope="module")
+def front(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FrontProcess]:
+    folder = tmp_path_factory.mktemp("clickhouse")
+    leases = PortLeases()
+    process = FrontProcess(folder, ClickHouse(folder / "data", leases.take_any(), PASSWORD))
+    process.start()
+    yield process
+    process.stop(signal.SIGTERM)
+    leases.close()
+
+
+@pytest.fixture
+def client(front: FrontProcess) -> Iterator[Client]:
+    made = front.client()
+    yield made
+    made.close()

@@ -1,0 +1,191 @@
+"""The golden bytes of every record version. ``python -m tests.contracts.golden`` adds the missing ones and changes none.
+
+A golden file is written once, when its version is new, and read by every later build: bytes that lie in topics and
+tables for years must go on meaning the same.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Final
+
+from fastavro.schema import fingerprint, to_parsing_canonical_form
+
+from schemas import codec
+
+FOLDER: Final = Path(codec.__file__).parent / "avro" / "golden"
+IDS: Final = FOLDER / "ids.json"
+
+_ENVELOPE: Final[dict[str, Any]] = {
+    "request_id": "req_golden",
+    "idempotency_key": "schlüssel-1",
+    "aggregate_key": "pi_golden",
+    "expected_version": None,
+    "scope": "m_1",
+    "request_hash": bytes(range(32)),
+    "trace_id": "0123456789abcdef0123456789abcdef",
+    "issued_at": 1_800_000_000_000_001,
+    "deadline_at": 0,
+    "reply_to": 15,
+    "reply_id": 2**63 - 1,
+}
+_INTENT: Final[dict[str, Any]] = {
+    "id": "pi_golden",
+    "merchant_id": "m_1",
+    "amount": 2**53 - 1,
+    "currency": "KWD",
+    "state": "succeeded",
+    "version": 3,
+    "capture_method": "manual",
+    "payment_method": "tok_a",
+    "processor": "simulator",
+    "amount_capturable": 0,
+    "amount_received": 1,
+    "amount_refunded": 0,
+    "amount_disputed": 0,
+    "last_payment_error": None,
+    "cancellation_reason": "duplicate",
+    "latest_attempt": 2,
+    "metadata": {"bestellung": "Ä-1 \U0001f4b3"},
+    "created_at": 1_800_000_000_000_000,
+    "updated_at": 1_800_000_000_000_002,
+}
+_ATTEMPT: Final[dict[str, Any]] = {
+    "intent_id": "pi_golden",
+    "attempt": 2,
+    "kind": "capture",
+    "status": "captured",
+    "operation_id": "op_golden_2",
+    "processor": "simulator",
+    "amount": 1,
+    "currency": "KWD",
+    "payment_method": "tok_a",
+    "parent_ref": "pr_1",
+    "final": True,
+    "provider_ref": None,
+    "error_code": None,
+    "created_at": 1_800_000_000_000_001,
+    "updated_at": 1_800_000_000_000_002,
+}
+_TXN: Final[dict[str, Any]] = {
+    "txn_id": 2**60,
+    "reference": "op_golden_2:capture",
+    "kind": "capture",
+    "effective_at": 1_800_000_000_000_002,
+    "entries": [
+        {"account_id": "processor_receivable:simulator:KWD", "debit": 1, "credit": 0, "currency": "KWD"},
+        {"account_id": "merchant_pending:m_1:KWD", "debit": 0, "credit": 1, "currency": "KWD"},
+    ],
+}
+# One record for every newest version. When a version is added, its record goes here and the older file stays.
+RECORDS: Final[dict[str, dict[str, Any]]] = {
+    "CreatePaymentIntent": _ENVELOPE
+    | {
+        "payload": {
+            "amount": 1_099,
+            "currency": "USD",
+            "payment_method": None,
+            "capture_method": "automatic",
+            "metadata": {"k": ""},
+        }
+    },
+    "ConfirmPaymentIntent": _ENVELOPE | {"expected_version": 1, "payload": {"payment_method": "tok_a"}},
+    "CapturePaymentIntent": _ENVELOPE | {"payload": {"amount": None, "final": True}},
+    "CancelPaymentIntent": _ENVELOPE | {"payload": {"cancellation_reason": "fraudulent"}},
+    "RecordAttemptOutcome": _ENVELOPE
+    | {
+        "scope": "processor:simulator",
+        "reply_to": -1,
+        "reply_id": 0,
+        "payload": {
+            "operation_id": "op_golden_2",
+            "attempt": 2,
+            "status": "captured",
+            "provider_ref": "pr_2",
+            "amount": 1,
+            "currency": "KWD",
+            "error_code": None,
+        },
+    },
+    "PaymentSystemCommitted": {
+        "event_id": "evt_p0007000000000001",
+        "aggregate_key": "pi_golden",
+        "event_type": "payment_system_committed",
+        "schema_version": 1,
+        "trace_id": "0123456789abcdef0123456789abcdef",
+        "seq": 1,
+        "occurred_at": 1_800_000_000_000_002,
+        "version": 3,
+        "scope": "m_1",
+        "operation": "record_attempt_outcome",
+        "body": {"payment_intent": _INTENT, "processor_attempt": _ATTEMPT, "ledger_txns": [_TXN]},
+    },
+    "ResultBatch": {
+        "results": [
+            {"reply_id": 1, "outcome": "committed", "replayed": False, "body": b'{"result":{}}'},
+            {"reply_id": -1, "outcome": "expired", "replayed": True, "body": b""},
+        ]
+    },
+    "DeadLetter": {
+        "topic": "commands.payments.v1",
+        "partition": 7,
+        "offset": 2**40,
+        "aggregate_key": None,
+        "reason": "undecodable_record",
+        "parked_at": 1_800_000_000_000_000,
+        "record": b"\x00\xff not avro",
+    },
+}
+
+
+def stem(schema: codec.Schema) -> str:
+    """The name of a version's golden files."""
+    return f"{schema.name}.v{schema.version}"
+
+
+def schema_hash(schema: codec.Schema) -> str:
+    """Equal while a schema reads and writes the same bytes; its documentation may change."""
+    return fingerprint(to_parsing_canonical_form(json.loads(schema.text)), "SHA-256")
+
+
+def to_json(value: Any) -> Any:
+    """A record as JSON; bytes as {"hex": ...}."""
+    if isinstance(value, bytes):
+        return {"hex": value.hex()}
+    if isinstance(value, dict):
+        return {k: to_json(v) for k, v in value.items()}
+    if isinstance(value, list):
+        return [to_json(v) for v in value]
+    return value
+
+
+def of_json(value: Any) -> Any:
+    """The record behind ``to_json``."""
+    if isinstance(value, dict):
+        return bytes.fromhex(value["hex"]) if value.keys() == {"hex"} else {k: of_json(v) for k, v in value.items()}
+    if isinstance(value, list):
+        return [of_json(v) for v in value]
+    return value
+
+
+def add_missing() -> list[str]:
+    """Writes golden files of new versions and enters their ids; touches no file that exists."""
+    listed = json.loads(IDS.read_text()) if IDS.exists() else {}
+    added = []
+    for schema_id, schema in sorted(codec.schemas_by_id().items()):
+        binary = FOLDER / f"{stem(schema)}.bin"
+        if not binary.exists():
+            record = RECORDS[schema.name]
+            binary.write_bytes(codec.encode(schema.name, record))
+            text = json.dumps(to_json(record), indent=2, ensure_ascii=False)
+            (FOLDER / f"{stem(schema)}.json").write_text(text + "\n")
+            added.append(stem(schema))
+        row = {"subject": schema.subject, "version": schema.version, "sha256": schema_hash(schema)}
+        listed.setdefault(str(schema_id), row)
+    IDS.write_text(json.dumps(listed, indent=2) + "\n")
+    return added
+
+
+if __name__ == "__main__":
+    print("added:", ", ".join(add_missing()) or "nothing")  # noqa: T201 - a command of a person

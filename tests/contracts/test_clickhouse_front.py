@@ -1,0 +1,471 @@
+"""The ClickHouse front as ``clickhouse-connect`` sees it: what passes here holds for a real server too."""
+
+from __future__ import annotations
+
+import json
+import signal
+import threading
+import time
+import uuid
+from base64 import b64encode
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from http.client import HTTPConnection
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, urlencode
+
+import pytest
+from clickhouse_connect.driver.exceptions import DatabaseError, OperationalError, StreamFailureError
+
+from tests.contracts.conftest import PASSWORD
+from tests.eventually import eventually
+
+if TYPE_CHECKING:
+    from clickhouse_connect.driver.client import Client
+
+    from tests.contracts.conftest import FrontProcess
+
+pytestmark = pytest.mark.servers
+
+EVERY_TYPE = """
+CREATE TABLE every_type (
+    id UInt64, tiny UInt8, small UInt16, medium UInt32, signed Int32, amount_minor Int64,
+    name String, currency LowCardinality(String),
+    optional Nullable(String), optional_low LowCardinality(Nullable(String)),
+    at_ms DateTime64(3, 'UTC'), at_us DateTime64(6, 'UTC'), at DateTime('UTC'), day Date,
+    tags Array(String), metadata Map(String, String), rate Decimal(18, 6), settled Bool,
+    state Enum8('created' = 1, 'captured' = 2), event_id UUID, pair Tuple(String, Int64),
+    ratio Float64, hash FixedString(4), optional_amount Nullable(Int64)
+) ENGINE = MergeTree ORDER BY id SETTINGS non_replicated_deduplication_window = 100
+"""
+
+
+def every_type_row(number: int) -> list[Any]:
+    """One row; numbers far apart cover null, empty, non-ASCII and extreme values."""
+    moment = datetime(2026, 1, 2, 3, 4, 5, 678000, tzinfo=UTC) + timedelta(milliseconds=number)
+    odd = number % 2 == 1
+    return [
+        number, number % 256, number % 65_536, number, -number, -(2**63) + number,
+        f"naïve ✓ \t\n'{number}\\", ("USD", "JPY", "KWD")[number % 3], None if odd else "", "x" if odd else None,
+        moment, moment + timedelta(microseconds=7), moment.replace(microsecond=0), moment.date(),
+        [] if odd else ["a", "é"], {} if odd else {"k": "v", "": ""}, Decimal("-123456.654321"), odd,
+        "captured" if odd else "created", uuid.UUID(int=number), ("left", number),
+        number / 8, b"abcd", None if odd else 2**62,
+    ]  # fmt: skip
+
+
+@pytest.fixture
+def every_type(client: Client) -> Client:
+    client.command("DROP TABLE IF EXISTS every_type")
+    client.command(EVERY_TYPE)
+    return client
+
+
+def test_ping_and_version_and_timezone(client: Client) -> None:
+    assert client.ping()
+    assert client.server_version == client.command("SELECT version()")
+    assert str(client.server_tz) == "UTC"
+
+
+def test_ddl_round_trip(client: Client) -> None:
+    """Create, show, alter, rename, truncate, drop; a view reads its table."""
+    client.command("CREATE DATABASE IF NOT EXISTS other")
+    client.command("CREATE TABLE other.ddl (a Int64, b String) ENGINE = ReplacingMergeTree ORDER BY a")
+    client.command("ALTER TABLE other.ddl ADD COLUMN c Nullable(Int32)")
+    client.command("CREATE VIEW other.ddl_view AS SELECT a, c FROM other.ddl")
+    assert client.query("DESCRIBE TABLE other.ddl").first_row[:2] == ("a", "Int64")
+    assert "ReplacingMergeTree" in str(client.command("SHOW CREATE TABLE other.ddl"))
+    client.insert("ddl", [[1, "x", None]], database="other")
+    assert client.query("SELECT * FROM other.ddl_view").result_rows == [(1, None)]
+    client.command("TRUNCATE TABLE other.ddl")
+    assert client.command("SELECT count() FROM other.ddl") == 0
+    client.command("RENAME TABLE other.ddl TO other.ddl_new")
+    client.command("DROP DATABASE other")
+    assert "other" not in str(client.command("SHOW DATABASES"))
+
+
+def test_every_type_comes_back_as_it_went(every_type: Client) -> None:
+    rows = [every_type_row(number) for number in (0, 1, 2, 3, 254, 65_535)]
+    every_type.insert("every_type", rows)
+    found = every_type.query("SELECT * FROM every_type ORDER BY id", tz_mode="aware").result_rows
+    assert [list(row) for row in found] == rows
+
+
+def test_materialized_view_follows_its_table(client: Client) -> None:
+    client.command("CREATE TABLE source (a Int64) ENGINE = MergeTree ORDER BY a")
+    client.command(
+        "CREATE TABLE total (a Int64, n SimpleAggregateFunction(sum, UInt64)) ENGINE = AggregatingMergeTree ORDER BY a"
+    )
+    client.command(
+        "CREATE MATERIALIZED VIEW total_view TO total AS SELECT a % 2 AS a, count() AS n FROM source GROUP BY a"
+    )
+    client.insert("source", [[n] for n in range(10)])
+    assert client.query("SELECT a, sum(n) FROM total GROUP BY a ORDER BY a").result_rows == [(0, 5), (1, 5)]
+
+
+@pytest.mark.parametrize("compression", [False, "gzip", "zstd", "lz4"])
+def test_a_hundred_thousand_rows_in_and_out(front: FrontProcess, every_type: Client, compression: str | bool) -> None:
+    """One streamed insert, compressed or not, is one part, and a streamed Native read brings back its sum."""
+    client = front.client(compress=compression)
+    columns = [list(column) for column in zip(*(every_type_row(number) for number in range(100_000)), strict=True)]
+    began = time.monotonic()
+    summary = client.insert("every_type", columns, column_oriented=True)
+    elapsed_s = time.monotonic() - began
+    assert summary.written_rows == 100_000
+    assert elapsed_s < 30
+    parts = (
+        "SELECT count(), sum(rows) FROM system.parts WHERE table = 'every_type' AND active AND database = 'millrace'"
+    )
+    assert client.query(parts).result_rows == [(1, 100_000)]
+    total = 0
+    with client.query_row_block_stream("SELECT id, name FROM every_type") as stream:
+        for block in stream:
+            total += sum(row[0] for row in block)
+    assert total == sum(range(100_000))
+    client.close()
+
+
+def test_raw_inserts_in_other_formats(client: Client) -> None:
+    """CSV and JSONEachRow bodies with the statement in the URL, as loaders send them."""
+    client.command("CREATE TABLE loaded (a Int64, b String) ENGINE = MergeTree ORDER BY a")
+    client.raw_insert("loaded", ["a", "b"], "1,one\n2,two\n", fmt="CSV")
+    client.raw_insert("loaded", ["a", "b"], b'{"a":3,"b":"three"}\n', fmt="JSONEachRow")
+    client.command("INSERT INTO loaded VALUES (4, 'four;'), (5, 'it''s VALUES FORMAT CSV')")
+    client.command("INSERT INTO loaded (a, b) VALUES", data="(6, 'six')")
+    client.command("INSERT INTO loaded SELECT a + 10, upper(b) FROM loaded WHERE a = 1")
+    client.command("INSERT INTO loaded (a, b) VALUES ({a:Int64}, {b:String})", parameters={"a": 7, "b": "se\tven"})
+    found = client.query("SELECT a, b FROM loaded ORDER BY a").result_rows
+    assert found == [
+        (1, "one"), (2, "two"), (3, "three"), (4, "four;"), (5, "it's VALUES FORMAT CSV"), (6, "six"), (7, "se\tven"),
+        (11, "ONE"),
+    ]  # fmt: skip
+
+
+def test_a_wide_insert_of_values_stays_whole(client: Client) -> None:
+    """VALUES longer than the bound for SQL text are data, not SQL."""
+    client.command("CREATE TABLE wide (a Int64, b String) ENGINE = MergeTree ORDER BY a")
+    values = ",".join(f"({n},'{'x' * 100}')" for n in range(20_000))
+    client.command(f"INSERT INTO wide VALUES {values}")
+    assert client.query("SELECT count(), sum(length(b)) FROM wide").result_rows == [(20_000, 2_000_000)]
+
+
+def test_empty_results_keep_their_columns(client: Client) -> None:
+    result = client.query("SELECT 1 AS a, 'x' AS b WHERE 0")
+    assert result.result_rows == []
+    with client.query_rows_stream("SELECT number FROM numbers(0)") as stream:
+        assert list(stream) == []
+
+
+def test_parameters_are_values_never_sql(client: Client) -> None:
+    text = "x'); DROP TABLE t; -- \\ \n\t ✓"
+    moment = datetime(2026, 5, 6, 7, 8, 9, 123456, tzinfo=UTC)
+    row = client.query(
+        "SELECT {text:String}, {number:Int64}, {list:Array(String)}, {moment:DateTime64(6, 'UTC')}, {none:Nullable(String)}",
+        parameters={"text": text, "number": -(2**63), "list": ["a'b", "c"], "moment": moment, "none": None},
+        tz_mode="aware",
+    ).first_row
+    assert row == (text, -(2**63), ["a'b", "c"], moment, None)
+
+
+def test_settings_hold_for_their_query_only(client: Client) -> None:
+    """A setting in the URL applies to one query; neither it nor SET nor USE reaches another caller's."""
+    threads = "SELECT toString(getSetting('max_threads'))"
+    assert client.query(threads, settings={"max_threads": 7}).first_row == ("7",)
+    client.command("SET max_threads = 9")
+    client.command("USE system")
+    assert client.query(threads).first_row[0] not in {"7", "9"}
+    assert client.command("SELECT currentDatabase()") == "millrace"
+    with pytest.raises(DatabaseError, match="TOO_MANY_ROWS"):
+        client.query("SELECT number FROM numbers(1000)", settings={"max_rows_to_read": 10})
+
+
+def test_insert_settings_are_honoured(client: Client) -> None:
+    client.command("CREATE TABLE checked (a Int64) ENGINE = MergeTree ORDER BY a")
+    with pytest.raises(DatabaseError) as refused:
+        client.insert(
+            "checked", [[n] for n in range(100)], settings={"max_partitions_per_insert_block": "not a number"}
+        )
+    assert refused.value.code is not None
+    assert client.command("SELECT count() FROM checked") == 0
+
+
+@pytest.mark.parametrize(
+    ("sql", "code", "name"),
+    [
+        ("SELEC 1", 62, "SYNTAX_ERROR"),
+        ("1 + 1", 62, "SYNTAX_ERROR"),
+        ("SELECT * FROM no_such_table", 60, "UNKNOWN_TABLE"),
+        ("SELECT no_such_column FROM system.one", 47, "UNKNOWN_IDENTIFIER"),
+        ("SELECT no_such_function(1)", 46, "UNKNOWN_FUNCTION"),
+        ("SELECT * FROM no_such_database.t", 81, "UNKNOWN_DATABASE"),
+        ("INSERT INTO no_such_table VALUES (1)", 60, "UNKNOWN_TABLE"),
+        ("SELECT throwIf(number = 3) FROM numbers(10)", 395, "FUNCTION_THROW_IF_VALUE_IS_NON_ZERO"),
+        ("SELECT toInt64('x')", 6, "CANNOT_PARSE_TEXT"),
+        ("CREATE TABLE twice (a Int64) ENGINE = Nope ORDER BY a", 56, "UNKNOWN_STORAGE"),
+    ],
+)
+def test_errors_carry_codes(client: Client, sql: str, code: int, name: str) -> None:
+    with pytest.raises(DatabaseError) as failed:
+        client.command(sql)
+    assert (failed.value.code, failed.value.name) == (code, name)
+
+
+def test_bad_rows_insert_nothing(client: Client) -> None:
+    client.command("CREATE TABLE strict (a Int64) ENGINE = MergeTree ORDER BY a")
+    with pytest.raises(DatabaseError) as failed:
+        client.raw_insert("strict", ["a"], "1\n2\nthree\n", fmt="CSV")
+    assert failed.value.code == 117
+    with pytest.raises(DatabaseError) as failed:
+        client.raw_insert("nowhere", ["a"], "1\n", fmt="CSV")
+    assert failed.value.code == 60
+    assert client.command("SELECT count() FROM strict") == 0
+
+
+def test_a_repeated_block_with_its_token_counts_once(client: Client) -> None:
+    """The same insert_deduplication_token: one insert, whatever the block; another token: another insert."""
+    client.command(
+        "CREATE TABLE deduplicated (a Int64) ENGINE = MergeTree ORDER BY a "
+        "SETTINGS non_replicated_deduplication_window = 100"
+    )
+    for token in ("one", "one", "two", "one"):
+        client.insert("deduplicated", [[n] for n in range(50)], settings={"insert_deduplication_token": token})
+    assert client.command("SELECT count() FROM deduplicated") == 100
+
+
+def test_concurrent_clients_do_not_wait_for_one_another(front: FrontProcess) -> None:
+    """Eight slow queries take the time of one; inserts from many threads all arrive."""
+    main = front.client()
+    main.command("CREATE TABLE crowd (worker Int64, n Int64) ENGINE = MergeTree ORDER BY (worker, n)")
+    failures: list[BaseException] = []
+
+    def work(worker: int) -> None:
+        try:
+            client = front.client()
+            client.query("SELECT sleep(0.5)")
+            for n in range(5):
+                client.insert("crowd", [[worker, n]])
+            assert client.command(f"SELECT count() FROM crowd WHERE worker = {worker}") == 5
+            client.close()
+        except BaseException as error:  # noqa: BLE001 - a thread's failure is the test's
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(worker,)) for worker in range(8)]
+    began = time.monotonic()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    assert time.monotonic() - began < 0.5 * 8
+    assert main.command("SELECT count() FROM crowd") == 40
+    main.close()
+
+
+def test_one_client_in_one_session_repeats_its_temporary_names(front: FrontProcess) -> None:
+    """A session id is accepted and isolates nothing: state is per request, as compose/README.md says."""
+    client = front.client(session_id="s1")
+    assert client.command("SELECT 1") == 1
+    client.close()
+
+
+def test_kill_and_restart_keep_what_was_acknowledged(front: FrontProcess) -> None:
+    """kill -9 between inserts: every acknowledged row and the tokens of their blocks are still there."""
+    client = front.client()
+    client.command(
+        "CREATE TABLE durable (a Int64) ENGINE = MergeTree ORDER BY a SETTINGS non_replicated_deduplication_window = 100"
+    )
+    for n in range(10):
+        client.insert("durable", [[n]], settings={"insert_deduplication_token": f"block-{n}"})
+    client.close()
+    assert front.stop(signal.SIGKILL) == -signal.SIGKILL
+    front.start()
+    client = front.client()
+    for n in range(10):
+        client.insert("durable", [[n]], settings={"insert_deduplication_token": f"block-{n}"})
+    assert client.query("SELECT count(), sum(a) FROM durable").result_rows == [(10, 45)]
+    client.close()
+
+
+def test_kill_during_a_stream_of_inserts_loses_nothing_and_doubles_nothing(front: FrontProcess) -> None:
+    """A writer that repeats its block until it is acknowledged, across a kill at a random moment."""
+    front.client().command(
+        "CREATE TABLE streamed (a Int64) ENGINE = MergeTree ORDER BY a SETTINGS non_replicated_deduplication_window = 1000"
+    )
+    acknowledged: list[int] = []
+
+    def write() -> None:
+        client = None
+        for block in range(60):
+            while True:
+                try:
+                    client = client or front.client(query_retries=0)
+                    rows = [[block * 1000 + n] for n in range(1000)]
+                    client.insert("streamed", rows, settings={"insert_deduplication_token": f"s-{block}"})
+                    break
+                except (DatabaseError, OperationalError):
+                    client = None
+            acknowledged.append(block)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    eventually(lambda: len(acknowledged) > 10, what="some blocks are in")
+    front.stop(signal.SIGKILL)
+    front.start()
+    writer.join(timeout=30)
+    assert len(acknowledged) == 60
+    client = front.client()
+    assert client.query("SELECT count(), uniqExact(a) FROM streamed").result_rows == [(60_000, 60_000)]
+    client.close()
+
+
+def test_a_polite_stop_finishes_what_runs(front: FrontProcess) -> None:
+    """SIGTERM in the middle of a query: it answers, then the process ends with 0 and starts again."""
+    answers: list[object] = []
+    client = front.client()
+    thread = threading.Thread(target=lambda: answers.append(client.command("SELECT sleep(1)")))
+    thread.start()
+    watcher = front.client()
+    running = "SELECT count() FROM system.processes WHERE query LIKE '%sleep(1)%' AND query NOT LIKE '%processes%'"
+    eventually(lambda: watcher.command(running) == 1, what="the query runs")
+    assert front.stop(signal.SIGTERM) == 0
+    thread.join(timeout=10)
+    assert answers == [0]
+    front.start()
+
+
+# --- the HTTP interface itself --------------------------------------------------------------------------------
+
+
+def request(
+    front: FrontProcess, method: str, path: str, body: bytes = b"", **headers: str
+) -> tuple[int, dict[str, str], bytes]:
+    connection = HTTPConnection("127.0.0.1", front.server.port, timeout=20)
+    try:
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        connection.request(method, path, body=body, headers=named)
+        answer = connection.getresponse()
+        return answer.status, dict(answer.getheaders()), answer.read()
+    finally:
+        connection.close()
+
+
+def ask(front: FrontProcess, sql: str, method: str = "POST", **url: str) -> tuple[int, dict[str, str], bytes]:
+    key = {"X_ClickHouse_User": "default", "X_ClickHouse_Key": PASSWORD}
+    if method == "GET":
+        return request(front, "GET", "/?" + urlencode({"query": sql, **url}), **key)
+    return request(front, "POST", "/?" + urlencode(url), sql.encode(), **key)
+
+
+def test_health_needs_no_password(front: FrontProcess) -> None:
+    assert request(front, "GET", "/ping")[::2] == (200, b"Ok.\n")
+    assert request(front, "GET", "/")[::2] == (200, b"Ok.\n")
+    assert request(front, "GET", "/nope")[0] == 404
+
+
+def test_every_door_for_the_password(front: FrontProcess) -> None:
+    basic = b64encode(f"default:{PASSWORD}".encode()).decode()
+    assert request(front, "POST", "/", b"SELECT 1", Authorization=f"Basic {basic}")[::2] == (200, b"1\n")
+    assert request(front, "POST", f"/?user=default&password={quote(PASSWORD)}", b"SELECT 1")[::2] == (200, b"1\n")
+    assert ask(front, "SELECT 1")[::2] == (200, b"1\n")
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {"X_ClickHouse_User": "default", "X_ClickHouse_Key": "wrong"},
+        {"X_ClickHouse_User": "other", "X_ClickHouse_Key": PASSWORD},
+        {"Authorization": "Basic not-base64"},
+        {"Authorization": "Bearer x"},
+    ],
+)
+def test_wrong_credentials_run_nothing(front: FrontProcess, headers: dict[str, str]) -> None:
+    status, answer, body = request(front, "POST", "/", b"CREATE TABLE sneaked (a Int8) ENGINE = Memory", **headers)
+    assert (status, answer["X-ClickHouse-Exception-Code"]) == (403, "516")
+    assert b"AUTHENTICATION_FAILED" in body
+    assert ask(front, "EXISTS TABLE sneaked", database="millrace")[2] == b"0\n"
+
+
+@pytest.mark.parametrize(
+    ("sql", "status"),
+    [("SELEC", 400), ("SELECT * FROM nope", 404), ("SELECT throwIf(1)", 500), ("SELECT toInt8('x')", 400)],
+)
+def test_statuses_follow_codes(front: FrontProcess, sql: str, status: int) -> None:
+    found, headers, body = ask(front, sql)
+    assert found == status
+    assert body.startswith(b"Code: " + headers["X-ClickHouse-Exception-Code"].encode())
+    assert b"(version " in body
+
+
+def test_formats_and_headers(front: FrontProcess) -> None:
+    status, headers, body = ask(front, "SELECT 1 AS a", default_format="JSONEachRow", query_id="mine")
+    assert (status, headers["X-ClickHouse-Format"], json.loads(body)) == (200, "JSONEachRow", {"a": 1})
+    assert headers["X-ClickHouse-Query-Id"] == "mine"
+    assert headers["X-ClickHouse-Timezone"] == "UTC"
+    _, headers, body = ask(front, "SELECT 1 AS a FORMAT CSVWithNames")
+    assert (headers["X-ClickHouse-Format"], body) == ("CSVWithNames", b'"a"\n1\n')
+    _, headers, _ = ask(front, "SELECT number FROM numbers(10)", wait_end_of_query="1")
+    assert json.loads(headers["X-ClickHouse-Summary"])["result_rows"] == "10"
+
+
+def test_get_reads_only(front: FrontProcess) -> None:
+    assert ask(front, "SELECT {a:Int8} + 1", "GET", param_a="4")[2] == b"5\n"
+    status, headers, _ = ask(front, "CREATE TABLE by_get (a Int8) ENGINE = Memory", "GET")
+    assert (status, headers["X-ClickHouse-Exception-Code"]) == (500, "164")
+
+
+def test_query_in_the_url_and_rest_in_the_body(front: FrontProcess) -> None:
+    """The two are one text, as a server reads them."""
+    key = {"X_ClickHouse_User": "default", "X_ClickHouse_Key": PASSWORD}
+    path = "/?" + urlencode({"query": "SELECT 1 +"})
+    assert request(front, "POST", path, b"41", **key)[2] == b"42\n"
+    ask(front, "CREATE TABLE joined (a Int64) ENGINE = MergeTree ORDER BY a", database="millrace")
+    path = "/?" + urlencode({"query": "INSERT INTO joined FORMAT TSV", "database": "millrace"})
+    status, headers, _ = request(front, "POST", path, b"1\n2\n", **key)
+    assert (status, json.loads(headers["X-ClickHouse-Summary"])["written_rows"]) == (200, "2")
+
+
+def test_bodies_that_lie(front: FrontProcess) -> None:
+    """A coding that is not what it says, an unknown one, ClickHouse's own blocks: refused by name."""
+    key = {"X_ClickHouse_User": "default", "X_ClickHouse_Key": PASSWORD}
+    for coding, code in (("gzip", "271"), ("zstd", "271"), ("lz4", "271"), ("rot13", "48")):
+        found = request(front, "POST", "/", b"SELECT 1", Content_Encoding=coding, **key)[1]
+        assert found["X-ClickHouse-Exception-Code"] == code, coding
+    assert request(front, "POST", "/?decompress=1", b"x", **key)[1]["X-ClickHouse-Exception-Code"] == "48"
+    assert ask(front, "SELECT 1", nonsense_setting="1")[1]["X-ClickHouse-Exception-Code"] == "115"
+    assert ask(front, "SELECT 1", **{"a=1,readonly": "0"})[1]["X-ClickHouse-Exception-Code"] == "115"
+    assert ask(front, "SELECT 1")[::2] == (200, b"1\n")
+
+
+def test_a_client_that_leaves_half_way_inserts_nothing(front: FrontProcess) -> None:
+    ask(front, "CREATE TABLE half (a Int64) ENGINE = MergeTree ORDER BY a", database="millrace")
+    connection = HTTPConnection("127.0.0.1", front.server.port, timeout=20)
+    connection.putrequest("POST", "/?" + urlencode({"query": "INSERT INTO half FORMAT TSV", "database": "millrace"}))
+    connection.putheader("X-ClickHouse-Key", PASSWORD)
+    connection.putheader("Content-Length", "1000")
+    connection.endheaders(b"1\n2\n3\n")
+    connection.close()
+    assert ask(front, "SELECT count() FROM half", database="millrace")[2] == b"0\n"
+
+
+def test_an_error_in_the_middle_of_a_stream_is_seen(front: FrontProcess) -> None:
+    """Blocks are out already: the answer ends with the exception and without its last chunk."""
+    client = front.client()
+    sql = "SELECT throwIf(number = 5000000) FROM numbers(10000000)"
+    rows = 0
+    with pytest.raises(StreamFailureError, match="Code: 395"), client.query_rows_stream(sql) as stream:  # noqa: PT012
+        for _ in stream:
+            rows += 1
+    assert 0 < rows < 10_000_000
+    client.close()
+    assert ask(front, "SELECT 1")[2] == b"1\n"
+
+
+def test_merges_keep_the_number_of_parts_bounded(client: Client) -> None:
+    """Small inserts do not pile up parts for ever: the engine merges in the background."""
+    client.command("CREATE TABLE small_blocks (a Int64) ENGINE = MergeTree ORDER BY a")
+    for n in range(60):
+        client.insert("small_blocks", [[n]])
+    active = "SELECT count() FROM system.parts WHERE table = 'small_blocks' AND active"
+    eventually(lambda: int(str(client.command(active))) < 40, within_s=20, what="parts were merged")
+    assert client.command("SELECT count() FROM small_blocks") == 60

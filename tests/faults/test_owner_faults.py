@@ -1,0 +1,233 @@
+"""Owners killed, frozen, doubled and cut off. After each fault every command has exactly one effect."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections import deque
+from typing import TYPE_CHECKING
+
+import psycopg
+import pytest
+
+from compose.supervise import launch
+from dataflows.owner import fail_points
+from schemas import limits, topics
+from tests.eventually import eventually
+from tests.faults.owners import OwnerWorld, command
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from compose.settings import Settings
+
+pytestmark = [pytest.mark.servers, pytest.mark.faults, pytest.mark.timeout(150)]
+
+OWNER_POINTS = [n for n in fail_points.NAMES if not n.startswith(("attempt_", "sink_", "after_park"))]
+
+
+@pytest.mark.parametrize("driver", ["bytewax", "plain"])
+@pytest.mark.parametrize("name", OWNER_POINTS)
+def test_killed_at_every_fail_point(owner_world: OwnerWorld, name: str, driver: str) -> None:
+    """Rule: SIGKILL at any point loses nothing and doubles nothing; another owner goes on within 10 s."""
+    doomed = owner_world.start_owner(f"{name}:3", driver)
+    owner_world.send_payments(20)
+    owner_world.send_payments(20)
+    eventually(lambda: doomed.poll() is not None, 30, what="the fail point")
+    assert doomed.returncode == -signal.SIGKILL
+    owner_world.start_owner(driver=driver)
+    owner_world.await_all()
+    owner_world.assert_exact()
+
+
+def test_killed_after_parking(owner_world: OwnerWorld) -> None:
+    """A record that cannot be read is kept, the partition goes on, also when the owner dies just then."""
+    doomed = owner_world.start_owner("after_park_before_publish")
+    marker = os.urandom(12)
+    owner_world.producer.produce(topics.COMMANDS_PAYMENTS, b"\x00not a command" + marker, "any")
+    assert owner_world.producer.flush(10) == 0
+    eventually(lambda: doomed.poll() is not None, 30, what="the fail point")
+    owner_world.start_owner()
+    owner_world.send_payments(5)
+    owner_world.await_all()
+    owner_world.assert_exact()
+    found = owner_world.query("select published, reason from dead_letter where record = %s", b"\x00not a command" + marker)
+    assert len(found) == 1
+    assert found[0][0] is True
+    assert "unknown_schema" in found[0][1]
+
+
+def test_zombie_wakes_up_after_a_take_over(owner_world: OwnerWorld) -> None:
+    """A frozen owner whose partitions were taken writes nothing when it wakes (payments trap 7)."""
+    zombie = owner_world.start_owner()
+    owner_world.send_payments(10)
+    owner_world.await_all()
+    zombie.send_signal(signal.SIGSTOP)
+    owner_world.start_owner()
+    owner_world.send_payments(10)
+    owner_world.await_all()
+    zombie.send_signal(signal.SIGCONT)
+    owner_world.send_payments(10)
+    owner_world.await_all()
+    owner_world.assert_exact()
+
+
+def test_frozen_in_the_middle_of_a_transaction(owner_world: OwnerWorld) -> None:
+    """The row lock of a frozen owner's transaction is freed by the database, and its commit never happens."""
+    zombie = owner_world.start_owner()
+    owner_world.send_payments(5)
+    owner_world.await_all()
+    with psycopg.connect(owner_world.dsn, autocommit=True) as watcher:
+        owner_world.send_payments(200, duplicates=False)
+        eventually(
+            lambda: watcher.execute(
+                "select 1 from pg_stat_activity where usename = 'millrace_owner' and xact_start is not null"
+            ).fetchone(),
+            10,
+        )
+    zombie.send_signal(signal.SIGSTOP)
+    owner_world.start_owner()
+    owner_world.await_all()
+    zombie.send_signal(signal.SIGCONT)
+    owner_world.send_payments(10)
+    owner_world.await_all()
+    owner_world.assert_exact()
+
+
+def test_two_owners_started_for_the_same_partitions(owner_world: OwnerWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two groups, each told by Kafka that it owns everything: the epoch lets one write at a time."""
+    monkeypatch.setenv("MILLRACE_OWNER_GROUP", "owner-payments-twin")
+    owner_world.start_owner()
+    monkeypatch.delenv("MILLRACE_OWNER_GROUP")
+    owner_world.start_owner()
+    for _ in range(5):
+        owner_world.send_payments(20)
+    owner_world.await_all()
+    owner_world.assert_exact()
+
+
+def test_partitions_move_while_commands_are_in_flight(owner_world: OwnerWorld) -> None:
+    """Owners come and go by starting and stopping them; nothing else is done."""
+    first = owner_world.start_owner()
+    owner_world.send_payments(30)
+    owner_world.start_owner()
+    owner_world.send_payments(30)
+    first.terminate()
+    owner_world.send_payments(30)
+    assert first.wait(20) == 0
+    owner_world.start_owner()
+    owner_world.send_payments(30)
+    owner_world.await_all()
+    owner_world.assert_exact()
+
+
+@pytest.mark.parametrize("server", ["postgres", "kafka"])
+def test_server_killed_under_load(owner_world: OwnerWorld, fault_settings: Settings, server: str) -> None:
+    """A killed server comes back with its data, and the owner with it, without a human step."""
+    owner_world.start_owner()
+    owner_world.send_payments(20)
+    os.kill(_pid(fault_settings, server), signal.SIGKILL)
+    eventually(lambda: _is_back(owner_world), 60, what=f"{server} restarted")
+    owner_world.send_payments(20)
+    owner_world.await_all(60)
+    owner_world.assert_exact()
+
+
+def test_poison_command_parks_its_aggregate_only(owner_world: OwnerWorld) -> None:
+    """A command that fails twice, alone, is parked; its neighbours in the batch commit."""
+    poisoned = command("create_payment_intent", f"poison-{os.urandom(6).hex()}", {"amount": 5, "currency": "USD", "payment_method": "tok_sim_approve"})
+    intent = poisoned.aggregate_key
+    with psycopg.connect(owner_world.dsn, autocommit=True) as superuser:
+        superuser.execute(f"alter table payment_intent add constraint poison check (id <> '{intent}') not valid")
+        owner_world.send_payments(10)
+        owner_world.send(poisoned)
+        owner_world.send_payments(10)
+        owner_world.start_owner()
+        owner_world.await_all()
+        superuser.execute("alter table payment_intent drop constraint poison")
+    assert owner_world.query("select state from dead_letter where aggregate_key = %s", intent) == [("open",)]
+    assert owner_world.query("select reason from parked_aggregate where aggregate_key = %s", intent)[0][0].startswith("psycopg.errors.CheckViolation")
+    owner_world.assert_exact()
+
+
+def test_unbalanced_posting_halts_its_partition_only(owner_world: OwnerWorld) -> None:
+    """Fail closed: a broken ledger stops one partition for every owner; others serve; clearing it goes on."""
+    owner_world.start_owner()
+    owner_world.send_payments(5)
+    owner_world.await_all()
+    with psycopg.connect(owner_world.dsn, autocommit=True) as superuser:
+        superuser.execute(
+            "create function spoil() returns trigger language plpgsql as $$ begin"
+            " if new.account_id like 'platform_fee_income:%%' and new.txn_id >> 48 = 0 then new.credit := new.credit + 1; end if;"
+            " return new; end $$;"
+            "create trigger spoil before insert on ledger_entry for each row execute function spoil()"
+        )
+        owner_world.send_payments(60)
+        halted = eventually(lambda: owner_world.query("select partition, halted from partition_owner where halted is not null"), 30)
+        assert [p for p, _ in halted] == [0]
+        assert "unbalanced_posting" in halted[0][1]
+        waiting = [i for i in owner_world.sent if topics.partition_for(i, topics.PAYMENTS_PARTITIONS) == 0]
+        eventually(lambda: owner_world.committed() >= len(owner_world.sent) - len(waiting), 30, what="the others served")
+        superuser.execute("drop trigger spoil on ledger_entry; drop function spoil")
+        superuser.execute("update partition_owner set halted = null")
+    owner_world.await_all()
+    owner_world.assert_exact()
+
+
+def test_full_outbox_stops_reading_and_loses_nothing(owner_world: OwnerWorld) -> None:
+    """When Kafka takes no events the owner commits up to its bound, stops, and goes on when Kafka does."""
+    in_hand = (limits.BATCHES_AHEAD_MAX + 2) * limits.BATCH_MESSAGES_MAX  # read before the bound was reached
+    _set_min_isr(owner_world, 2)
+    try:
+        owner_world.start_owner()
+        owner_world.send_payments((limits.PUBLISH_BACKLOG_MAX + 2 * in_hand) // 3, duplicates=False)
+        eventually(lambda: _unpublished(owner_world) > limits.PUBLISH_BACKLOG_MAX, 60, what="the bound reached")
+        _assert_steady(lambda: _unpublished(owner_world))
+        assert _unpublished(owner_world) <= limits.PUBLISH_BACKLOG_MAX + in_hand
+        assert owner_world.committed() < len(owner_world.sent)
+    finally:
+        _set_min_isr(owner_world, 1)
+    owner_world.await_all(60)
+    owner_world.assert_exact()
+
+
+def _unpublished(world: OwnerWorld) -> int:
+    return int(
+        world.query(
+            "select coalesce(sum(s.top - o.published_seq), 0) from partition_owner o"
+            " join (select partition, max(seq) top from outbox group by 1) s using (partition)"
+        )[0][0]
+    )
+
+
+def _assert_steady(read: Callable[[], int], turns: int = 50) -> None:
+    """The value has come to rest: the same in so many readings in a row, within the usual bound."""
+    seen: deque[int] = deque(maxlen=turns)
+
+    def rests() -> bool:
+        seen.append(read())
+        return len(seen) == turns and len(set(seen)) == 1
+
+    eventually(rests, 40, what="at rest")
+
+
+def _set_min_isr(world: OwnerWorld, replicas: int) -> None:
+    from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
+
+    entry = ConfigEntry("min.insync.replicas", str(replicas), incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ConfigResource.Type.TOPIC, topics.EVENTS_PAYMENTS, incremental_configs=[entry])
+    for future in AdminClient(world.kafka.admin()).incremental_alter_configs([resource]).values():
+        future.result(10)
+
+
+def _pid(settings: Settings, server: str) -> int:
+    world = launch.world(settings, launch.up(settings, servers_only=True, tied=True))
+    return next(s["pid"] for s in world["services"] if s["name"] == server)
+
+
+def _is_back(world: OwnerWorld) -> bool:
+    try:
+        world.query("select 1")
+    except psycopg.OperationalError:
+        return False
+    return bool(world.producer.list_topics(topics.COMMANDS_PAYMENTS, timeout=5).topics)

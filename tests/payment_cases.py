@@ -1,0 +1,159 @@
+"""Payments in every state, built through the public door of the domain: what unit and property tests start from."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from msgspec import structs
+
+from dataflows.domain import commands
+from dataflows.domain.decision import Context, Decision, Payment
+from dataflows.domain.fees import FeeSchedule
+from schemas import identity
+from schemas.operations import OPERATIONS
+from schemas.records import Command, Rejection
+
+MERCHANT: Final = "m_1"
+PROCESSOR: Final = "simulator"
+INTENT_ID: Final = "pi_case"
+AMOUNT: Final = 10_000
+CONTEXT: Final = Context(now=1_800_000_000_000_000, fees=FeeSchedule(), processor=PROCESSOR)
+
+CREATE: Final = "create_payment_intent"
+CONFIRM: Final = "confirm_payment_intent"
+CAPTURE: Final = "capture_payment_intent"
+CANCEL: Final = "cancel_payment_intent"
+OUTCOME: Final = "record_attempt_outcome"
+
+
+def command(
+    operation: str,
+    payload: dict[str, object],
+    *,
+    key: str = "k",
+    scope: str = MERCHANT,
+    aggregate_key: str = INTENT_ID,
+    expected_version: int | None = None,
+) -> Command:
+    """A command with everything that the domain looks at."""
+    return Command(
+        operation=operation,
+        request_id=f"req_{key}",
+        idempotency_key=key,
+        aggregate_key=aggregate_key,
+        expected_version=expected_version,
+        scope=scope,
+        request_hash=identity.request_hash(OPERATIONS[operation].template, aggregate_key, payload),
+        trace_id="0" * 32,
+        issued_at=CONTEXT.now,
+        deadline_at=0,
+        reply_to=-1,
+        reply_id=0,
+        payload=payload,
+    )
+
+
+def create(
+    *, amount: int = AMOUNT, method: str | None = "tok_a", capture: str = "automatic", currency: str = "USD"
+) -> Command:
+    """A create."""
+    return command(
+        CREATE,
+        {
+            "amount": amount,
+            "currency": currency,
+            "payment_method": method,
+            "capture_method": capture,
+            "metadata": {},
+        },
+    )
+
+
+def confirm(method: str | None = None, **envelope: int) -> Command:
+    """A confirm."""
+    return command(CONFIRM, {"payment_method": method}, **envelope)
+
+
+def capture(amount: int | None = None, *, final: bool = True, **envelope: int) -> Command:
+    """A capture of a part, or of all that is left."""
+    return command(CAPTURE, {"amount": amount, "final": final}, **envelope)
+
+
+def cancel(reason: str | None = None, **envelope: int) -> Command:
+    """A cancel."""
+    return command(CANCEL, {"cancellation_reason": reason}, **envelope)
+
+
+def fact(payment: Payment, status: str, *, number: int = 0, **said: object) -> Command:
+    """What the processor says about an attempt (the newest unless a number is given), truthful unless told otherwise."""
+    number = number or payment.intent.latest_attempt
+    attempt = payment.attempts.get(number)
+    payload: dict[str, object] = {
+        "operation_id": attempt.operation_id if attempt else "op_none",
+        "attempt": number,
+        "status": status,
+        "provider_ref": f"pr_{number}",
+        "amount": attempt.amount if attempt else None,
+        "currency": attempt.currency if attempt else None,
+        "error_code": None,
+    }
+    return command(OUTCOME, payload | said, scope=f"processor:{PROCESSOR}")
+
+
+def apply(payment: Payment | None, decision: Decision) -> Payment:
+    """The aggregate after a decision; the one before stays as it was."""
+    attempts = dict(payment.attempts) if payment else {}
+    if decision.attempt:
+        attempts[decision.attempt.attempt] = decision.attempt
+    return Payment(intent=decision.intent, attempts=attempts)
+
+
+def after(payment: Payment | None, step: Command) -> Payment:
+    """The aggregate after a command that is not refused."""
+    return apply(payment, decided(payment, step))
+
+
+def decided(payment: Payment | None, step: Command) -> Decision:
+    """The decision on a command that is not refused."""
+    decision = commands.decide(payment, step, CONTEXT)
+    assert isinstance(decision, Decision), decision
+    return decision
+
+
+def refused(payment: Payment | None, step: Command) -> Rejection:
+    """The refusal of a command that is not carried out."""
+    rejection = commands.decide(payment, step, CONTEXT)
+    assert isinstance(rejection, Rejection), rejection
+    return rejection
+
+
+def told(payment: Payment, status: str, **said: object) -> Payment:
+    """The aggregate after a fact about its newest attempt."""
+    return after(payment, fact(payment, status, **said))
+
+
+def authorized(amount: int = AMOUNT) -> Payment:
+    """Manual capture, money held."""
+    return told(after(after(None, create(amount=amount, capture="manual")), confirm()), "authorized")
+
+
+def in_every_state() -> dict[str, Payment]:
+    """One payment per state and per kind of open attempt."""
+    unpaid = after(None, create(method=None))
+    ready = after(None, create())
+    purchasing = after(ready, confirm())
+    held = authorized()
+    in_state = {
+        "requires_payment_method": unpaid,
+        "requires_confirmation": ready,
+        "processing purchase": purchasing,
+        "processing authorize": after(after(None, create(capture="manual")), confirm()),
+        "requires_capture": held,
+        "processing capture": after(held, capture()),
+        "processing void": after(held, cancel()),
+        "succeeded": told(purchasing, "captured"),
+        "canceled": after(ready, cancel("abandoned")),
+    }
+    for waiting in ("requires_action", "requires_merchant_action"):
+        in_state[waiting] = Payment(intent=structs.replace(ready.intent, state=waiting), attempts={})
+    return in_state

@@ -1,0 +1,158 @@
+"""What an answer leads to: facts, their identity, and when the attempt is due again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import get_args
+
+import pytest
+
+from dataflows.payments.attempts import schedule
+from dataflows.payments.attempts.adapter import (
+    Answer,
+    Call,
+    Definitive,
+    DefinitiveStatus,
+    NotExecuted,
+    NotSent,
+    Unknown,
+)
+from dataflows.payments.attempts.dispatch import Change, Lease, fold
+from dataflows.payments.attempts.facts import Fact, command_of
+from dataflows.payments.attempts.settlement import settle
+from schemas import codec, limits, topics, validation
+
+CALL = Call(
+    operation_id="op_a_1",
+    intent_id="pi_a",
+    kind="purchase",
+    amount=1_099,
+    currency="USD",
+    payment_method="tok_sim_approve",
+    parent_ref=None,
+    final=True,
+)
+NOW = 1_800_000_000.0
+LEASE = Lease(
+    call=CALL,
+    attempt=1,
+    processor="simulator",
+    trace_id="0" * 32,
+    send_count=1,
+    unknown_count=0,
+    in_doubt=False,
+    first_at=NOW,
+    ends_at=10.0,
+)
+CAPTURED = Definitive(status="captured", provider_ref="r", amount=1_099, currency="USD", error_code=None)
+NOT_EXECUTED = (NotSent("not_connected"), NotExecuted("http_429"))
+
+
+@pytest.mark.parametrize("status", get_args(DefinitiveStatus))
+def test_a_definitive_answer_is_told_once(status: DefinitiveStatus) -> None:
+    """The fact's identity is operation and status, whichever send it came from."""
+    settled = [
+        settle(replace(LEASE, send_count=n), replace(CAPTURED, status=status), NOW, 0.5) for n in (1, 7)
+    ]
+    commands = [command_of(s.fact, n) for n, s in enumerate(settled) if s.fact]
+    assert {c.idempotency_key for c in commands} == {f"op_a_1:{status}"}
+    assert len({(c.request_id, c.request_hash) for c in commands}) == 1
+    assert {s.record.status for s in settled} == {"reported"}
+
+
+def test_each_doubt_is_a_fact_of_its_own() -> None:
+    """The key of an unknown outcome carries the number of the send; the schedule is seconds at first."""
+    waits = []
+    for n, _ in enumerate(limits.ATTEMPT_POLL_SCHEDULE_S):
+        settled = settle(replace(LEASE, send_count=n + 1, unknown_count=n), Unknown("timeout"), NOW, 0.5)
+        assert settled.fact is not None
+        assert command_of(settled.fact, 0).idempotency_key == f"op_a_1:unknown:{n + 1}"
+        assert settled.fact.error_code == "timeout"
+        record = settled.record
+        assert (record.status, record.in_doubt, record.unknowns) == ("waiting", True, 1)
+        waits.append(record.delay_ms // 1_000)
+    assert waits[:3] == [2, 10, 60]
+    assert tuple(waits) == limits.ATTEMPT_POLL_SCHEDULE_S
+
+
+def test_past_the_schedule_a_person_decides() -> None:
+    """Never "failed" on its own, however many polls there were or however old it is."""
+    many = replace(LEASE, unknown_count=len(limits.ATTEMPT_POLL_SCHEDULE_S), in_doubt=True)
+    old = replace(LEASE, first_at=NOW - schedule.DOUBT_MAX_S - 1, in_doubt=True)
+    answers: list[tuple[Lease, Answer]] = [(many, Unknown("timeout")), (old, Unknown("timeout"))]
+    answers += [(old, answer) for answer in NOT_EXECUTED]
+    for lease, answer in answers:
+        settled = settle(lease, answer, NOW, 0.5)
+        assert settled.fact is not None
+        assert (settled.fact.status, settled.record.status) == ("manual_review", "reported")
+        assert settled.fact.error_code == f"unresolved:{answer.reason}"  # type: ignore[union-attr] # no Definitive
+
+
+@pytest.mark.parametrize("answer", NOT_EXECUTED)
+@pytest.mark.parametrize("in_doubt", [True, False])
+def test_proof_of_no_execution_tells_nothing_and_tries_again(answer: Answer, in_doubt: bool) -> None:
+    """No fact, a short wait, and an earlier doubt stays."""
+    settled = settle(replace(LEASE, in_doubt=in_doubt), answer, NOW, 0.5)
+    assert settled.fact is None
+    assert (settled.record.status, settled.record.in_doubt, settled.record.unknowns) == ("waiting", in_doubt, 0)
+    assert 0 < settled.record.delay_ms <= limits.ATTEMPT_RETRY_FIRST_MS
+
+
+@pytest.mark.parametrize("answer", NOT_EXECUTED)
+def test_only_what_never_left_may_fail_by_itself(answer: Answer) -> None:
+    """Without any doubt in its life it has failed after a bound; with one it has not."""
+    old = replace(LEASE, first_at=NOW - limits.ATTEMPT_UNREACHABLE_MAX_S - 1)
+    clear = settle(old, answer, NOW, 0.5)
+    assert clear.fact is not None
+    assert (clear.fact.status, clear.fact.error_code) == ("failed", "processor_unreachable")
+    assert settle(replace(old, in_doubt=True), answer, NOW, 0.5).fact is None
+
+
+def test_retries_back_off_within_bounds() -> None:
+    """Doubling from the first to the last wait, whatever the count; jitter only shortens."""
+    waits = [schedule.retry_delay_ms(n, 1.0) for n in range(1, 40)]
+    assert waits == sorted(waits)
+    assert (waits[0], waits[-1]) == (limits.ATTEMPT_RETRY_FIRST_MS, limits.ATTEMPT_RETRY_MAX_MS)
+    assert schedule.retry_delay_ms(10**9, 1.0) == limits.ATTEMPT_RETRY_MAX_MS
+    assert schedule.retry_delay_ms(1, 0.0) == limits.ATTEMPT_RETRY_FIRST_MS // 2
+
+
+def test_a_lease_is_longer_than_the_longest_turn() -> None:
+    """A query and a send that both take as long as they may, each with a new connection."""
+    call_ms = limits.ATTEMPT_CALL_TIMEOUT_MS + limits.ATTEMPT_CONNECT_TIMEOUT_MS
+    assert limits.ATTEMPT_LEASE_MS > 2 * call_ms
+    assert limits.ATTEMPT_DRAIN_TIMEOUT_S * 1_000 >= 2 * call_ms
+
+
+def test_a_fact_is_a_valid_command() -> None:
+    """The owner validates it with the same table as any other command, and it survives the wire."""
+    fact = settle(LEASE, CAPTURED, NOW, 0.5).fact
+    assert isinstance(fact, Fact)
+    command = command_of(fact, issued_at=5)
+    normalized, errors = validation.normalize(validation.ATTEMPT_OUTCOME, command.payload)
+    assert (normalized, errors) == (command.payload, [])
+    assert codec.decode_command(codec.encode_command(command)) == command
+    assert topics.partition_for(command.aggregate_key, 8) == topics.partition_for("pi_a", 8)
+    assert (command.scope, command.reply_to) == ("processor:simulator", -1)
+    assert max(len(command.request_id), len(command.idempotency_key)) <= limits.REQUEST_ID_LENGTH_MAX
+
+
+def test_a_batch_folds_to_the_furthest_wish_of_each_attempt() -> None:
+    """History that is read again settles an attempt before it could be carried out; order of rows is fixed."""
+
+    def change(operation_id: str, wish: str) -> Change:
+        return Change(
+            call=replace(CALL, operation_id=operation_id),
+            attempt=1,
+            processor="simulator",
+            merchant_id="m",
+            trace_id="t",
+            wish=wish,  # type: ignore[arg-type] # parametrized by text
+            outcome=None,
+            provider_ref=None,
+            error_code=None,
+        )
+
+    wishes = [("b", "carry_out"), ("a", "done"), ("b", "review"), ("a", "carry_out"), ("c", "carry_out")]
+    folded = fold(change(operation_id, wish) for operation_id, wish in wishes)
+    assert [(c.call.operation_id, c.wish) for c in folded] == [("a", "done"), ("b", "review"), ("c", "carry_out")]

@@ -1,0 +1,123 @@
+"""The posting table, line by line, and the fees in it."""
+
+from __future__ import annotations
+
+import pytest
+
+from dataflows.domain import ledger
+from dataflows.domain.fees import FeeSchedule, fee_minor
+from schemas.records import LedgerEntry
+from tests import payment_cases as cases
+
+PARTIES = ledger.Parties("sim", "m_1", "USD")
+NO_FEES = FeeSchedule(platform_bps=0, processor_bps=0)
+FEES = FeeSchedule(platform_bps=150, processor_bps=60)
+
+
+def lines(posting: ledger.Posting) -> list[tuple[str, int, int]]:
+    assert ledger.is_balanced(posting.entries)
+    assert all(e.account_id.endswith(":USD") and e.currency == "USD" for e in posting.entries)
+    return [(e.account_id.removesuffix(":USD"), e.debit, e.credit) for e in posting.entries]
+
+
+def test_authorize() -> None:
+    posting = ledger.authorize("op_1", 500, PARTIES)
+    assert lines(posting) == [("auth_hold:sim", 500, 0), ("auth_obligation:m_1", 0, 500)]
+    assert (posting.reference, posting.kind) == ("op_1:authorize", "authorize")
+
+
+def test_void_releases_what_is_left() -> None:
+    posting = ledger.void("op_2", 300, PARTIES)
+    assert lines(posting) == [("auth_obligation:m_1", 300, 0), ("auth_hold:sim", 0, 300)]
+    assert (posting.reference, posting.kind) == ("op_2:void", "void")
+
+
+@pytest.mark.parametrize(
+    ("captured", "released"), [(500, 500), (200, 500), (200, 200)], ids=["full", "partial final", "partial"]
+)
+def test_capture_takes_from_the_hold(captured: int, released: int) -> None:
+    assert lines(ledger.capture("op_3", captured, released, PARTIES, NO_FEES)) == [
+        ("auth_obligation:m_1", released, 0),
+        ("auth_hold:sim", 0, released),
+        ("processor_receivable:sim", captured, 0),
+        ("merchant_pending:m_1", 0, captured),
+    ]
+
+
+def test_a_purchase_or_late_capture_has_no_hold() -> None:
+    posting = ledger.capture("op_4", 500, 0, PARTIES, NO_FEES)
+    assert lines(posting) == [("processor_receivable:sim", 500, 0), ("merchant_pending:m_1", 0, 500)]
+    assert (posting.reference, posting.kind) == ("op_4:capture", "capture")
+
+
+def test_fees_of_the_platform_and_of_the_processor() -> None:
+    assert lines(ledger.capture("op_5", 10_000, 0, PARTIES, FEES)) == [
+        ("processor_receivable:sim", 10_000, 0),
+        ("merchant_pending:m_1", 0, 10_000),
+        ("merchant_pending:m_1", 150, 0),
+        ("platform_fee_income", 0, 150),
+        ("processor_fee_expense:sim", 60, 0),
+        ("processor_receivable:sim", 0, 60),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("amount", "bps", "fee"),
+    [
+        (1, 150, 0),
+        (33, 150, 0),  # 0.495
+        (34, 150, 1),  # 0.51
+        (100, 150, 2),  # 1.5, half up
+        (1, 5_000, 1),  # half up, even of one unit
+        (1, 10_000, 1),
+        (2**53 - 1, 10_000, 2**53 - 1),
+        (2**53 - 1, 1, 900_719_925_474),  # 900719925474.0991
+        (12_345, 0, 0),
+    ],
+)
+def test_a_fee_is_rounded_half_up_to_a_whole_unit(amount: int, bps: int, fee: int) -> None:
+    assert fee_minor(amount, bps) == fee
+
+
+def entry(debit: int, credit: int, currency: str = "USD") -> LedgerEntry:
+    return LedgerEntry(f"a:{currency}", debit, credit, currency)
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        [],
+        [entry(1, 0)],
+        [entry(1, 0), entry(0, 2)],
+        [entry(1, 0), entry(0, 1, "EUR")],
+        [entry(1, 1), entry(1, 1)],
+        [entry(0, 0), entry(1, 0), entry(0, 1)],
+        [entry(-1, 0), entry(0, -1)],
+        [entry(2, -1), entry(0, 3)],
+    ],
+    ids=["empty", "one line", "unequal", "two currencies", "two-sided", "a zero line", "negative", "mixed signs"],
+)
+def test_what_is_not_balanced(entries: list[LedgerEntry]) -> None:
+    assert not ledger.is_balanced(entries)
+
+
+def test_each_currency_balances_for_itself() -> None:
+    assert ledger.is_balanced([entry(1, 0), entry(0, 1), entry(7, 0, "EUR"), entry(0, 7, "EUR")])
+
+
+def test_references_of_one_payment_are_unique_for_ever() -> None:
+    """A fact posts once whatever door it came through: the reference is the attempt's identity and the kind."""
+    payment = cases.after(None, cases.create(capture="manual"))
+    found: list[str] = []
+    for command, status in (
+        (cases.confirm(), "declined"),
+        (cases.confirm("tok_b"), "authorized"),
+        (cases.capture(1_000, final=False), "captured"),
+        (cases.capture(2_000, final=False), "captured"),
+        (cases.cancel(), "voided"),
+    ):
+        payment = cases.after(payment, command)
+        decision = cases.decided(payment, cases.fact(payment, status))
+        found += [p.reference for p in decision.postings]
+        payment = cases.apply(payment, decision)
+    assert found == ["op_case_2:authorize", "op_case_3:capture", "op_case_4:capture", "op_case_5:void"]
