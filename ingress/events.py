@@ -60,7 +60,7 @@ class Events:
     async def end(self) -> Place:
         """The place after the newest committed event of everybody."""
         place = [0] * topics.PAYMENTS_PARTITIONS
-        parameters = {"commands_topic": topics.COMMANDS_PAYMENTS}
+        parameters = {"topic": topics.EVENTS_PAYMENTS, "partitions": list(range(len(place)))}
         for partition, seq in await self._store.rows("events_end", parameters):
             place[partition] = seq
         return place

@@ -41,7 +41,9 @@ class ResultsReader:
     ) -> None:
         self.partition = partition
         self.ready = False
-        self._settings = connection.consumer(client_id, f"{client_id}-results")
+        # An idle fetch may wait long: a record ends it at once.
+        overrides = {"fetch.wait.max.ms": limits.RESULTS_FETCH_WAIT_MS}
+        self._settings = connection.consumer(client_id, f"{client_id}-results", **overrides)
         self._loop = loop
         self._deliver = deliver
         self._stopping = threading.Event()

@@ -15,6 +15,7 @@ from schemas import currency, limits
 Check = Callable[[Any], str | None]  # the reason why a value is refused, or None
 
 _REQUIRED: Final = object()
+_ORDINAL_MAX: Final = 2**31 - 1  # an Avro int
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +99,10 @@ def _count(value: object) -> str | None:
     )
 
 
+def _ordinal(value: object) -> str | None:
+    return None if type(value) is int and 0 <= value <= _ORDINAL_MAX else "must be the number of an attempt"
+
+
 CREATE_INTENT: Final[Fields] = {
     "amount": Field(_amount),
     "currency": Field(_currency),
@@ -117,7 +122,7 @@ CANCEL: Final[Fields] = {
 }
 ATTEMPT_OUTCOME: Final[Fields] = {
     "operation_id": Field(_text),
-    "attempt": Field(_count),
+    "attempt": Field(_ordinal),
     "status": Field(
         _choice(
             "pending", "unknown", "authorized", "captured", "voided", "declined", "failed", "manual_review"
@@ -135,6 +140,11 @@ _OF_THE_TOKEN: Final = frozenset({"merchant", "merchant_id", "tenant", "tenant_i
 def names_its_caller(payload: dict[str, object]) -> str | None:
     """The first field that only a token may say (merchant, tenant), or None. Rule: identity comes only from claims."""
     return next((name for name in payload if name in _OF_THE_TOKEN), None)
+
+
+def _sendable(name: object) -> str:
+    """A caller's own field name as it can be told: short, and without lone surrogates, which no encoder takes."""
+    return str(name)[:40].encode(errors="replace").decode()
 
 
 def normalize(fields: Fields, payload: dict[str, Any]) -> tuple[dict[str, Any], list[dict[str, str]]]:
@@ -155,7 +165,7 @@ def normalize(fields: Fields, payload: dict[str, Any]) -> tuple[dict[str, Any], 
             result[name] = value
     if len(payload) > len(fields) or not payload.keys() <= fields.keys():
         errors.extend(
-            {"field": f"payload.{str(name)[:40]}", "reason": "is not a field of this operation"}
+            {"field": f"payload.{_sendable(name)}", "reason": "is not a field of this operation"}
             for name in payload
             if name not in fields
         )

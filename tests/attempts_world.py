@@ -245,9 +245,7 @@ def attempts_world(home: Path) -> Iterator[AttemptsWorld]:
     migrate(addresses.postgres_superuser_dsn, settings.role_passwords())
     ensure_topics(addresses.kafka)
     consumer = Consumer(addresses.kafka.consumer("test", f"test-{os.getpid()}-{time.monotonic_ns()}"))
-    consumer.assign(
-        [TopicPartition(topics.COMMANDS_PAYMENTS, p, 0) for p in range(topics.PAYMENTS_PARTITIONS)]
-    )
+    consumer.assign([TopicPartition(topics.COMMANDS_PAYMENTS, p, 0) for p in range(topics.PAYMENTS_PARTITIONS)])
     world = AttemptsWorld(settings, Producer(addresses.kafka.producer("test")), consumer)
     try:
         yield world

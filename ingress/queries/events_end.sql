@@ -1,2 +1,6 @@
--- The newest committed event of every partition. A handful of rows, by the primary key of partition_owner.
-select partition, next_seq - 1 as seq from partition_owner where topic = %(commands_topic)s
+-- The newest committed event of every partition. One backward probe of the primary key of outbox for each.
+select p.partition, o.seq
+from unnest(%(partitions)s::int[]) as p (partition)
+cross join lateral (
+    select seq from outbox where topic = %(topic)s and partition = p.partition order by seq desc limit 1
+) o

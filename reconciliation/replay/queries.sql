@@ -43,9 +43,12 @@ select l.id, l.version, l.merchant_id, l.amount, l.currency, l.state, l.capture_
        l.amount_capturable, l.amount_received, l.amount_refunded, l.amount_disputed, l.last_payment_error,
        l.cancellation_reason, l.latest_attempt, l.metadata::jsonb::text, l.partition, l.created_at, l.updated_at
 from public.payment_intent l
-where l.partition = any (%(partitions)s) and (%(from_zero)s or exists (
-    select 1 from outbox o where o.topic = %(topic)s and o.aggregate_key = l.id
-       and (o.partition, o.seq) >= (l.partition, (%(first_seqs)s::bigint[])[l.partition + 1]) and o.partition = l.partition
+where l.partition = any (%(partitions)s) and (%(from_zero)s or l.id in (
+    select o.aggregate_key
+    from outbox o
+    join unnest(%(partitions)s::int[], %(first_seqs)s::bigint[]) as f (partition, seq)
+         on f.partition = o.partition and o.seq >= f.seq
+    where o.topic = %(topic)s
 ))
 order by l.id;
 

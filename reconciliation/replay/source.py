@@ -110,6 +110,12 @@ class OutboxSource:
             yield from self._partition(partition, last_seq, ends[partition])
             self._last_seqs[partition] = max(last_seq, ends[partition])
 
+    def refreshed(self, connection: psycopg.Connection) -> OutboxSource:
+        """The same source, at the same place, through a connection that sees what was committed since."""
+        later = OutboxSource(connection, self._topic)
+        later._last_seqs = dict(self._last_seqs)  # noqa: SLF001 - of its own class
+        return later
+
     def _partition(self, partition: int, last_seq: int, end: int) -> Iterator[list[Accepted]]:
         with self._connection.transaction(), closing(self._connection.cursor("replay_outbox")) as cursor:
             cursor.execute(_EVENTS, (self._topic, partition, last_seq, end))

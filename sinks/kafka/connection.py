@@ -26,7 +26,8 @@ class KafkaConnection:
             "linger.ms": 0,
             "delivery.timeout.ms": limits.KAFKA_DELIVERY_TIMEOUT_MS,
             "queue.buffering.max.messages": limits.KAFKA_PRODUCER_QUEUE_MAX,
-            "log.connection.close": False,
+            "reconnect.backoff.max.ms": limits.KAFKA_RECONNECT_BACKOFF_MAX_MS,
+            "log_level": 2,  # a broker that is away is said once by whoever needs it, not at every reconnect
             **self.security,
             **overrides,
         }
@@ -42,7 +43,8 @@ class KafkaConnection:
             "auto.offset.reset": "earliest",
             "fetch.wait.max.ms": limits.KAFKA_FETCH_WAIT_MS,
             "queued.max.messages.kbytes": limits.PREFETCH_KBYTES_MAX,
-            "log.connection.close": False,
+            "reconnect.backoff.max.ms": limits.KAFKA_RECONNECT_BACKOFF_MAX_MS,
+            "log_level": 2,  # a broker that is away is said once by whoever needs it, not at every reconnect
             **self.security,
             **overrides,
         }

@@ -11,8 +11,10 @@ from itertools import accumulate
 _SEPARATOR = "\x00"
 
 
-def text_array(values: Iterable[str]) -> str:
+def text_array(values: Sequence[str]) -> str:
     """A text[] literal. Empty for no values; every value quoted."""
+    if not values:
+        return "{}"
     joined = _SEPARATOR.join(values)
     if "\\" in joined:
         joined = joined.replace("\\", "\\\\")

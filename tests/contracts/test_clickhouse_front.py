@@ -160,7 +160,8 @@ def test_parameters_are_values_never_sql(client: Client) -> None:
     text = "x'); DROP TABLE t; -- \\ \n\t ✓"
     moment = datetime(2026, 5, 6, 7, 8, 9, 123456, tzinfo=UTC)
     row = client.query(
-        "SELECT {text:String}, {number:Int64}, {list:Array(String)}, {moment:DateTime64(6, 'UTC')}, {none:Nullable(String)}",
+        "SELECT {text:String}, {number:Int64}, {list:Array(String)}, {moment:DateTime64(6, 'UTC')}, "
+        "{none:Nullable(String)}",
         parameters={"text": text, "number": -(2**63), "list": ["a'b", "c"], "moment": moment, "none": None},
         tz_mode="aware",
     ).first_row
@@ -272,7 +273,8 @@ def test_kill_and_restart_keep_what_was_acknowledged(front: FrontProcess) -> Non
     """kill -9 between inserts: every acknowledged row and the tokens of their blocks are still there."""
     client = front.client()
     client.command(
-        "CREATE TABLE durable (a Int64) ENGINE = MergeTree ORDER BY a SETTINGS non_replicated_deduplication_window = 100"
+        "CREATE TABLE durable (a Int64) ENGINE = MergeTree ORDER BY a "
+        "SETTINGS non_replicated_deduplication_window = 100"
     )
     for n in range(10):
         client.insert("durable", [[n]], settings={"insert_deduplication_token": f"block-{n}"})
@@ -289,7 +291,8 @@ def test_kill_and_restart_keep_what_was_acknowledged(front: FrontProcess) -> Non
 def test_kill_during_a_stream_of_inserts_loses_nothing_and_doubles_nothing(front: FrontProcess) -> None:
     """A writer that repeats its block until it is acknowledged, across a kill at a random moment."""
     front.client().command(
-        "CREATE TABLE streamed (a Int64) ENGINE = MergeTree ORDER BY a SETTINGS non_replicated_deduplication_window = 1000"
+        "CREATE TABLE streamed (a Int64) ENGINE = MergeTree ORDER BY a "
+        "SETTINGS non_replicated_deduplication_window = 1000"
     )
     acknowledged: list[int] = []
 

@@ -8,7 +8,7 @@ import json
 from typing import Any
 
 import pytest
-from fastavro import parse_schema, schemaless_reader, schemaless_writer
+from fastavro import parse_schema, schemaless_reader
 from fastavro.read import SchemaResolutionError
 
 from schemas import codec
@@ -38,10 +38,8 @@ def test_golden_bytes_read_as_the_record_beside_them(stem: str) -> None:
     assert fields == expected
 
 
-@pytest.mark.parametrize("schema", SCHEMAS, ids=golden.stem)
+@pytest.mark.parametrize("schema", [s for s in SCHEMAS if codec.schema_named(s.name) is s], ids=golden.stem)
 def test_the_newest_version_writes_its_golden_bytes(schema: codec.Schema) -> None:
-    if codec.schema_named(schema.name) is not schema:
-        return  # nothing writes an older version any more
     expected = (golden.FOLDER / f"{golden.stem(schema)}.bin").read_bytes()
     record = golden.of_json(json.loads((golden.FOLDER / f"{golden.stem(schema)}.json").read_text()))
     assert codec.encode(schema.name, record) == expected
@@ -87,13 +85,3 @@ def test_the_compatibility_check_tells_a_safe_change_from_a_breaking_one(schema:
     for broken in (breaking, retyped):
         with pytest.raises(SchemaResolutionError):
             readable_by(parse_schema(broken), schema.parsed, data)
-
-
-def test_golden_records_exercise_every_field() -> None:
-    """A golden record with every union on its null branch would prove little: both branches occur over all records."""
-    for record in golden.RECORDS.values():
-        schemaless_writer(io.BytesIO(), codec.schema_named(_name_of(record)).parsed, record)
-
-
-def _name_of(record: dict[str, Any]) -> str:
-    return next(name for name, known in golden.RECORDS.items() if known is record)

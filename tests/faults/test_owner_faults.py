@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
+from confluent_kafka import KafkaException
 
 from compose.supervise import launch
 from dataflows.owner import fail_points
@@ -110,6 +111,7 @@ def test_partitions_move_while_commands_are_in_flight(owner_world: OwnerWorld) -
     """Owners come and go by starting and stopping them; nothing else is done."""
     first = owner_world.start_owner()
     owner_world.send_payments(30)
+    eventually(lambda: owner_world.committed() > 0, 30, what="the first owner at work")
     owner_world.start_owner()
     owner_world.send_payments(30)
     first.terminate()
@@ -216,7 +218,8 @@ def _set_min_isr(world: OwnerWorld, replicas: int) -> None:
 
     entry = ConfigEntry("min.insync.replicas", str(replicas), incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ConfigResource.Type.TOPIC, topics.EVENTS_PAYMENTS, incremental_configs=[entry])
-    for future in AdminClient(world.kafka.admin()).incremental_alter_configs([resource]).values():
+    admin = AdminClient(world.kafka.admin())
+    for future in admin.incremental_alter_configs([resource]).values():
         future.result(10)
 
 
@@ -228,6 +231,6 @@ def _pid(settings: Settings, server: str) -> int:
 def _is_back(world: OwnerWorld) -> bool:
     try:
         world.query("select 1")
-    except psycopg.OperationalError:
+        return bool(world.producer.list_topics(topics.COMMANDS_PAYMENTS, timeout=5).topics)
+    except (psycopg.OperationalError, KafkaException):
         return False
-    return bool(world.producer.list_topics(topics.COMMANDS_PAYMENTS, timeout=5).topics)

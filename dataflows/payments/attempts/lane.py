@@ -45,6 +45,10 @@ class Lane:
         self._metrics.in_flight.labels(self.name).set(self._taken)
         return count
 
+    def reserve_new(self, wanted: int) -> int:
+        """As ``reserve``, for attempts that have just come in: none while older ones wait in the table."""
+        return 0 if self.has_backlog else self.reserve(wanted)
+
     def release(self, count: int = 1) -> None:
         """Gives slots back."""
         self._taken -= count

@@ -112,12 +112,13 @@ class AttemptWorker:
             if operation_id not in started:  # known before: the event came a second time
                 lane.release()
         self._start(leases)
+        self._sweep_when_worth_it()
 
     def _reserved(self, changes: Sequence[Change]) -> dict[str, Lane]:
         """The attempts to be leased at once, each with a slot of its lane reserved; the others wait for a sweep."""
         leased: dict[str, Lane] = {}
-        wanted = Counter(c.processor for c in changes if c.wish == "carry_out")
-        free = {name: self._lanes[name].reserve(count) for name, count in wanted.items() if name in self._lanes}
+        wanted = Counter(c.processor for c in changes if c.wish == "carry_out" and c.processor in self._lanes)
+        free = {name: self._lanes[name].reserve_new(count) for name, count in wanted.items()}
         for change in changes:
             lane = self._lanes.get(change.processor)
             if change.wish != "carry_out" or lane is None:  # no adapter here: another worker sweeps it
@@ -145,6 +146,10 @@ class AttemptWorker:
         lane.release(count - len(leases))
         self._start(leases)
 
+    def _sweep_when_worth_it(self) -> None:
+        if any(lane.is_worth_a_sweep for lane in self._lanes.values()):
+            self._wake_sweep.set()
+
     def _start(self, leases: Sequence[Lease]) -> None:
         if leases:
             fail_points.reach("attempt_after_lease")
@@ -156,8 +161,7 @@ class AttemptWorker:
             answer = await lane.turn(lease)
         finally:
             lane.release()
-        if lane.is_worth_a_sweep:
-            self._wake_sweep.set()
+        self._sweep_when_worth_it()
         if answer is None:
             return
         fail_points.reach("attempt_after_answer_before_report")

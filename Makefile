@@ -1,0 +1,10 @@
+# One line each, and the same in CI. `make demo` and `make test` do their own set-up from nothing.
+.PHONY: setup demo test check up down bench
+
+setup: ; @sh compose/set_up.sh
+demo: setup ; @.venv/bin/millrace demo
+test: setup ; @.venv/bin/python -m pytest
+check: setup ; @.venv/bin/ruff check . && .venv/bin/ruff format --check . && .venv/bin/mypy && .venv/bin/lint-imports && .venv/bin/python -m pytest -q tests/tidy
+up: setup ; @.venv/bin/millrace up
+down: setup ; @.venv/bin/millrace down
+bench: setup ; @.venv/bin/millrace bench owner --json && .venv/bin/millrace bench http --json

@@ -1,0 +1,73 @@
+"""``millrace checkpoints``: named positions to recover from."""
+
+from __future__ import annotations
+
+import getpass
+import json
+from typing import Annotated
+
+import typer
+
+from compose.cli.parked import operator_connection
+
+app = typer.Typer(no_args_is_help=True)
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+
+
+@app.command("list")
+def list_(as_json: AsJson = False) -> None:
+    """Show the newest checkpoints."""
+    from reconciliation.checkpoints import checkpoints_list  # noqa: PLC0415 - imports the drivers
+    from schemas import limits  # noqa: PLC0415
+
+    with operator_connection() as connection:
+        rows = checkpoints_list(connection, limit=limits.CHECKPOINTS_LISTED_MAX)
+    if as_json:
+        print(json.dumps({"data": rows}, default=str))
+        return
+    for row in rows:
+        created_at = f"{row['created_at']:%Y-%m-%d %H:%M:%S}"
+        print(f"{created_at}  {row['name']}  {row['reconciliation_status']}  {row['scenario']}  {row['owner']}")
+    if not rows:
+        print("there is no checkpoint")
+
+
+@app.command()
+def create(
+    name: str,
+    scenario: Annotated[str, typer.Option(help="What it is for.")] = "taken by an operator",
+    aggregate_key: Annotated[str | None, typer.Option(help="The object that it is about; its version is kept.")] = None,
+    by: Annotated[str | None, typer.Option("--by", help="Who takes it; your login name if not given.")] = None,
+) -> None:
+    """Write down where ClickHouse stands now, to replay from it later."""
+    from reconciliation import checkpoints  # noqa: PLC0415
+    from schemas import topics  # noqa: PLC0415
+
+    with operator_connection() as connection:
+        version = None if aggregate_key is None else checkpoints.aggregate_version(connection, aggregate_key)
+        checkpoint = checkpoints.Checkpoint(
+            name=name,
+            scenario=scenario,
+            operation_id=f"checkpoint:{name}",
+            aggregate_key=aggregate_key,
+            last_durable_version=version,
+            projection_checkpoint=checkpoints.sink_place(connection, topics.EVENTS_PAYMENTS),
+            owner=by or getpass.getuser(),
+        )
+        checkpoints.checkpoint_write(connection, checkpoint)
+    print(f"checkpoint {name} is written")
+
+
+@app.command()
+def show(name: str, as_json: AsJson = False) -> None:
+    """Show one checkpoint."""
+    from reconciliation.checkpoints import checkpoint_read  # noqa: PLC0415
+
+    with operator_connection() as connection:
+        row = checkpoint_read(connection, name)
+    if as_json:
+        print(json.dumps(row, default=str))
+        return
+    for field, value in row.items():
+        print(f"{field:24}{json.dumps(value, default=str) if isinstance(value, list | dict) else value}")

@@ -1,0 +1,90 @@
+"""``millrace parked``: commands that failed unexpectedly wait here for an operator's decision."""
+
+from __future__ import annotations
+
+import getpass
+import json
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from compose.settings import load_settings
+from compose.stack.errors import StackError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import psycopg
+
+    from reconciliation.parked import Decision
+
+ROLE = "millrace_operator"
+app = typer.Typer(no_args_is_help=True)
+
+PlaceText = Annotated[str, typer.Argument(metavar="TOPIC/PARTITION/OFFSET", help="As 'millrace parked list' shows it.")]
+Note = Annotated[str, typer.Option("--note", help="Why; it is kept with your name.")]
+By = Annotated[str | None, typer.Option("--by", help="Who decides; your login name if not given.")]
+
+
+@app.command("list")
+def list_(
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    every_state: Annotated[bool, typer.Option("--all", help="Resolved ones too.")] = False,
+) -> None:
+    """Show what waits for a decision."""
+    from reconciliation.parked import parked_list  # noqa: PLC0415 - imports the drivers
+
+    with operator_connection() as connection:
+        rows = parked_list(connection, every_state=every_state)
+    if as_json:
+        print(json.dumps({"data": rows}, default=str))
+        return
+    for row in rows:
+        print(f"{row['topic']}/{row['partition']}/{row['offset']}  {row['state']}  {row['aggregate_key']}  {row['reason']}")
+    if not rows:
+        print("nothing is parked")
+
+
+@app.command()
+def retry(place: PlaceText, note: Note, by: By = None) -> None:
+    """Put a command into its topic again, under the same identity, and let its object work again."""
+    from reconciliation.parked import Place, parked_retry  # noqa: PLC0415
+
+    with operator_connection() as connection:
+        parked_retry(connection, load_settings().addresses().kafka, Place.parse(place), _decision(note, by))
+    print(f"{place} is in its topic again")
+
+
+@app.command()
+def discard(place: PlaceText, note: Note, by: By = None) -> None:
+    """Give a command up for ever and let its object work again."""
+    from reconciliation.parked import Place, parked_discard  # noqa: PLC0415
+
+    with operator_connection() as connection:
+        parked_discard(connection, Place.parse(place), _decision(note, by))
+    print(f"{place} is discarded")
+
+
+@contextmanager
+def operator_connection() -> Iterator[psycopg.Connection]:
+    """A connection of the operator's role; what went wrong is one line."""
+    import psycopg  # noqa: PLC0415
+
+    from schemas import limits  # noqa: PLC0415
+    from schemas.errors import PlatformError  # noqa: PLC0415
+
+    dsn = load_settings().addresses().postgres_dsns[ROLE]
+    try:
+        with psycopg.connect(dsn, autocommit=True, connect_timeout=limits.POSTGRES_CONNECT_TIMEOUT_S) as connection:
+            yield connection
+    except psycopg.OperationalError as error:
+        raise StackError(f"Postgres does not answer: {str(error).strip()}") from error
+    except (PlatformError, ValueError) as error:
+        raise StackError(str(error)) from error
+
+
+def _decision(note: str, by: str | None) -> Decision:
+    from reconciliation.parked import Decision  # noqa: PLC0415
+
+    return Decision(operator=by or getpass.getuser(), note=note)

@@ -1,0 +1,113 @@
+"""``millrace replay``: rebuild a projection beside the live one, compare them, and exchange them when asked to."""
+
+from __future__ import annotations
+
+import json
+from contextlib import nullcontext
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated
+
+import click
+import typer
+
+from compose.settings import load_settings
+from compose.stack.errors import StackError
+
+if TYPE_CHECKING:
+    from reconciliation.replay.run import ReplayReport, ReplaySettings
+    from reconciliation.replay.source import Start
+
+ROLE = "millrace_operator"
+app = typer.Typer()
+
+
+@app.command()
+def replay(
+    target: Annotated[
+        str, typer.Argument(help="account_balance, payment_intent, clickhouse, or one table such as clickhouse.events.")
+    ],
+    from_time: Annotated[datetime | None, typer.Option(help="Begin with what was published then (UTC).")] = None,
+    from_offset: Annotated[
+        list[str] | None, typer.Option(metavar="PARTITION:OFFSET", help="Replay this partition from here; repeatable.")
+    ] = None,
+    checkpoint: Annotated[str | None, typer.Option(help="Begin at this recovery checkpoint.")] = None,
+    source: Annotated[
+        str, typer.Option(click_type=click.Choice(["kafka", "outbox"]), help="The events topic, or the outbox in Postgres.")
+    ] = "kafka",
+    swap: Annotated[bool, typer.Option("--swap", help="Exchange the shadow and the live one afterwards.")] = False,
+    keep_shadow: Annotated[bool, typer.Option("--keep-shadow", help="Leave the shadow for a closer look.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Rebuild a projection from zero (or from a time, offset or checkpoint); exit status 1 when it differs and is not swapped."""
+    from reconciliation.replay.run import run_replay  # noqa: PLC0415 - imports every client
+    from schemas.errors import PlatformError  # noqa: PLC0415
+
+    if sum(given is not None for given in (from_time, from_offset, checkpoint)) > 1:
+        raise StackError("give one of --from-time, --from-offset and --checkpoint")
+    settings = _settings(source)
+    with nullcontext() if as_json else _progress() as status:
+        try:
+            report = run_replay(
+                settings,
+                target,
+                _start(settings, from_time, from_offset, checkpoint),
+                swap=swap,
+                keep_shadow=keep_shadow,
+                on_events=(lambda _: None) if status is None else (lambda n: status.update(f"{n} events replayed")),
+            )
+        except (PlatformError, ValueError) as error:
+            raise StackError(str(error)) from error
+    if as_json:
+        print(json.dumps(report.as_object(), default=str))
+    else:
+        _print(report)
+    raise typer.Exit(1 if report.differences and not report.swapped else 0)
+
+
+def _settings(source: str) -> ReplaySettings:
+    from reconciliation.replay.run import ReplaySettings  # noqa: PLC0415
+    from schemas import topics  # noqa: PLC0415
+    from sinks.clickhouse.connection import ClickHouseConnection  # noqa: PLC0415
+
+    addresses = load_settings().addresses()
+    return ReplaySettings(
+        postgres_dsn=addresses.postgres_dsns[ROLE],
+        kafka=addresses.kafka,
+        clickhouse=ClickHouseConnection(url=addresses.clickhouse_url),
+        events_topic=topics.EVENTS_PAYMENTS,
+        partitions=topics.PAYMENTS_PARTITIONS,
+        source="kafka" if source == "kafka" else "outbox",
+    )
+
+
+def _start(
+    settings: ReplaySettings, from_time: datetime | None, from_offset: list[str] | None, checkpoint: str | None
+) -> Start:
+    from compose.cli.parked import operator_connection  # noqa: PLC0415
+    from reconciliation.checkpoints import checkpoint_positions, checkpoint_read  # noqa: PLC0415
+    from reconciliation.replay.run import partition_offsets  # noqa: PLC0415
+    from reconciliation.replay.source import Start  # noqa: PLC0415
+
+    if from_time is not None:
+        return Start(time=from_time.replace(tzinfo=from_time.tzinfo or UTC))
+    if from_offset is not None:
+        return Start(offsets=partition_offsets(from_offset))
+    if checkpoint is None:
+        return Start()
+    with operator_connection() as connection:
+        return Start(checkpoint=checkpoint_positions(checkpoint_read(connection, checkpoint), settings.events_topic))
+
+
+def _progress():  # type: ignore[no-untyped-def] # noqa: ANN202 - rich is imported only here
+    from rich.console import Console  # noqa: PLC0415
+
+    return Console(stderr=True).status("reading")
+
+
+def _print(report: ReplayReport) -> None:
+    for found in report.projections:
+        verdict = "equal" if not found.differences else f"{found.differences} differences"
+        print(f"{found.projection}: {found.rows_live} rows live, {found.rows_shadow} replayed: {verdict}")
+        for difference in found.sample:
+            print(f"  {json.dumps(difference, default=str)}")
+    print(f"{report.events} events from {report.source}" + ("; the replayed ones are live now" if report.swapped else ""))

@@ -1,0 +1,110 @@
+"""Recovery checkpoints: where a projection stood, under which scenario, and how to go on from there.
+
+The fields are the spec's (spec 1, section 6). ``checkpoints_list`` is what GET /v1/recovery_checkpoints reads.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import psycopg
+from psycopg.rows import dict_row
+
+from schemas import limits
+from schemas.errors import NotFound
+from sinks.clickhouse.plans import SINK
+from sinks.clickhouse.stream import Position
+from sinks.postgres.sql_files import queries
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+SQL: Final = queries("reconciliation", "checkpoints.sql")
+RETRY_POLICY: Final = {
+    "identity": "same",
+    "backoff_first_ms": limits.SINK_BACKOFF_FIRST_MS,
+    "backoff_max_ms": limits.SINK_BACKOFF_MAX_MS,
+}
+
+Status = Literal["pending", "clean", "gaps"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoint:
+    """A named position to recover from."""
+
+    name: str
+    scenario: str
+    operation_id: str
+    projection_checkpoint: list[dict[str, Any]]  # {"topic", "partition", "offset", "seq"}
+    owner: str
+    aggregate_key: str | None = None
+    last_durable_version: int | None = None
+    reconciliation_status: Status = "pending"
+
+
+def checkpoint_write(connection: psycopg.Connection, checkpoint: Checkpoint) -> None:
+    """Writes a new checkpoint. Raises ValueError when the name is taken: a checkpoint is never moved."""
+    try:
+        with connection.transaction():
+            connection.execute(
+                SQL["checkpoint_insert"].encode(),
+                {
+                    "name": checkpoint.name,
+                    "scenario": checkpoint.scenario,
+                    "operation_id": checkpoint.operation_id,
+                    "aggregate_key": checkpoint.aggregate_key,
+                    "last_durable_version": checkpoint.last_durable_version,
+                    "projection_checkpoint": json.dumps(checkpoint.projection_checkpoint),
+                    "retry_policy": json.dumps(RETRY_POLICY),
+                    "reconciliation_status": checkpoint.reconciliation_status,
+                    "owner": checkpoint.owner,
+                },
+            )
+    except psycopg.errors.UniqueViolation as error:
+        raise ValueError(f"there is a checkpoint {checkpoint.name!r} already; choose another name") from error
+    except psycopg.errors.CheckViolation as error:
+        raise ValueError("a checkpoint's name has 1 to 128 characters") from error
+
+
+def checkpoints_list(connection: psycopg.Connection, *, limit: int, before: tuple[datetime, str] | None = None) -> list[dict[str, Any]]:
+    """A page of checkpoints, newest first; ``before`` is (created_at, name) of the last one seen."""
+    created_at, name = before or (None, None)
+    parameters = {"limit": limit, "created_at": created_at, "name": name}
+    with connection.cursor(row_factory=dict_row) as cursor:
+        return cursor.execute(SQL["checkpoints_page"].encode(), parameters).fetchall()
+
+
+def checkpoint_read(connection: psycopg.Connection, name: str) -> dict[str, Any]:
+    """One checkpoint. Raises errors.NotFound."""
+    with connection.cursor(row_factory=dict_row) as cursor:
+        row = cursor.execute(SQL["checkpoint_read"].encode(), {"name": name}).fetchone()
+    if row is None:
+        raise NotFound(f"no checkpoint {name!r}; see 'millrace checkpoints list'")
+    return row
+
+
+def checkpoint_positions(checkpoint: dict[str, Any], topic: str) -> dict[int, Position]:
+    """The positions of a topic in a checkpoint."""
+    return {
+        place["partition"]: Position(place["offset"], place["seq"])
+        for place in checkpoint["projection_checkpoint"]
+        if place["topic"] == topic
+    }
+
+
+def sink_place(connection: psycopg.Connection, topic: str) -> list[dict[str, Any]]:
+    """Where ClickHouse stands now, as a checkpoint keeps it."""
+    rows = connection.execute(SQL["sink_place"].encode(), {"sink": SINK, "topic": topic}).fetchall()
+    return [{"topic": topic, "partition": p, "offset": offset, "seq": seq} for p, offset, seq in rows]
+
+
+def aggregate_version(connection: psycopg.Connection, aggregate_key: str) -> int:
+    """The durable version of an aggregate. Raises errors.NotFound."""
+    row = connection.execute(SQL["aggregate_version"].encode(), {"aggregate_key": aggregate_key}).fetchone()
+    if row is None:
+        raise NotFound(f"no aggregate {aggregate_key!r}")
+    return int(row[0])

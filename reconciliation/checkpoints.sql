@@ -1,0 +1,27 @@
+-- Recovery checkpoints.
+
+-- name: checkpoint_insert
+insert into recovery_checkpoint (name, scenario, operation_id, aggregate_key, last_durable_version, projection_checkpoint,
+                                 retry_policy, reconciliation_status, owner)
+values (%(name)s, %(scenario)s, %(operation_id)s, %(aggregate_key)s, %(last_durable_version)s,
+        %(projection_checkpoint)s::jsonb, %(retry_policy)s::jsonb, %(reconciliation_status)s, %(owner)s);
+
+-- name: checkpoints_page
+-- CLI and GET /v1/recovery_checkpoints, newest first. Index recovery_checkpoint_newest, backwards.
+select name, scenario, operation_id, aggregate_key, last_durable_version, projection_checkpoint, retry_policy,
+       reconciliation_status, owner, created_at
+from recovery_checkpoint
+where %(created_at)s::timestamptz is null or (created_at, name) < (%(created_at)s::timestamptz, %(name)s::text)
+order by created_at desc, name desc limit %(limit)s;
+
+-- name: checkpoint_read
+-- Primary key.
+select name, scenario, operation_id, aggregate_key, last_durable_version, projection_checkpoint, retry_policy,
+       reconciliation_status, owner, created_at
+from recovery_checkpoint where name = %(name)s;
+
+-- name: sink_place
+select partition, next_offset, last_seq from sink_position where sink = %(sink)s and topic = %(topic)s order by partition;
+
+-- name: aggregate_version
+select version from payment_intent where id = %(aggregate_key)s;

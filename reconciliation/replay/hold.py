@@ -1,0 +1,78 @@
+"""Takes the ClickHouse sink out of its hands for a swap, finishes what it had begun, and gives it back."""
+
+from __future__ import annotations
+
+import threading
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import psycopg
+
+from schemas import errors, limits
+from sinks.clickhouse.insert import Inserter
+from sinks.clickhouse.plans import Fence
+from sinks.clickhouse.sink import complete_plan
+from sinks.clickhouse.stream import EventReader
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from clickhouse_connect.driver.client import Client
+
+    from sinks.kafka.connection import KafkaConnection
+
+
+@contextmanager
+def sink_held(dsn: str, kafka: KafkaConnection, client: Client, *, topic: str, owner_id: str) -> Iterator[Fence]:
+    """The running sink has let go and nothing of it is under way; it goes on when the block ends.
+
+    Raises errors.Unavailable when a live sink does not let go in time.
+    """
+    with (
+        psycopg.connect(dsn, autocommit=True, connect_timeout=limits.POSTGRES_CONNECT_TIMEOUT_S) as connection,
+        psycopg.connect(dsn, autocommit=True, connect_timeout=limits.POSTGRES_CONNECT_TIMEOUT_S) as beating,
+    ):
+        fence = Fence(connection, topic=topic, owner_id=owner_id)
+        _claim(fence)
+        heart = Fence(beating, topic=topic, owner_id=owner_id)
+        heart.epoch = fence.epoch
+        stop = threading.Event()
+        thread = threading.Thread(target=_beat, args=(heart, stop), name="sink-hold", daemon=True)
+        thread.start()
+        try:
+            _finish_open_plan(fence, kafka, client, topic)
+            yield fence
+        finally:
+            stop.set()
+            thread.join()
+            fence.release()
+
+
+def _claim(fence: Fence) -> None:
+    deadline = time.monotonic() + limits.REPLAY_HOLD_WAIT_S
+    fence.request()
+    while not fence.claim():
+        if time.monotonic() > deadline:
+            raise errors.Unavailable("the ClickHouse sink does not let go; see 'millrace logs clickhouse_sink'")
+        time.sleep(limits.SINK_CLAIM_POLL_MS / 1_000)
+        fence.request()
+
+
+def _beat(fence: Fence, stop: threading.Event) -> None:
+    try:
+        while not stop.wait(limits.SINK_HEARTBEAT_MS / 1_000):
+            fence.hold_through()
+    except (errors.Fenced, psycopg.OperationalError):
+        return  # the swap itself finds out: its next statement names the epoch too
+
+
+def _finish_open_plan(fence: Fence, kafka: KafkaConnection, client: Client, topic: str) -> None:
+    plan = fence.open_plan()
+    if plan is None:
+        return
+    reader = EventReader(kafka, topic=topic, client_id=fence.owner_id, group="replay")
+    try:
+        complete_plan(fence, reader, Inserter(client), plan)
+    finally:
+        reader.close()

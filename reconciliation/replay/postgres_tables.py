@@ -1,0 +1,172 @@
+"""The derived tables in Postgres as projections. Their shadows have the same columns, in the schema millrace_replay."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from schemas import limits
+from sinks.postgres.sql_files import queries
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import psycopg
+
+    from reconciliation.replay.compare import Row
+    from reconciliation.replay.projection import Extent
+    from sinks.clickhouse.stream import Accepted
+
+_SQL: Final = queries("reconciliation.replay", "queries.sql")
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class _PostgresTable:
+    """What both tables share: the live one is read in the replay's snapshot, the shadow on a connection that writes."""
+
+    name: str
+    _table: str
+
+    def __init__(self, snapshot: psycopg.Connection, writer: psycopg.Connection, topic: str) -> None:
+        self._snapshot = snapshot
+        self._writer = writer
+        self._topic = topic
+
+    def begin(self) -> None:
+        """Makes an empty shadow."""
+        self._writer.execute(f"truncate millrace_replay.{self._table}".encode())
+
+    def drop(self) -> None:
+        """Empties the shadow."""
+        self.begin()
+
+    def _stream(self, connection: psycopg.Connection, query: str, **parameters: object) -> Iterator[Row]:
+        with connection.transaction(), closing(connection.cursor(f"replay_{query}")) as cursor:
+            cursor.execute(_SQL[query].encode(), {"topic": self._topic, **parameters})
+            while rows := cursor.fetchmany(limits.CHECK_FETCH_ROWS):
+                yield from rows
+
+
+class AccountBalance(_PostgresTable):
+    """Balances per account and partition, from the ledger transactions that events carry."""
+
+    name = "account_balance"
+    _table = "account_balance"
+    columns = ("account_id", "partition", "currency", "debits", "credits", "version")
+    key_width = 2
+
+    def __init__(self, snapshot: psycopg.Connection, writer: psycopg.Connection, topic: str) -> None:
+        super().__init__(snapshot, writer, topic)
+        self._first_txns: dict[int, int] = {}
+
+    def apply(self, events: Sequence[Accepted]) -> None:
+        """Adds the entries of these events, one statement for all of them."""
+        sums: dict[tuple[str, int, str], list[int]] = {}
+        for taken in events:
+            body: dict[str, Any] = taken.event.body
+            for txn in body["ledger_txns"]:
+                self._first_txns.setdefault(taken.partition, txn["txn_id"])
+                for entry in txn["entries"]:
+                    total = sums.setdefault((entry["account_id"], taken.partition, entry["currency"]), [0, 0, 0])
+                    total[0] += entry["debit"]
+                    total[1] += entry["credit"]
+                    total[2] += 1
+        self._add([(*key, *total) for key, total in sums.items()])
+
+    def complete(self, extent: Extent, *, from_zero: bool) -> None:
+        """A replay from later on stands on what the ledger itself held before."""
+        if from_zero:
+            return
+        for partition in extent.first_seqs:
+            first = self._first_txns.get(partition, 2**63 - 1)
+            self._add(list(self._stream(self._snapshot, "balances_before", partition=partition, txn_id=first)))
+
+    def live_rows(self, extent: Extent) -> Iterator[Row]:
+        """The live balances of the replayed partitions."""
+        return self._stream(self._snapshot, "balances_live", partitions=list(extent.first_seqs))
+
+    def shadow_rows(self, extent: Extent) -> Iterator[Row]:
+        """The rebuilt balances."""
+        return self._stream(self._writer, "balances_shadow", partitions=list(extent.first_seqs))
+
+    def exchange(self) -> None:
+        """Exchanges the contents in the writer's transaction; owners wait until it ends."""
+        self._writer.execute("select account_balance_exchange()")
+
+    def hold(self) -> None:
+        """Holds the owners' commits back until the writer's transaction ends."""
+        self._writer.execute("select account_balance_hold()")
+
+    def _add(self, rows: Sequence[Row]) -> None:
+        if not rows:
+            return
+        accounts, partitions, currencies, debits, credits_, entries = (list(column) for column in zip(*rows, strict=True))
+        self._writer.execute(
+            _SQL["balances_add"].encode(),
+            {
+                "accounts": accounts,
+                "partitions": partitions,
+                "currencies": currencies,
+                "debits": debits,
+                "credits": credits_,
+                "entries": entries,
+            },
+        )
+
+
+class PaymentIntentCurrent(_PostgresTable):
+    """The current intents from their events. The live table is the authority: it is compared, never exchanged."""
+
+    name = "payment_intent"
+    _table = "payment_intent"
+    columns = (
+        *("id", "version", "merchant_id", "amount", "currency", "state", "capture_method", "payment_method", "processor"),
+        *("amount_capturable", "amount_received", "amount_refunded", "amount_disputed", "last_payment_error"),
+        *("cancellation_reason", "latest_attempt", "metadata", "partition", "created_at", "updated_at"),
+    )
+    key_width = 1
+
+    def __init__(self, snapshot: psycopg.Connection, writer: psycopg.Connection, topic: str) -> None:
+        super().__init__(snapshot, writer, topic)
+        self._from_zero = True
+
+    def apply(self, events: Sequence[Accepted]) -> None:
+        """Keeps the newest version of every intent."""
+        newest: dict[str, dict[str, Any]] = {}
+        for taken in events:
+            body: dict[str, Any] = taken.event.body
+            newest[taken.event.aggregate_key] = _intent_row(body["payment_intent"], taken.partition)
+        rows = msgspec.json.encode(list(newest.values())).decode()
+        self._writer.execute(_SQL["intents_upsert"].encode(), {"rows": rows})
+
+    def complete(self, extent: Extent, *, from_zero: bool) -> None:
+        """An event holds the whole intent: nothing before it is needed."""
+        self._from_zero = from_zero
+
+    def live_rows(self, extent: Extent) -> Iterator[Row]:
+        """The live intents that the replay touched."""
+        partitions = list(extent.first_seqs)
+        return self._stream(
+            self._snapshot,
+            "intents_live",
+            partitions=partitions,
+            first_seqs=[extent.first_seqs[p] for p in partitions],
+            from_zero=self._from_zero,
+        )
+
+    def shadow_rows(self, extent: Extent) -> Iterator[Row]:
+        """The rebuilt intents."""
+        return self._stream(self._writer, "intents_shadow", partitions=list(extent.first_seqs))
+
+
+def _intent_row(intent: dict[str, Any], partition: int) -> dict[str, Any]:
+    return {
+        **intent,
+        "partition": partition,
+        "metadata": msgspec.json.encode(intent["metadata"]).decode(),
+        "created_at": (_EPOCH + timedelta(microseconds=intent["created_at"])).isoformat(),
+        "updated_at": (_EPOCH + timedelta(microseconds=intent["updated_at"])).isoformat(),
+    }

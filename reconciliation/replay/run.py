@@ -1,0 +1,279 @@
+"""A replay from start to end: build the shadows in one reading, compare row by row, exchange when asked to.
+
+Everything is compared at one position: ClickHouse's tables at what the sink had confirmed when the replay began, Postgres's
+at one snapshot. A live system therefore shows no difference. Before and after, a recovery checkpoint is written.
+"""
+
+from __future__ import annotations
+
+import socket
+import uuid
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
+
+import psycopg
+
+from reconciliation import checkpoints
+from reconciliation.cross_store import common_position
+from reconciliation.replay.clickhouse_table import ClickHouseTable
+from reconciliation.replay.compare import Comparison, compare_rows
+from reconciliation.replay.hold import sink_held
+from reconciliation.replay.postgres_tables import AccountBalance, PaymentIntentCurrent
+from reconciliation.replay.projection import Extent, Projection
+from reconciliation.replay.source import KafkaSource, OutboxSource, Source, Start
+from schemas import errors, limits
+from sinks.clickhouse import tables
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from clickhouse_connect.driver.client import Client
+
+    from sinks.clickhouse.connection import ClickHouseConnection
+    from sinks.clickhouse.stream import Accepted
+    from sinks.kafka.connection import KafkaConnection
+
+TARGETS: Final = ("account_balance", "payment_intent", "clickhouse", *(f"clickhouse.{t.name}" for t in tables.TABLES))
+_ENDS: Final = b"select partition, max(seq) from outbox where topic = %s group by partition"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplaySettings:
+    """Where everything is, and who replays. The DSN is of a role that writes shadows and nothing live but by exchange."""
+
+    postgres_dsn: str
+    kafka: KafkaConnection
+    clickhouse: ClickHouseConnection
+    events_topic: str
+    partitions: int
+    source: Literal["kafka", "outbox"] = "kafka"
+
+
+@dataclass(slots=True, kw_only=True)
+class ReplayReport:
+    """What was read, what differed, and whether the shadows are live now."""
+
+    target: str
+    source: str
+    events: int = 0
+    differences: int = 0
+    projections: list[Comparison] = field(default_factory=list)
+    swapped: bool = False
+    positions: list[dict[str, Any]] = field(default_factory=list)
+    checkpoint_begin: str = ""
+    checkpoint_end: str = ""
+
+    def as_object(self) -> dict[str, Any]:
+        """The report as the CLI prints it with --json."""
+        return asdict(self)
+
+
+def run_replay(
+    settings: ReplaySettings,
+    target: str,
+    start: Start,
+    *,
+    swap: bool = False,
+    keep_shadow: bool = False,
+    on_events: Callable[[int], None] = lambda _: None,
+) -> ReplayReport:
+    """Rebuilds one target. Raises ValueError for what cannot be done, Unavailable when a store is out."""
+    if target not in TARGETS:
+        raise ValueError(f"no projection {target!r}; there are {', '.join(TARGETS)}")
+    if swap and target == "payment_intent":
+        raise ValueError("payment_intent is the authority and is never exchanged: repair it with a command")
+    try:
+        with ExitStack() as stack:
+            return _Replay(settings, target, start, stack, on_events).run(swap=swap, keep_shadow=keep_shadow)
+    except psycopg.OperationalError as error:
+        raise errors.Unavailable(f"Postgres does not answer: {str(error).strip()}") from error
+
+
+class _Replay:
+    def __init__(
+        self,
+        settings: ReplaySettings,
+        target: str,
+        start: Start,
+        stack: ExitStack,
+        on_events: Callable[[int], None],
+    ) -> None:
+        self._settings = settings
+        self._target = target
+        self._start = start
+        self._on_events = on_events
+        self._snapshot = stack.enter_context(_connect(settings.postgres_dsn))
+        self._writer = stack.enter_context(_connect(settings.postgres_dsn))
+        self._writer.autocommit = True
+        self._snapshot.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+        self._snapshot.read_only = True
+        self._owner_id = f"replay-{socket.gethostname()}-{uuid.uuid4().hex[:8]}"
+        self._lock()
+        self._snapshot_ends = self._outbox_ends(self._snapshot)
+        self._client: Client | None = None
+        if target.startswith("clickhouse"):
+            self._client = settings.clickhouse.client()
+            stack.callback(self._client.close)
+        self._source: Source = (
+            KafkaSource(settings.kafka, settings.events_topic)
+            if settings.source == "kafka"
+            else OutboxSource(self._snapshot, settings.events_topic)
+        )
+        stack.callback(self._source.close)
+        self._extent = Extent()
+
+    def run(self, *, swap: bool, keep_shadow: bool) -> ReplayReport:
+        """The steps of a replay."""
+        report = ReplayReport(target=self._target, source=self._settings.source)
+        # 1. Where it begins and how far it is compared.
+        partitions = self._source.begin(self._start, range(self._settings.partitions))
+        if swap and len(partitions) < self._settings.partitions and not self._may_swap_part():
+            raise ValueError("a swap needs every partition: give an offset for each, or begin elsewhere")
+        ends = self._ends()
+        self._extent.last_seqs = {p: ends[p] for p in partitions}
+        report.checkpoint_begin = self._checkpoint("begin", "pending")
+        # 2. Build the shadows in one reading.
+        projections = self._projections()
+        for projection in projections:
+            projection.begin()
+        self._apply(projections, self._extent.last_seqs)
+        for partition in partitions:  # one without events in the extent is compared too, as empty
+            self._extent.first_seqs.setdefault(partition, ends[partition] + 1)
+        for projection in projections:
+            projection.complete(self._extent, from_zero=self._start.is_zero)
+        # 3. Compare.
+        for projection in projections:
+            live, shadow = projection.live_rows(self._extent), projection.shadow_rows(self._extent)
+            report.projections.append(
+                compare_rows(projection.name, projection.columns, projection.key_width, live, shadow)
+            )
+        report.differences = sum(c.differences for c in report.projections)
+        # 4. Exchange.
+        if swap:
+            report.swapped = True
+            self._swap(projections)
+        if not keep_shadow:
+            for projection in projections:
+                projection.drop()
+        report.events = self._extent.events
+        report.positions = [{"partition": p, "seq": seq} for p, seq in sorted(self._extent.last_seqs.items())]
+        clean = report.swapped or not report.differences
+        report.checkpoint_end = self._checkpoint("end", "clean" if clean else "gaps")
+        return report
+
+    def _apply(self, projections: list[Projection], ends: dict[int, int]) -> None:
+        chunk: list[Accepted] = []
+        for events in self._source.read(ends):
+            chunk += events
+            if len(chunk) >= limits.REPLAY_CHUNK_EVENTS:
+                self._apply_chunk(projections, chunk)
+                chunk = []
+        if chunk:
+            self._apply_chunk(projections, chunk)
+
+    def _apply_chunk(self, projections: list[Projection], chunk: list[Accepted]) -> None:
+        for projection in projections:
+            projection.apply(chunk)
+        self._extent.note(chunk)
+        self._on_events(self._extent.events)
+
+    def _projections(self) -> list[Projection]:
+        topic = self._settings.events_topic
+        if self._client is not None:
+            wanted = tables.TABLES if self._target == "clickhouse" else (tables.BY_NAME[self._target.partition(".")[2]],)
+            return [ClickHouseTable(self._client, table) for table in wanted]
+        if self._target == "account_balance":
+            return [AccountBalance(self._snapshot, self._writer, topic)]
+        return [PaymentIntentCurrent(self._snapshot, self._writer, topic)]
+
+    def _ends(self) -> dict[int, int]:
+        """Per partition the last seq to compare: what ClickHouse holds, or what the snapshot of Postgres holds."""
+        if self._client is None:
+            return self._snapshot_ends
+        return common_position(self._settings.postgres_dsn, self._snapshot_ends, self._settings.events_topic).seqs
+
+    def _may_swap_part(self) -> bool:
+        return self._client is not None  # the live rows outside of the extent are copied
+
+    def _swap(self, projections: list[Projection]) -> None:
+        if self._client is None:
+            self._swap_balances(cast("AccountBalance", projections[0]))
+        else:
+            self._swap_clickhouse([cast("ClickHouseTable", p) for p in projections])
+
+    def _swap_clickhouse(self, shadows: list[ClickHouseTable]) -> None:
+        """The sink lets go, the shadows catch up to exactly where it stands, and it goes on from there after the exchange."""
+        settings = self._settings
+        if self._client is None:
+            raise ValueError("no ClickHouse to exchange in")
+        with sink_held(
+            settings.postgres_dsn, settings.kafka, self._client, topic=settings.events_topic, owner_id=self._owner_id
+        ) as fence:
+            held = fence.positions(range(settings.partitions))
+            partial = Extent(dict(self._extent.first_seqs), {p: at.last_seq for p, at in held.items()})
+            self._extent.last_seqs = {p: held[p].last_seq for p in self._extent.last_seqs}
+            if isinstance(self._source, OutboxSource):
+                self._source = self._source.refreshed(self._writer)
+            self._apply([*shadows], self._extent.last_seqs)
+            for shadow in shadows:
+                if not self._start.is_zero:
+                    shadow.fill_before(partial)
+            for shadow in shadows:
+                fence.hold_through()
+                shadow.exchange()
+
+    def _swap_balances(self, shadow: AccountBalance) -> None:
+        """Owners' commits wait while the shadow takes in what came since the snapshot and is exchanged."""
+        with self._writer.transaction():
+            shadow.hold()
+            ends = self._outbox_ends(self._writer)
+            tail = OutboxSource(self._writer, self._settings.events_topic)
+            tail.begin(Start(offsets={p: seq + 1 for p, seq in self._snapshot_ends.items()}), range(0))
+            for events in tail.read(ends):
+                shadow.apply(events)
+                self._extent.note(events)
+            shadow.exchange()
+        self._extent.last_seqs = ends
+
+    def _outbox_ends(self, connection: psycopg.Connection) -> dict[int, int]:
+        found = dict(connection.execute(_ENDS, (self._settings.events_topic,)).fetchall())
+        return {p: found.get(p, 0) for p in range(self._settings.partitions)}
+
+    def _lock(self) -> None:
+        """One replay at a time: shadows have fixed names."""
+        row = self._writer.execute("select pg_try_advisory_lock(hashtext('millrace_replay'))").fetchone()
+        if row != (True,):
+            raise ValueError("another replay is under way")
+
+    def _checkpoint(self, moment: str, status: checkpoints.Status) -> str:
+        name = f"{self._owner_id}-{moment}"
+        checkpoints.checkpoint_write(
+            self._writer,
+            checkpoints.Checkpoint(
+                name=name,
+                scenario=f"replay of {self._target}: {moment}",
+                operation_id=self._owner_id,
+                projection_checkpoint=checkpoints.sink_place(self._writer, self._settings.events_topic),
+                owner=self._owner_id,
+                reconciliation_status=status,
+            ),
+        )
+        return name
+
+
+def _connect(dsn: str) -> psycopg.Connection:
+    return psycopg.connect(
+        dsn, connect_timeout=limits.POSTGRES_CONNECT_TIMEOUT_S, application_name="millrace-replay"
+    )
+
+
+def partition_offsets(texts: Iterable[str]) -> dict[int, int]:
+    """``PARTITION:OFFSET`` texts as a mapping. Raises ValueError with what is wrong."""
+    offsets = {}
+    for text in texts:
+        partition, colon, offset = text.partition(":")
+        if not colon or not partition.isdecimal() or not offset.isdecimal():
+            raise ValueError(f"{text!r} is not PARTITION:OFFSET, such as 3:1200")
+        offsets[int(partition)] = int(offset)
+    return offsets

@@ -1,0 +1,237 @@
+"""One batch in memory: known identities, deadlines, parked aggregates, then the decision; each exactly once and in order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+
+from dataflows.domain import commands as domain
+from dataflows.domain.decision import Payment
+from dataflows.owner.batch import Record
+from dataflows.owner.fold import Fold, Folded, Known, envelope_fault
+from dataflows.owner.service import Committed
+from dataflows.payments.service import payments_service
+from schemas import codec, limits, rendering
+from schemas.errors import UndecodableRecord
+from schemas.records import Command, Rejection
+from tests import payment_cases as cases
+
+if TYPE_CHECKING:
+    from dataflows.owner.batch import Statement
+
+NOW = 1_800_000_000_000_000
+PARTITION = 3
+
+
+@dataclass
+class InMemory:
+    """Payments in a dict, decided by the domain; counts what it was asked."""
+
+    payments: dict[str, Payment] = field(default_factory=dict)
+    asked: list[tuple[str, int, int]] = field(default_factory=list)
+
+    def decide(self, command: Command, offset: int, now: int) -> Committed | Rejection:
+        self.asked.append((command.idempotency_key, offset, now))
+        payment = self.payments.get(command.aggregate_key)
+        decision = domain.decide(payment, command, cases.CONTEXT)
+        if isinstance(decision, Rejection):
+            return decision
+        self.payments[command.aggregate_key] = cases.apply(payment, decision)
+        intent = decision.intent
+        attempt = msgspec.structs.asdict(decision.attempt) if decision.attempt else None
+        body: dict[str, Any] = {
+            "payment_intent": msgspec.structs.asdict(intent),
+            "processor_attempt": attempt,
+            "ledger_txns": [],
+        }
+        return Committed(rendering.payment_intent(intent), intent.version, intent.merchant_id, body)
+
+    def writes(self) -> list[Statement]:
+        return []
+
+    def committed(self) -> None:
+        pass
+
+
+def asking(step: Command, key: str, reply_id: int = 1, **changes: Any) -> Command:
+    """The command with an identity of its own and somebody who waits."""
+    return msgspec.structs.replace(step, idempotency_key=key, reply_to=2, reply_id=reply_id, **changes)
+
+
+def fold(
+    *steps: Command | None,
+    known: dict[tuple[str, str], Known] | None = None,
+    parked: set[str] | None = None,
+    last_seq: int = 40,
+    workspace: InMemory | None = None,
+) -> tuple[Folded, InMemory]:
+    memory = workspace or InMemory()
+    records = [Record(100 + n, b"", step) for n, step in enumerate(steps)]
+    folding = Fold(payments_service(), PARTITION, last_seq, known or {}, parked or set(), memory)
+    return folding.run(records, NOW), memory
+
+
+def said(folded: Folded) -> list[tuple[str, bool, str | None]]:
+    """Outcome, replayed, and the code of a refusal, reply by reply."""
+    return [(r.outcome, r.replayed, msgspec.json.decode(r.body).get("code")) for r in folded.replies]
+
+
+CREATE = asking(cases.create(), "k1")
+
+
+def test_a_new_command_is_decided_stored_published_and_answered() -> None:
+    folded, _ = fold(CREATE)
+    (identity,), (event,), (reply,) = folded.identities, folded.events, folded.replies
+    assert (identity.status, identity.offset, identity.response) == ("committed", 100, reply.body)
+    assert (event.seq, event.version, event.key, event.scope) == (41, 1, cases.INTENT_ID, cases.MERCHANT)
+    assert (reply.reply_to, reply.reply_id, reply.outcome, reply.replayed) == (2, 1, "committed", False)
+    answer = msgspec.json.decode(reply.body)
+    assert answer["result"]["state"] == "requires_confirmation"
+    published = codec.decode_event(event.payload)
+    assert answer["event"] == {
+        "event_id": published.event_id,
+        "aggregate_key": cases.INTENT_ID,
+        "event_type": "payment_system_committed",
+        "schema_version": 1,
+        "trace_id": CREATE.trace_id,
+    }
+    assert (published.seq, published.version, published.operation) == (41, 1, cases.CREATE)
+    assert identity.event_id == published.event_id == event.event_id
+
+
+def test_a_retry_in_the_same_batch_gets_the_same_bytes_and_does_nothing() -> None:
+    folded, memory = fold(CREATE, asking(CREATE, "k1", 2), asking(CREATE, "k1", 3))
+    assert len({r.body for r in folded.replies}) == 1
+    assert [r.replayed for r in folded.replies] == [False, True, True]
+    assert len(memory.asked) == len(folded.identities) == len(folded.events) == 1
+
+
+def test_a_retry_of_an_earlier_batch_gets_the_stored_bytes() -> None:
+    stored = b'{"result":{"stored":1},"event":{}}'
+    folded, memory = fold(CREATE, known={(cases.MERCHANT, "k1"): Known(CREATE.request_hash, stored)})
+    assert [(r.body, r.outcome, r.replayed) for r in folded.replies] == [(stored, "committed", True)]
+    assert (memory.asked, folded.identities, folded.events) == ([], [], [])
+
+
+def test_a_refusal_is_frozen_too() -> None:
+    """Rule: a retry cannot succeed later by surprise. The confirm is refused before the intent exists and ever after."""
+    early = asking(cases.confirm(), "k2")
+    folded, memory = fold(early, CREATE, asking(early, "k2", 9))
+    assert said(folded) == [("refused", False, "not_found"), ("committed", False, None), ("refused", True, "not_found")]
+    assert [i.status for i in folded.identities] == ["refused", "committed"]
+    assert folded.identities[0].event_id == ""
+    assert memory.payments[cases.INTENT_ID].intent.state == "requires_confirmation"
+
+
+def test_the_same_key_with_another_request_is_refused_and_not_stored() -> None:
+    other = asking(cases.create(amount=1), "k1")
+    folded, _ = fold(CREATE, other, asking(CREATE, "k1", 3))
+    assert said(folded) == [("committed", False, None), ("refused", False, "key_reused"), ("committed", True, None)]
+    assert len(folded.identities) == 1
+
+
+def test_the_same_key_of_two_callers_is_two_identities() -> None:
+    theirs = asking(cases.create(), "k1", scope="m_2", aggregate_key="pi_theirs")
+    folded, _ = fold(CREATE, theirs)
+    assert [i.command.scope for i in folded.identities] == [cases.MERCHANT, "m_2"]
+    assert [e.version for e in folded.events] == [1, 1]
+
+
+def test_a_deadline_that_passed_leaves_no_trace_and_the_identity_may_try_again() -> None:
+    late = asking(CREATE, "k1", deadline_at=NOW - 1)
+    folded, memory = fold(late)
+    assert said(folded) == [("expired", False, "deadline_exceeded")]
+    assert (memory.asked, folded.identities, folded.events) == ([], [], [])
+    folded, _ = fold(late, CREATE)
+    assert [r.outcome for r in folded.replies] == ["expired", "committed"]
+
+
+def test_a_deadline_is_inclusive_and_zero_is_none() -> None:
+    for deadline in (0, NOW):
+        assert said(fold(asking(CREATE, "k1", deadline_at=deadline))[0]) == [("committed", False, None)]
+
+
+def test_a_known_result_is_told_past_the_deadline_and_on_a_parked_aggregate() -> None:
+    known = {(cases.MERCHANT, "k1"): Known(CREATE.request_hash, b'{"result":1}')}
+    late = asking(CREATE, "k1", deadline_at=1)
+    folded, _ = fold(late, known=known, parked={cases.INTENT_ID})
+    assert [(r.outcome, r.replayed) for r in folded.replies] == [("committed", True)]
+
+
+def test_a_parked_aggregate_refuses_and_the_others_go_on() -> None:
+    other = asking(cases.create(), "k2", aggregate_key="pi_other")
+    folded, memory = fold(CREATE, other, parked={cases.INTENT_ID})
+    assert said(folded) == [("parked", False, "parked"), ("committed", False, None)]
+    assert [i.command.idempotency_key for i in folded.identities] == ["k2"], "not stored: it may be tried again later"
+    assert list(memory.payments) == ["pi_other"]
+
+
+@pytest.mark.parametrize("change", [{"amount": 0}, {"currency": "XAU"}, {"capture_method": "x"}])
+def test_the_owner_validates_what_a_producer_wrote_past_the_ingress(change: dict[str, object]) -> None:
+    bad = asking(cases.command(cases.CREATE, cases.create().payload | change), "k1")
+    folded, memory = fold(bad)
+    assert said(folded) == [("refused", False, "invalid_command")]
+    assert (memory.asked, folded.identities) == ([], [])
+
+
+def test_later_commands_of_a_batch_see_what_earlier_ones_did() -> None:
+    folded, memory = fold(CREATE, asking(cases.confirm(), "k2"), asking(cases.confirm(), "k3"))
+    assert said(folded)[1:] == [("committed", False, None), ("refused", False, "state_conflict")]
+    assert [e.version for e in folded.events] == [1, 2]
+    assert memory.payments[cases.INTENT_ID].intent.version == 2
+
+
+def test_events_are_numbered_without_gap_and_refusals_take_no_number() -> None:
+    steps = [asking(cases.create(), f"k{n}", aggregate_key=f"pi_{n % 3}") for n in range(6)]
+    folded, _ = fold(*steps, last_seq=7)
+    assert [e.seq for e in folded.events] == [8, 9, 10]
+    assert len({e.event_id for e in folded.events}) == 3
+    assert len(folded.identities) == 6
+
+
+def test_every_command_has_a_time_of_its_own() -> None:
+    steps = [asking(cases.create(), f"k{n}", aggregate_key=f"pi_{n}") for n in range(3)]
+    folded, memory = fold(*steps)
+    times = [now for _, _, now in memory.asked]
+    assert times == sorted(set(times))
+    assert [e.occurred_at for e in folded.events] == times
+
+
+def test_a_record_that_is_no_command_takes_its_offset_and_nothing_else() -> None:
+    folded, memory = fold(None, CREATE, None)
+    assert [offset for _, offset, _ in memory.asked] == [101]
+    assert len(folded.replies) == 1
+
+
+def test_nobody_waits_for_a_reply_to_minus_one() -> None:
+    folded, _ = fold(msgspec.structs.replace(CREATE, reply_to=-1))
+    assert (folded.replies, len(folded.identities)) == ([], 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "length_max"),
+    [
+        ("idempotency_key", limits.IDEMPOTENCY_KEY_LENGTH_MAX),
+        ("request_id", limits.REQUEST_ID_LENGTH_MAX),
+        ("aggregate_key", limits.AGGREGATE_KEY_LENGTH_MAX),
+        ("scope", limits.SCOPE_LENGTH_MAX),
+        ("trace_id", limits.REQUEST_ID_LENGTH_MAX),
+    ],
+)
+def test_identities_that_cannot_be_stored(name: str, length_max: int) -> None:
+    """Rule: what no table can hold is parked as undecodable, before any statement is made of it."""
+    assert envelope_fault(CREATE) is None
+    assert envelope_fault(msgspec.structs.replace(CREATE, **{name: "x" * length_max})) is None
+    for bad in ("", "x" * (length_max + 1), "a\x00b", "\ud800"):
+        fault = envelope_fault(msgspec.structs.replace(CREATE, **{name: bad}))
+        assert fault is not None
+        assert fault.startswith(name)
+
+
+def test_a_fault_is_not_a_command() -> None:
+    record = Record(1, b"x", None, UndecodableRecord())
+    folding = Fold(payments_service(), PARTITION, 0, {}, set(), InMemory())
+    assert folding.run([record], NOW) == Folded()

@@ -1,0 +1,51 @@
+"""The partitioner: Kafka's own test vectors, and the topics it is used with."""
+
+from __future__ import annotations
+
+import pytest
+
+from schemas import topics
+
+# org.apache.kafka.common.utils.UtilsTest.testMurmur2
+JAVA = {
+    b"21": -973932308,
+    b"foobar": -790332482,
+    b"a-little-bit-long-string": -985981536,
+    b"a-little-bit-longer-string": -1486304829,
+    b"lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8": -58897971,
+    b"abc": 479470107,
+}
+
+
+@pytest.mark.parametrize(("key", "expected"), JAVA.items(), ids=lambda v: str(v)[:24])
+def test_murmur2_is_kafkas(key: bytes, expected: int) -> None:
+    assert topics.murmur2(key) == expected % 2**32
+
+
+@pytest.mark.parametrize(("key", "expected"), JAVA.items(), ids=lambda v: str(v)[:24])
+@pytest.mark.parametrize("partitions", [1, 7, 8, 64])
+def test_a_partition_is_what_javas_producer_picks(key: bytes, expected: int, partitions: int) -> None:
+    """Utils.toPositive(murmur2(key)) % partitions: the sign bit is cut off, not negated."""
+    assert topics.partition_for(key.decode(), partitions) == (expected & 0x7FFFFFFF) % partitions
+
+
+def test_keys_are_hashed_as_utf8() -> None:
+    assert topics.partition_for("é", 2**31) == topics.murmur2("é".encode()) & 0x7FFFFFFF
+
+
+def test_topics_are_named_service_kind_version() -> None:
+    for topic in topics.TOPICS:
+        name, _, version = topic.name.rpartition(".")
+        assert name
+        assert version == "v1"
+        assert topic.partitions > 0
+        assert topic.doc
+
+
+def test_commands_and_events_of_a_service_have_equal_partition_counts() -> None:
+    """An event's partition is its command's: consumers of both keep one order per aggregate."""
+    counts = {t.name: t.partitions for t in topics.TOPICS}
+    assert counts[topics.COMMANDS_PAYMENTS] == counts[topics.EVENTS_PAYMENTS]
+    assert counts[topics.COMMANDS_PAYMENTS] == counts[topics.DEAD_LETTERS_PAYMENTS]
+    assert counts[topics.COMMANDS_PAYMENTS] == topics.PAYMENTS_PARTITIONS
+    assert counts[topics.RESULTS] == topics.RESULTS_PARTITIONS
