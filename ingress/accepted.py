@@ -1,7 +1,7 @@
 """What was answered 202 and is not decided yet, so that ``GET /v1/operations`` can say "pending" to its own caller.
 
-The note is shared by all ingress processes through a small table; this process also remembers its own, should the database
-be out at that moment. Losing a note costs a 404 until the decision, never an effect.
+The note is shared by all ingress processes through a small table; this process also remembers its own, should
+the database be out at that moment. Losing a note costs a 404 until the decision, never an effect.
 """
 
 from __future__ import annotations

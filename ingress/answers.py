@@ -1,6 +1,7 @@
 """Answers to a mutating call, before they are an HTTP response or an NDJSON line.
 
-A replay must be the same status and the same bytes as the first answer: both are made here, from the stored body alone.
+A replay must be the same status and the same bytes as the first answer: both are made here, from the stored
+body alone.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Who calls: bearer JWTs, verified with the issuer's public keys. Merchant and scopes come only from here.
 
-The algorithm must be on our list and must fit the key, so ``none``, HMAC with a public key as its secret, and keys inside the
-token (jwk, jku, x5u) lead nowhere. Times are checked with a bounded skew.
+The algorithm must be on our list and must fit the key, so ``none``, HMAC with a public key as its secret, and
+keys inside the token (jwk, jku, x5u) lead nowhere. Times are checked with a bounded skew.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from schemas import errors, limits
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from joserfc.jws import JWSAlgModel
+    from joserfc._rfc7515.model import JWSAlgModel
 
     from ingress.jwks import Key, KeySource
 

@@ -1,7 +1,7 @@
-"""A mutating call from its envelope to its answer: fast path, Kafka, the owner's decision, and the same bytes for a retry.
+"""A mutating call from its envelope to its answer: fast path, Kafka, the owner's decision, the same bytes again.
 
-Steps 1 and 2 of the retry-safe mutation (spec 1 section 3) happen here: the caller is known, then a prior result is looked
-up. Everything else happens at the owner of the partition.
+Steps 1 and 2 of the retry-safe mutation (spec 1 section 3) happen here: the caller is known, then a prior
+result is looked up. Everything else happens at the owner of the partition.
 """
 
 from __future__ import annotations

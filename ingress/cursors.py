@@ -1,7 +1,7 @@
 """Cursors: opaque places in a list, signed, and bound to the caller and to the list with its filters.
 
-A cursor that was forged, altered, or made for another caller or list is refused, so a client can never choose what
-the database is asked.
+A cursor that was forged, altered, or made for another caller or list is refused, so a client can never choose
+what the database is asked.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""From a request to a command envelope: both forms (body or header fields), and every contradiction between them refused.
+"""From a request to a command envelope: both forms (body or header fields), every contradiction refused.
 
-If a field could be read in two ways, a retry might hash differently from its first try; so there is one reading or a 400.
+If a field could be read in two ways, a retry might hash differently from its first try; so there is one
+reading or a 400.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """A caller's own events: in pages and as a stream that can be resumed, without gap and without duplicate.
 
-A place is a vector: for every partition the seq of the last event seen. Within a partition events have gapless, committed,
-growing seqs, so "seq > place" can neither skip nor repeat one; events of one aggregate share a partition, so their order holds.
+A place is a vector: for every partition the seq of the last event seen. Within a partition events have
+gapless, committed, growing seqs, so "seq > place" can neither skip nor repeat one; events of one aggregate
+share a partition, so their order holds.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Sends commands and waits for their decisions, within bounds.
 
-The wait ends by the reply topic; when that stays silent, the stored result is asked for with a growing delay. If this module
-lost an answer, a caller would only wait longer: the stored result is the truth.
+The wait ends by the reply topic; when that stays silent, the stored result is asked for with a growing delay.
+If this module lost an answer, a caller would only wait longer: the stored result is the truth.
 """
 
 from __future__ import annotations

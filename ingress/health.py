@@ -1,4 +1,4 @@
-"""``/healthz``: the process is alive. ``/readyz``: it may serve. ``/.well-known/jwks.json``: the development issuer's keys."""
+"""Alive (``/healthz``), ready (``/readyz``), and the development issuer's public keys."""
 
 from __future__ import annotations
 

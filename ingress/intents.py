@@ -1,4 +1,4 @@
-"""Payment intents as a reader sees them: one, many in pages, and a bounded wait until one is not processing any more."""
+"""Payment intents as a reader sees them: one, pages of them, and a bounded wait until one is processed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The development issuer: an Ed25519 key in a folder and the tokens that it signs. A real deployment names its own JWKS.
+"""The development issuer: an Ed25519 key in a folder and its tokens. A real deployment names its own JWKS.
 
 The key is made once, by whichever process comes first; the others read it.
 """
@@ -36,14 +36,17 @@ class KeyFolder:
 
     @property
     def jwks(self) -> Path:
+        """The public keys, as an issuer serves them."""
         return self.path / "jwks.json"
 
     @property
     def issuer(self) -> Path:
+        """The private key that signs tokens."""
         return self.path / "issuer.json"
 
     @property
     def cursor(self) -> Path:
+        """The secret that signs cursors."""
         return self.path / "cursor.key"
 
     def ensure(self) -> None:

@@ -1,4 +1,4 @@
-"""The issuer's public keys: from a file or an HTTPS address, cached, and kept for a bounded time when it cannot be read.
+"""The issuer's public keys: from a file or an address, cached, and kept for a bounded time when it is out.
 
 Mode when the issuer is out: stale for JWKS_STALE_MAX_S, then fail_closed (503), never fail_open.
 """
@@ -49,7 +49,7 @@ def _public_key(row: dict[str, Any]) -> Key | None:
     if kind is None:
         return None
     try:
-        return kind.import_key({name: value for name, value in row.items() if name != "d"})
+        return kind.import_key({name: value for name, value in row.items() if name != "d"})  # a JWKS is public
     except (JoseError, ValueError, TypeError, KeyError):
         return None
 

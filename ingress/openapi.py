@@ -1,6 +1,7 @@
-"""The OpenAPI document, built from the same tables and bounds that the code obeys. A test compares its routes with the app's.
+"""The OpenAPI document, built from the tables and bounds that the code obeys; a test compares the routes.
 
-Bodies are read raw (for speed and for exact bytes), so FastAPI cannot derive their schemas; ``openapi_schemas.py`` states them.
+Bodies are read raw (for speed and for exact bytes), so FastAPI cannot derive their schemas;
+``openapi_schemas.py`` states them.
 """
 
 from __future__ import annotations

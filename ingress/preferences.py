@@ -1,4 +1,4 @@
-"""How long a caller wants to wait: ``Prefer`` (RFC 7240) and ``X-Deadline-Ms``. Preferences are hints; a deadline is not."""
+"""How long a caller waits: ``Prefer`` (RFC 7240, a hint) and ``X-Deadline-Ms`` (a rule)."""
 
 from __future__ import annotations
 

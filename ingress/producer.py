@@ -26,9 +26,11 @@ class CommandProducer:
     """One Kafka producer and the thread that hears its acknowledgements."""
 
     def __init__(self, connection: KafkaConnection, client_id: str, loop: asyncio.AbstractEventLoop) -> None:
-        self._producer = Producer(
-            connection.producer(client_id, **{"delivery.timeout.ms": limits.INGRESS_DELIVERY_TIMEOUT_MS})
-        )
+        overrides = {
+            "delivery.timeout.ms": limits.INGRESS_DELIVERY_TIMEOUT_MS,
+            "linger.ms": limits.INGRESS_LINGER_MS,
+        }
+        self._producer = Producer(connection.producer(client_id, **overrides))
         self._loop = loop
         self._reports: deque[tuple[Pending, KafkaError | None, int, int]] = deque()
         self._wake_up_due = False

@@ -1,8 +1,8 @@
 """Hears the results of this process's own commands: one thread on one partition of results.v1.
 
-The partition is assigned, not subscribed, and read from the end that it had before the first command was sent, so that no
-result can be missed. Sharing a partition with another process is harmless: reply ids are random. A result that is lost all
-the same is found in the database (``ingress/exchange.py``).
+The partition is assigned, not subscribed, and read from the end that it had before the first command was
+sent, so that no result can be missed. Sharing a partition with another process is harmless: reply ids are
+random. A result that is lost all the same is found in the database (``ingress/exchange.py``).
 """
 
 from __future__ import annotations

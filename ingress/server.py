@@ -1,6 +1,7 @@
 """Serves one ingress process: granian inside this process, so the pid that was started answers.
 
-Several processes listen on one port (granian sets SO_REUSEPORT): one that dies takes only its own connections along.
+Several processes listen on one port (granian sets SO_REUSEPORT): one that dies takes only its own connections
+along.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import asyncio
 import signal
 from typing import TYPE_CHECKING
 
+import psutil
 from granian.constants import Interfaces
 from granian.log import LogLevels
 from granian.server.embed import Server
@@ -46,9 +48,18 @@ async def serve(config: IngressConfig, host: str, port: int, started: Callable[[
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop)
-    if started is not None:
-        started(ingress)
+    serving = loop.create_task(server.serve())
     try:
-        await server.serve()
+        while not serving.done() and not _listens(port):
+            await asyncio.sleep(limits.LISTEN_POLL_INTERVAL_S)
+        if started is not None:
+            started(ingress)
+        await serving
     finally:
         await ingress.close()
+
+
+def _listens(port: int) -> bool:
+    """True once this very process accepts on the port: a connection could be answered by another one."""
+    found = psutil.Process().net_connections(kind="tcp")
+    return any(c.status == psutil.CONN_LISTEN and c.laddr.port == port for c in found)

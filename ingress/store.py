@@ -1,7 +1,7 @@
 """What the ingress reads from Postgres, as the role millrace_ingress. Every query is a file in ``queries/``.
 
-Dependency rules: a timeout on connect, pool and statement; one retry on a fresh connection (reads are safe to repeat);
-a circuit breaker; mode fail_closed.
+Dependency rules: a timeout on connect, pool and statement; one retry on a fresh connection (reads are safe to
+repeat); a circuit breaker; mode fail_closed.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 from importlib import resources
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 import psycopg
 import psycopg_pool

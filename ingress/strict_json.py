@@ -1,7 +1,7 @@
 """JSON as a payment system must read it: UTF-8, bounded depth, no key twice, nothing lossy.
 
-A key given twice means different things to different readers (RFC 8259 section 4), so it is refused. The common case costs
-one C parse: a document without a colon inside a string has exactly as many colons as keys.
+A key given twice means different things to different readers (RFC 8259 section 4), so it is refused. The
+common case costs one C parse: a document without a colon inside a string has exactly as many colons as keys.
 """
 
 from __future__ import annotations

@@ -1,0 +1,1 @@
+"""Proof after the fact: invariants, replays, recovery checkpoints and parked work."""

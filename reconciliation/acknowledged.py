@@ -33,7 +33,7 @@ _decoder: Final = msgspec.json.Decoder(Acknowledgement)
 
 
 def acknowledged_violations(view: Snapshot, sql: str, file: Path) -> Iterator[dict[str, Any]]:
-    """The acknowledgements that have no stored result, event or aggregate behind them. Raises ValueError on a bad line."""
+    """The acknowledgements without a stored result, event and aggregate. Raises ValueError on a bad line."""
     with file.open("rb") as lines:
         records = (_decode(number, line) for number, line in enumerate(lines, 1) if line.strip())
         while chunk := list(islice(records, limits.CHECK_ACKNOWLEDGED_CHUNK)):

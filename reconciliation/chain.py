@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
-from sinks.postgres.ledger_chain import GENESIS, link_hash
+from sinks.postgres.ledger_chain import GENESIS, ChainRow, link_hash
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,7 +21,7 @@ Row = tuple[Any, ...]
 
 
 def chain_violations(view: Snapshot, entries_sql: str) -> Iterator[dict[str, Any]]:
-    """Every link that does not follow from the one before and its entries, and every transaction outside of all links."""
+    """Links that do not follow from the one before and their entries, and transactions outside of all links."""
     links: dict[int, list[Row]] = {}
     for partition, *link in view.tuples(_LINKS):
         links.setdefault(partition, []).append(tuple(link))
@@ -40,7 +40,7 @@ def _partition_violations(partition: int, links: list[Row], entries: Iterator[Ro
         place = {"partition": partition, "link": link}
         if link != number or bytes(prev_hash) != previous:
             yield {**place, "reason": "does not follow the link before"}
-        covered: list[Row] = []
+        covered: list[ChainRow] = []
         txn_ids = []
         while pending is not None and pending[0] <= last:
             if pending[0] < first:
@@ -48,9 +48,9 @@ def _partition_violations(partition: int, links: list[Row], entries: Iterator[Ro
                 list(pending[1])
             else:
                 txn_ids.append(pending[0])
-                covered += [row[1:] for row in pending[1]]
+                covered += [cast("ChainRow", row[1:]) for row in pending[1]]
             pending = next(txns, None)
-        if len(txn_ids) != count or link_hash(previous, covered) != bytes(hash_):  # type: ignore[arg-type] - rows of the query
+        if len(txn_ids) != count or link_hash(previous, covered) != bytes(hash_):
             yield {**place, "reason": "its entries are not what they were", "first_txn": first, "last_txn": last}
         previous = bytes(hash_)
     while pending is not None:

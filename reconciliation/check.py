@@ -1,8 +1,8 @@
 """Re-derives what must hold and counts what does not. Reads only; safe beside a live system, which shows 0 gaps.
 
-One repeatable-read snapshot serves every invariant. What lies outside Postgres is compared up to a position, or in an order
-of readings, at which both sides must agree; see cross_store and processor_book. An invariant that cannot be evaluated counts
-as one gap: a check that did not run proves nothing.
+One repeatable-read snapshot serves every invariant. What lies outside Postgres is compared up to a position, or in
+an order of readings, at which both sides must agree; see cross_store and processor_book. An invariant that cannot be
+evaluated counts as one gap: a check that did not run proves nothing.
 """
 
 from __future__ import annotations
@@ -91,11 +91,13 @@ def run_check(
     sample_max: int | None = limits.CHECK_SAMPLE_MAX,
     on_start: Callable[[Invariant], None] = lambda _: None,
 ) -> Report:
-    """Evaluates the invariants, or only some of them. Raises ValueError on an unknown id, Unavailable without Postgres."""
+    """Evaluates the invariants, or some of them. Raises ValueError on an unknown id, Unavailable without Postgres."""
     wanted = set(only)
     chosen = [i for i in invariants() if not wanted or i.id in wanted]
     if unknown := wanted - {i.id for i in chosen}:
-        raise ValueError(f"no invariant {', '.join(sorted(unknown))}; there are {', '.join(i.id for i in invariants())}")
+        raise ValueError(
+            f"no invariant {', '.join(sorted(unknown))}; there are {', '.join(i.id for i in invariants())}"
+        )
     now = datetime.now(UTC)
     book_before = _early_book(settings, chosen)
     try:
@@ -122,7 +124,9 @@ def _early_book(settings: CheckSettings, chosen: list[Invariant]) -> tuple[dict[
         return str(error)
 
 
-def _evaluate(run: _Run, invariant: Invariant, sample_max: int | None, on_start: Callable[[Invariant], None]) -> Finding:
+def _evaluate(
+    run: _Run, invariant: Invariant, sample_max: int | None, on_start: Callable[[Invariant], None]
+) -> Finding:
     on_start(invariant)
     finding = Finding(id=invariant.id, title=invariant.title, severity=invariant.severity, owner=invariant.owner)
     began = time.monotonic()

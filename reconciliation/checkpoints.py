@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import psycopg
@@ -20,7 +19,7 @@ from sinks.clickhouse.stream import Position
 from sinks.postgres.sql_files import queries
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from datetime import datetime
 
 SQL: Final = queries("reconciliation", "checkpoints.sql")
 RETRY_POLICY: Final = {
@@ -70,7 +69,9 @@ def checkpoint_write(connection: psycopg.Connection, checkpoint: Checkpoint) -> 
         raise ValueError("a checkpoint's name has 1 to 128 characters") from error
 
 
-def checkpoints_list(connection: psycopg.Connection, *, limit: int, before: tuple[datetime, str] | None = None) -> list[dict[str, Any]]:
+def checkpoints_list(
+    connection: psycopg.Connection, *, limit: int, before: tuple[datetime, str] | None = None
+) -> list[dict[str, Any]]:
     """A page of checkpoints, newest first; ``before`` is (created_at, name) of the last one seen."""
     created_at, name = before or (None, None)
     parameters = {"limit": limit, "created_at": created_at, "name": name}

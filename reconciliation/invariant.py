@@ -1,6 +1,6 @@
 """The invariants as files: one .sql each, which returns the violating rows, with its identity in the first comments.
 
-``source: postgres`` runs as it stands. ``source: comparison`` is one side of a comparison whose other side is not in Postgres.
+``source: postgres`` runs as it stands; ``source: comparison`` is our side of a comparison with another store.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ class Invariant:
 def invariants() -> tuple[Invariant, ...]:
     """Every invariant, in the order of its file. Raises ValueError on a file without identity, or an id given twice."""
     folder = resources.files("reconciliation") / "invariants"
-    found = [_parse(f.name, f.read_text()) for f in sorted(folder.iterdir(), key=lambda f: f.name) if f.name.endswith(".sql")]
+    found = [
+        _parse(f.name, f.read_text()) for f in sorted(folder.iterdir(), key=lambda f: f.name) if f.name.endswith(".sql")
+    ]
     ids = [invariant.id for invariant in found]
     if len(set(ids)) != len(ids):
         raise ValueError(f"an invariant's id is given twice: {ids}")

@@ -1,7 +1,7 @@
 """Parked commands: an operator lists them, and has each tried again or given up. Who, when and why is kept.
 
-A retry resolves the record and releases its aggregate in one transaction and then produces the command again under the same
-identity. A crash in between leaves it resolved but not republished: it stays in the list, and retrying again produces it.
+A retry resolves the record and releases its aggregate in one transaction and then produces the command again under the
+same identity. A crash in between leaves it resolved but not republished: it stays in the list, to be retried again.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def parked_discard(connection: psycopg.Connection, place: Place, decision: Decis
 
 
 def parked_retry(connection: psycopg.Connection, kafka: KafkaConnection, place: Place, decision: Decision) -> None:
-    """The command lies in its topic again and its aggregate works again. Raises NotFound, StateConflict or Unavailable."""
+    """The command lies in its topic again and its aggregate works. Raises NotFound, StateConflict or Unavailable."""
     # 1. Decide, durably.
     with connection.transaction():
         aggregate_key, state, record, republished_at = _lock(connection, place)
@@ -101,7 +101,7 @@ def _resolve(
 
 
 def _without_deadline(record: bytes) -> bytes:
-    """The command with the same identity and payload, but nobody waits for it any more; as it came when it is unreadable."""
+    """The same command, except that nobody waits for it any more; as it came when it is unreadable."""
     try:
         command = codec.decode_command(record)
     except Corrupt:

@@ -1,8 +1,8 @@
 """The processor's own book against ours, in both directions: the check that finds lost and doubled money.
 
-The book is read before the snapshot and again after it. Whatever the first reading holds had its attempt durable before
-(rule: an attempt is recorded before the call), so the snapshot must know it. Whatever the snapshot calls final, the processor
-had booked before it said so, so the second reading must hold it. A live system therefore shows no false gap.
+The book is read before the snapshot and again after it. Whatever the first reading holds had its attempt durable
+before (rule: an attempt is recorded before the call), so the snapshot must know it. Whatever the snapshot calls final,
+the processor had booked before it said so, so the second reading must hold it. A live system shows no false gap.
 """
 
 from __future__ import annotations
@@ -64,7 +64,13 @@ def book_violations(
 ) -> Iterator[dict[str, Any]]:
     """Effects without a record of ours, records without an effect, and amounts that differ; ``before`` is used up."""
     for operation_id, status, intent_id, amount, currency, posted in view.tuples(attempts_sql):
-        ours = {"operation_id": operation_id, "intent": intent_id, "status": status, "amount": amount, "currency": currency}
+        ours = {
+            "operation_id": operation_id,
+            "intent": intent_id,
+            "status": status,
+            "amount": amount,
+            "currency": currency,
+        }
         booked = before.pop(operation_id, None)
         if status in _OPEN:
             count.open_attempts += booked is not None

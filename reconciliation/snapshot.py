@@ -42,7 +42,9 @@ class Snapshot:
 @contextmanager
 def snapshot(dsn: str, *, events_topic: str, commands_topic: str, grace_s: int) -> Iterator[Snapshot]:
     """A read-only view of this moment; it must not outlive the check, for it holds vacuum back."""
-    with psycopg.connect(dsn, connect_timeout=limits.POSTGRES_CONNECT_TIMEOUT_S, application_name="millrace-check") as connection:
+    with psycopg.connect(
+        dsn, connect_timeout=limits.POSTGRES_CONNECT_TIMEOUT_S, application_name="millrace-check"
+    ) as connection:
         connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
         connection.read_only = True
         parameters = {

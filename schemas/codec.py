@@ -14,9 +14,9 @@ from importlib import resources
 from typing import Any, Final
 
 import msgspec
-from fastavro import parse_schema, schemaless_reader, schemaless_writer
+from fastavro import parse_schema, schemaless_reader
 
-from schemas import errors, operations, records
+from schemas import avro_encoder, errors, operations, records
 
 _PREFIX_BYTES: Final = 5
 
@@ -31,7 +31,7 @@ class Schema:
     name: str  # the record's short name
     text: str  # the .avsc as written
     parsed: Any
-    prefix: bytes
+    encoder: avro_encoder.Encode  # of the whole record with its prefix
 
 
 @cache
@@ -51,7 +51,7 @@ def _load(schema_id: int, row: dict[str, Any], text: str) -> Schema:
         name=raw["name"],
         text=text,
         parsed=parse_schema(raw),
-        prefix=b"\x00" + schema_id.to_bytes(4, "big"),
+        encoder=avro_encoder.compiled(raw, b"\x00" + schema_id.to_bytes(4, "big")),
     )
 
 
@@ -61,13 +61,9 @@ def schema_named(name: str) -> Schema:
     return max((s for s in schemas_by_id().values() if s.name == name), key=lambda s: s.version)
 
 
-def encode(name: str, record: dict[str, Any]) -> bytes:
-    """The record as prefixed Avro of the newest schema of that name."""
-    schema = schema_named(name)
-    out = io.BytesIO(schema.prefix)
-    out.seek(_PREFIX_BYTES)
-    schemaless_writer(out, schema.parsed, record)
-    return out.getvalue()
+def encode(name: str, record: object) -> bytes:
+    """The record as prefixed Avro of the newest schema of that name; a dict, or a Struct with its fields."""
+    return schema_named(name).encoder(record)
 
 
 def decode(data: bytes) -> tuple[Schema, dict[str, Any]]:

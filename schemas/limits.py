@@ -162,6 +162,8 @@ QUERY_TEXT_LENGTH_MAX: Final = 1_024  # cursors
 RETRY_AFTER_S: Final = 1
 ACK_WAIT_MAX_S: Final = 5  # for Kafka's acks=all; past it 503, and the same identity finds out
 INGRESS_DELIVERY_TIMEOUT_MS: Final = 10_000
+INGRESS_LINGER_MS: Final = 1  # the lines of a list share requests to Kafka; measured: half of the broker's work
+LISTEN_POLL_INTERVAL_S: Final = 0.01
 COMMANDS_IN_FLIGHT_BULK_MAX: Final = 18_000  # bulk work is shed before single commands
 COMMANDS_IN_FLIGHT_MERCHANT_MAX: Final = 10_000  # past it 429: one merchant cannot starve the others
 EVENTS_PAGE_LIMIT_DEFAULT: Final = 100
@@ -278,8 +280,6 @@ DEMO_PAYMENTS_OPEN_MAX: Final = 500  # under way at once; past it the schedule w
 DEMO_FINAL_WAIT_S: Final = 60  # for one payment to come to its end, a killed owner included
 DEMO_VIEWS_WAIT_S: Final = 20  # for workers, sink and publisher to be done with the last event
 DEMO_SETTLE_POLL_MS: Final = 100
-DEMO_CHECK_TIMEOUT_S: Final = 120
-DEMO_STATEMENT_TIMEOUT_MS: Final = 30_000
 DEMO_KAFKA_READ_TIMEOUT_S: Final = 10  # for the records of one payment
 DEMO_PROBLEMS_SHOWN_MAX: Final = 20
 DEMO_OWNER_BACK_WAIT_S: Final = 20  # for the killed owner's successor to be ready

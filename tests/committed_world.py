@@ -261,9 +261,7 @@ def publish_all(kafka: KafkaConnection, records: Iterable[tuple[int, str, bytes]
     assert producer.flush(30) == 0
 
 
-def _event(
-    event_id: str, seq: int, now: int, command: Command, decision: Decision, txns: list[LedgerTxn]
-) -> bytes:
+def _event(event_id: str, seq: int, now: int, command: Command, decision: Decision, txns: list[LedgerTxn]) -> bytes:
     asdict = msgspec.structs.asdict
     return codec.encode(
         "PaymentSystemCommitted",
@@ -294,7 +292,7 @@ def _store_results(connection: psycopg.Connection, fresh: list[Commit]) -> None:
     cursor = connection.cursor()
     cursor.executemany(
         "insert into idempotency (merchant_id, key, request_hash, response, status, operation, request_id, aggregate_key,"  # noqa: S608
-        f' event_id, partition, "offset", created_at) values (%s, %s, %s, %s, \'committed\', %s, %s, %s, %s, %s, %s, {_TIME})',
+        f" event_id, partition, \"offset\", created_at) values (%s, %s, %s, %s, 'committed', %s, %s, %s, %s, %s, %s, {_TIME})",
         [
             (c.command.scope, c.command.idempotency_key, c.command.request_hash, b"{}", c.command.operation)
             + (c.command.request_id, c.command.aggregate_key, c.event_id, c.partition, c.offset, c.occurred_at)

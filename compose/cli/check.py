@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import nullcontext
-from pathlib import Path
+from pathlib import Path  # noqa: TC003 - typer reads the annotation
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -75,7 +75,7 @@ def check_settings(acknowledged: Path | None = None) -> CheckSettings:
     )
 
 
-def _progress():  # type: ignore[no-untyped-def]
+def _progress() -> Status:
     from rich.console import Console  # noqa: PLC0415
 
     return Console(stderr=True).status("reading")
@@ -97,14 +97,10 @@ def _table(report: Report) -> Table:
     from rich.table import Table  # noqa: PLC0415
 
     table = Table(box=None, pad_edge=False)
-    for column, justify in (
-        ("id", "left"),
-        ("invariant", "left"),
-        ("owner", "left"),
-        ("s", "right"),
-        ("gaps", "right"),
-    ):
-        table.add_column(column, justify=justify)  # type: ignore[arg-type] - literals
+    for column in ("id", "invariant", "owner"):
+        table.add_column(column)
+    for column in ("s", "gaps"):
+        table.add_column(column, justify="right")
     for finding in report.invariants:
         gaps = "[green]0[/green]" if not finding.gaps else f"[red]{finding.gaps} {finding.severity}[/red]"
         title = finding.title + (f"\n[dim]{finding.note}[/dim]" if finding.note else "")

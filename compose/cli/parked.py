@@ -41,7 +41,8 @@ def list_(
         print(json.dumps({"data": rows}, default=str))
         return
     for row in rows:
-        print(f"{row['topic']}/{row['partition']}/{row['offset']}  {row['state']}  {row['aggregate_key']}  {row['reason']}")
+        place = f"{row['topic']}/{row['partition']}/{row['offset']}"
+        print(f"{place}  {row['state']}  {row['aggregate_key']}  {row['reason']}")
     if not rows:
         print("nothing is parked")
 

@@ -5,15 +5,17 @@ from __future__ import annotations
 import json
 from contextlib import nullcontext
 from datetime import UTC, datetime
+from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
-import click
 import typer
 
 from compose.settings import load_settings
 from compose.stack.errors import StackError
 
 if TYPE_CHECKING:
+    from rich.status import Status
+
     from reconciliation.replay.run import ReplayReport, ReplaySettings
     from reconciliation.replay.source import Start
 
@@ -21,8 +23,15 @@ ROLE = "millrace_operator"
 app = typer.Typer()
 
 
+class SourceName(StrEnum):
+    """Where a replay reads."""
+
+    kafka = "kafka"
+    outbox = "outbox"
+
+
 @app.command()
-def replay(
+def replay(  # noqa: PLR0917 - typer passes them by name
     target: Annotated[
         str, typer.Argument(help="account_balance, payment_intent, clickhouse, or one table such as clickhouse.events.")
     ],
@@ -31,14 +40,12 @@ def replay(
         list[str] | None, typer.Option(metavar="PARTITION:OFFSET", help="Replay this partition from here; repeatable.")
     ] = None,
     checkpoint: Annotated[str | None, typer.Option(help="Begin at this recovery checkpoint.")] = None,
-    source: Annotated[
-        str, typer.Option(click_type=click.Choice(["kafka", "outbox"]), help="The events topic, or the outbox in Postgres.")
-    ] = "kafka",
+    source: Annotated[SourceName, typer.Option(help="The events topic, or the outbox in Postgres.")] = SourceName.kafka,
     swap: Annotated[bool, typer.Option("--swap", help="Exchange the shadow and the live one afterwards.")] = False,
     keep_shadow: Annotated[bool, typer.Option("--keep-shadow", help="Leave the shadow for a closer look.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Rebuild a projection from zero (or from a time, offset or checkpoint); exit status 1 when it differs and is not swapped."""
+    """Rebuild a projection, from zero unless told; exit status 1 when it differs and is not swapped."""
     from reconciliation.replay.run import run_replay  # noqa: PLC0415 - imports every client
     from schemas.errors import PlatformError  # noqa: PLC0415
 
@@ -64,7 +71,7 @@ def replay(
     raise typer.Exit(1 if report.differences and not report.swapped else 0)
 
 
-def _settings(source: str) -> ReplaySettings:
+def _settings(source: SourceName) -> ReplaySettings:
     from reconciliation.replay.run import ReplaySettings  # noqa: PLC0415
     from schemas import topics  # noqa: PLC0415
     from sinks.clickhouse.connection import ClickHouseConnection  # noqa: PLC0415
@@ -76,7 +83,7 @@ def _settings(source: str) -> ReplaySettings:
         clickhouse=ClickHouseConnection(url=addresses.clickhouse_url),
         events_topic=topics.EVENTS_PAYMENTS,
         partitions=topics.PAYMENTS_PARTITIONS,
-        source="kafka" if source == "kafka" else "outbox",
+        source="kafka" if source is SourceName.kafka else "outbox",
     )
 
 
@@ -98,7 +105,7 @@ def _start(
         return Start(checkpoint=checkpoint_positions(checkpoint_read(connection, checkpoint), settings.events_topic))
 
 
-def _progress():  # type: ignore[no-untyped-def] # noqa: ANN202 - rich is imported only here
+def _progress() -> Status:
     from rich.console import Console  # noqa: PLC0415
 
     return Console(stderr=True).status("reading")
@@ -110,4 +117,6 @@ def _print(report: ReplayReport) -> None:
         print(f"{found.projection}: {found.rows_live} rows live, {found.rows_shadow} replayed: {verdict}")
         for difference in found.sample:
             print(f"  {json.dumps(difference, default=str)}")
-    print(f"{report.events} events from {report.source}" + ("; the replayed ones are live now" if report.swapped else ""))
+    print(
+        f"{report.events} events from {report.source}" + ("; the replayed ones are live now" if report.swapped else "")
+    )

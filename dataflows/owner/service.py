@@ -18,7 +18,7 @@ class Committed(Struct):
     result: dict[str, Any]
     version: int
     scope: str  # who may see the event
-    event_body: dict[str, Any]
+    event_body: dict[str, Any]  # records as dicts or as their Structs
 
 
 class Workspace(Protocol):

@@ -102,11 +102,7 @@ class PaymentsWorkspace:
             result=rendering.payment_intent(intent),
             version=intent.version,
             scope=intent.merchant_id,
-            event_body={
-                "payment_intent": msgspec.structs.asdict(intent),
-                "processor_attempt": msgspec.structs.asdict(decision.attempt) if decision.attempt else None,
-                "ledger_txns": [_txn_fields(txn) for txn in txns],
-            },
+            event_body={"payment_intent": intent, "processor_attempt": decision.attempt, "ledger_txns": txns},
         )
 
     def _post(self, decision: Decision, offset: int, now: int) -> list[LedgerTxn]:
@@ -181,9 +177,3 @@ class PaymentsWorkspace:
         if self.link_hash:
             self.partition.link += 1
             self.partition.hash = self.link_hash
-
-
-def _txn_fields(txn: LedgerTxn) -> dict[str, Any]:
-    fields = msgspec.structs.asdict(txn)
-    fields["entries"] = [msgspec.structs.asdict(entry) for entry in txn.entries]
-    return fields

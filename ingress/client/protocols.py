@@ -1,7 +1,7 @@
 """The protocols of the client as generators that never touch a socket: they yield a Step and are sent what was heard.
 
-Rule: retries are bounded, jittered, and keep the identity. A command that was sent once is only ever sent again with the
-same idempotency key, so its effect happens once whatever gets lost.
+Rule: retries are bounded, jittered, and keep the identity. A command that was sent once is only ever sent
+again with the same idempotency key, so its effect happens once whatever gets lost.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ class Comparison:
 def compare_rows(
     projection: str, columns: Sequence[str], key_width: int, live: Iterator[Row], shadow: Iterator[Row]
 ) -> Comparison:
-    """Compares two streams ordered by their first ``key_width`` columns. A row that one side has twice is a difference."""
+    """Compares two streams ordered by their first ``key_width`` columns. A row that is there twice is a difference."""
     found = Comparison(projection)
     ours, theirs = next(live, None), next(shadow, None)
     while ours is not None or theirs is not None:

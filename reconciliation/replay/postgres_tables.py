@@ -55,7 +55,7 @@ class AccountBalance(_PostgresTable):
 
     name = "account_balance"
     _table = "account_balance"
-    columns = ("account_id", "partition", "currency", "debits", "credits", "version")
+    columns: tuple[str, ...] = ("account_id", "partition", "currency", "debits", "credits", "version")
     key_width = 2
 
     def __init__(self, snapshot: psycopg.Connection, writer: psycopg.Connection, topic: str) -> None:
@@ -103,7 +103,9 @@ class AccountBalance(_PostgresTable):
     def _add(self, rows: Sequence[Row]) -> None:
         if not rows:
             return
-        accounts, partitions, currencies, debits, credits_, entries = (list(column) for column in zip(*rows, strict=True))
+        accounts, partitions, currencies, debits, credits_, entries = (
+            list(column) for column in zip(*rows, strict=True)
+        )
         self._writer.execute(
             _SQL["balances_add"].encode(),
             {
@@ -122,8 +124,18 @@ class PaymentIntentCurrent(_PostgresTable):
 
     name = "payment_intent"
     _table = "payment_intent"
-    columns = (
-        *("id", "version", "merchant_id", "amount", "currency", "state", "capture_method", "payment_method", "processor"),
+    columns: tuple[str, ...] = (
+        *(
+            "id",
+            "version",
+            "merchant_id",
+            "amount",
+            "currency",
+            "state",
+            "capture_method",
+            "payment_method",
+            "processor",
+        ),
         *("amount_capturable", "amount_received", "amount_refunded", "amount_disputed", "last_payment_error"),
         *("cancellation_reason", "latest_attempt", "metadata", "partition", "created_at", "updated_at"),
     )
@@ -142,7 +154,7 @@ class PaymentIntentCurrent(_PostgresTable):
         rows = msgspec.json.encode(list(newest.values())).decode()
         self._writer.execute(_SQL["intents_upsert"].encode(), {"rows": rows})
 
-    def complete(self, extent: Extent, *, from_zero: bool) -> None:
+    def complete(self, extent: Extent, *, from_zero: bool) -> None:  # noqa: ARG002 - as every projection
         """An event holds the whole intent: nothing before it is needed."""
         self._from_zero = from_zero
 

@@ -1,7 +1,7 @@
 """A replay from start to end: build the shadows in one reading, compare row by row, exchange when asked to.
 
-Everything is compared at one position: ClickHouse's tables at what the sink had confirmed when the replay began, Postgres's
-at one snapshot. A live system therefore shows no difference. Before and after, a recovery checkpoint is written.
+Everything is compared at one position: ClickHouse's tables at what the sink had confirmed when the replay began,
+Postgres's at one snapshot. A live system shows no difference. Before and after, a recovery checkpoint is written.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _ENDS: Final = b"select partition, max(seq) from outbox where topic = %s group b
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplaySettings:
-    """Where everything is, and who replays. The DSN is of a role that writes shadows and nothing live but by exchange."""
+    """Where everything is. The DSN is of a role that writes shadows, and what is live only by an exchange."""
 
     postgres_dsn: str
     kafka: KafkaConnection
@@ -181,7 +181,9 @@ class _Replay:
     def _projections(self) -> list[Projection]:
         topic = self._settings.events_topic
         if self._client is not None:
-            wanted = tables.TABLES if self._target == "clickhouse" else (tables.BY_NAME[self._target.partition(".")[2]],)
+            wanted = (
+                tables.TABLES if self._target == "clickhouse" else (tables.BY_NAME[self._target.partition(".")[2]],)
+            )
             return [ClickHouseTable(self._client, table) for table in wanted]
         if self._target == "account_balance":
             return [AccountBalance(self._snapshot, self._writer, topic)]
@@ -203,7 +205,7 @@ class _Replay:
             self._swap_clickhouse([cast("ClickHouseTable", p) for p in projections])
 
     def _swap_clickhouse(self, shadows: list[ClickHouseTable]) -> None:
-        """The sink lets go, the shadows catch up to exactly where it stands, and it goes on from there after the exchange."""
+        """The sink lets go, the shadows catch up to exactly where it stands, and it goes on from there."""
         settings = self._settings
         if self._client is None:
             raise ValueError("no ClickHouse to exchange in")
@@ -237,7 +239,7 @@ class _Replay:
         self._extent.last_seqs = ends
 
     def _outbox_ends(self, connection: psycopg.Connection) -> dict[int, int]:
-        found = dict(connection.execute(_ENDS, (self._settings.events_topic,)).fetchall())
+        found: dict[int, int] = dict(connection.execute(_ENDS, (self._settings.events_topic,)).fetchall())
         return {p: found.get(p, 0) for p in range(self._settings.partitions)}
 
     def _lock(self) -> None:
@@ -263,9 +265,7 @@ class _Replay:
 
 
 def _connect(dsn: str) -> psycopg.Connection:
-    return psycopg.connect(
-        dsn, connect_timeout=limits.POSTGRES_CONNECT_TIMEOUT_S, application_name="millrace-replay"
-    )
+    return psycopg.connect(dsn, connect_timeout=limits.POSTGRES_CONNECT_TIMEOUT_S, application_name="millrace-replay")
 
 
 def partition_offsets(texts: Iterable[str]) -> dict[int, int]:

@@ -79,7 +79,8 @@ class KafkaSource:
 
 _FIRST = "select partition, min(seq) from outbox where topic = %s and occurred_at >= %s group by partition"
 _EVENTS = (
-    "select partition, seq, payload from outbox where topic = %s and partition = %s and seq > %s and seq <= %s order by seq"
+    "select partition, seq, payload from outbox where topic = %s and partition = %s"
+    " and seq > %s and seq <= %s order by seq"
 )
 
 
@@ -113,7 +114,7 @@ class OutboxSource:
     def refreshed(self, connection: psycopg.Connection) -> OutboxSource:
         """The same source, at the same place, through a connection that sees what was committed since."""
         later = OutboxSource(connection, self._topic)
-        later._last_seqs = dict(self._last_seqs)  # noqa: SLF001 - of its own class
+        later._last_seqs = dict(self._last_seqs)
         return later
 
     def _partition(self, partition: int, last_seq: int, end: int) -> Iterator[list[Accepted]]:

@@ -1,0 +1,1 @@
+"""Committed events into ClickHouse, exactly once: plan, insert, mark."""

@@ -23,6 +23,7 @@ class ClickHouseConnection:
 
     @property
     def database(self) -> str:
+        """The database that the tables are in."""
         return urlsplit(self.url).path.strip("/") or "default"
 
     def client(self, **settings: object) -> Client:

@@ -1,8 +1,8 @@
 """Puts a block into ClickHouse once, whatever was inserted of it before.
 
-Within the window of remembered tokens a second insert of a block is dropped by ClickHouse. Past it, or when it cannot be
-known, ``complete`` counts first and inserts what is missing. Traps: a token has no effect on a table without a window, and
-the same token with other rows drops the new rows silently, so a token is never used for other rows.
+Within the window of remembered tokens a second insert of a block is dropped by ClickHouse. Past it, or when it cannot
+be known, ``complete`` looks first and inserts what is missing. Traps: a token has no effect on a table without a
+window, and the same token with other rows drops the new rows silently, so a token is never used for other rows.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Inserter:
         self._types: dict[str, Any] = {}
 
     def insert(self, made: TableRows, token: str) -> None:
-        """Inserts each table's rows as one block under the token. Raises errors.Unavailable; then it may be in or not."""
+        """Inserts each table's rows as one block under the token. Raises errors.Unavailable; then it is in or not."""
         for table in self._tables:
             if made[table.name]:
                 self._insert(table, made[table.name], token)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import structlog
-from prometheus_client import Counter, Gauge, Histogram
+from prometheus_client import REGISTRY, Counter, Gauge, Histogram
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
@@ -14,19 +14,22 @@ if TYPE_CHECKING:
 class SinkMetrics:
     """Counts and logs what a sink does; an Observer of ``sink.Sink``."""
 
-    def __init__(self, registry: CollectorRegistry | None = None) -> None:
-        where = {} if registry is None else {"registry": registry}
+    def __init__(self, registry: CollectorRegistry = REGISTRY) -> None:
         # Events that are in ClickHouse and confirmed. Flat while the outbox grows: the sink is stuck.
-        self._events = Counter("millrace_sink_events_total", "events inserted into ClickHouse", **where)
-        self._rows = Counter("millrace_sink_rows_total", "rows inserted into ClickHouse", **where)
+        self._events = Counter("millrace_sink_events_total", "events inserted into ClickHouse", registry=registry)
+        self._rows = Counter("millrace_sink_rows_total", "rows inserted into ClickHouse", registry=registry)
         # From a block's first record to its mark. High: ClickHouse is slow, or blocks are full and the sink is behind.
-        self._seconds = Histogram("millrace_sink_block_seconds", "from a block's first record to its mark", **where)
+        self._seconds = Histogram(
+            "millrace_sink_block_seconds", "from a block's first record to its mark", registry=registry
+        )
         # Restarts that found an unconfirmed block. High: the sink or ClickHouse dies often.
-        self._recovered = Counter("millrace_sink_plans_recovered_total", "open plans completed", **where)
+        self._recovered = Counter("millrace_sink_plans_recovered_total", "open plans completed", registry=registry)
         # Cycles begun again. High: Kafka, Postgres or ClickHouse is out.
-        self._failures = Counter("millrace_sink_failures_total", "cycles that failed", **where)
+        self._failures = Counter("millrace_sink_failures_total", "cycles that failed", registry=registry)
         # 1 while another process feeds ClickHouse or a swap is under way.
-        self._standby = Gauge("millrace_sink_standing_by", "1 while another process feeds ClickHouse", **where)
+        self._standby = Gauge(
+            "millrace_sink_standing_by", "1 while another process feeds ClickHouse", registry=registry
+        )
         self._log = structlog.get_logger("clickhouse_sink")
         #: None once a block or an idle interval was survived, otherwise why the sink does not work
         self.trouble: str | None = "not connected yet"
@@ -55,7 +58,7 @@ class SinkMetrics:
         self._log.info("standing_by")
 
     def feeding(self) -> None:
-        """This process feeds ClickHouse."""
+        """Says that it is this process that feeds ClickHouse."""
         self._standby.set(0)
         self.trouble = None
         self._log.info("feeding")

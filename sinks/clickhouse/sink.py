@@ -1,8 +1,8 @@
 """The sink: committed events from Kafka into ClickHouse, each exactly once.
 
-A cycle, numbered as in ``Sink._cycle``: (1) read a block, (2) write the plan in Postgres, (3) insert under its token,
-(4) mark it inserted and advance the positions. A restart finds at most one open plan, reads exactly its records again and
-completes the same block. Whatever fails, the cycle is left and begun again from Postgres: there is one way to recover.
+A cycle, numbered as in ``Feed.cycle``: (1) read a block, (2) write the plan in Postgres, (3) insert under its token,
+(4) mark it inserted and advance the positions. A restart finds at most one open plan, reads exactly its records again
+and completes the same block. Whatever fails, the cycle is left and begun again from Postgres: one way to recover.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Observer(Protocol):
         """Another process feeds ClickHouse, or a swap is under way."""
 
     def feeding(self) -> None:
-        """This process feeds ClickHouse from here on; nothing is left open behind it."""
+        """The sink is ours from here on, and nothing is left open behind it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,9 +98,7 @@ class Sink:
 
     def _run_once(self) -> None:
         settings = self._settings
-        reader = EventReader(
-            settings.kafka, topic=settings.topic, client_id=settings.owner_id, group="clickhouse-sink"
-        )
+        reader = EventReader(settings.kafka, topic=settings.topic, client_id=settings.owner_id, group="clickhouse-sink")
         try:
             with psycopg.connect(
                 settings.postgres_dsn, autocommit=True, connect_timeout=limits.POSTGRES_CONNECT_TIMEOUT_S
@@ -131,7 +129,14 @@ class Sink:
         client = self._settings.clickhouse.client()
         try:
             tables.apply_schema(client)
-            feed = Feed(fence, reader, Inserter(client), self._observer, self._reach, self._settings.partitions)
+            feed = Feed(
+                fence,
+                reader,
+                Inserter(client),
+                observer=self._observer,
+                fail_point=self._reach,
+                partitions=self._settings.partitions,
+            )
             feed.recover()
             self._observer.feeding()
             while not self._stop.is_set():
@@ -148,6 +153,7 @@ class Feed:
         fence: Fence,
         reader: EventReader,
         inserter: Inserter,
+        *,
         observer: Observer,
         fail_point: Callable[[str], None],
         partitions: int,

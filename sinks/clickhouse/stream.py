@@ -66,6 +66,7 @@ class EventReader:
         self._consumer = Consumer(settings)
 
     def close(self) -> None:
+        """Leaves Kafka."""
         self._consumer.close()
 
     def assign(self, positions: Mapping[int, Position]) -> None:
@@ -103,7 +104,10 @@ class EventReader:
             if error := message.error():
                 _judge(error)
                 continue
-            taken = self._take(message.partition(), message.offset(), message.value())
+            partition, offset = message.partition(), message.offset()
+            if partition is None or offset is None:  # only a message that was never sent has no place
+                continue
+            taken = self._take(partition, offset, message.value())
             if taken is not None:
                 accepted.append(taken)
         return accepted

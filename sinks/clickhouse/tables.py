@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from clickhouse_connect.driver.client import Client
 
 _VERSIONS: Final = (
-    "create table if not exists schema_version (file String, sha256 String, applied_at DateTime64(6, 'UTC') default now64(6))"
+    "create table if not exists schema_version"
+    " (file String, sha256 String, applied_at DateTime64(6, 'UTC') default now64(6))"
     " engine = ReplacingMergeTree order by file"
 )
 
@@ -34,6 +35,7 @@ class Table:
 
     @property
     def identity(self) -> tuple[str, ...]:
+        """The columns that tell a row from every other."""
         return ("kafka_partition", "seq", *self.row_key)
 
 
@@ -93,7 +95,8 @@ def apply_schema(client: Client) -> list[str]:
     """
     try:
         client.command(_VERSIONS)
-        known = dict(client.query("select file, sha256 from schema_version final").result_rows)
+        rows = client.query("select file, sha256 from schema_version final").result_rows
+        known: dict[str, str] = {file: digest for file, digest in rows}  # noqa: C416 - rows are sequences, not pairs
         return [file for file, text in schema_files() if _apply(client, file, text, known)]
     except (ClickHouseError, OSError) as error:
         raise Unavailable(f"ClickHouse refuses its tables: {str(error)[:300]}") from error

@@ -148,7 +148,8 @@ class HttpConnection(asyncio.Protocol):
             self._waiter.set_exception(NoAnswerError(code))
 
     def _reusable(self) -> bool:
-        if self._http.our_state is h11.DONE and self._http.their_state is h11.DONE:
-            self._http.start_next_cycle()
-            return self.is_open
-        return False
+        surplus, _ = self._http.trailing_data
+        if surplus or self._http.our_state is not h11.DONE or self._http.their_state is not h11.DONE:
+            return False  # bytes behind the answer would be taken for the next one
+        self._http.start_next_cycle()
+        return self.is_open

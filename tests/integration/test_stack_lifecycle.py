@@ -1,0 +1,276 @@
+"""``millrace up``, ``down`` and ``status`` as an operator types them, and what survives a kill of each part."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import clickhouse_connect
+import psycopg
+import pytest
+import redis
+from confluent_kafka import Consumer, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from compose.settings import Settings
+from compose.stack.home import Home
+from compose.stack.processes import ProcessId, identify, marked
+from compose.supervise.state import StackState, read_state
+from tests.eventually import eventually
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = [pytest.mark.servers, pytest.mark.faults, pytest.mark.timeout(180)]
+
+SERVERS = {"kafka", "postgres", "redis", "clickhouse"}
+PREFIX = "MILLRACE_"
+
+
+@dataclass
+class Operator:
+    """Somebody at a shell with a home folder."""
+
+    home: Path
+
+    def environment(self, **settings: str) -> dict[str, str]:
+        clean = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
+        return clean | {"MILLRACE_HOME": str(self.home)} | settings
+
+    def run(self, *words: str, **settings: str) -> subprocess.CompletedProcess[str]:
+        command = [str(Path(sys.executable).with_name("millrace")), *words]
+        environment = self.environment(**settings)
+        return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=150)
+
+    def up(self, **settings: str) -> dict[str, Any]:
+        done = self.run("up", "--detach", "--json", "--servers-only", **settings)
+        assert done.returncode == 0, done.stderr
+        return dict(json.loads(done.stdout))
+
+    def state(self) -> StackState:
+        state = read_state(Home(self.home))
+        assert state is not None
+        return state
+
+    def process(self, name: str) -> ProcessId:
+        return next(entry.process for entry in self.state().processes if entry.name == name and entry.process)
+
+    def settings(self) -> Settings:
+        return Settings(home=self.home)
+
+
+@pytest.fixture
+def operator(tmp_path: Path) -> Iterator[Operator]:
+    made = Operator(tmp_path / "home")
+    yield made
+    assert made.run("down").returncode == 0
+    state = read_state(Home(made.home))
+    assert state is None or marked(state.stack_id) == []
+
+
+def pids(world: dict[str, Any]) -> dict[str, int]:
+    return {entry["name"]: entry["pid"] for entry in world["services"]}
+
+
+def test_up_twice_is_one_stack_and_down_leaves_nothing(operator: Operator) -> None:
+    """The second ``up`` prints the same world; every process is listed; ``down`` ends all of them, also twice."""
+    world = operator.up()
+    assert set(pids(world)) == SERVERS | {"supervisor", "guard"}
+    assert operator.up() == world
+    status = json.loads(operator.run("status", "--json").stdout)
+    assert status["ready"] is True
+    identities = [identify(pid) for pid in pids(world).values()]
+    assert operator.run("down").returncode == 0
+    assert [process for process in identities if process.alive()] == []
+    again = operator.run("down")
+    assert (again.returncode, again.stdout.strip()) == (0, f"nothing runs in {operator.home}")
+    assert operator.run("status").returncode == 3
+
+
+def test_a_restart_keeps_data_and_addresses(operator: Operator) -> None:
+    """What was acknowledged by each of the four is there after ``down`` and ``up``, at the same addresses."""
+    world = operator.up()
+    write_to_all(operator.settings())
+    operator.run("down")
+    assert {name: value for name, value in operator.up().items() if name != "services"} == {
+        name: value for name, value in world.items() if name != "services"
+    }
+    assert_all_kept(operator.settings())
+
+
+def test_killed_servers_come_back_with_their_data(operator: Operator) -> None:
+    """kill -9 of every server: the supervisor starts each again and says so."""
+    operator.up()
+    write_to_all(operator.settings())
+    before = {name: operator.process(name) for name in SERVERS}
+    for process in before.values():
+        os.kill(process.pid, signal.SIGKILL)
+
+    def all_back() -> bool:
+        entries = {entry.name: entry for entry in operator.state().processes}
+        return all(
+            entries[name].condition == "ready" and entries[name].process != before[name] and entries[name].restarts == 1
+            for name in SERVERS
+        )
+
+    eventually(all_back, within_s=60, what="every server is back")
+    assert_all_kept(operator.settings())
+    log = operator.run("logs", "supervisor", "-n", "200").stdout
+    assert all(f"{name}: restarting - killed by SIGKILL" in log for name in SERVERS)
+
+
+def test_a_killed_supervisor_leaves_nothing(operator: Operator) -> None:
+    """kill -9 of the supervisor: the guard stops what is left, and the next ``up`` has the data."""
+    operator.up()
+    write_to_all(operator.settings())
+    state = operator.state()
+    os.kill(operator.process("supervisor").pid, signal.SIGKILL)
+    eventually(lambda: marked(state.stack_id) == [], within_s=40, what="nothing of the run is left")
+    alive = [entry.name for entry in state.processes if entry.process and entry.process.alive()]
+    assert alive == []
+    operator.up()
+    assert_all_kept(operator.settings())
+
+
+def test_a_killed_supervisor_and_guard_are_cleaned_up_by_down(operator: Operator) -> None:
+    """Both killed: servers still run; ``status`` names them and ``down`` ends them by identity."""
+    operator.up()
+    state = operator.state()
+    for name in ("guard", "supervisor"):
+        os.kill(operator.process(name).pid, signal.SIGKILL)
+    eventually(lambda: not state.running(), what="the supervisor is gone")
+    assert "left by a killed supervisor: kafka" in operator.run("status").stdout
+    assert operator.run("down").stdout.strip() == "stopped"
+    assert [entry.name for entry in state.processes if entry.process and entry.process.alive()] == []
+
+
+def test_a_killed_foreground_takes_its_stack_along(operator: Operator) -> None:
+    """``millrace up`` in the foreground and kill -9 of it: nothing stays."""
+    command = [str(Path(sys.executable).with_name("millrace")), "up", "--json", "--servers-only"]
+    with subprocess.Popen(command, env=operator.environment(), stdout=subprocess.PIPE, text=True) as foreground:
+        assert foreground.stdout is not None
+        assert json.loads(foreground.stdout.readline())["kafka_bootstrap"]
+        state = operator.state()
+        foreground.kill()
+    eventually(lambda: not state.running() and marked(state.stack_id) == [], within_s=40, what="nothing stays")
+
+
+def test_a_foreground_stops_on_term(operator: Operator) -> None:
+    command = [str(Path(sys.executable).with_name("millrace")), "up", "--json", "--servers-only"]
+    with subprocess.Popen(command, env=operator.environment(), stdout=subprocess.PIPE, text=True) as foreground:
+        assert foreground.stdout is not None
+        assert json.loads(foreground.stdout.readline())["redis_url"]
+        foreground.terminate()
+        assert foreground.wait(timeout=60) == 0
+    assert not operator.state().running()
+    assert operator.state().phase == "stopped"
+
+
+def test_two_stacks_start_at_once_on_ports_of_their_own(operator: Operator, tmp_path: Path) -> None:
+    other = Operator(tmp_path / "other")
+    command = [str(Path(sys.executable).with_name("millrace")), "up", "--detach", "--json", "--servers-only"]
+    with (
+        subprocess.Popen(command, env=operator.environment(), stdout=subprocess.PIPE, text=True) as first,
+        subprocess.Popen(command, env=other.environment(), stdout=subprocess.PIPE, text=True) as second,
+    ):
+        worlds = [json.loads(process.communicate(timeout=150)[0]) for process in (first, second)]
+    try:
+        addresses = [{entry["url"] for entry in world["services"] if "url" in entry} for world in worlds]
+        assert len(addresses[0] | addresses[1]) == 2 * len(SERVERS)
+    finally:
+        assert other.run("down").returncode == 0
+
+
+def test_an_external_server_is_not_started(operator: Operator) -> None:
+    """Each of the four may stand elsewhere: then its embedded server is not in the world, and its address is."""
+    world = operator.up(MILLRACE_REDIS_URL="redis://elsewhere:6379/0", MILLRACE_KAFKA_BOOTSTRAP="elsewhere:9092")
+    assert set(pids(world)) == {"postgres", "clickhouse", "supervisor", "guard"}
+    assert (world["redis_url"], world["kafka_bootstrap"]) == ("redis://elsewhere:6379/0", "elsewhere:9092")
+
+
+def test_a_busy_port_that_was_set_is_refused_in_one_line(operator: Operator) -> None:
+    with closing(socket.create_server(("127.0.0.1", 0))) as holder:
+        port = str(holder.getsockname()[1])
+        done = operator.run("up", "--detach", "--servers-only", MILLRACE_POSTGRES_PORT=port)
+    assert done.returncode == 1
+    assert done.stderr.strip().splitlines() == [
+        f"millrace: port {port} for postgres_port is in use: stop what listens there "
+        f"(ss -ltnp 'sport = :{port}') or set MILLRACE_POSTGRES_PORT to another port"
+    ]
+
+
+def test_a_server_that_dies_at_start_is_named_with_its_last_line(operator: Operator) -> None:
+    """Damaged data: one line with the server, its last words and its log; the others are stopped again."""
+    operator.up()
+    operator.run("down")
+    control = operator.home / "data" / "postgres" / "global" / "pg_control"
+    control.write_bytes(b"damaged")
+    done = operator.run("up", "--detach", "--servers-only")
+    assert done.returncode == 1
+    (line,) = done.stderr.strip().splitlines()
+    assert line.startswith("millrace: postgres does not start: ended with ")
+    assert str(operator.home / "logs" / "postgres.log") in line
+    assert marked(operator.state().stack_id) == []
+
+
+def test_a_recycled_pid_is_never_signalled(operator: Operator) -> None:
+    """A state file whose pids belong to others by now: ``down`` and ``up`` touch none of them."""
+    operator.up()
+    operator.run("down")
+    with subprocess.Popen(["sleep", "60"], start_new_session=True) as stranger:
+        text = (operator.home / "run" / "state.json").read_text()
+        found = json.loads(text)
+        for entry in found["processes"]:
+            entry["pid"] = stranger.pid
+            entry["condition"] = "ready"
+        found["phase"] = "ready"
+        (operator.home / "run" / "state.json").write_text(json.dumps(found))
+        assert operator.run("down").stdout.strip() == f"nothing runs in {operator.home}"
+        operator.up()
+        assert stranger.poll() is None
+        stranger.kill()
+
+
+# --- one acknowledged fact in each server ---------------------------------------------------------------------
+
+
+def write_to_all(settings: Settings) -> None:
+    addresses = settings.addresses()
+    with psycopg.connect(addresses.postgres_superuser_dsn) as connection:
+        connection.execute("CREATE TABLE kept (a bigint)")
+        connection.execute("INSERT INTO kept VALUES (42)")
+    with redis.Redis.from_url(addresses.redis_url) as client:
+        client.set("kept", "42")
+        assert client.execute_command("WAITAOF", 1, 0, 5000)[0] == 1
+    clickhouse = clickhouse_connect.get_client(dsn=addresses.clickhouse_url)
+    clickhouse.command("CREATE TABLE kept (a Int64) ENGINE = MergeTree ORDER BY a")
+    clickhouse.insert("kept", [[42]])
+    clickhouse.close()
+    admin = AdminClient(addresses.kafka.admin())
+    admin.create_topics([NewTopic("kept", 1)])["kept"].result(timeout=10)
+    producer = Producer(addresses.kafka.producer("test"))
+    producer.produce("kept", b"42")
+    assert producer.flush(10) == 0
+
+
+def assert_all_kept(settings: Settings) -> None:
+    addresses = settings.addresses()
+    with psycopg.connect(addresses.postgres_superuser_dsn) as connection:
+        assert connection.execute("SELECT a FROM kept").fetchall() == [(42,)]
+    with redis.Redis.from_url(addresses.redis_url) as client:
+        assert client.get("kept") == b"42"
+    clickhouse = clickhouse_connect.get_client(dsn=addresses.clickhouse_url)
+    assert clickhouse.query("SELECT a FROM kept").result_rows == [(42,)]
+    clickhouse.close()
+    with closing(Consumer(addresses.kafka.consumer("test", "test"))) as consumer:
+        consumer.subscribe(["kept"])
+        message = eventually(lambda: consumer.poll(0.5), within_s=30, what="the record is there")
+        assert message.value() == b"42"

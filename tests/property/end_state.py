@@ -1,0 +1,163 @@
+"""Compares everything that an owner left behind with the model: rows, answers, ledger, outbox, chain and stream."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+import psycopg
+
+from schemas import codec
+from sinks.postgres.ledger_chain import GENESIS, link_hash
+from tests.property.model import Answer, Model
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tests.property.history import Step
+
+INTENT: Final = (
+    *("id", "merchant_id", "processor", "version", "latest_attempt", "amount_capturable", "amount_received"),
+    *("amount_refunded", "amount_disputed", "last_payment_error", "cancellation_reason", "amount", "currency"),
+    *("payment_method", "capture_method", "metadata", "state"),
+)
+
+
+class Stored:
+    """What lies in the database of a history."""
+
+    def __init__(self, dsn: str) -> None:
+        self._connection = psycopg.connect(dsn, autocommit=True)
+
+    def close(self) -> None:
+        """Ends the connection."""
+        self._connection.close()
+
+    def rows(self, statement: str) -> list[tuple[Any, ...]]:
+        """All rows of a query."""
+        return self._connection.execute(statement.encode()).fetchall()
+
+    def positions(self) -> dict[int, int]:
+        """The next offset per partition."""
+        return dict(self.rows("select partition, next_offset from partition_owner"))  # type: ignore[arg-type]
+
+    def responses(self) -> dict[tuple[str, str], tuple[str, bytes]]:
+        """Status and stored answer by identity."""
+        found = self.rows("select merchant_id, key, status, response from idempotency")
+        return {(scope, key): (status, bytes(response)) for scope, key, status, response in found}
+
+    def winners(self) -> dict[tuple[str, str], tuple[int, int]]:
+        """Which command an identity belongs to."""
+        return {(r[0], r[1]): (r[2], r[3]) for r in self.rows('select merchant_id, key, partition, "offset" from idempotency')}
+
+    def outbox(self) -> dict[int, list[tuple[int, str, int, bytes]]]:
+        """Events by partition: seq, aggregate, version, payload."""
+        found: dict[int, list[tuple[int, str, int, bytes]]] = defaultdict(list)
+        for p, *row, payload in self.rows(
+            "select partition, seq, aggregate_key, version, payload from outbox order by partition, seq"
+        ):
+            found[p].append((*row, bytes(payload)))  # type: ignore[arg-type]
+        return found
+
+
+def expected(steps: Iterable[tuple[tuple[int, int], Step]], winners: dict[tuple[str, str], tuple[int, int]]) -> tuple[
+    Model, dict[int, tuple[Answer, bool] | None]
+]:  # fmt: skip
+    """The model after these steps, each at its place, and its answer to each step by number."""
+    model = Model(winners)
+    answers = {}
+    for place, step in steps:
+        if step.command is not None:
+            answers[step.number] = model.take(place, step.command, invalid=step.invalid)
+    return model, answers
+
+
+def compare(stored: Stored, model: Model) -> None:
+    """Every table equals the model."""
+    _intents_and_attempts(stored, model)
+    _answers(stored, model)
+    _ledger(stored, model)
+    _chain(stored)
+    outbox = stored.outbox()
+    assert {p: [(key, version) for _, key, version, _ in rows] for p, rows in outbox.items()} == dict(model.events)
+    versions: dict[str, list[int]] = defaultdict(list)
+    for rows in outbox.values():
+        assert [row[0] for row in rows] == list(range(1, len(rows) + 1)), "seq has a gap"
+        for seq, key, version, payload in rows:
+            event = codec.decode_event(payload)
+            assert (event.seq, event.aggregate_key, event.version) == (seq, key, version)
+            versions[key].append(version)
+    for key, found in versions.items():
+        assert found == list(range(1, model.intents[key]["version"] + 1)), key
+
+
+def _intents_and_attempts(stored: Stored, model: Model) -> None:
+    intents = {}
+    for row in stored.rows(f"select {', '.join(INTENT)} from payment_intent"):  # noqa: S608 - our own column names
+        intents[row[0]] = dict(zip(INTENT, row, strict=True))
+        intents[row[0]]["metadata"] = msgspec.json.decode(intents[row[0]]["metadata"])
+    assert intents == model.intents
+    attempts: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for key, *row in stored.rows(
+        "select intent_id, kind, status, amount, final from processor_attempt order by intent_id, attempt"
+    ):
+        attempts[key].append(dict(zip(("kind", "status", "amount", "final"), row, strict=True)))
+    assert attempts == {key: found for key, found in model.attempts.items() if found}
+
+
+def _answers(stored: Stored, model: Model) -> None:
+    responses = stored.responses()
+    assert responses.keys() == model.answers.keys()
+    for identity, (_, answer) in model.answers.items():
+        status, response = responses[identity]
+        assert status == answer[0], identity
+        check_body(response, answer)
+
+
+def check_body(body: bytes, answer: Answer) -> None:
+    """An answer's JSON says what the model says."""
+    outcome, what = answer
+    shown = msgspec.json.decode(body)
+    if outcome != "committed":
+        assert shown["code"] == ("deadline_exceeded" if outcome == "expired" else what)
+        return
+    intent = {name: shown["result"][name] for name in INTENT}
+    if intent["last_payment_error"] is not None:
+        intent["last_payment_error"] = intent["last_payment_error"]["code"]
+    assert intent == what
+    assert shown["event"]["aggregate_key"] == what["id"]
+
+
+def _ledger(stored: Stored, model: Model) -> None:
+    entries = "select account_id, sum(debit)::bigint, sum(credit)::bigint, count(*) from ledger_entry group by 1"
+    sums = {row[0]: list(row[1:]) for row in stored.rows(entries)}
+    assert sums == dict(model.accounts)
+    balances = "select account_id, sum(debits)::bigint, sum(credits)::bigint, sum(version)::bigint from account_balance"
+    assert {row[0]: list(row[1:]) for row in stored.rows(balances + " group by 1")} == sums
+    unbalanced = "select 1 from ledger_entry group by txn_id, currency having sum(debit) <> sum(credit)"
+    assert stored.rows(unbalanced) == []
+    held: Counter[str] = Counter()
+    for intent in model.intents.values():
+        held[intent["currency"]] += intent["amount_capturable"]
+    for currency, amount in held.items():
+        debit, credit, _ = sums.get(f"auth_hold:simulator:{currency}", [0, 0, 0])
+        assert debit - credit == amount, "invariant 10: holds equal what can be captured"
+
+
+def _chain(stored: Stored) -> None:
+    hashes: dict[int, bytes] = defaultdict(lambda: GENESIS)
+    for partition, first, last, count, prev, link in stored.rows(
+        "select partition, first_txn, last_txn, txns, prev_hash, hash from ledger_chain order by partition, link"
+    ):
+        rows = stored.rows(
+            "select t.txn_id, reference, kind, (extract(epoch from t.effective_at) * 1000000)::bigint, line, account_id,"  # noqa: S608 - numbers
+            " debit, credit, currency from ledger_txn t join ledger_entry using (txn_id)"
+            f" where txn_id between {first} and {last} order by txn_id, line"
+        )
+        assert len({row[0] for row in rows}) == count
+        assert prev == hashes[partition]
+        assert link_hash(prev, rows) == link  # type: ignore[arg-type] - columns of one shape
+        hashes[partition] = link
+    uncovered = "select 1 from ledger_txn t where not exists (select 1 from ledger_chain c where c.partition = t.partition"
+    assert stored.rows(uncovered + " and t.txn_id between first_txn and last_txn)") == []

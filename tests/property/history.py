@@ -1,0 +1,158 @@
+"""Random histories: what merchants, processors and a hostile network may put into the command topic, in any order.
+
+A history is made of small integers, so that a failing one shrinks, read against a scratch model, so that most facts fit.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from msgspec import structs
+
+from schemas import identity, topics, validation
+from schemas.operations import OPERATIONS
+from schemas.records import Command
+from tests.property.model import SUCCESS, Model
+
+Roll = tuple[int, int, int, int]  # what, about which payment, and two choices
+KINDS: Final = 24
+AGGREGATES: Final = 8
+_CURRENCIES: Final = ("USD", "JPY", "KWD")
+_STATUSES: Final = ("pending", "unknown", "declined", "failed", "captured", "authorized", "voided", "manual_review")
+
+
+@dataclass
+class Step:
+    """One record of the topic: a command, or bytes that are none."""
+
+    number: int
+    partition: int
+    command: Command | None
+    invalid: bool = False
+    garbage: bytes = b""
+
+
+@dataclass
+class History:
+    """Steps in the order in which they are produced, for a number of partitions."""
+
+    partitions: int
+    name: str = "pi_h"
+    steps: list[Step] = field(default_factory=list)
+    _scratch: Model = field(default_factory=Model)
+
+    def add(self, roll: Roll) -> None:
+        """Turns a roll into a step."""
+        what, who, a, b = roll
+        who %= AGGREGATES
+        earlier = [s for s in self.steps if s.command is not None]
+        if what >= 18 and earlier:
+            self._again(what, earlier[(a * 31 + b * 7) % len(earlier)], who, b)
+        elif what == 17:
+            key = f"{self.name}{who}"
+            partition = topics.partition_for(key, self.partitions)
+            self.steps.append(Step(len(self.steps), partition, None, garbage=b"\x00\x00\x00\x00\x01broken%d" % a))
+        elif what == 16:
+            self._command("create_payment_intent", who, {**self._creation(a, b), "amount": -a}, invalid=True)
+        else:
+            self._fresh(what, who, a, b)
+
+    def _fresh(self, what: int, who: int, a: int, b: int) -> None:
+        intent = self._scratch.intents.get(f"{self.name}{who}")
+        if intent is None or what == 0:
+            self._command("create_payment_intent", who, self._creation(a, b))
+        elif what <= 3:
+            self._command("confirm_payment_intent", who, {"payment_method": f"tok_{a}" if b % 2 else None})
+        elif what <= 5:
+            amount = None if a % 3 == 0 else 1 + intent["amount"] * a // 9
+            self._command("capture_payment_intent", who, {"amount": amount, "final": b % 2 == 0})
+        elif what == 6:
+            reason = (None, "duplicate", "abandoned")[a % 3]
+            self._command("cancel_payment_intent", who, {"cancellation_reason": reason})
+        elif what == 7:
+            version = intent["version"] + (a % 3 - 1)
+            self._command("confirm_payment_intent", who, {"payment_method": None}, expected_version=max(0, version))
+        elif what == 8:
+            self._command("confirm_payment_intent", who, {"payment_method": "tok_x"}, scope=f"m_{who + 1}")
+        elif what == 9:
+            self._command("cancel_payment_intent", who, {"cancellation_reason": None}, deadline_at=1)
+        else:
+            self._fact(who, intent, a, b, truthful=what <= 14)
+
+    def _fact(self, who: int, intent: dict[str, Any], a: int, b: int, *, truthful: bool) -> None:
+        attempts = self._scratch.attempts[intent["id"]]
+        number = len(attempts) if a % 4 else 1 + b % (len(attempts) + 1)
+        attempt = attempts[number - 1] if 1 <= number <= len(attempts) else {"kind": "void", "amount": 1}
+        status = SUCCESS[attempt["kind"]] if truthful and b % 3 else _STATUSES[(a + b) % len(_STATUSES)]
+        payload = {
+            "operation_id": identity.operation_id(intent["id"], number),
+            "attempt": number,
+            "status": status,
+            "provider_ref": f"pr_{number}" if b % 2 else None,
+            "amount": attempt["amount"] + (0 if truthful else b % 2),
+            "currency": intent["currency"] if truthful or a % 5 else None,
+            "error_code": "insufficient_funds" if a % 2 else None,
+        }
+        scope = "processor:other" if not truthful and b == 7 else "processor:simulator"
+        self._command("record_attempt_outcome", who, payload, scope=scope)
+
+    def _creation(self, a: int, b: int) -> dict[str, Any]:
+        return {
+            "amount": 1 + 997 * a + 31 * b,
+            "currency": _CURRENCIES[b % 3],
+            "payment_method": None if a % 4 == 0 else "tok_a",
+            "capture_method": "manual" if b % 2 else "automatic",
+            "metadata": {'quote " slash \\': "comma , brace {} é \U0001f4b3"} if a % 2 else {},
+        }
+
+    def _command(
+        self, operation: str, who: int, payload: dict[str, Any], *, invalid: bool = False, **envelope: Any
+    ) -> None:
+        number = len(self.steps)
+        key = f"{self.name}{who}"
+        normal, _ = validation.normalize(OPERATIONS[operation].payload, payload)
+        command = Command(
+            operation=operation,
+            request_id=f"req_{number}",
+            idempotency_key=f"key {number}",
+            aggregate_key=key,
+            request_hash=identity.request_hash(OPERATIONS[operation].template, key, normal),
+            trace_id=f"{number:032x}",
+            issued_at=number,
+            reply_to=0,
+            reply_id=number,
+            payload=payload,
+            **{"scope": f"m_{who}", "expected_version": None, "deadline_at": 0, **envelope},
+        )
+        self._append(command, invalid=invalid)
+
+    def _again(self, what: int, earlier: Step, who: int, b: int) -> None:
+        """A retry: the same, late, or with the identity of another command (its caller's, maybe in another partition)."""
+        command = earlier.command
+        assert command is not None
+        number = len(self.steps)
+        if what <= 21:
+            deadline = 1 if b == 0 else command.deadline_at
+            again = structs.replace(command, request_id=f"req_{number}", reply_id=number, deadline_at=deadline)
+            self._append(again, invalid=earlier.invalid)
+            return
+        self._command("create_payment_intent", who, self._creation(b, what), scope=command.scope)
+        stolen = self.steps[-1].command
+        assert stolen is not None
+        stolen.idempotency_key = command.idempotency_key
+
+    def _append(self, command: Command, *, invalid: bool) -> None:
+        partition = topics.partition_for(command.aggregate_key, self.partitions)
+        self.steps.append(Step(len(self.steps), partition, command, invalid=invalid))
+        self._scratch.take((partition, len(self.steps)), command, invalid=invalid)
+
+
+def random_history(seed: int, steps: int, partitions: int, name: str) -> History:
+    """The history of a seed: print the seed, and it can be had again."""
+    source = random.Random(seed)
+    history = History(partitions, name)
+    for _ in range(steps):
+        history.add(tuple(source.randrange(n) for n in (KINDS, AGGREGATES, 8, 8)))  # type: ignore[arg-type]
+    return history

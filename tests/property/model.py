@@ -1,0 +1,177 @@
+"""What payments promise, in plain dicts: written from the reference (states 3.1, postings 3.5) without a look at the domain.
+
+The owner's end state is compared with this. ``winners`` says which command got an identity that was used in two
+partitions: that race has no order to predict, only a rule that there is one winner.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from schemas.records import Command
+
+Place = tuple[int, int]  # partition, offset
+Answer = tuple[str, Any]  # "committed", intent as seen then | "refused", code | "expired", None
+OPEN: Final = ("created", "pending", "unknown", "manual_review")
+NO: Final = ("declined", "failed")
+SUCCESS: Final = {"authorize": "authorized", "purchase": "captured", "capture": "captured", "void": "voided"}
+UNDECIDED: Final = ("pending", "unknown", "manual_review")
+
+
+class Model:
+    """The whole system as one sequential program."""
+
+    def __init__(self, winners: dict[tuple[str, str], Place] | None = None) -> None:
+        self.winners = winners
+        self.intents: dict[str, dict[str, Any]] = {}
+        self.attempts: dict[str, list[dict[str, Any]]] = defaultdict(list)
+        self.answers: dict[tuple[str, str], tuple[bytes, Answer]] = {}
+        self.accounts: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0])  # debits, credits, lines
+        self.events: dict[int, list[tuple[str, int]]] = defaultdict(list)  # partition -> (aggregate, version) in order
+
+    def take(self, place: Place, c: Command, *, invalid: bool = False) -> tuple[Answer, bool] | None:
+        """The answer and whether it is a replay; None where two answers are right."""
+        identity, late = (c.scope, c.idempotency_key), c.deadline_at == 1
+        if identity in self.answers:
+            known_hash, answer = self.answers[identity]
+            return (answer, True) if known_hash == c.request_hash else (("refused", "key_reused"), False)
+        winner = (self.winners or {}).get(identity, place)
+        if winner[0] != place[0]:
+            return None if late or invalid else (("refused", "key_reused"), False)
+        if late:
+            return ("expired", None), False
+        if invalid:
+            return ("refused", "invalid_command"), False
+        assert winner == place, f"{identity} was decided at {winner}, not at {place}"
+        answer = self._decide(c)
+        if answer[0] == "committed":
+            self.events[place[0]].append((c.aggregate_key, answer[1]["version"]))
+        self.answers[identity] = (c.request_hash, answer)
+        return answer, False
+
+    def _decide(self, c: Command) -> Answer:
+        intent, p = self.intents.get(c.aggregate_key), c.payload
+        if c.operation == "create_payment_intent":
+            return self._create(c) if intent is None else ("refused", "state_conflict")
+        expected = intent and (f"processor:{intent['processor']}" if "operation_id" in p else intent["merchant_id"])
+        if intent is None or c.scope != expected:
+            return "refused", "not_found"
+        if c.expected_version not in (None, intent["version"]):
+            return "refused", "version_conflict"
+        verb = {"confirm_payment_intent": self._confirm, "capture_payment_intent": self._capture}
+        verb |= {"cancel_payment_intent": self._cancel, "record_attempt_outcome": self._fact}
+        refusal = verb[c.operation](intent, p)
+        if refusal:
+            return "refused", refusal
+        intent["version"] += 1
+        return "committed", dict(intent)
+
+    def _create(self, c: Command) -> Answer:
+        if c.expected_version not in (None, 0):
+            return "refused", "version_conflict"
+        p = c.payload
+        self.intents[c.aggregate_key] = {
+            "id": c.aggregate_key, "merchant_id": c.scope, "processor": "simulator", "version": 1, "latest_attempt": 0,
+            "amount_capturable": 0, "amount_received": 0, "amount_refunded": 0, "amount_disputed": 0,
+            "last_payment_error": None, "cancellation_reason": None, **p,
+            "state": "requires_confirmation" if p["payment_method"] else "requires_payment_method",
+        }  # fmt: skip
+        return "committed", dict(self.intents[c.aggregate_key])
+
+    def _attempt(self, i: dict[str, Any], kind: str, amount: int, *, final: bool = True) -> None:
+        i["latest_attempt"] += 1
+        i["state"] = "processing"
+        self.attempts[i["id"]].append({"kind": kind, "status": "created", "amount": amount, "final": final})
+
+    def _confirm(self, i: dict[str, Any], p: dict[str, Any]) -> str | None:
+        method = p["payment_method"] or i["payment_method"]
+        if i["state"] not in ("requires_payment_method", "requires_confirmation") or not method:
+            return "state_conflict"
+        i.update(payment_method=method, last_payment_error=None)
+        return self._attempt(i, "authorize" if i["capture_method"] == "manual" else "purchase", i["amount"])
+
+    def _capture(self, i: dict[str, Any], p: dict[str, Any]) -> str | None:
+        if i["state"] != "requires_capture":
+            return "state_conflict"
+        amount = p["amount"] or i["amount_capturable"]
+        if amount > i["amount_capturable"]:
+            return "amount_exceeds_capturable"
+        return self._attempt(i, "capture", amount, final=p["final"] or amount == i["amount_capturable"])
+
+    def _cancel(self, i: dict[str, Any], p: dict[str, Any]) -> str | None:
+        if i["state"] in ("processing", "succeeded", "canceled"):
+            return "state_conflict"
+        i["cancellation_reason"] = p["cancellation_reason"]
+        if i["state"] == "requires_capture":
+            return self._attempt(i, "void", i["amount_capturable"])
+        i["state"] = "canceled"
+        return None
+
+    def _fact(self, i: dict[str, Any], p: dict[str, Any]) -> str | None:
+        n, status = p["attempt"], p["status"]
+        if not 1 <= n <= i["latest_attempt"]:
+            return "not_found"
+        a = self.attempts[i["id"]][n - 1]
+        true = status == SUCCESS[a["kind"]] and (p["amount"], p["currency"]) == (a["amount"], i["currency"])
+        late = a["status"] in NO and status == "captured" and a["kind"] in ("purchase", "capture")
+        if a["status"] not in OPEN and not late:
+            return "stale_fact"
+        if late and (not true or (a["kind"] == "purchase" and self._charges(i["id"]))):
+            return "contradicts_attempt"
+        if status in UNDECIDED or not (true or status in NO):
+            return self._doubt(i, a, p)
+        a["status"] = status
+        if status in NO:
+            self._refused(i, a, p["error_code"] or status)
+        else:
+            i["last_payment_error"] = None
+            self._money(i, a, late=late)
+        return None
+
+    def _charges(self, intent_id: str) -> bool:
+        return any(a["kind"] in ("authorize", "purchase") and a["status"] not in NO for a in self.attempts[intent_id])
+
+    def _doubt(self, i: dict[str, Any], a: dict[str, Any], p: dict[str, Any]) -> str | None:
+        if a["status"] in (p["status"], "manual_review"):
+            return "stale_fact"
+        a["status"] = p["status"]
+        if p["status"] not in UNDECIDED:  # a success that is not what was asked: people look at it
+            amount = "amount_mismatch" if p["amount"] != a["amount"] else "currency_mismatch"
+            i["last_payment_error"] = amount if p["status"] == SUCCESS[a["kind"]] else "unexpected_status"
+            a["status"] = "manual_review"
+        return None
+
+    def _refused(self, i: dict[str, Any], a: dict[str, Any], code: str) -> None:
+        i["last_payment_error"] = code
+        i["state"] = "requires_capture" if i["amount_capturable"] else "succeeded"
+        if a["kind"] in ("authorize", "purchase"):
+            i["state"] = "requires_payment_method"
+        if a["kind"] == "void":
+            i["cancellation_reason"] = None
+
+    def _money(self, i: dict[str, Any], a: dict[str, Any], *, late: bool) -> None:
+        hold, held = (f"auth_hold:{i['processor']}", f"auth_obligation:{i['merchant_id']}"), i["amount_capturable"]
+        if a["kind"] == "authorize":
+            i.update(state="requires_capture", amount_capturable=a["amount"])
+            return self._post(i, *hold, a["amount"])
+        if a["kind"] == "void":
+            i.update(state="succeeded" if i["amount_received"] else "canceled", amount_capturable=0)
+            return self._post(i, *hold[::-1], held)
+        i["amount_received"] += a["amount"]
+        keeps_state = late and (i["state"] == "canceled" or (a["kind"] == "capture" and i["state"] != "requires_capture"))
+        if a["kind"] == "capture":
+            i["amount_capturable"] = 0 if a["final"] and not keeps_state else max(0, held - a["amount"])
+            self._post(i, *hold[::-1], held - i["amount_capturable"])
+        if not keeps_state:
+            i["state"] = "requires_capture" if i["amount_capturable"] else "succeeded"
+        receivable, pending = f"processor_receivable:{i['processor']}", f"merchant_pending:{i['merchant_id']}"
+        self._post(i, receivable, pending, a["amount"])
+        self._post(i, pending, "platform_fee_income", (a["amount"] * 150 + 5_000) // 10_000)
+        return self._post(i, f"processor_fee_expense:{i['processor']}", receivable, (a["amount"] * 60 + 5_000) // 10_000)
+
+    def _post(self, i: dict[str, Any], debit: str, credit: str, amount: int) -> None:
+        for side, account in enumerate((debit, credit) if amount else ()):
+            self.accounts[f"{account}:{i['currency']}"][side] += amount
+            self.accounts[f"{account}:{i['currency']}"][2] += 1

@@ -1,0 +1,189 @@
+"""Commits under random batch boundaries, crashes at every fail point and zombies with an old epoch, on real Postgres.
+
+The owner's own commit path, without Kafka: hundreds of steps a second, and a failing history shrinks.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from dataflows.owner import fail_points
+from dataflows.owner.batch import PartitionBatch, Record, Reply
+from dataflows.owner.commit import Committer
+from dataflows.owner.leases import Lease, Leases
+from dataflows.owner.parking import commit_or_park
+from dataflows.payments.service import payments_service
+from schemas import codec
+from schemas.errors import Fenced, OwnershipLost, UndecodableRecord
+from sinks.postgres.owner_connection import connect
+from tests.property import end_state
+from tests.property.history import AGGREGATES, KINDS, History, Step
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+pytestmark = [pytest.mark.servers, pytest.mark.slow]
+PARTITIONS = 3
+POINTS = ("before_claim", "after_claim", "after_decide", "before_commit", "after_commit_before_publish")
+rolls = st.tuples(*(st.integers(0, n - 1) for n in (KINDS, AGGREGATES, 8, 8)))
+
+
+class Crash(OwnershipLost):
+    """The process ends here."""
+
+
+class Owners:
+    """Owners of one history: the current one, and those that crashed or were taken over and do not know it."""
+
+    def __init__(self, dsn: str, chance: random.Random) -> None:
+        self.dsn, self.chance = dsn, chance
+        self.log: dict[int, list[Record]] = defaultdict(list)
+        self.replies: list[Reply] = []
+        self.zombies: list[tuple[Committer, Lease]] = []
+        self.crash_in: int | None = None
+        self.start()
+
+    def start(self) -> None:
+        self.committer = Committer(connect(self.dsn, "owner"), Leases(payments_service(), "owner"))
+        leases = (self.committer.leases.acquire(self.committer.connection, p) for p in range(PARTITIONS))
+        self.leases = [lease for lease in leases if lease is not None]
+
+    def reach(self, point: str) -> None:
+        assert point in fail_points.NAMES
+        if point in POINTS and self.crash_in is not None:
+            self.crash_in -= 1
+            if self.crash_in < 0:
+                self.crash_in = None
+                raise Crash
+
+    def append(self, step: Step) -> None:
+        log = self.log[step.partition]
+        data = step.garbage if step.command is None else codec.encode_command(step.command)
+        record = Record(len(log), data)
+        try:
+            record.command = codec.decode_command(data)
+        except UndecodableRecord as fault:
+            record.fault = fault
+        log.append(record)
+
+    def run(self) -> None:
+        """Commits until every partition is at its end, through whatever happens."""
+        while any(lease.next_offset < len(self.log[lease.partition]) for lease in self.leases):
+            if self.zombies and self.chance.random() < 0.2:
+                self._zombie()
+            self._turn()
+
+    def _turn(self) -> None:
+        if self.chance.random() < 0.15:
+            self.crash_in = self.chance.randrange(8)
+        elif self.chance.random() < 0.1:
+            self.zombies.append((self.committer, self.leases[self.chance.randrange(PARTITIONS)]))
+            self.start()
+        lease = self.leases[self.chance.randrange(PARTITIONS)]
+        log = self.log[lease.partition]
+        size = self.chance.choice((1, 2, 3, 7, 40))
+        records = log[lease.next_offset : lease.next_offset + size]
+        if not records:
+            return
+        try:
+            for done in commit_or_park(self.committer, lease, PartitionBatch(lease.partition, records), 0):
+                self.replies += done.replies
+        except Crash:
+            self.committer.connection.close()
+            self.start()
+
+    def _zombie(self) -> None:
+        """A paused owner wakes up with a batch in its hands: it must not write a row."""
+        committer, lease = self.zombies.pop()
+        records = self.log[lease.partition][lease.next_offset :]
+        self.crash_in = None
+        if records:
+            with pytest.raises(Fenced):
+                list(commit_or_park(committer, lease, PartitionBatch(lease.partition, records), 0))
+        committer.connection.close()
+
+    def close(self) -> None:
+        for committer in (self.committer, *(z[0] for z in self.zombies)):
+            committer.connection.close()
+
+
+@settings(
+    max_examples=12,
+    deadline=None,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+@given(st.lists(rolls, min_size=20, max_size=150), st.randoms(use_true_random=False))
+def test_any_interleaving_of_batches_crashes_and_zombies_ends_in_the_models_state(
+    new_database: Callable[[], tuple[str, str]],
+    monkeypatch: pytest.MonkeyPatch,
+    choices: list[tuple[int, ...]],
+    chance: random.Random,
+) -> None:
+    history = History(PARTITIONS)
+    for roll in choices:
+        history.add(roll)  # type: ignore[arg-type] - four integers
+    owner_dsn, superuser_dsn = new_database()
+    owners, stored = Owners(owner_dsn, chance), end_state.Stored(superuser_dsn)
+    monkeypatch.setattr(fail_points, "reach", owners.reach)
+    try:
+        for step in history.steps:
+            owners.append(step)
+        owners.run()
+        check(history.steps, owners, stored)
+        _everything_again(history, owners, stored)
+    finally:
+        monkeypatch.undo()
+        owners.close()
+        stored.close()
+
+
+def check(steps: list[Step], owners: Owners, stored: end_state.Stored) -> None:
+    """The end state is the model's, and every reply that was sent is the model's answer."""
+    offsets: dict[int, int] = defaultdict(int)
+    placed = []
+    for step in steps:
+        placed.append(((step.partition, offsets[step.partition]), step))
+        offsets[step.partition] += 1
+    model, answers = end_state.expected(placed, stored.winners())
+    end_state.compare(stored, model)
+    letters = {(p, o) for p, o in stored.rows('select partition, "offset" from dead_letter')}
+    assert letters == {place for place, step in placed if step.command is None}
+    responses = stored.responses()
+    for reply in owners.replies:
+        found = answers[reply.reply_id]
+        if found is None:
+            continue
+        answer, replayed = found
+        assert (reply.outcome, reply.replayed) == (answer[0], replayed), steps[reply.reply_id]
+        end_state.check_body(reply.body, answer)
+        command = steps[reply.reply_id].command
+        assert command is not None
+        if replayed:
+            assert reply.body == responses[command.scope, command.idempotency_key][1]
+
+
+def _everything_again(history: History, owners: Owners, stored: end_state.Stored) -> None:
+    """Every caller retries everything: nothing changes, and every stored answer comes back byte for byte."""
+    before, ledger = stored.responses(), stored.rows("select count(*) from ledger_entry")
+    known = [s for s in history.steps if s.command is not None]
+    owners.replies.clear()
+    for step in known:
+        owners.append(step)
+    owners.run()
+    assert stored.responses().keys() >= before.keys()
+    assert {k: v for k, v in stored.responses().items() if k in before} == before
+    if stored.responses() == before:  # else a retry without its deadline was decided only now
+        assert stored.rows("select count(*) from ledger_entry") == ledger
+    for reply in owners.replies:
+        command = history.steps[reply.reply_id].command
+        assert command is not None
+        identity = command.scope, command.idempotency_key
+        if reply.replayed and identity in before:
+            assert reply.body == before[identity][1]
