@@ -1,0 +1,1 @@
+"""The edge: HTTP, authentication, commands into Kafka, and everything a caller reads."""

@@ -21,12 +21,12 @@ from schemas import errors, limits
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_SIGNING: Final = {
+Key = jwk.OKPKey | jwk.ECKey | jwk.RSAKey
+_SIGNING: Final[dict[str, type[jwk.OKPKey | jwk.ECKey | jwk.RSAKey]]] = {
     "OKP": jwk.OKPKey,
     "EC": jwk.ECKey,
     "RSA": jwk.RSAKey,
 }  # never "oct": a public key is no secret
-Key = jwk.OKPKey | jwk.ECKey | jwk.RSAKey
 
 
 def read_keys(text: str | bytes) -> dict[str, Key]:

@@ -36,7 +36,7 @@ _SETTINGS: Final = " ".join(
 def _read_queries() -> dict[str, LiteralString]:
     folder = resources.files("ingress") / "queries"
     files = (file for file in folder.iterdir() if file.name.endswith(".sql"))
-    return {file.name.removesuffix(".sql"): cast("LiteralString", file.read_text()) for file in files}
+    return {file.name.removesuffix(".sql"): file.read_text() for file in files}
 
 
 class Store:

@@ -130,7 +130,7 @@ def _read_all(reader: EventReader, bound: dict[int, int], partitions: int) -> Ka
             raise Unavailable("Kafka stopped giving records before the end of the events topic")
     last_seqs = {p: at.last_seq for p, at in reader.positions.items()}
     sums = {key: (n, a, b) for key, (n, a, b) in totals.items()}
-    return KafkaTotals(sums, last_seqs, len(reader.unreadable))
+    return KafkaTotals(sums, last_seqs, len(reader.intake.unreadable))
 
 
 def add_event(totals: defaultdict[Key, list[int]], event: Event) -> None:

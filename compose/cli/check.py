@@ -13,6 +13,7 @@ from compose.settings import load_settings
 from compose.stack.errors import StackError
 
 if TYPE_CHECKING:
+    from rich.status import Status
     from rich.table import Table
 
     from reconciliation.check import CheckSettings, Report

@@ -63,9 +63,10 @@ select
 
 -- name: timeline_commands
 -- Every decided command and fact of one payment: its place in Kafka, the owner's time, and the transaction that
--- committed it, which is the batch. Index idempotency_request is of no use here: a demo's table is small.
+-- committed it, which is the batch. No index serves it: a demo's tables are small.
 select i.merchant_id, i.key, i.operation, i.status, i.partition, i."offset", i.event_id,
-       (extract(epoch from i.created_at) * 1000000)::bigint as at_us,
+       (extract(epoch from coalesce((select o.occurred_at from outbox o where o.event_id = i.event_id), i.created_at))
+        * 1000000)::bigint as at_us,
        i.xmin::text as batch,
        (select count(*) from idempotency b where b.xmin::text = i.xmin::text) as batch_commands
 from idempotency i

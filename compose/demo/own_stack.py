@@ -79,13 +79,29 @@ def own_stack(
     settings = base.model_copy(update={"owner_processes": owners, "ingress_processes": ingresses, "services": SERVICES})
     stack: OwnStack | None = None
     try:
-        _choose_ports(settings)
-        launch.up(settings, tied=tied, progress=progress)
-        stack = OwnStack(settings)
-        yield stack
+        try:
+            _choose_ports(settings)
+            launch.up(settings, tied=tied, progress=progress)
+            stack = OwnStack(settings)
+            yield stack
+        finally:
+            if stack is None or not stack.keep:
+                _remove(settings, home)
+
+
+@contextmanager
+def _home_in_environment(home: Path) -> Iterator[None]:
+    """Whatever loads its settings in this process meanwhile finds this home."""
+    name = f"{PREFIX}HOME"
+    before = os.environ.get(name)
+    os.environ[name] = str(home)
+    try:
+        yield
     finally:
-        if stack is None or not stack.keep:
-            _remove(settings, home)
+        if before is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = before
 
 
 def _choose_ports(settings: Settings) -> None:

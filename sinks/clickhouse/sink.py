@@ -224,8 +224,8 @@ class Feed:
         return (block if block.events else None), started
 
     def _report_unreadable(self) -> None:
-        while self._reader.unreadable:
-            record = self._reader.unreadable.pop()
+        while self._reader.intake.unreadable:
+            record = self._reader.intake.unreadable.pop()
             place = f"{self._fence.topic}/{record.partition}/{record.offset}"
             at = {record.partition: Position(record.offset, self._reader.positions[record.partition].last_seq)}
             self._fence.write_checkpoint(f"unreadable-event-{place}", f"unreadable event: {record.reason}", place, at)

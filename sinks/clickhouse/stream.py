@@ -16,7 +16,7 @@ from confluent_kafka.cimpl import KafkaException
 from schemas import codec, errors, limits
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from schemas.records import Event
     from sinks.kafka.connection import KafkaConnection
@@ -53,17 +53,50 @@ class Unreadable:
     reason: str
 
 
+class Intake:
+    """Decides which records of a stream are taken, by seq; no I/O."""
+
+    def __init__(self) -> None:
+        self.positions: dict[int, Position] = {}
+        self.unreadable: list[Unreadable] = []
+        #: per partition the seq seen past a gap, while the owner has not filled it
+        self.gaps: dict[int, int] = {}
+
+    def begin(self, positions: Mapping[int, Position]) -> None:
+        """Goes on from these positions."""
+        self.positions = {p: Position(at.next_offset, at.last_seq) for p, at in positions.items()}
+        self.gaps.clear()
+
+    def take(self, partition: int, offset: int, value: bytes) -> Accepted | None:
+        """The event of this record when it is the next one of its partition, otherwise None."""
+        position = self.positions[partition]
+        position.next_offset = offset + 1
+        try:
+            event = codec.decode_event(value)
+        except errors.Corrupt as error:
+            self.unreadable.append(Unreadable(partition, offset, error.public))
+            return None
+        if event.seq != position.last_seq + 1 and position.last_seq != UNKNOWN_SEQ:
+            if event.seq > position.last_seq:
+                self.gaps[partition] = event.seq
+            return None
+        position.last_seq = event.seq
+        self.gaps.pop(partition, None)
+        return Accepted(partition, offset, value, event)
+
+
 class EventReader:
     """A consumer of one topic that keeps its own positions; one thread at a time may use it."""
 
     def __init__(self, kafka: KafkaConnection, *, topic: str, client_id: str, group: str) -> None:
         self.topic = topic
-        self.positions: dict[int, Position] = {}
-        self.unreadable: list[Unreadable] = []
-        #: per partition the seq seen past a gap: not zero while the owner has not filled it
-        self.gaps: dict[int, int] = {}
-        settings = kafka.consumer(client_id, group, **{"enable.partition.eof": False})
-        self._consumer = Consumer(settings)
+        self.intake = Intake()
+        self._consumer = Consumer(kafka.consumer(client_id, group))
+
+    @property
+    def positions(self) -> dict[int, Position]:
+        """How far every assigned partition was read."""
+        return self.intake.positions
 
     def close(self) -> None:
         """Leaves Kafka."""
@@ -71,19 +104,13 @@ class EventReader:
 
     def assign(self, positions: Mapping[int, Position]) -> None:
         """Reads these partitions from these positions on, and no other."""
-        self.positions = {p: Position(at.next_offset, at.last_seq) for p, at in positions.items()}
-        self.gaps.clear()
-        self._consumer.assign([TopicPartition(self.topic, p, at.next_offset) for p, at in self.positions.items()])
+        self.intake.begin(positions)
+        self._consumer.assign([TopicPartition(self.topic, p, at.next_offset) for p, at in positions.items()])
 
-    def ends(self, partitions: Iterator[int] | list[int] | range) -> dict[int, int]:
+    def ends(self, partitions: Iterable[int]) -> dict[int, int]:
         """The offset after the last record of each partition. Raises errors.Unavailable."""
         try:
-            return {
-                p: self._consumer.get_watermark_offsets(
-                    TopicPartition(self.topic, p), timeout=limits.KAFKA_ADMIN_TIMEOUT_S
-                )[1]
-                for p in partitions
-            }
+            return {p: self._end(p) for p in partitions}
         except KafkaException as error:
             raise errors.Unavailable(f"Kafka does not answer: {error.args[0].str()}") from error
 
@@ -107,27 +134,17 @@ class EventReader:
             partition, offset = message.partition(), message.offset()
             if partition is None or offset is None:  # only a message that was never sent has no place
                 continue
-            taken = self._take(partition, offset, message.value())
+            taken = self.intake.take(partition, offset, message.value() or b"")
             if taken is not None:
                 accepted.append(taken)
         return accepted
 
-    def _take(self, partition: int, offset: int, value: bytes | None) -> Accepted | None:
-        position = self.positions[partition]
-        position.next_offset = offset + 1
-        try:
-            event = codec.decode_event(value or b"")
-        except errors.Corrupt as error:
-            self.unreadable.append(Unreadable(partition, offset, error.public))
-            return None
-        if event.seq != position.last_seq + 1 and position.last_seq != UNKNOWN_SEQ:
-            if event.seq > position.last_seq:
-                self.gaps[partition] = event.seq
-            return None
-        position.last_seq = event.seq
-        if self.gaps:
-            self.gaps.pop(partition, None)
-        return Accepted(partition, offset, value or b"", event)
+    def _end(self, partition: int) -> int:
+        where = TopicPartition(self.topic, partition)
+        marks = self._consumer.get_watermark_offsets(where, timeout=limits.KAFKA_ADMIN_TIMEOUT_S)
+        if marks is None:
+            raise errors.Unavailable("Kafka does not answer: no watermarks in time")
+        return int(marks[1])
 
 
 def read_until(reader: EventReader, last_seqs: Mapping[int, int], timeout_s: float) -> Iterator[list[Accepted]]:

@@ -1,6 +1,6 @@
 """Random histories: what merchants, processors and a hostile network may put into the command topic, in any order.
 
-A history is made of small integers, so that a failing one shrinks, read against a scratch model, so that most facts fit.
+A history is made of small integers read against a scratch model, so that most facts fit the payment they are about.
 """
 
 from __future__ import annotations

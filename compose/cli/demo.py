@@ -1,0 +1,72 @@
+"""``millrace demo``: invoices through the whole system, an owner killed half-way, and the proof that nothing differs."""
+
+from __future__ import annotations
+
+import signal
+import traceback
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from schemas import limits
+
+_INTERRUPTED = 130
+
+app = typer.Typer()
+
+
+@app.command()
+def demo(
+    orders: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Invoices as CSV, also gzipped; without it they are generated, always the same."),
+    ] = None,
+    rate: Annotated[
+        float, typer.Option(min=0.1, max=limits.DEMO_RATE_MAX_PER_S, help="Payments started per second.")
+    ] = limits.DEMO_RATE_PER_S,
+    keep: Annotated[bool, typer.Option("--keep", help="Leave the stack and its data when done, and say how to use it.")] = False,
+) -> None:
+    """Take invoices through HTTP, Kafka, owners, Postgres, the ledger, a processor and ClickHouse; exit 1 if anything differs."""
+    from compose.demo.invoice_generator import generated_invoices  # noqa: PLC0415 - the help needs none of it
+    from compose.demo.invoices import read_invoices  # noqa: PLC0415
+    from compose.demo.narrator import Narrator  # noqa: PLC0415
+    from compose.stack.errors import StackError  # noqa: PLC0415
+
+    _end_as_interrupted()
+    narrator = Narrator()
+    invoices = read_invoices(orders) if orders else generated_invoices(limits.DEMO_INVOICE_COUNT)
+    try:
+        is_ok = _run(narrator, invoices, rate, keep=keep)
+    except StackError:
+        raise
+    except KeyboardInterrupt:
+        print("DEMO FAILED interrupted=1", flush=True)
+        raise typer.Exit(_INTERRUPTED) from None
+    except Exception as error:  # the last line must tell, whatever it was
+        traceback.print_exc()
+        print(f"DEMO FAILED error={type(error).__name__}", flush=True)
+        raise typer.Exit(1) from None
+    raise typer.Exit(0 if is_ok else 1)
+
+
+def _run(narrator, invoices, rate: float, *, keep: bool) -> bool:  # type: ignore[no-untyped-def]
+    from compose.demo.own_stack import forget_other_servers, own_stack  # noqa: PLC0415
+
+    for name in forget_other_servers():
+        narrator.say(f"{name} is set and not used: the demo runs on servers of its own")
+    with own_stack("demo", tied=not keep, progress=narrator.stack, busy=narrator.busy) as stack:
+        from compose.demo.run import demonstrate, how_to_use  # noqa: PLC0415
+
+        narrator.say(f"the stack is ready: {stack.world['base_url']}, home {stack.home}")
+        verdict = demonstrate(stack, invoices, rate, narrator)
+        stack.keep = keep
+        lines = how_to_use(stack) if keep else []
+        ...
+    return verdict.is_ok
+
+
+def _end_as_interrupted() -> None:
+    """TERM and a closed terminal end the demo as Ctrl-C does: with everything cleaned up."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda *_: signal.raise_signal(signal.SIGINT))

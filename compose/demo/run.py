@@ -1,0 +1,174 @@
+"""The demo from an empty folder to the verdict: start, pay, kill, wait, compare, show, remove."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from compose.cli.check import check_settings
+from compose.demo import report
+from compose.demo.acknowledged import Acknowledgements
+from compose.demo.evidence import Evidence, gather
+from compose.demo.owner_kill import Kill, kill_an_owner
+from compose.demo.settling import settle
+from compose.demo.stories import stories_of
+from compose.demo.tally import Tally
+from compose.demo.timeline import timeline
+from compose.demo.traffic import tell_all
+from ingress.issuer import KeyFolder, issue_token
+from reconciliation.check import run_check
+from schemas import limits
+
+if TYPE_CHECKING:
+    from compose.demo.invoices import Invoices
+    from compose.demo.narrator import Narrator
+    from compose.demo.own_stack import OwnStack
+    from compose.demo.stories import Story
+    from compose.demo.tally import Told
+    from reconciliation.check import Report
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What the demo came to. ``differences`` empty and no gaps: OK."""
+
+    tally: Tally
+    differences: list[str]
+    gaps: int
+    killed: bool
+    seconds: float
+
+    @property
+    def is_ok(self) -> bool:
+        """Nothing was lost, doubled or unbalanced."""
+        return not self.differences and not self.gaps and bool(self.tally.created)
+
+    def line(self) -> str:
+        """The last line of the demo."""
+        tally = self.tally
+        pairs = {
+            "payments": len(tally.created),
+            "captured": tally.captured,
+            "duplicates_replayed": tally.duplicates_replayed,
+            "invariant_gaps": self.gaps,
+            "declined": tally.declined,
+            "canceled": tally.ended("canceled"),
+            "answers_lost": tally.answers_lost,
+            "stale_refused": tally.stale_refused,
+            "keys_reused_refused": tally.reused_refused,
+            "owners_killed": int(self.killed),
+            "differences": len(self.differences),
+            "seconds": f"{self.seconds:.1f}",
+        }
+        text = " ".join(f"{name}={value}" for name, value in pairs.items())
+        return f"DEMO {'OK' if self.is_ok else 'FAILED'} {text}"
+
+
+def demonstrate(stack: OwnStack, invoices: Invoices, rate: float, narrator: Narrator) -> Verdict:
+    """Runs the whole demo on a stack that is ready."""
+    tally = Tally()
+    if invoices.credit_notes:
+        narrator.say(f"{invoices.credit_notes} credit notes skipped: they are not payable")
+    acknowledged = Acknowledgements(stack.home / "acknowledged.ndjson")
+    try:
+        kill = asyncio.run(_pay(stack, stories_of(invoices.payable), rate, tally, acknowledged, narrator))
+    finally:
+        acknowledged.close()
+    narrator.say(f"{acknowledged.count} answers said committed: {acknowledged.path.name} in {stack.home}")
+    with narrator.busy("comparing ledger, processor, ClickHouse"):
+        evidence = gather(stack.settings.addresses())
+        checked = run_check(check_settings(acknowledged.path))
+    _show(stack, tally, evidence, kill, checked, narrator)
+    return Verdict(tally, tally.problems + evidence.differences, checked.gaps, kill is not None, narrator.seconds)
+
+
+async def _pay(
+    stack: OwnStack,
+    stories: list[Story],
+    rate: float,
+    tally: Tally,
+    acknowledged: Acknowledgements,
+    narrator: Narrator,
+) -> Kill | None:
+    addresses = stack.settings.addresses()
+    keys = KeyFolder(stack.home / "keys")
+    kills: list[Kill] = []
+
+    async def kill() -> None:
+        narrator.say("half-way: killing an owner (SIGKILL) while requests go on")
+        kills.append(await kill_an_owner(stack, addresses.postgres_reader_dsn))
+        _tell_of_kill(kills[0], tally, narrator)
+
+    with narrator.busy(f"{len(stories)} payments, {rate:g} per second, over {addresses.base_url}"):
+        await tell_all(
+            stories,
+            base_url=addresses.base_url,
+            token_of=lambda merchant: issue_token(keys, merchant, ttl_s=limits.TOKEN_TTL_MAX_S),
+            rate=rate,
+            tally=tally,
+            acknowledged=acknowledged,
+            half_way=kill,
+            progress=lambda ended: narrator.payments(ended, len(stories)),
+        )
+    with narrator.busy("waiting until everything is final"):
+        took = await settle(addresses.postgres_reader_dsn, tally)
+    narrator.say(f"all {len(stories)} payments have ended; everything was final {took:.1f} s later")
+    return kills[0] if kills else None
+
+
+def _tell_of_kill(kill: Kill, tally: Tally, narrator: Narrator) -> None:
+    if kill.moved_after_s is None:
+        tally.problem(f"the {kill.partitions} partitions of {kill.name} were not taken over in time")
+    else:
+        narrator.say(
+            f"{kill.name} (pid {kill.pid}) was killed; its {kill.partitions} partitions were taken over "
+            f"after {kill.moved_after_s:.1f} s"
+        )
+
+
+def _show(
+    stack: OwnStack, tally: Tally, evidence: Evidence, kill: Kill | None, checked: Report, narrator: Narrator
+) -> None:
+    console = narrator.console
+    chosen = worth_showing(tally.told, kill.killed_at if kill else 0)
+    if chosen is not None:
+        console.print()
+        report.show_timeline(console, chosen, timeline(chosen, stack.settings.addresses()))
+    for show in (report.show_trial_balance, report.show_book, report.show_volumes):
+        console.print()
+        show(console, evidence)
+    console.print()
+    report.show_check(console, checked)
+    console.print()
+    report.show_counts(console, tally, evidence, kill)
+    console.print()
+    for difference in (tally.problems + evidence.differences)[: limits.DEMO_PROBLEMS_SHOWN_MAX]:
+        console.print(f"[red]differs[/red] {difference}", markup=True, soft_wrap=True)
+
+
+def worth_showing(told: list[Told], killed_at: int) -> Told | None:
+    """A captured payment of single calls: the one that the killed owner delayed most, else one whose answers got lost."""
+    captured = [one for one in told if one.intent.get("amount_received") and not one.story.is_bulk]
+    if not captured:
+        return next((one for one in told if one.intent_id), None)
+    plain = [one for one in captured if not one.story.kind.is_manual] or captured
+
+    def interest(one: Told) -> tuple[bool, int]:
+        crossed = one.began_at <= killed_at <= one.ended_at and one.story.kind.token == "tok_sim_approve"  # noqa: S105 - a card
+        lost = sum(exchange.was_lost for exchange in one.journal.exchanges)
+        return crossed, one.ended_at - one.began_at if crossed else lost
+
+    return max(plain, key=interest)
+
+
+def how_to_use(stack: OwnStack) -> list[str]:
+    """What somebody needs who keeps the stack."""
+    home = f"MILLRACE_HOME={stack.home}"
+    return [
+        f"The stack runs on (supervisor {stack.pids('supervisor').get('supervisor', os.getpid())}): {stack.world['base_url']}",
+        f"  a token:  {home} millrace token --merchant m_demo_north",
+        f"  a look:   {home} millrace status",
+        f"  the end:  {home} millrace down && rm -r {stack.home}",
+    ]
