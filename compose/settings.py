@@ -147,8 +147,10 @@ class Settings(BaseSettings):
         passwords = home.passwords()
         superuser = _secret(self.postgres_dsn) or _postgres_dsn("postgres", passwords["postgres"], ports)
         roles = self.role_passwords().items()
-        redis = f"redis://:{quote(passwords['redis'])}@{LOOPBACK}:{ports['redis_port']}/0"
-        clickhouse = f"http://default:{quote(passwords['clickhouse'])}@{LOOPBACK}:{ports['clickhouse_port']}/{DATABASE}"
+        redis = f"redis://:{quote(passwords['redis'], safe='')}@{LOOPBACK}:{ports['redis_port']}/0"
+        clickhouse = (
+            f"http://default:{quote(passwords['clickhouse'], safe='')}@{LOOPBACK}:{ports['clickhouse_port']}/{DATABASE}"
+        )
         return Addresses(
             kafka=KafkaConnection(
                 bootstrap=self.kafka_bootstrap or f"{LOOPBACK}:{ports['kafka_port']}", security=self.kafka_security()
@@ -224,11 +226,11 @@ def _text(value: Path | None) -> str | None:
 
 
 def _postgres_dsn(user: str, password: str, ports: dict[str, int]) -> str:
-    return f"postgresql://{user}:{quote(password)}@{LOOPBACK}:{ports['postgres_port']}/{DATABASE}"
+    return f"postgresql://{user}:{quote(password, safe='')}@{LOOPBACK}:{ports['postgres_port']}/{DATABASE}"
 
 
 def _as_role(dsn: str, role: str, password: str) -> str:
     """The same server, database and TLS options with another role's credentials."""
     parts = urlsplit(dsn)
     where = parts.netloc.rpartition("@")[2]
-    return urlunsplit(parts._replace(netloc=f"{role}:{quote(password)}@{where}"))
+    return urlunsplit(parts._replace(netloc=f"{role}:{quote(password, safe='')}@{where}"))

@@ -50,7 +50,7 @@ async def serve(config: IngressConfig, host: str, port: int, started: Callable[[
         loop.add_signal_handler(number, stop)
     serving = loop.create_task(server.serve())
     try:
-        while not serving.done() and not _listens(port):
+        while not serving.done() and not _listens(port):  # noqa: ASYNC110 - granian gives no event for it
             await asyncio.sleep(limits.LISTEN_POLL_INTERVAL_S)
         if started is not None:
             started(ingress)

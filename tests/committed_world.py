@@ -1,16 +1,18 @@
-"""Commits as an owner makes them, without an owner: decided by the real domain, encoded by the real codec, stored in the
-real tables. Tests of what reads commits (sink, check, replay) are thereby independent of what writes them.
+"""Commits as an owner makes them, without an owner: decided by the real domain, encoded by the real codec, stored in
+the real tables. Tests of what reads commits (sink, check, replay) are thereby independent of what writes them.
 """
 
 from __future__ import annotations
 
 import random
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 from confluent_kafka import Producer
 
+from compose.simulator.operations import provider_ref_for
 from dataflows.domain import commands as domain
 from dataflows.domain.decision import Context, Decision, Payment
 from dataflows.domain.fees import FeeSchedule
@@ -62,10 +64,11 @@ class CommittedWorld:
     merchants: int = 3
     step_us: int = 1_000_000
     partitions: int = topics.PAYMENTS_PARTITIONS
+    events_topic: str = topics.EVENTS_PAYMENTS
+    commands_topic: str = topics.COMMANDS_PAYMENTS
     commits: list[Commit] = field(default_factory=list)
-    book: dict[str, list[dict[str, Any]]] = field(
-        default_factory=lambda: {"captured": [], "authorized": [], "voided": []}
-    )
+    #: attempts whose outcome is known, in order: what the processor was asked to do
+    carried_out: list[ProcessorAttempt] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._random = random.Random(self.seed)
@@ -86,7 +89,8 @@ class CommittedWorld:
         currency, _ = self._random.choice(_CURRENCIES)
         amount = self._random.randint(1_000, 90_000)
         manual = kind in ("parts", "void", "hold")
-        intent_id = self._create(amount, currency, "manual" if manual else "automatic")
+        token = "tok_sim_decline" if kind == "decline" else "tok_sim_approve"
+        intent_id = self._create(amount, currency, "manual" if manual else "automatic", token)
         if kind == "created":
             return
         self._act(intent_id, "confirm_payment_intent", {"payment_method": None})
@@ -106,7 +110,7 @@ class CommittedWorld:
             self._act(intent_id, "cancel_payment_intent", {"cancellation_reason": "duplicate"})
             self.outcome(intent_id, "voided")
 
-    def _create(self, amount: int, currency: str, capture_method: str) -> str:
+    def _create(self, amount: int, currency: str, capture_method: str, token: str) -> str:
         self._number += 1
         merchant = f"m_{self._random.randrange(self.merchants)}"
         key = f"k{self.seed}-{self._number}"
@@ -114,7 +118,7 @@ class CommittedWorld:
         payload: dict[str, object] = {
             "amount": amount,
             "currency": currency,
-            "payment_method": "tok_sim_approve",
+            "payment_method": token,
             "capture_method": capture_method,
             "metadata": {"order": f"A-{self._number}", "note": 'quote " and \\ and é'},
         }
@@ -127,23 +131,16 @@ class CommittedWorld:
         self._commit(operation, merchant, intent_id, payload, f"k{self.seed}-{self._number}")
 
     def outcome(self, intent_id: str, status: str, error_code: str | None = None) -> None:
-        """A fact about the newest attempt, and the entry in the processor's book behind it."""
+        """A fact about the newest attempt."""
         payment = self._payments[intent_id]
         attempt = payment.attempts[payment.intent.latest_attempt]
-        if status in self.book:
-            self.book[status].append(
-                {
-                    "operation_id": attempt.operation_id,
-                    "reference": intent_id,
-                    "amount": attempt.amount,
-                    "currency": attempt.currency,
-                }
-            )
+        if status != "unknown":
+            self.carried_out.append(attempt)
         payload: dict[str, object] = {
             "operation_id": attempt.operation_id,
             "attempt": attempt.attempt,
             "status": status,
-            "provider_ref": None if status == "unknown" else f"pr_{attempt.operation_id}",
+            "provider_ref": None if status == "unknown" else provider_ref_for(attempt.operation_id),
             "amount": attempt.amount,
             "currency": attempt.currency,
             "error_code": error_code,
@@ -156,7 +153,7 @@ class CommittedWorld:
             f"{attempt.operation_id}:{status}",
         )
 
-    def _commit(self, operation: str, scope: str, intent_id: str, payload: dict[str, object], key: str) -> None:
+    def _commit(self, operation: str, scope: str, intent_id: str, payload: dict[str, object], key: str) -> None:  # noqa: PLR0917
         self._now += self.step_us
         partition = topics.partition_for(intent_id, self.partitions)
         place = self._places[partition]
@@ -215,7 +212,7 @@ class CommittedWorld:
         """Writes what is new into Postgres in one transaction, as the owners' transactions would have."""
         fresh, self._stored = self.commits[self._stored :], len(self.commits)
         with connection.transaction():
-            _store_results(connection, fresh)
+            _store_results(connection, fresh, self.events_topic)
             _store_aggregates(connection, fresh)
             _store_ledger(connection, fresh)
             self._store_chain(connection, fresh)
@@ -224,7 +221,7 @@ class CommittedWorld:
                     "insert into partition_owner (topic, partition, epoch, owner_id, next_offset, published_seq)"
                     " values (%s, %s, 1, 'world', %s, %s) on conflict (topic, partition) do update"
                     " set next_offset = excluded.next_offset, published_seq = excluded.published_seq",
-                    (topics.COMMANDS_PAYMENTS, partition, place.offset, place.seq),
+                    (self.commands_topic, partition, place.offset, place.seq),
                 )
 
     def _store_chain(self, connection: psycopg.Connection, fresh: list[Commit]) -> None:
@@ -249,14 +246,14 @@ class CommittedWorld:
         """Sends what is new to the events topic, and the last ones before it again, as after a crash."""
         fresh = self.commits[max(0, self._published - repeat_last) :]
         self._published = len(self.commits)
-        publish_all(kafka, ((c.partition, c.command.aggregate_key, c.payload) for c in fresh))
+        publish_all(kafka, self.events_topic, ((c.partition, c.command.aggregate_key, c.payload) for c in fresh))
 
 
-def publish_all(kafka: KafkaConnection, records: Iterable[tuple[int, str, bytes]]) -> None:
+def publish_all(kafka: KafkaConnection, topic: str, records: Iterable[tuple[int, str, bytes]]) -> None:
     """Sends (partition, key, value) records to the events topic and waits for all of them."""
     producer = Producer(kafka.producer("test-world"))
     for partition, key, value in records:
-        producer.produce(topics.EVENTS_PAYMENTS, value, key, partition)
+        producer.produce(topic, value, key, partition)
         producer.poll(0)
     assert producer.flush(30) == 0
 
@@ -288,10 +285,10 @@ def _event(event_id: str, seq: int, now: int, command: Command, decision: Decisi
 _TIME = "timestamptz 'epoch' + %s * interval '1 microsecond'"
 
 
-def _store_results(connection: psycopg.Connection, fresh: list[Commit]) -> None:
+def _store_results(connection: psycopg.Connection, fresh: list[Commit], events_topic: str) -> None:
     cursor = connection.cursor()
     cursor.executemany(
-        "insert into idempotency (merchant_id, key, request_hash, response, status, operation, request_id, aggregate_key,"  # noqa: S608
+        "insert into idempotency (merchant_id, key, request_hash, response, status, operation, request_id, aggregate_key,"
         f" event_id, partition, \"offset\", created_at) values (%s, %s, %s, %s, 'committed', %s, %s, %s, %s, %s, %s, {_TIME})",
         [
             (c.command.scope, c.command.idempotency_key, c.command.request_hash, b"{}", c.command.operation)
@@ -300,10 +297,10 @@ def _store_results(connection: psycopg.Connection, fresh: list[Commit]) -> None:
         ],
     )
     cursor.executemany(
-        "insert into outbox (topic, partition, seq, event_id, aggregate_key, version, scope, payload, occurred_at)"  # noqa: S608
+        "insert into outbox (topic, partition, seq, event_id, aggregate_key, version, scope, payload, occurred_at)"
         f" values (%s, %s, %s, %s, %s, %s, %s, %s, {_TIME})",
         [
-            (topics.EVENTS_PAYMENTS, c.partition, c.seq, c.event_id, c.command.aggregate_key, c.intent.version)
+            (events_topic, c.partition, c.seq, c.event_id, c.command.aggregate_key, c.intent.version)
             + (c.intent.merchant_id, c.payload, c.occurred_at)
             for c in fresh
         ],
@@ -317,7 +314,7 @@ def _store_aggregates(connection: psycopg.Connection, fresh: list[Commit]) -> No
     marks = ", ".join(_TIME if name.endswith("_at") else "%s" for name in columns)
     updates = ", ".join(f"{name} = excluded.{name}" for name in columns)
     connection.cursor().executemany(
-        f"insert into payment_intent ({', '.join(columns)}, partition) values ({marks}, %s)"  # noqa: S608
+        f"insert into payment_intent ({', '.join(columns)}, partition) values ({marks}, %s)"
         f" on conflict (id) do update set {updates}",
         [
             (*(msgspec.json.encode(v).decode() if isinstance(v, dict) else v for v in msgspec.structs.astuple(i)), p)
@@ -328,12 +325,12 @@ def _store_aggregates(connection: psycopg.Connection, fresh: list[Commit]) -> No
     marks = ", ".join(_TIME if name.endswith("_at") else "%s" for name in columns)
     updates = ", ".join(f"{name} = excluded.{name}" for name in columns)
     connection.cursor().executemany(
-        f"insert into processor_attempt ({', '.join(columns)}) values ({marks})"  # noqa: S608
+        f"insert into processor_attempt ({', '.join(columns)}) values ({marks})"
         f" on conflict (intent_id, attempt) do update set {updates}",
         [msgspec.structs.astuple(a) for a in attempts.values()],
     )
     connection.cursor().executemany(
-        "insert into attempt_dispatch (operation_id, intent_id, attempt, processor, kind, amount, currency, payment_method,"  # noqa: S608
+        "insert into attempt_dispatch (operation_id, intent_id, attempt, processor, kind, amount, currency, payment_method,"
         " final, merchant_id, trace_id, status, in_doubt, send_count, next_at, first_at, updated_at)"
         f" values (%s, %s, %s, %s, %s, %s, %s, %s, %s, '', '', %s, false, 0, now(), {_TIME}, now())"
         " on conflict (operation_id) do update set status = excluded.status",
@@ -349,7 +346,7 @@ def _store_ledger(connection: psycopg.Connection, fresh: list[Commit]) -> None:
     cursor = connection.cursor()
     txns = [(t, c) for c in fresh for t in c.txns]
     cursor.executemany(
-        f"insert into ledger_txn values (%s, %s, %s, %s, %s, %s, {_TIME}, {_TIME})",  # noqa: S608
+        f"insert into ledger_txn values (%s, %s, %s, %s, %s, %s, {_TIME}, {_TIME})",
         [
             (t.txn_id, t.reference, t.kind, c.intent.id, c.command.trace_id, c.partition, t.effective_at, c.occurred_at)
             for t, c in txns
@@ -376,6 +373,4 @@ def _store_ledger(connection: psycopg.Connection, fresh: list[Commit]) -> None:
 
 
 def _when(microseconds: int) -> Any:
-    from datetime import UTC, datetime, timedelta
-
     return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=microseconds)

@@ -11,7 +11,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from compose.bench.http_connection import Connection, ConnectionLost
+from compose.bench.http_connection import Connection, ConnectionLostError
 from compose.bench.http_latency import Latencies
 from compose.bench.http_requests import confirm_line, create_line, read_lines
 from schemas import limits
@@ -90,7 +90,7 @@ class BulkLoad:
             began = time.perf_counter()
             try:
                 answer = await connection.ask(request)
-            except ConnectionLost:
+            except ConnectionLostError:
                 self._seen.lost_connections += 1
                 continue
             if answer.status != _OK:

@@ -1,7 +1,7 @@
 """A cheap HTTP/1.1 client for measuring: one keep-alive connection, requests as bytes, one at a time.
 
-A general client costs more per request than the server that is measured on the same machine. This one knows just what our
-ingress sends: Content-Length or chunked bodies, and connections that may be closed after an answer.
+A general client costs more per request than the server that is measured on the same machine. This one knows just what
+our ingress sends: Content-Length or chunked bodies, and connections that may be closed after an answer.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Answer(Struct, frozen=True):
     body: bytes
 
 
-class ConnectionLost(OSError):
+class ConnectionLostError(OSError):
     """The connection ended before the answer did: the same identity may be sent again."""
 
 
@@ -38,13 +38,13 @@ class Connection(asyncio.Protocol):
         self._waiter: asyncio.Future[Answer] | None = None
 
     async def ask(self, request: bytes) -> Answer:
-        """The answer to a whole request in bytes. Raises ConnectionLost, or TimeoutError past the client's bound."""
+        """The answer to a whole request in bytes. Raises ConnectionLostError, or TimeoutError past the client's bound."""
         if self._transport is None or self._transport.is_closing():
             loop = asyncio.get_running_loop()
             async with asyncio.timeout(limits.CLIENT_CONNECT_TIMEOUT_S):
                 await loop.create_connection(lambda: self, *self._where)
         if self._transport is None:
-            raise ConnectionLost
+            raise ConnectionLostError
         self._received.clear()
         self._waiter = asyncio.get_running_loop().create_future()
         self._transport.write(request)
@@ -65,7 +65,7 @@ class Connection(asyncio.Protocol):
         """As the protocol demands: whoever waits hears of it."""
         self._transport = None
         if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_exception(ConnectionLost(str(error or "closed")))
+            self._waiter.set_exception(ConnectionLostError(str(error or "closed")))
 
     def data_received(self, data: bytes) -> None:
         """As the protocol demands: the answer is given when its last byte is here."""

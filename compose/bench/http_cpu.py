@@ -24,9 +24,7 @@ def cpu_seconds(pids: Mapping[str, int]) -> dict[str, float]:
     return used
 
 
-def cpu_us_per_command(
-    before: Mapping[str, float], after: Mapping[str, float], commands: int
-) -> dict[str, float]:
+def cpu_us_per_command(before: Mapping[str, float], after: Mapping[str, float], commands: int) -> dict[str, float]:
     """Microseconds per command by process, the heaviest first."""
     used = {name: (after[name] - before.get(name, 0.0)) * _US_PER_S for name in after}
     ordered = sorted(used.items(), key=lambda item: -item[1])

@@ -11,7 +11,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from compose.bench.http_connection import Answer, Connection, ConnectionLost
+from compose.bench.http_connection import Answer, Connection, ConnectionLostError
 from compose.bench.http_latency import Latencies
 from compose.bench.http_requests import created_id
 from schemas import limits
@@ -130,7 +130,7 @@ class SingleLoad:
         for _ in range(limits.BENCH_REPEATS_MAX):
             try:
                 return await connection.ask(request)
-            except ConnectionLost:
+            except ConnectionLostError:
                 self._seen.lost_connections += 1
         return Answer(0, b"")
 

@@ -31,6 +31,7 @@ COMMANDS: Final = {
     "demo": "Take invoices through the whole system and prove the result.",
     "bench": "Measure the system and print JSON.",
     "parked": "List and resolve parked commands.",
+    "partitions": "Show who owns what; let a halted partition go on.",
     "checkpoints": "List recovery checkpoints.",
 }
 

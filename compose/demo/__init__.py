@@ -1,1 +1,1 @@
-"""The demonstration: invoices through the whole system, an owner killed half-way, and the proof that nothing differs."""
+"""Invoices through the whole system, an owner killed half-way, and the proof that nothing differs."""

@@ -1,4 +1,4 @@
-"""What callers were told is committed, written down at once: ``millrace check --acknowledged`` looks for each of them."""
+"""What callers were told is committed: ``millrace check --acknowledged`` looks for each of them."""
 
 from __future__ import annotations
 

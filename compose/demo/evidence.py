@@ -122,7 +122,9 @@ def compare_volumes(postgres: list[Row], clickhouse: list[Row]) -> list[str]:
     """The rows of one hour, merchant and currency that are not the same in both databases."""
 
     def keyed(rows: list[Row]) -> dict[tuple[Any, ...], tuple[Any, ...]]:
-        return {tuple(row[c] for c in _VOLUME_COLUMNS[:3]): tuple(int(row[c]) for c in _VOLUME_COLUMNS[3:]) for row in rows}
+        return {
+            tuple(row[c] for c in _VOLUME_COLUMNS[:3]): tuple(int(row[c]) for c in _VOLUME_COLUMNS[3:]) for row in rows
+        }
 
     ours, theirs = keyed(postgres), keyed(clickhouse)
     return [
@@ -130,8 +132,6 @@ def compare_volumes(postgres: list[Row], clickhouse: list[Row]) -> list[str]:
         for key in sorted(ours.keys() | theirs.keys())
         if ours.get(key) != theirs.get(key)
     ]
-
-
 
 
 def _volume_in_clickhouse(url: str) -> list[Row]:

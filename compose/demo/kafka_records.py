@@ -43,12 +43,12 @@ def record_times(kafka: KafkaConnection, places: Sequence[Place]) -> dict[Place,
 
 
 def records_of_key(
-    kafka: KafkaConnection, topic: str, partition: int, key: str, since_us: int, count: int
+    kafka: KafkaConnection, lane: tuple[str, int], key: str, *, since_us: int, count: int
 ) -> list[tuple[Place, int]]:
     """The first ``count`` records of one key since a time, with their times."""
-    start = _offset_at(kafka, topic, partition, since_us // _US_PER_MS)
+    start = _offset_at(kafka, lane, since_us // _US_PER_MS)
     found: list[tuple[Place, int]] = []
-    for place, its_key, at in _read(kafka, [TopicPartition(topic, partition, start)]):
+    for place, its_key, at in _read(kafka, [TopicPartition(*lane, start)]):
         if its_key == key.encode():
             found.append((place, at))
             if len(found) == count:
@@ -56,10 +56,10 @@ def records_of_key(
     return found
 
 
-def _offset_at(kafka: KafkaConnection, topic: str, partition: int, at_ms: int) -> int:
+def _offset_at(kafka: KafkaConnection, lane: tuple[str, int], at_ms: int) -> int:
     consumer = Consumer(kafka.consumer(_CLIENT, _CLIENT))
     try:
-        asked = [TopicPartition(topic, partition, at_ms)]
+        asked = [TopicPartition(*lane, at_ms)]
         (answer,) = consumer.offsets_for_times(asked, timeout=limits.DEMO_KAFKA_READ_TIMEOUT_S)
         return max(0, int(answer.offset))  # negative: nothing that new
     finally:

@@ -46,7 +46,8 @@ class Narrator:
             self.say(line)
             yield
             return
-        with self.console.status(escape(line)) as self._status:
+        with self.console.status(escape(line)) as status:
+            self._status = status
             try:
                 yield
             finally:

@@ -72,13 +72,17 @@ def own_stack(
 
     Without ``tied`` it may outlive this process, for one who sets ``keep``.
     """
-    home = Path(tempfile.mkdtemp(prefix=f"millrace-{name}-"))
-    # The home alone is not a setting that the shell may have: it is this one.
-    os.environ[f"{PREFIX}HOME"] = str(home)
-    base = load_settings(home)
-    settings = base.model_copy(update={"owner_processes": owners, "ingress_processes": ingresses, "services": SERVICES})
-    stack: OwnStack | None = None
     try:
+        home = Path(tempfile.mkdtemp(prefix=f"millrace-{name}-"))
+    except OSError as error:
+        raise StackError(
+            f"no temporary folder: {error.strerror}; free some disk or set TMPDIR to another one"
+        ) from error
+    stack: OwnStack | None = None
+    with _home_in_environment(home):
+        settings = load_settings(home).model_copy(
+            update={"owner_processes": owners, "ingress_processes": ingresses, "services": SERVICES}
+        )
         try:
             _choose_ports(settings)
             launch.up(settings, tied=tied, progress=progress)
@@ -106,6 +110,7 @@ def _home_in_environment(home: Path) -> Iterator[None]:
 
 def _choose_ports(settings: Settings) -> None:
     """Free ports in place of the preferred ones, which belong to a stack that somebody works with."""
+    settings.the_home().prepare()
     leases = PortLeases()
     ports = {name: leases.take_any() for name in PREFERRED_PORTS}
     write_private(settings.the_home().ports_file, json.dumps(ports))

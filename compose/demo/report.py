@@ -23,7 +23,7 @@ def show_timeline(console: Console, told: Told, stops: list[Stop]) -> None:
     """One payment through every stop."""
     story = told.story
     amount = f"{format_minor(story.amount, story.currency)} {story.currency}"
-    title = f"Invoice {story.invoice.number}, {amount}, {story.kind.token}, {told.intent_id}"
+    title = f"Invoice {story.invoice.number}, {amount}, {story.kind.card}, {told.intent_id}"
     if story.disturbance.value != "none":
         title += f", {story.disturbance.value}"
     table = _table(title, ("ms", "right"), ("stop", "left"), ("what", "left"))
@@ -125,7 +125,9 @@ def _key(row: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def _table(title: str, *columns: tuple[str, str], header: bool = True) -> Table:
-    table = Table(title=escape(title), title_justify="left", title_style="bold", box=None, pad_edge=False, show_header=header)
+    table = Table(
+        title=escape(title), title_justify="left", title_style="bold", box=None, pad_edge=False, show_header=header
+    )
     for name, justify in columns:
         table.add_column(name, justify=justify, overflow="fold")  # type: ignore[arg-type] # literals above
     return table

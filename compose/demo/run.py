@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -22,6 +21,8 @@ from reconciliation.check import run_check
 from schemas import limits
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from compose.demo.invoices import Invoices
     from compose.demo.narrator import Narrator
     from compose.demo.own_stack import OwnStack
@@ -38,14 +39,13 @@ class Verdict:
     differences: list[str]
     gaps: int
     killed: bool
-    seconds: float
 
     @property
     def is_ok(self) -> bool:
         """Nothing was lost, doubled or unbalanced."""
         return not self.differences and not self.gaps and bool(self.tally.created)
 
-    def line(self) -> str:
+    def line(self, seconds: float) -> str:
         """The last line of the demo."""
         tally = self.tally
         pairs = {
@@ -60,7 +60,7 @@ class Verdict:
             "keys_reused_refused": tally.reused_refused,
             "owners_killed": int(self.killed),
             "differences": len(self.differences),
-            "seconds": f"{self.seconds:.1f}",
+            "seconds": f"{seconds:.1f}",
         }
         text = " ".join(f"{name}={value}" for name, value in pairs.items())
         return f"DEMO {'OK' if self.is_ok else 'FAILED'} {text}"
@@ -73,20 +73,30 @@ def demonstrate(stack: OwnStack, invoices: Invoices, rate: float, narrator: Narr
         narrator.say(f"{invoices.credit_notes} credit notes skipped: they are not payable")
     acknowledged = Acknowledgements(stack.home / "acknowledged.ndjson")
     try:
-        kill = asyncio.run(_pay(stack, stories_of(invoices.payable), rate, tally, acknowledged, narrator))
+        kill = asyncio.run(
+            _pay(
+                stack,
+                stories_of(invoices.payable),
+                rate=rate,
+                tally=tally,
+                acknowledged=acknowledged,
+                narrator=narrator,
+            )
+        )
     finally:
         acknowledged.close()
     narrator.say(f"{acknowledged.count} answers said committed: {acknowledged.path.name} in {stack.home}")
     with narrator.busy("comparing ledger, processor, ClickHouse"):
         evidence = gather(stack.settings.addresses())
         checked = run_check(check_settings(acknowledged.path))
-    _show(stack, tally, evidence, kill, checked, narrator)
-    return Verdict(tally, tally.problems + evidence.differences, checked.gaps, kill is not None, narrator.seconds)
+    _show(narrator.console, stack, tally=tally, evidence=evidence, kill=kill, checked=checked)
+    return Verdict(tally, tally.problems + evidence.differences, checked.gaps, kill is not None)
 
 
 async def _pay(
     stack: OwnStack,
     stories: list[Story],
+    *,
     rate: float,
     tally: Tally,
     acknowledged: Acknowledgements,
@@ -129,9 +139,8 @@ def _tell_of_kill(kill: Kill, tally: Tally, narrator: Narrator) -> None:
 
 
 def _show(
-    stack: OwnStack, tally: Tally, evidence: Evidence, kill: Kill | None, checked: Report, narrator: Narrator
+    console: Console, stack: OwnStack, *, tally: Tally, evidence: Evidence, kill: Kill | None, checked: Report
 ) -> None:
-    console = narrator.console
     chosen = worth_showing(tally.told, kill.killed_at if kill else 0)
     if chosen is not None:
         console.print()
@@ -149,14 +158,14 @@ def _show(
 
 
 def worth_showing(told: list[Told], killed_at: int) -> Told | None:
-    """A captured payment of single calls: the one that the killed owner delayed most, else one whose answers got lost."""
+    """A captured payment of single calls: what the killed owner delayed most, else one whose answers got lost."""
     captured = [one for one in told if one.intent.get("amount_received") and not one.story.is_bulk]
     if not captured:
         return next((one for one in told if one.intent_id), None)
     plain = [one for one in captured if not one.story.kind.is_manual] or captured
 
     def interest(one: Told) -> tuple[bool, int]:
-        crossed = one.began_at <= killed_at <= one.ended_at and one.story.kind.token == "tok_sim_approve"  # noqa: S105 - a card
+        crossed = one.began_at <= killed_at <= one.ended_at and one.story.kind.card == "tok_sim_approve"
         lost = sum(exchange.was_lost for exchange in one.journal.exchanges)
         return crossed, one.ended_at - one.began_at if crossed else lost
 
@@ -167,7 +176,7 @@ def how_to_use(stack: OwnStack) -> list[str]:
     """What somebody needs who keeps the stack."""
     home = f"MILLRACE_HOME={stack.home}"
     return [
-        f"The stack runs on (supervisor {stack.pids('supervisor').get('supervisor', os.getpid())}): {stack.world['base_url']}",
+        f"The stack runs on: {stack.world['base_url']}",
         f"  a token:  {home} millrace token --merchant m_demo_north",
         f"  a look:   {home} millrace status",
         f"  the end:  {home} millrace down && rm -r {stack.home}",

@@ -40,10 +40,10 @@ class Disturbance(Enum):
 class Kind:
     """One kind of story. Captures are percentages of the amount; the last one is final."""
 
-    token: str = "tok_sim_approve"  # noqa: S105 - a simulator card, not a secret
+    card: str = "tok_sim_approve"  # of the processor simulator
     captures: tuple[int, ...] = ()  # none: automatic capture
     cancel: Literal["", "before_confirm", "after_authorize"] = ""
-    second_token: str = ""  # tried after a decline
+    second_card: str = ""  # tried after a decline
 
     @property
     def is_manual(self) -> bool:
@@ -56,19 +56,19 @@ _KINDS: Final = (
     _PLAIN,
     Kind(captures=(WHOLE,)),
     _PLAIN,
-    Kind(token="tok_sim_decline"),
+    Kind(card="tok_sim_decline"),
     Kind(captures=(60, 40)),
-    Kind(token="tok_sim_slow"),
+    Kind(card="tok_sim_slow"),
     _PLAIN,
     Kind(cancel="before_confirm"),
-    Kind(token="tok_sim_timeout_after_commit"),
+    Kind(card="tok_sim_timeout_after_commit"),
     _PLAIN,
     Kind(captures=(70,)),
-    Kind(token="tok_sim_decline", second_token="tok_sim_approve"),
-    Kind(token="tok_sim_error_before_commit"),
+    Kind(card="tok_sim_decline", second_card="tok_sim_approve"),
+    Kind(card="tok_sim_error_before_commit"),
     _PLAIN,
     Kind(cancel="after_authorize"),
-    Kind(token="tok_sim_error_after_commit"),
+    Kind(card="tok_sim_error_after_commit"),
     _PLAIN,
     Kind(captures=(50, 30, 10)),
     _PLAIN,
@@ -111,7 +111,7 @@ class Story:
         """The state in which the payment must end."""
         if self.kind.cancel:
             return "canceled"
-        is_declined = self.kind.token == "tok_sim_decline" and not self.kind.second_token  # noqa: S105 - a card
+        is_declined = self.kind.card == "tok_sim_decline" and not self.kind.second_card
         return "requires_payment_method" if is_declined else "succeeded"
 
     @property

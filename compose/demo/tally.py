@@ -62,7 +62,7 @@ class Tally:
     @property
     def declined(self) -> int:
         """How many were declined at least once."""
-        return sum(told.story.kind.token == "tok_sim_decline" for told in self.created)  # noqa: S105 - a card
+        return sum(told.story.kind.card == "tok_sim_decline" for told in self.created)
 
     @property
     def answers_lost(self) -> int:

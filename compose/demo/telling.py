@@ -82,7 +82,7 @@ class StoryTeller:
         payload = {
             "amount": story.amount,
             "currency": story.currency,
-            "payment_method": story.kind.token,
+            "payment_method": story.kind.card,
             "capture_method": "manual" if story.kind.is_manual else "automatic",
             "metadata": {
                 "invoice": story.invoice.number,
@@ -97,8 +97,8 @@ class StoryTeller:
         story = told.story
         await self._do(told, f"{INTENTS}/{intent_id}/confirm", {}, "confirm")
         intent = await self._client.wait(intent_id, within_s=limits.DEMO_FINAL_WAIT_S)
-        if story.kind.second_token and intent["state"] == "requires_payment_method":
-            card = {"payment_method": story.kind.second_token}
+        if story.kind.second_card and intent["state"] == "requires_payment_method":
+            card = {"payment_method": story.kind.second_card}
             await self._do(told, f"{INTENTS}/{intent_id}/confirm", card, "confirm-again")
         for number, amount in enumerate(story.captures, 1):
             capture = {"amount": amount, "final": number == len(story.captures)}
@@ -132,7 +132,7 @@ class StoryTeller:
     async def _send(
         self, door: Door, path: str, payload: dict[str, Any], key: str, how: Disturbance
     ) -> list[Committed]:
-        def once() -> Any:  # noqa: ANN401 - a coroutine of Committed
+        def once() -> Any:
             return door.command(path, payload, key)
 
         if how is Disturbance.CONCURRENT:

@@ -1,5 +1,6 @@
-"""One payment through every stop, from the stamps that each stop leaves: HTTP, Kafka, owner, attempt, processor,
-fact, ledger, outbox, Kafka again, ClickHouse. Nothing is traced for the demo's sake.
+"""One payment through every stop, from the stamps that each stop leaves anyway.
+
+HTTP, Kafka, owner, attempt, processor, fact, ledger, outbox, Kafka again, ClickHouse.
 """
 
 from __future__ import annotations
@@ -119,7 +120,11 @@ def _events(rows: list[Row], told: Told, addresses: Addresses) -> Iterator[Stop]
     if not rows:
         return
     published = records_of_key(
-        addresses.kafka, topics.EVENTS_PAYMENTS, rows[0]["partition"], told.intent_id, told.began_at, len(rows)
+        addresses.kafka,
+        (topics.EVENTS_PAYMENTS, rows[0]["partition"]),
+        told.intent_id,
+        since_us=told.began_at,
+        count=len(rows),
     )
     for place, at in published:
         yield Stop(at, "Kafka event", f"{place.topic} partition {place.partition} offset {place.offset}")
@@ -140,7 +145,7 @@ def _clickhouse(rows: list[Row], intent: str, url: str) -> Iterator[Stop]:
         client.close()
 
 
-def _rows(client: Any, table: str, column: str, intent: str, row: Row) -> int:  # noqa: ANN401 - an untyped library
+def _rows(client: Any, table: str, column: str, intent: str, row: Row) -> int:
     query = (
         f"select count() from {table} where {column} = {{intent:String}} "  # noqa: S608 - our own names
         "and kafka_partition = {partition:UInt16} and seq = {seq:UInt64}"

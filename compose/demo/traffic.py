@@ -71,7 +71,7 @@ async def _run(act: Callable[[], Awaitable[None]]) -> None:
 async def _teller(
     stack: AsyncExitStack, base_url: str, token: str, tally: Tally, acknowledged: Acknowledgements
 ) -> StoryTeller:
-    async def client(**options: Any) -> AsyncMillraceClient:  # noqa: ANN401 - options of the client
+    async def client(**options: Any) -> AsyncMillraceClient:
         transport = LossyTransport(httpx.AsyncHTTPTransport(limits=POOL))
         return await stack.enter_async_context(AsyncMillraceClient(base_url, token, transport=transport, **options))
 
@@ -84,4 +84,3 @@ async def _teller(
         tally=tally,
         acknowledged=acknowledged,
     )
-

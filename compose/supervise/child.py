@@ -51,7 +51,7 @@ class Child:
     restarts: int = 0
     _handle: subprocess.Popen[bytes] | None = None
     _started_at: float = 0.0
-    _start_again_at: float = 0.0
+    start_again_at: float = 0.0
     _recent: deque[float] = field(default_factory=deque)
 
     def start(self) -> None:
@@ -66,7 +66,7 @@ class Child:
         """Moves the condition on by what is seen now; True when something changed."""
         before = (self.condition, self.note, self.restarts)
         if self.condition == "restarting":
-            if time.monotonic() >= self._start_again_at:
+            if time.monotonic() >= self.start_again_at:
                 self.restarts += 1
                 self.note = ""
                 self.start()
@@ -83,18 +83,18 @@ class Child:
             if reason is None:
                 self.condition, self.note = "ready", ""
             elif time.monotonic() - self._started_at > self.spec.start_timeout_s:
-                self._kill()
-                self._plan_restart(f"not ready within {self.spec.start_timeout_s:.0f} s: {reason}")
+                self.end()
+                self.plan_restart(f"not ready within {self.spec.start_timeout_s:.0f} s: {reason}")
 
     def _died(self, code: int) -> None:
-        self._kill()
-        if code < 0:
-            self._plan_restart(f"killed by {signal.Signals(-code).name} (log: {self.spec.log})")
-        else:
-            last = processes.last_line(self.spec.log)
-            self._plan_restart(f"ended with {code}: {last} (log: {self.spec.log})")
+        self.end()
+        how = f"killed by {signal.Signals(-code).name}" if code < 0 else f"ended with {code}"
+        if code != -signal.SIGKILL:  # it had no chance to say why
+            how += f": {processes.last_line(self.spec.log)}"
+        self.plan_restart(f"{how} (log: {self.spec.log})")
 
-    def _plan_restart(self, reason: str) -> None:
+    def plan_restart(self, reason: str) -> None:
+        """Starts it again after a pause that doubles up to its bound, or gives it up past the bound of a minute."""
         now = time.monotonic()
         self._recent.append(now)
         while self._recent and now - self._recent[0] > _MINUTE_S:
@@ -106,7 +106,7 @@ class Child:
             return
         pause = min(limits.RESTART_BACKOFF_MAX_S, limits.RESTART_BACKOFF_FIRST_S * 2 ** (len(self._recent) - 1))
         self.condition = "restarting"
-        self._start_again_at = now + pause
+        self.start_again_at = now + pause
 
     def first_start(self, started: Callable[[], None]) -> None:
         """Starts, calls ``started``, waits until it serves; dying meanwhile is a ``StackError``, not a restart."""
@@ -121,12 +121,18 @@ class Child:
                 raise StackError(f"{self.spec.name} does not start: {self.note or self.spec.unhealthy()}")
             time.sleep(limits.HEALTH_POLL_INTERVAL_S)
 
-    def _kill(self) -> None:
+    def end(self) -> None:
+        """Ends it and its session at once."""
         if self.process is not None:
             processes.send(self.process, signal.SIGKILL)
             processes.kill_session(self.process)
         if self._handle is not None:
             self._handle.wait(limits.HEALTH_CHECK_TIMEOUT_S)
+
+    def send(self, number: signal.Signals) -> None:
+        """Signals this process, if it still runs."""
+        if self.process is not None:
+            processes.send(self.process, number)
 
     def reap(self) -> None:
         """Takes the exit status of a process that was stopped, so that no zombie stays."""

@@ -28,7 +28,7 @@ def working(world: AttemptsWorld) -> Iterator[AttemptsWorld]:
 
 
 def test_an_approved_attempt_becomes_one_complete_fact(working: AttemptsWorld) -> None:
-    """The fact carries the identity of the brief, the echo, the trace; the row is done when the owner says so."""
+    """The fact carries its derived identity, the echo and the trace; the row is done when the owner says so."""
     attempt = new_attempt()
     working.publish(attempt)
     fact = working.fact(attempt, "captured")

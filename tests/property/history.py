@@ -18,7 +18,7 @@ from tests.property.model import SUCCESS, Model
 
 Roll = tuple[int, int, int, int]  # what, about which payment, and two choices
 KINDS: Final = 24
-AGGREGATES: Final = 8
+AGGREGATES: Final = 16
 _CURRENCIES: Final = ("USD", "JPY", "KWD")
 _STATUSES: Final = ("pending", "unknown", "declined", "failed", "captured", "authorized", "voided", "manual_review")
 
@@ -61,6 +61,11 @@ class History:
 
     def _fresh(self, what: int, who: int, a: int, b: int) -> None:
         intent = self._scratch.intents.get(f"{self.name}{who}")
+        state = intent["state"] if intent else ""
+        if what <= 6 and b < 6:  # mostly what makes sense next
+            what = {"processing": 10, "requires_capture": 6 if a == 7 else 4}.get(state, what)
+        if what >= 10 and not self._scratch.attempts[f"{self.name}{who}"]:
+            what = 1
         if intent is None or what == 0:
             self._command("create_payment_intent", who, self._creation(a, b))
         elif what <= 3:
@@ -83,7 +88,7 @@ class History:
 
     def _fact(self, who: int, intent: dict[str, Any], a: int, b: int, *, truthful: bool) -> None:
         attempts = self._scratch.attempts[intent["id"]]
-        number = len(attempts) if a % 4 else 1 + b % (len(attempts) + 1)
+        number = len(attempts) if a % 4 else b % (len(attempts) + 2)
         attempt = attempts[number - 1] if 1 <= number <= len(attempts) else {"kind": "void", "amount": 1}
         status = SUCCESS[attempt["kind"]] if truthful and b % 3 else _STATUSES[(a + b) % len(_STATUSES)]
         payload = {

@@ -1,4 +1,4 @@
-"""compose/docker-compose.yml says the same as the settings and the embedded servers: names, ports, variables, bounds."""
+"""compose/docker-compose.yml says what the settings and the embedded servers say: names, ports, variables, bounds."""
 
 from __future__ import annotations
 

