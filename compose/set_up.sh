@@ -30,4 +30,5 @@ rm -f "$stamp"
 .venv/bin/uv pip sync --quiet --python .venv/bin/python --require-hashes requirements/dev.txt
 .venv/bin/uv pip install --quiet --python .venv/bin/python --no-deps --no-build-isolation --editable .
 .venv/bin/python -m compileall -q -j 0 .venv/lib/python3*/site-packages >/dev/null 2>&1 || true # faster first start
+.venv/bin/python -m compose.stack.kafka_archive
 echo "$wanted" >"$stamp"

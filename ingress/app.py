@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import structlog
 from fastapi import FastAPI
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
     from ingress.state import Ingress
+
+
+_ROUTERS: Final = (payments.router, health.router, registry.router)
 
 
 class BoundedHeaders:
@@ -44,7 +47,7 @@ def create_app(ingress: Ingress) -> FastAPI:
         redirect_slashes=False,
     )
     app.state.ingress = ingress
-    for router in (payments.router, health.router, registry.router):
+    for router in _ROUTERS:
         app.include_router(router)
     app.openapi = openapi.document  # type: ignore[method-assign] # FastAPI's own way to give another document
     app.add_exception_handler(errors.PlatformError, _on_platform_error)
@@ -76,7 +79,7 @@ async def _on_http_exception(request: Request, error: Exception) -> Response:
     """What the router itself refuses: an unknown path or method."""
     if not isinstance(error, HTTPException):
         raise error
-    methods = _methods_of(request)
+    methods = _methods_of(request.scope)
     if not methods:
         return _problem(errors.NotFound("There is no such route."))
     detail = f"Use {', '.join(methods)} here."
@@ -84,9 +87,10 @@ async def _on_http_exception(request: Request, error: Exception) -> Response:
     return Response(problems.render("method_not_allowed", detail), 405, headers, problems.MEDIA_TYPE)
 
 
-def _methods_of(request: Request) -> list[str]:
-    matching = (route for route in request.app.router.routes if route.matches(request.scope)[0] != Match.NONE)
-    return sorted({method for route in matching for method in getattr(route, "methods", ()) or ()})
+def _methods_of(scope: Scope) -> list[str]:
+    routes = [route for router in _ROUTERS for route in router.routes]
+    matching = [route for route in routes if route.matches(scope)[0] != Match.NONE]
+    return sorted({method for route in matching for method in getattr(route, "methods", ())})
 
 
 async def _on_disconnect(_: Request, __: Exception) -> Response:

@@ -11,10 +11,11 @@ import time
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Final
 
-from joserfc import jws, jwt
+from joserfc import jws
 from joserfc.errors import JoseError
 from msgspec import Struct
 
+from ingress import strict_json
 from schemas import errors, limits
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ class _Algorithms(jws.JWSRegistry):
     """Our allow-list. The older name EdDSA is what most issuers still write, so it is taken without a warning."""
 
     def get_alg(self, name: str) -> JWSAlgModel:
-        return super().get_alg("Ed25519" if name == "EdDSA" else name)
+        return super().get_alg(str(_same(name)))
 
 
 _registry: Final = _Algorithms(algorithms=list(_KEY_TYPES))
@@ -85,17 +86,20 @@ class Authenticator:
     async def _verify(self, token: str) -> Caller:
         if len(token) > limits.TOKEN_BYTES_MAX or not token.isascii():
             raise errors.Unauthenticated
-        try:
-            header = jws.extract_compact(token.encode()).headers()
-        except (JoseError, ValueError, TypeError) as error:
-            raise errors.Unauthenticated from error
-        kid, algorithm = header.get("kid"), header.get("alg")
-        if not isinstance(kid, str) or not isinstance(algorithm, str) or algorithm not in _KEY_TYPES:
+        header = read_header(token)
+        kid = header.get("kid")
+        if not isinstance(kid, str) or header.get("alg") not in _KEY_TYPES:
             raise errors.Unauthenticated
         key = await self._keys.key(kid)
         if key is None:
             raise errors.Unauthenticated
-        return self._caller_of(verify(token, key, algorithm))
+        try:
+            claims = strict_json.parse(verify(token, key))
+        except errors.MalformedRequest as error:
+            raise errors.Unauthenticated from error
+        if not isinstance(claims, dict):
+            raise errors.Unauthenticated
+        return self._caller_of(claims)
 
     def _caller_of(self, claims: dict[str, Any]) -> Caller:
         audience = claims.get("aud")
@@ -129,14 +133,32 @@ class Authenticator:
             raise errors.Unauthenticated("The token has expired.")
 
 
-def verify(token: str, key: Key, algorithm: str) -> dict[str, Any]:
-    """The claims of a token that this key signed with this algorithm. Raises Unauthenticated, nothing else."""
-    if key.key_type != _KEY_TYPES.get(algorithm):
-        raise errors.Unauthenticated
+def read_header(token: str) -> dict[str, Any]:
+    """The header of a token, believed in nothing yet. Raises Unauthenticated when there is none."""
     try:
-        return dict(jwt.decode(token, key, registry=_registry).claims)
+        return dict(jws.extract_compact(token.encode()).headers())
     except (JoseError, ValueError, TypeError) as error:
         raise errors.Unauthenticated from error
+
+
+def verify(token: str, key: Key) -> bytes:
+    """The payload of a token that this key signed with an algorithm of ours. Raises Unauthenticated, nothing else."""
+    algorithm = read_header(token).get("alg")
+    # Rule: the key decides what it may be used for, never the token.
+    if not isinstance(algorithm, str) or key.key_type != _KEY_TYPES.get(algorithm):
+        raise errors.Unauthenticated
+    stated = key.get("alg")
+    if stated is not None and _same(stated) != _same(algorithm):
+        raise errors.Unauthenticated
+    try:
+        payload = jws.deserialize_compact(token, key, registry=_registry).payload
+    except (JoseError, ValueError, TypeError) as error:
+        raise errors.Unauthenticated from error
+    return payload or b""
+
+
+def _same(algorithm: object) -> object:
+    return "Ed25519" if algorithm == "EdDSA" else algorithm
 
 
 def _time(claims: dict[str, Any], name: str) -> float | None:

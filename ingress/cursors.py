@@ -31,17 +31,18 @@ class Cursors:
     def write(self, merchant: str, name: str, place: Any) -> str:
         """The cursor of a place (anything msgpack can hold) in the caller's list of that name."""
         body = _encode(place)
-        return base64.urlsafe_b64encode(self._sign(merchant, name, body) + body).rstrip(b"=").decode()
+        return _text(self._sign(merchant, name, body) + body)
 
     def read(self, merchant: str, name: str, text: str, kind: type[Place]) -> Place:
         """The place that the cursor holds. Raises MalformedRequest for any text that we did not sign for this use."""
         if len(text) > limits.QUERY_TEXT_LENGTH_MAX:
             raise _refusal()
         try:
-            # Strict: the padding that we cut off is the only freedom, so one place has one text.
             raw = base64.b64decode(text.encode("ascii") + b"=" * (-len(text) % 4), altchars=b"-_", validate=True)
         except (ValueError, binascii.Error) as error:
             raise _refusal() from error
+        if _text(raw) != text:
+            raise _refusal()  # base64 has spare bits: one place has one text
         signature, body = raw[:_SIGNATURE_BYTES], raw[_SIGNATURE_BYTES:]
         if not hmac.compare_digest(signature, self._sign(merchant, name, body)):
             raise _refusal()
@@ -50,6 +51,10 @@ class Cursors:
     def _sign(self, merchant: str, name: str, body: bytes) -> bytes:
         text = f"{merchant}\x1f{name}\x1f".encode() + body
         return hmac.new(self._secret, text, hashlib.sha256).digest()[:_SIGNATURE_BYTES]
+
+
+def _text(raw: bytes) -> str:
+    return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
 
 
 def _refusal() -> errors.MalformedRequest:

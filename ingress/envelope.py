@@ -23,7 +23,7 @@ _FIELDS: Final = frozenset(
 )
 _ENVELOPE_MARKS: Final = ("idempotency_key", "payload")  # no operation has payload fields of these names
 REQUEST_ID: Final = re.compile(rf"[A-Za-z0-9._:~-]{{1,{limits.REQUEST_ID_LENGTH_MAX}}}\Z")
-_ETAG: Final = re.compile(r'"([0-9]{1,16})"\Z')
+_ETAG: Final = re.compile(r'(?P<quote>"?)(?P<version>[0-9]{1,15})(?P=quote)\Z')
 _BY_TEMPLATE: Final = {o.template: o for o in OPERATIONS.values() if o.scope and o.creates}
 
 
@@ -56,7 +56,7 @@ def header_fields(headers: Headers) -> Fields:
         found = _ETAG.match(match)
         if found is None:
             raise errors.MalformedRequest('If-Match must be one version in quotes, such as "3".')
-        version = int(found.group(1))
+        version = int(found.group("version"))
     return Fields(idempotency_key=key, request_id=_single(headers, "x-request-id"), expected_version=version)
 
 
@@ -71,7 +71,9 @@ def read_call(operation: Operation, path_id: str | None, raw: bytes, fields: Fie
 
 
 def read_line(raw: bytes, merchant: str) -> Request:
-    """The request of one NDJSON line, which must name its operation. Raises as ``read_call``."""
+    """The request of one NDJSON line, which must name its operation. Raises as ``read_call``, or TooLarge."""
+    if len(raw) > limits.BODY_BYTES_MAX:
+        raise errors.TooLarge(f"A line is larger than {limits.BODY_BYTES_MAX} bytes.")
     body = strict_json.parse(raw)
     if not isinstance(body, dict):
         raise errors.MalformedRequest("A line must be a JSON object.")

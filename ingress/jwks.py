@@ -48,8 +48,11 @@ def _public_key(row: dict[str, Any]) -> Key | None:
     kind = _SIGNING.get(str(row.get("kty")))
     if kind is None:
         return None
+    public = {name: value for name, value in row.items() if name != "d"}
+    if public.get("alg") == "EdDSA":
+        public["alg"] = "Ed25519"  # its name since RFC 9864
     try:
-        return kind.import_key({name: value for name, value in row.items() if name != "d"})  # a JWKS is public
+        return kind.import_key(public)
     except (JoseError, ValueError, TypeError, KeyError):
         return None
 

@@ -51,6 +51,7 @@ def document() -> Json:
     paths["/v1/payment_intents/{intent_id}"] = {"get": _get_intent()}
     paths["/v1/commands"] = {"post": _commands()}
     paths["/v1/operations/{request_id}"] = {"get": _operation()}
+    paths["/v1/recovery_checkpoints"] = {"get": _checkpoints()}
     paths["/v1/events"] = {"get": _events()}
     paths["/v1/events/stream"] = {"get": _stream()}
     paths |= _public()
@@ -122,7 +123,7 @@ def _commands() -> Json:
         "description": openapi_schemas.COMMANDS_DOC,
         "tags": ["payments"],
         "security": [{"bearer": ["payments:write"]}],
-        "parameters": [_PREFER, _DEADLINE],
+        "parameters": [_PREFER],
         "requestBody": {"required": True, "content": {_NDJSON: {"schema": {"type": "string"}}}},
         "responses": responses | _problems(codes),
     }
@@ -142,6 +143,17 @@ def _operation() -> Json:
         {"200": _answer("The operation", _JSON, "OperationStatus")},
         ("not_found",),
     )
+
+
+def _checkpoints() -> Json:
+    found = _read(
+        "list_recovery_checkpoints",
+        "Named positions to recover from, newest first",
+        [_limit(limits.PAGE_LIMIT_DEFAULT, limits.PAGE_LIMIT_MAX), _CURSOR],
+        {"200": _answer("One page", _JSON, "CheckpointPage")},
+        ("malformed_request", "invalid_command"),
+    )
+    return found | {"tags": ["operators"], "security": [{"bearer": ["operator"]}]}
 
 
 def _events() -> Json:
@@ -247,18 +259,12 @@ _CURSOR: Final = {"name": "cursor", "in": "query", "required": False, "schema": 
 _INTENT_ID: Final = {"name": "intent_id", "in": "path", "required": True, "schema": openapi_schemas.INTENT_ID}
 _PREFER: Final = _parameter("Prefer", {"type": "string"}, "wait=N (seconds) and, for commands, respond-async")
 _NONE_MATCH: Final = _parameter("If-None-Match", {"type": "string"}, "The version that the caller has, in quotes")
-_DEADLINE: Final = _parameter(
-    "X-Deadline-Ms",
-    {"type": "integer", "minimum": 1, "maximum": limits.DEADLINE_MS_MAX},
-    "Milliseconds from now after which the command must not be started any more",
-)
 _COMMAND_HEADERS: Final = (
     _parameter("Idempotency-Key", openapi_schemas.IDEMPOTENCY_KEY, "With it the body may be the bare payload"),
-    _parameter("If-Match", {"type": "string", "pattern": r'^("[0-9]{1,16}"|\*)$'}, "The expected version"),
+    _parameter("If-Match", {"type": "string", "pattern": r'^("[0-9]{1,15}"|[0-9]{1,15}|\*)$'}, "The expected version"),
     _parameter("X-Request-Id", openapi_schemas.REQUEST_ID, "Identity of this request"),
     _parameter("traceparent", {"type": "string"}, "W3C trace context"),
     _PREFER,
-    _DEADLINE,
 )
 _COMMITTED_HEADERS: Final = {
     "ETag": _header("The version, in quotes"),

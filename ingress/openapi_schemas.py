@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from schemas import limits
+from schemas import currency, limits
 from schemas.operations import OPERATIONS
 
 Json = dict[str, Any]
@@ -12,6 +12,8 @@ Json = dict[str, Any]
 OVERVIEW: Final = (
     "Every mutating call is a command with a retry identity: send the envelope, or the bare payload with the header"
     " Idempotency-Key. The same identity again answers the same status and body, with Idempotency-Replayed: true."
+    " The header X-Deadline-Ms gives a command a time (from now, in milliseconds) after which it must not be started"
+    " any more: then the answer is 504 deadline_exceeded, nothing was done, and the same identity may try again."
 )
 COMMANDS_DOC: Final = (
     "One envelope per line, each with its operation, such as POST /v1/payment_intents. One line answers each, in order:"
@@ -82,7 +84,7 @@ _PAYLOADS: Final[dict[str, Json]] = {
     "CreatePaymentIntent": _object(
         {
             "amount": _AMOUNT,
-            "currency": {"type": "string", "pattern": "^[A-Z]{3}$"},
+            "currency": {"enum": sorted(currency.EXPONENTS)},
             "payment_method": _TOKEN,
             "capture_method": {"enum": ["automatic", "manual"]},
             "metadata": _METADATA,
@@ -189,6 +191,21 @@ def components() -> dict[str, Json]:
             },
             ["request_id", "status"],
         ),
+        "Checkpoint": _object(
+            {
+                "name": _STRING,
+                "scenario": _STRING,
+                "operation_id": _STRING,
+                "aggregate_key": {"type": ["string", "null"]},
+                "last_durable_version": {"type": ["integer", "null"]},
+                "projection_checkpoint": {"type": "array"},
+                "retry_policy": {"type": "object"},
+                "reconciliation_status": {"enum": ["pending", "clean", "gaps"]},
+                "owner": _STRING,
+                "created_at": _TIME,
+            }
+        ),
+        "CheckpointPage": _page("Checkpoint"),
         "RegistryError": _object({"error_code": {"type": "integer"}, "message": _STRING}),
     }
     for operation in OPERATIONS.values():

@@ -10,7 +10,7 @@ from fastapi import APIRouter
 from starlette.requests import Request  # noqa: TC002 - FastAPI reads the annotations of handlers at run time
 from starlette.responses import Response, StreamingResponse
 
-from ingress import answers, envelope, preferences, reading
+from ingress import answers, checkpoints, envelope, preferences, reading
 from ingress.commands import Terms
 from schemas import errors, limits, rendering
 from schemas.operations import OPERATIONS
@@ -89,6 +89,8 @@ async def commands(request: Request) -> Response:
     terms, asked = _terms(request)
     raw = await reading.body(request, reading.NDJSON, limits.COMMANDS_BODY_BYTES_MAX)
     lines = [line for line in raw.split(b"\n") if line.strip()]
+    if not lines:
+        raise errors.MalformedRequest("Send at least one command, one JSON object per line.")
     if len(lines) > limits.COMMANDS_LINES_MAX:
         raise errors.TooLarge(f"At most {limits.COMMANDS_LINES_MAX} commands fit into one request.")
     found = await ingress.commands.many(caller, lines, terms)
@@ -136,6 +138,16 @@ async def get_operation(request: Request, request_id: str) -> Response:
         raise errors.NotFound
     document = await ingress.operations.find(caller.merchant, request_id)
     return Response(document, headers=_NO_STORE, media_type="application/json")
+
+
+@router.get("/v1/recovery_checkpoints")
+async def list_checkpoints(request: Request) -> Response:
+    """Named positions to recover from; needs the operator's scope."""
+    ingress = _ingress(request)
+    caller = await ingress.caller(request, checkpoints.SCOPE)
+    limit = reading.limit(request, limits.PAGE_LIMIT_DEFAULT, limits.PAGE_LIMIT_MAX)
+    page = await ingress.checkpoints.page(caller.merchant, limit, reading.query(request, "cursor"))
+    return _json(page, _NO_STORE)
 
 
 @router.get("/v1/events")

@@ -11,6 +11,7 @@ import structlog
 
 from ingress.accepted import AcceptedRequests
 from ingress.auth import Authenticator, Caller
+from ingress.checkpoints import Checkpoints
 from ingress.commands import Commands
 from ingress.cursors import Cursors
 from ingress.events import Events, EventStreams
@@ -61,6 +62,7 @@ class Ingress:
         self.commands = Commands(self.stored, self.exchange, self.accepted)
         self.intents = Intents(self.store, self.cursors)
         self.operations = OperationLog(self.store, self.accepted)
+        self.checkpoints = Checkpoints(self.store, self.cursors)
         self.events = Events(self.store, self.cursors)
         self.streams = EventStreams(self.events, self.store)
         self._cleaner: asyncio.Task[None] | None = None

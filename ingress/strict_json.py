@@ -21,7 +21,7 @@ _BRACKET: Final = re.compile(rb"[\[\]{}]")
 
 def parse(raw: bytes) -> Any:
     """The value of one JSON document. Raises MalformedRequest, nothing else, on any bytes."""
-    if raw.count(b"{") + raw.count(b"[") > limits.JSON_DEPTH_MAX and _depth(raw) > limits.JSON_DEPTH_MAX:
+    if raw.count(b"{") + raw.count(b"[") > limits.JSON_DEPTH_MAX and _too_deep(raw):
         raise errors.MalformedRequest(f"The JSON is nested deeper than {limits.JSON_DEPTH_MAX} levels.")
     try:
         value = _decode(raw)
@@ -32,16 +32,14 @@ def parse(raw: bytes) -> Any:
     return value
 
 
-def _depth(raw: bytes) -> int:
-    """The nesting of brackets outside strings."""
-    depth = deepest = 0
+def _too_deep(raw: bytes) -> bool:
+    """Counts brackets outside strings, and stops at the bound: no parser of ours sees what is deeper."""
+    depth = 0
     for match in _BRACKET.finditer(_STRING.sub(b"", raw)):
-        if match.group() in b"[{":
-            depth += 1
-            deepest = max(deepest, depth)
-        else:
-            depth -= 1
-    return deepest
+        depth += 1 if match.group() in b"[{" else -1
+        if depth > limits.JSON_DEPTH_MAX:
+            return True
+    return False
 
 
 def _keys(value: object) -> int:

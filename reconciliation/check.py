@@ -27,6 +27,7 @@ from reconciliation.cross_store import (
     kafka_totals,
     outbox_ends,
     postgres_sums,
+    sink_seqs,
 )
 from reconciliation.invariant import Invariant, invariants
 from reconciliation.processor_book import BookCheck, Entry, book_violations, read_book
@@ -101,13 +102,14 @@ def run_check(
     now = datetime.now(UTC)
     book_before = _early_book(settings, chosen)
     try:
+        seqs_before = sink_seqs(settings.postgres_dsn, settings.partitions, settings.events_topic)
         with snapshot(
             settings.postgres_dsn,
             events_topic=settings.events_topic,
             commands_topic=settings.commands_topic,
             grace_s=limits.ATTEMPT_LEASE_MS // 1_000,
         ) as view:
-            run = _Run(settings, view, book_before)
+            run = _Run(settings, view, book_before, seqs_before)
             findings = [_evaluate(run, i, sample_max, on_start) for i in chosen]
     except psycopg.OperationalError as error:
         raise errors.Unavailable(f"Postgres does not answer: {str(error).strip()}") from error
@@ -147,11 +149,16 @@ class _Run:
     """One check under way: what several invariants share is read once."""
 
     def __init__(
-        self, settings: CheckSettings, view: Snapshot, book_before: tuple[dict[str, Entry], list[Violation]] | str
+        self,
+        settings: CheckSettings,
+        view: Snapshot,
+        book_before: tuple[dict[str, Entry], list[Violation]] | str,
+        seqs_before: dict[int, int],
     ) -> None:
         self._settings = settings
         self._view = view
         self._book_before = book_before
+        self._seqs_before = seqs_before
         self._ends = outbox_ends(view, settings.partitions)
         self._bound: CommonPosition | None = None
         self._kafka: KafkaTotals | None = None
@@ -209,6 +216,11 @@ class _Run:
             finding.note += f"; {common.behind} are not in ClickHouse yet and were not compared"
         if common.behind and not common.moved:
             yield {"what": "position", "behind": common.behind, "reason": "the ClickHouse sink stands still"}
+        for partition, seq in self._seqs_before.items():
+            # Published means committed: what ClickHouse held before the snapshot, the snapshot holds.
+            if seq > self._ends[partition]:
+                yield {"what": "position", "partition": partition, "clickhouse": seq, "postgres": self._ends[partition],
+                       "reason": "ClickHouse holds events that were never committed"}  # fmt: skip
         yield from differences(ours, theirs, kafka.sums)
 
     def _book(self, sql: str, finding: Finding) -> Iterator[Violation]:

@@ -14,7 +14,7 @@ from psycopg.rows import dict_row
 
 from schemas import limits
 from schemas.errors import NotFound
-from sinks.clickhouse.plans import SINK
+from sinks.clickhouse.plans import Fence
 from sinks.clickhouse.stream import Position
 from sinks.postgres.sql_files import queries
 
@@ -97,10 +97,12 @@ def checkpoint_positions(checkpoint: dict[str, Any], topic: str) -> dict[int, Po
     }
 
 
-def sink_place(connection: psycopg.Connection, topic: str) -> list[dict[str, Any]]:
-    """Where ClickHouse stands now, as a checkpoint keeps it."""
-    rows = connection.execute(SQL["sink_place"].encode(), {"sink": SINK, "topic": topic}).fetchall()
-    return [{"topic": topic, "partition": p, "offset": offset, "seq": seq} for p, offset, seq in rows]
+def sink_place(connection: psycopg.Connection, topic: str, partitions: int) -> list[dict[str, Any]]:
+    """Where ClickHouse stands now, as a checkpoint keeps it: every partition, also one without events so far."""
+    positions = Fence(connection, topic=topic, owner_id="").positions(range(partitions))
+    return [
+        {"topic": topic, "partition": p, "offset": at.next_offset, "seq": at.last_seq} for p, at in positions.items()
+    ]
 
 
 def aggregate_version(connection: psycopg.Connection, aggregate_key: str) -> int:

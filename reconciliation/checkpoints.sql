@@ -20,8 +20,5 @@ select name, scenario, operation_id, aggregate_key, last_durable_version, projec
        reconciliation_status, owner, created_at
 from recovery_checkpoint where name = %(name)s;
 
--- name: sink_place
-select partition, next_offset, last_seq from sink_position where sink = %(sink)s and topic = %(topic)s order by partition;
-
 -- name: aggregate_version
 select version from payment_intent where id = %(aggregate_key)s;

@@ -64,6 +64,13 @@ class CommonPosition:
     moved: int
 
 
+def sink_seqs(dsn: str, partitions: int, events_topic: str) -> dict[int, int]:
+    """Per partition the last seq that ClickHouse holds just now."""
+    with psycopg.connect(dsn, autocommit=True, connect_timeout=limits.POSTGRES_CONNECT_TIMEOUT_S) as connection:
+        held = Fence(connection, topic=events_topic, owner_id="check").positions(range(partitions))
+    return {p: at.last_seq for p, at in held.items()}
+
+
 def common_position(dsn: str, ends: dict[int, int], events_topic: str) -> CommonPosition:
     """What both the snapshot and ClickHouse hold, after a bounded wait for ClickHouse to reach the snapshot's end."""
     deadline = time.monotonic() + limits.CHECK_SINK_WAIT_S

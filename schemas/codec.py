@@ -6,7 +6,6 @@ golden bytes of every version are checked in and read by a test.
 
 from __future__ import annotations
 
-import io
 import json
 from dataclasses import dataclass
 from functools import cache
@@ -14,9 +13,9 @@ from importlib import resources
 from typing import Any, Final
 
 import msgspec
-from fastavro import parse_schema, schemaless_reader
+from fastavro import parse_schema
 
-from schemas import avro_encoder, errors, operations, records
+from schemas import avro_decoder, avro_encoder, errors, operations, records
 
 _PREFIX_BYTES: Final = 5
 
@@ -30,8 +29,10 @@ class Schema:
     version: int
     name: str  # the record's short name
     text: str  # the .avsc as written
-    parsed: Any
+    parsed: Any  # as fastavro takes it, for schema resolution
     encoder: avro_encoder.Encode  # of the whole record with its prefix
+    decoder: avro_decoder.Decode
+    command_decoder: avro_decoder.Decode | None  # straight into a Command; None when the record is none
 
 
 @cache
@@ -44,6 +45,7 @@ def schemas_by_id() -> dict[int, Schema]:
 
 def _load(schema_id: int, row: dict[str, Any], text: str) -> Schema:
     raw = json.loads(text)
+    operation = operations.BY_RECORD.get(raw["name"])
     return Schema(
         schema_id=schema_id,
         subject=row["subject"],
@@ -52,6 +54,8 @@ def _load(schema_id: int, row: dict[str, Any], text: str) -> Schema:
         text=text,
         parsed=parse_schema(raw),
         encoder=avro_encoder.compiled(raw, b"\x00" + schema_id.to_bytes(4, "big")),
+        decoder=avro_decoder.compiled(raw),
+        command_decoder=avro_decoder.compiled(raw, records.Command, operation=operation.name) if operation else None,
     )
 
 
@@ -68,20 +72,30 @@ def encode(name: str, record: object) -> bytes:
 
 def decode(data: bytes) -> tuple[Schema, dict[str, Any]]:
     """The schema and the fields of a prefixed record. Raises UnknownSchema or UndecodableRecord, nothing else."""
+    schema = _schema_of(data)
+    return schema, _decoded(data, schema, schema.decoder)
+
+
+def _schema_of(data: bytes) -> Schema:
     if len(data) < _PREFIX_BYTES or data[0] != 0:
         raise errors.UndecodableRecord(length=len(data))
-    schema = schemas_by_id().get(int.from_bytes(data[1:_PREFIX_BYTES], "big"))
+    schema_id = int.from_bytes(data[1:_PREFIX_BYTES], "big")
+    schema = schemas_by_id().get(schema_id)
     if schema is None:
-        raise errors.UnknownSchema(schema_id=int.from_bytes(data[1:_PREFIX_BYTES], "big"))
-    source = io.BytesIO(data)
-    source.seek(_PREFIX_BYTES)
+        raise errors.UnknownSchema(schema_id=schema_id)
+    return schema
+
+
+def _decoded(data: bytes, schema: Schema, decoder: avro_decoder.Decode) -> Any:  # noqa: ANN401 - what the decoder makes
     try:
-        fields = schemaless_reader(source, schema.parsed, None)
-    except Exception as error:  # noqa: BLE001 - fastavro raises many kinds on hostile bytes; all mean one thing
+        value, end = decoder(data, _PREFIX_BYTES)
+    except Exception as error:  # noqa: BLE001 - hostile bytes raise many kinds; all mean one thing
         raise errors.UndecodableRecord(schema_id=schema.schema_id, cause=type(error).__name__) from error
-    if source.tell() != len(data):
+    if end > len(data):
+        raise errors.UndecodableRecord(schema_id=schema.schema_id, cause="EOFError")
+    if end < len(data):
         raise errors.UndecodableRecord("The record has bytes after its end.", schema_id=schema.schema_id)
-    return schema, fields  # type: ignore[return-value] - a record schema reads as a dict
+    return value
 
 
 def encode_command(command: records.Command) -> bytes:
@@ -92,11 +106,10 @@ def encode_command(command: records.Command) -> bytes:
 
 def decode_command(data: bytes) -> records.Command:
     """A command from its bytes. Raises UnknownSchema or UndecodableRecord."""
-    schema, fields = decode(data)
-    operation = operations.BY_RECORD.get(schema.name)
-    if operation is None:
+    schema = _schema_of(data)
+    if schema.command_decoder is None:
         raise errors.UndecodableRecord("The record is not a command.", schema=schema.name)
-    return records.Command(operation=operation.name, **fields)
+    return _decoded(data, schema, schema.command_decoder)  # type: ignore[no-any-return] - it makes Commands
 
 
 def decode_event(data: bytes) -> records.Event:

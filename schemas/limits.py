@@ -50,7 +50,7 @@ POSTGRES_STATEMENT_TIMEOUT_MS: Final = 10_000
 BATCH_MESSAGES_MAX: Final = 2_000
 BATCH_BYTES_MAX: Final = 4 * 1024 * 1024
 BATCH_POLL_TIMEOUT_MS: Final = 20
-BATCHES_AHEAD_MAX: Final = 2  # decoded while Postgres works on the one before
+BATCHES_AHEAD_MAX: Final = 6  # decoded while Postgres works on the ones before
 PREFETCH_KBYTES_MAX: Final = 16_384
 PUBLISH_BACKLOG_MAX: Final = (
     20_000  # committed, not yet acknowledged events of one process: past it, stop reading
@@ -124,6 +124,7 @@ LOG_BYTES_MAX: Final = 64 * 1024 * 1024  # a log file is turned over at start pa
 LOG_TAIL_LINES_DEFAULT: Final = 50
 LOG_TAIL_BYTES_MAX: Final = 1024 * 1024
 KAFKA_HEAP_MEGABYTES_MAX: Final = 512
+KAFKA_ARCHIVE_TIMEOUT_S: Final = 90  # Java writes the archive of Kafka's classes, once for a user
 KAFKA_MESSAGE_BYTES_MAX: Final = 8 * 1024 * 1024
 KAFKA_SESSION_TIMEOUT_MS_MIN: Final = 3_000
 POSTGRES_CONNECTIONS_MAX: Final = 200
@@ -297,3 +298,8 @@ BENCH_REPEATS_MAX: Final = 3  # of a request whose connection was lost; the iden
 BENCH_SAMPLE_MAX: Final = 20_000  # commands whose stages are looked up
 BENCH_DRAIN_WAIT_S: Final = 30  # for the attempts of one run to come to their end before the next
 KAFKA_RECONNECT_BACKOFF_MAX_MS: Final = 1_000
+
+# --- owner, further --------------------------------------------------------------------------------------
+OWNER_LANES: Final = 2  # batches of different partitions that one process has in work at once
+OWNER_COLLECT_ALLOCATIONS: Final = 500_000  # container objects that came and stayed between two collections
+OWNER_COLLECT_GENERATIONS: Final = 20

@@ -153,7 +153,7 @@ class CommittedWorld:
             f"{attempt.operation_id}:{status}",
         )
 
-    def _commit(self, operation: str, scope: str, intent_id: str, payload: dict[str, object], key: str) -> None:  # noqa: PLR0917
+    def _commit(self, operation: str, scope: str, intent_id: str, payload: dict[str, object], key: str) -> None:
         self._now += self.step_us
         partition = topics.partition_for(intent_id, self.partitions)
         place = self._places[partition]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import copy
 import os
+import socket
 import subprocess
 import sys
 import threading
 import uuid
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit, urlunsplit
 
@@ -17,7 +18,6 @@ import httpx
 import psycopg
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from compose.stack.ports import free_port
 from reconciliation.check import CheckSettings, Finding, Report, run_check
 from reconciliation.replay.run import ReplayReport, ReplaySettings, run_replay
 from reconciliation.replay.source import Start
@@ -71,7 +71,6 @@ class Stage:
     clickhouse_database: str
     world: CommittedWorld
     processor_url: str = "http://127.0.0.1:9"
-    topic_suffix: str = field(default="")
 
     @property
     def kafka(self) -> Any:
@@ -288,6 +287,13 @@ def processor(stage: Stage, folder: Path) -> Iterator[str]:
     finally:
         process.terminate()
         process.wait(timeout=20)
+
+
+def free_port() -> int:
+    """A port that was free just now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 def _is_ready(http: httpx.Client) -> bool:

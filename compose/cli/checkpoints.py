@@ -52,7 +52,9 @@ def create(
             operation_id=f"checkpoint:{name}",
             aggregate_key=aggregate_key,
             last_durable_version=version,
-            projection_checkpoint=checkpoints.sink_place(connection, topics.EVENTS_PAYMENTS),
+            projection_checkpoint=checkpoints.sink_place(
+                connection, topics.EVENTS_PAYMENTS, topics.PAYMENTS_PARTITIONS
+            ),
             owner=by or getpass.getuser(),
         )
         checkpoints.checkpoint_write(connection, checkpoint)

@@ -69,9 +69,14 @@ def _run(narrator: Narrator, invoices: Invoices, rate: float, *, keep: bool) -> 
             stack = leaving.enter_context(own_stack("demo", tied=not keep, progress=narrator.stack))
             from compose.demo.run import demonstrate, how_to_use  # noqa: PLC0415 - imports every client
         narrator.say(f"the stack is ready: {stack.world['base_url']}, home {stack.home}")
-        verdict = demonstrate(stack, invoices, rate, narrator)
+        # Kept also when the demo breaks off: then it is wanted most. Ctrl-C removes it all the same.
+        stack.keep = keep
+        try:
+            verdict = demonstrate(stack, invoices, rate, narrator)
+        except KeyboardInterrupt:
+            stack.keep = False
+            raise
         if keep:
-            stack.keep = True
             for line in how_to_use(stack):
                 narrator.console.print(line, soft_wrap=True, markup=False)
         else:

@@ -9,18 +9,20 @@ import argparse
 import importlib
 import sys
 
+from compose.services.gate import pass_gate
 from compose.settings import SERVICES, load_settings
 from compose.stack.errors import StackError
 
 
 def main() -> None:
-    """Imports only the service that is asked for."""
+    """Imports only the service that is asked for, and runs it once the gate is open."""
     parser = argparse.ArgumentParser(prog="services")
     parser.add_argument("service", choices=SERVICES)
     parser.add_argument("--instance", type=int, default=0)
     arguments = parser.parse_args()
     try:
         module = importlib.import_module(f"compose.services.{arguments.service}")
+        pass_gate()
         module.run(load_settings(), arguments.instance)
     except StackError as error:
         sys.exit(str(error))

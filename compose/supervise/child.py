@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
+    from compose.services.gate import Gate
     from compose.stack.processes import ProcessId
 
 _MINUTE_S = 60.0
@@ -54,10 +55,16 @@ class Child:
     start_again_at: float = 0.0
     _recent: deque[float] = field(default_factory=deque)
 
-    def start(self) -> None:
-        """Starts the process; whether it serves is asked with ``check``."""
+    def start(self, gate: Gate | None = None) -> None:
+        """Starts the process, behind the gate if there is one; whether it serves is asked with ``check``."""
         spec = self.spec
-        self._handle = processes.spawn(spec.command(), environment=spec.environment, log=spec.log, folder=spec.folder)
+        self._handle = processes.spawn(
+            spec.command(),
+            environment={**spec.environment, **(gate.environment() if gate else {})},
+            log=spec.log,
+            folder=spec.folder,
+            keep=(gate.read_end,) if gate else (),
+        )
         self.process = processes.identify(self._handle.pid)
         self._started_at = time.monotonic()
         self.condition = "starting"
@@ -108,16 +115,16 @@ class Child:
         self.condition = "restarting"
         self.start_again_at = now + pause
 
-    def first_start(self, started: Callable[[], None]) -> None:
-        """Starts, calls ``started``, waits until it serves; dying meanwhile is a ``StackError``, not a restart."""
-        self.start()
-        started()
-        deadline = self._started_at + self.spec.start_timeout_s
+    def wait_ready(self, stopping: Callable[[], bool]) -> None:
+        """Waits until it serves for the first time; dying meanwhile is a ``StackError``, not a restart."""
+        self._started_at = time.monotonic()  # its time begins now: until now it may have waited at a gate
         while True:
             self.check()
             if self.condition == "ready":
                 return
-            if self.condition != "starting" or time.monotonic() > deadline:
+            if stopping():
+                raise StackError("stopped while it was starting")
+            if self.condition != "starting":
                 raise StackError(f"{self.spec.name} does not start: {self.note or self.spec.unhealthy()}")
             time.sleep(limits.HEALTH_POLL_INTERVAL_S)
 

@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 
+from compose.services.gate import Gate
 from compose.stack import processes
 from compose.stack.errors import StackError
 from compose.stack.ports import PortLeases
@@ -23,7 +24,7 @@ from compose.supervise.state import Phase, ProcessState, StackState, read_state
 from schemas import limits
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from compose.settings import Settings
     from compose.stack.home import Home
@@ -100,33 +101,35 @@ class Supervisor:
         ports = assign_ports(self._settings, self._leases, servers_only=self._servers_only)
         servers = embedded_servers(self._settings, ports)
         self._servers = [Child(server_spec(self._settings, server, self._stack_id)) for server in servers]
-        self._side_by_side(self._servers, servers)
-        if self._servers_only:
-            return
-        self._prepare_data()
+        gate = Gate()
+        try:
+            if not self._servers_only:
+                self._load_services(gate)
+            _side_by_side(self._start_server, self._servers, servers)
+            if not self._servers_only:
+                self._prepare_data()
+                gate.open(len(self._services))
+                _side_by_side(self._await, self._services)
+        finally:
+            gate.close()
+
+    def _load_services(self, gate: Gate) -> None:
         self._services = [Child(spec) for spec in service_specs(self._settings, self._leases, self._stack_id)]
-        self._side_by_side(self._services, [None] * len(self._services))
+        for child in self._services:
+            child.start(gate)
+            self._write()
 
-    def _side_by_side(self, children: Sequence[Child], servers: Sequence[EmbeddedServer | None]) -> None:
-        """Starts all of them at once and waits for all; the first failure is raised after the others settled."""
-        with ThreadPoolExecutor(_STARTERS_MAX) as pool:
-            starts = [pool.submit(self._start_one, *pair) for pair in zip(children, servers, strict=True)]
-            errors = [start.exception() for start in starts]
-        first = next((error for error in errors if error is not None), None)
-        if first is not None:
-            raise first
-        if self._stopping():
-            raise StackError("stopped while it was starting")
-
-    def _start_one(self, child: Child, server: EmbeddedServer | None) -> None:
-        began = time.monotonic()
-        if server is not None:
-            server.prepare()
-        child.first_start(self._write)
-        if server is not None:
-            server.initialize()
+    def _start_server(self, child: Child, server: EmbeddedServer) -> None:
+        server.prepare()
+        child.start()
         self._write()
-        _say(f"{child.spec.name} is ready after {time.monotonic() - began:.1f} s")
+        self._await(child)
+        server.initialize()
+
+    def _await(self, child: Child) -> None:
+        child.wait_ready(self._stopping)
+        self._write()
+        _say(f"{child.spec.name} is ready")
 
     def _prepare_data(self) -> None:
         from sinks.kafka.topics import ensure_topics  # noqa: PLC0415 - servers alone need neither
@@ -180,6 +183,16 @@ class Supervisor:
                 error=self._error,
                 processes=states,
             ).write(self._home)
+
+
+def _side_by_side(start: Callable[..., None], *arguments: Sequence[object]) -> None:
+    """Calls ``start`` with each at once and waits for all; raises the first failure after the others settled."""
+    with ThreadPoolExecutor(_STARTERS_MAX) as pool:
+        starts = [pool.submit(start, *each) for each in zip(*arguments, strict=True)]
+        errors = [done.exception() for done in starts]
+    first = next((error for error in errors if error is not None), None)
+    if first is not None:
+        raise first
 
 
 def _own_state(name: str, process: processes.ProcessId) -> ProcessState:

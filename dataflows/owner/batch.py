@@ -53,6 +53,7 @@ class CommittedBatch(Struct):
     events: list[Published] = field(default_factory=list)
     replies: list[Reply] = field(default_factory=list)
     parked: int = 0
+    closes: bool = False  # the last of its PartitionBatch: when it is published, the partition's next batch may start
 
 
 Statement = tuple[str, Any]  # SQL and its parameters

@@ -1,7 +1,8 @@
 """The two loops that can turn an owner process: Bytewax, and a plain loop that proves Bytewax is replaceable.
 
 Bytewax is the loop, not the checkpoint: no recovery store, one worker per process, the item is a PartitionBatch and the
-transaction happens in ``stateful_batch`` keyed by the zero-padded partition, so results leave after the commit.
+transaction happens in ``stateful_batch`` keyed by the zero-padded partition, so results leave after the commit. Every
+lane of the process has a dataflow in a thread of its own.
 """
 
 from __future__ import annotations
@@ -12,13 +13,14 @@ from typing import Any, Literal
 
 import bytewax.operators as op
 from bytewax.dataflow import Dataflow
+from bytewax.errors import BytewaxRuntimeError
 from bytewax.inputs import FixedPartitionedSource, StatefulSourcePartition
 from bytewax.operators import StatefulBatchLogic
 from bytewax.outputs import DynamicSink, StatelessSinkPartition
 from bytewax.testing import run_main
 
 from dataflows.owner.batch import CommittedBatch, PartitionBatch
-from dataflows.owner.process import OwnerProcess
+from dataflows.owner.process import Lane, OwnerProcess
 
 Driver = Literal["bytewax", "plain"]
 _KeyedBatch = tuple[str, PartitionBatch]
@@ -26,34 +28,40 @@ _KeyedBatch = tuple[str, PartitionBatch]
 
 def run_plain(process: OwnerProcess) -> None:
     """Turns the owner until it has drained. Raises what a batch or the reader raised."""
-    process.start()
-    while not process.finished():
-        process.step()
+    process.run(_plain_turn)
+
+
+def _plain_turn(lane: Lane) -> None:
+    while not lane.finished():
+        lane.step()
 
 
 def run_bytewax(process: OwnerProcess) -> None:
-    """The same as a dataflow. Raises the original error, not Bytewax's wrapping of it."""
-    process.start()
+    """The same with a dataflow per lane. Raises the original error, not Bytewax's wrapping of it."""
+    process.run(_bytewax_turn)
+
+
+def _bytewax_turn(lane: Lane) -> None:
     try:
-        run_main(owner_flow(process))
+        run_main(owner_flow(lane))
     except Exception as error:  # noqa: BLE001 - Bytewax wraps whatever user code raised
-        raise _root_cause(error) from error
+        raise _unwrapped(error) from None  # `from error` would close a circle: the wrapper's cause is the original
 
 
-def owner_flow(process: OwnerProcess) -> Dataflow:
-    """The owner as a dataflow: read, commit, publish."""
+def owner_flow(lane: Lane) -> Dataflow:
+    """A lane as a dataflow: read, commit, publish."""
     flow = Dataflow("owner")
-    batches = op.input("commands", flow, _Commands(process))
-    committed = op.stateful_batch("commit", batches, lambda _state: _Commit(process))
-    op.output("publish", op.key_rm("results", committed), _Publish(process))
+    batches = op.input("commands", flow, _Commands(lane))
+    committed = op.stateful_batch("commit", batches, lambda _state: _Commit(lane))
+    op.output("publish", op.key_rm("results", committed), _Publish(lane))
     return flow
 
 
 class _Commands(FixedPartitionedSource[_KeyedBatch, None]):
-    """One part: this process with all the partitions that Kafka gives it."""
+    """One part: whatever batch is free, of all the partitions that Kafka gives this process."""
 
-    def __init__(self, process: OwnerProcess) -> None:
-        self._process = process
+    def __init__(self, lane: Lane) -> None:
+        self._lane = lane
 
     def list_parts(self) -> list[str]:
         return ["owner"]
@@ -62,18 +70,18 @@ class _Commands(FixedPartitionedSource[_KeyedBatch, None]):
         del step_id, for_part
         if resume_state is not None:
             raise RuntimeError("Bytewax recovery stays off: Postgres is the checkpoint")
-        return _CommandsPart(self._process)
+        return _CommandsPart(self._lane)
 
 
 class _CommandsPart(StatefulSourcePartition[_KeyedBatch, None]):
-    def __init__(self, process: OwnerProcess) -> None:
-        self._process = process
+    def __init__(self, lane: Lane) -> None:
+        self._lane = lane
 
     def next_batch(self) -> Iterable[_KeyedBatch]:
-        if self._process.finished():
+        if self._lane.finished():
             raise StopIteration
         try:
-            batch = self._process.next_batch()
+            batch = self._lane.next_batch()
         except StopIteration as error:  # Bytewax would take it for the end of input
             raise RuntimeError("stray StopIteration") from error
         return [] if batch is None else [(f"{batch.partition:05d}", batch)]
@@ -86,36 +94,37 @@ class _CommandsPart(StatefulSourcePartition[_KeyedBatch, None]):
 
 
 class _Commit(StatefulBatchLogic[PartitionBatch, CommittedBatch, None]):
-    def __init__(self, process: OwnerProcess) -> None:
-        self._process = process
+    def __init__(self, lane: Lane) -> None:
+        self._lane = lane
 
     def on_batch(self, values: list[PartitionBatch]) -> tuple[Iterable[CommittedBatch], bool]:
-        return [committed for batch in values for committed in self._process.commit(batch)], self.RETAIN
+        return [committed for batch in values for committed in self._lane.commit(batch)], self.RETAIN
 
     def snapshot(self) -> None:
         return None
 
 
 class _Publish(DynamicSink[CommittedBatch]):
-    def __init__(self, process: OwnerProcess) -> None:
-        self._process = process
+    def __init__(self, lane: Lane) -> None:
+        self._lane = lane
 
     def build(self, step_id: str, worker_index: int, worker_count: int) -> _PublishPart:
         del step_id, worker_index, worker_count
-        return _PublishPart(self._process)
+        return _PublishPart(self._lane)
 
 
 class _PublishPart(StatelessSinkPartition[CommittedBatch]):
-    def __init__(self, process: OwnerProcess) -> None:
-        self._process = process
+    def __init__(self, lane: Lane) -> None:
+        self._lane = lane
 
     def write_batch(self, items: list[CommittedBatch]) -> None:
         for item in items:
-            self._process.publish(item)
+            self._lane.publish(item)
 
 
-def _root_cause(error: BaseException) -> BaseException:
-    while error.__cause__ is not None:
+def _unwrapped(error: BaseException) -> BaseException:
+    """What user code raised; its own causes stay with it."""
+    while isinstance(error, BytewaxRuntimeError) and error.__cause__ is not None:
         error = error.__cause__
     return error
 

@@ -1,13 +1,14 @@
-"""One owner process: what both drivers turn. A driver only decides who calls ``step``; the work is here."""
+"""One owner process and its lanes: what both drivers turn. A driver only decides who calls what; the work is here."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable
 
 import structlog
 
 from dataflows.owner.batch import CommittedBatch, PartitionBatch
+from dataflows.owner.collector import collect_rarely
 from dataflows.owner.commit import Committer
 from dataflows.owner.leases import Leases
 from dataflows.owner.metrics import (
@@ -24,13 +25,13 @@ from dataflows.owner.service import Service
 from schemas import limits
 from schemas.errors import Fenced, InvariantViolation
 from sinks.kafka.connection import KafkaConnection
-from sinks.postgres.owner_connection import connect
+from sinks.postgres.owner_connection import OwnerConnection, connect
 
 log = structlog.get_logger()
 
 
 class OwnerProcess:
-    """Connections, leases, reader and publisher of one run; made again after every failure."""
+    """Connections, leases, reader, publisher and lanes of one run; made again after every failure."""
 
     def __init__(
         self,
@@ -43,66 +44,132 @@ class OwnerProcess:
     ) -> None:
         self.stop = stop
         self.leases = Leases(service, owner_id)
-        self._connection = connect(dsn, owner_id)
         self._reader_connection = connect(dsn, f"{owner_id}-reader")
         self.publisher = Publisher(kafka, service, owner_id)
-        self.committer = Committer(self._connection, self.leases)
         self.reader = Reader(kafka, self._reader_connection, self.leases, self.publisher, group)
+        self.lanes = [Lane(self, connect(dsn, f"{owner_id}-{n}")) for n in range(limits.OWNER_LANES)]
+        self.failure: BaseException | None = None  # the first that a lane died of; the other lanes end because of it
+
+    def run(self, turn: Callable[[Lane], None]) -> None:
+        """Joins the consumer group and turns every lane until all have drained. Raises what the first of them raised.
+
+        The first lane is turned by the calling thread, each further one by a thread of its own.
+        """
+        collect_rarely()
+        self.reader.start()
+        threads = [
+            threading.Thread(target=self._turn, args=(turn, lane), name=f"owner-lane-{n}", daemon=True)
+            for n, lane in enumerate(self.lanes[1:], start=1)
+        ]
+        for thread in threads:
+            thread.start()
+        self._turn(turn, self.lanes[0])
+        for thread in threads:
+            thread.join()
+        if self.failure is not None:
+            raise self.failure
+
+    def _turn(self, turn: Callable[[Lane], None], lane: Lane) -> None:
+        try:
+            turn(lane)
+        except BaseException as error:  # noqa: BLE001 - raised by run, when no lane is at work any more
+            if self.failure is None:
+                self.failure = error
+
+    def close(self) -> None:
+        """Leaves the group and closes everything; what was not acknowledged is sent again by the next owner."""
+        try:
+            self.reader.close()
+        finally:
+            self.publisher.close()
+            for lane in self.lanes:
+                lane.connection.close()
+            self._reader_connection.close()
+
+
+class Lane:
+    """One batch in work at a time, on a connection of its own.
+
+    While Postgres works for one lane, another decides: that is what lanes are for. A partition is in one lane at a time,
+    from its batch being taken to its results being published, so the order within a partition is that of its offsets.
+    """
+
+    def __init__(self, process: OwnerProcess, connection: OwnerConnection) -> None:
+        self.connection = connection
+        self._process = process
+        self._leases = process.leases
+        self._reader = process.reader
+        self._publisher = process.publisher
+        self._committer = Committer(connection, process.leases)
         self._marks = MarkTimer()
 
-    def start(self) -> None:
-        """Joins the consumer group."""
-        self.reader.start()
-
     def finished(self) -> bool:
-        """True after a drain that was asked for: the only regular end."""
-        if self.stop.is_set():
-            self.reader.stop_reading()
-        return self.reader.drained
+        """True after a drain that was asked for: the only regular end. Raises when another lane has failed."""
+        if self._process.failure is not None:
+            raise OtherLaneFailed
+        if self._process.stop.is_set():
+            self._reader.stop_reading()
+        return self._reader.drained
 
     def next_batch(self) -> PartitionBatch | None:
         """The next batch to commit, None when there is none for now; keeps positions moving meanwhile."""
-        self.publisher.serve()
-        batch = self.reader.next_batch(limits.BATCH_POLL_TIMEOUT_MS / 1_000)
-        if batch is None:
-            self._marks.run(self._connection, self.leases.all(), self.publisher, self.leases.mark)
+        self._publisher.serve()
+        batch = self._reader.next_batch(limits.BATCH_POLL_TIMEOUT_MS / 1_000)
+        if batch is None:  # the row of a partition in work is locked by its transaction
+            idle = [lease for lease in self._leases.all() if not self._reader.in_work(lease.partition)]
+            self._marks.run(self.connection, idle, self._publisher, self._leases.mark)
         return batch
 
-    def commit(self, batch: PartitionBatch) -> Iterator[CommittedBatch]:
-        """Commits one batch, in pieces when a record of it must be parked. Raises Fenced only while we hold the lease."""
+    def commit(self, batch: PartitionBatch) -> list[CommittedBatch]:
+        """Commits one batch, in pieces when a record of it must be parked; every piece must be published, in order.
+
+        Raises Fenced only while we hold the lease.
+        """
+        pieces: list[CommittedBatch] = []
         try:
-            lease = self.leases.get(batch.partition)
-            if lease is None or batch.records[-1].offset < lease.next_offset:
-                return  # lost since it was read, or read twice over a hand-over
+            self._commit(batch, pieces)
+        except BaseException:
+            self._reader.done(batch.partition)
+            raise
+        if pieces:
+            pieces[-1].closes = True
+        else:
+            self._reader.done(batch.partition)
+        return pieces
+
+    def _commit(self, batch: PartitionBatch, pieces: list[CommittedBatch]) -> None:
+        lease = self._leases.get(batch.partition)
+        if lease is None or batch.records[-1].offset < lease.next_offset:
+            return  # lost since it was read, or read twice over a hand-over
+        published = self._publisher.published_seq(batch.partition)
+        try:
             with COMMIT_SECONDS.time():
-                for committed in commit_or_park(
-                    self.committer, lease, batch, self.publisher.published_seq(batch.partition)
-                ):
-                    _count(committed)
-                    yield committed
+                for piece in commit_or_park(self._committer, lease, batch, published):
+                    _count(piece)
+                    pieces.append(piece)
         except Fenced:
-            if self.leases.get(batch.partition) is not None:
+            if self._leases.get(batch.partition) is not None:
                 raise
         except InvariantViolation as error:
             self._halt(batch.partition, error)
-        finally:
-            self.reader.done(batch)
 
     def _halt(self, partition: int, error: InvariantViolation) -> None:
         """Fail closed: this partition stops for everybody, the others go on, an operator sees it."""
         INVARIANT_VIOLATED.inc()
         log.critical("invariant_violated", partition=partition, code=error.code, context=error.context)
-        lease = self.leases.get(partition)
+        lease = self._leases.get(partition)
         if lease is not None:
-            self.leases.halt(
-                self._connection, lease, f"{error.code}: {error.public} {error.context or ''}".strip()
-            )
+            self._leases.halt(self.connection, lease, f"{error.code}: {error.public} {error.context or ''}".strip())
 
     def publish(self, batch: CommittedBatch) -> None:
-        """Sends what a commit allows to send."""
-        self.publisher.publish(batch)
-        if batch.parked:
-            self.publisher.publish_dead_letters(self._connection, batch.partition)
+        """Sends what a commit allows to send; with the last piece of a batch its partition is free for any lane."""
+        try:
+            self._publisher.publish(batch)
+            if batch.parked:
+                self._publisher.publish_dead_letters(self.connection, batch.partition)
+        finally:
+            if batch.closes:
+                self._reader.done(batch.partition)
 
     def step(self) -> None:
         """One turn of the plain loop."""
@@ -111,14 +178,9 @@ class OwnerProcess:
             for committed in self.commit(batch):
                 self.publish(committed)
 
-    def close(self) -> None:
-        """Leaves the group and closes everything; what was not acknowledged is sent again by the next owner."""
-        try:
-            self.reader.close()
-        finally:
-            self.publisher.close()
-            self._connection.close()
-            self._reader_connection.close()
+
+class OtherLaneFailed(Exception):
+    """Another lane of this owner has failed; this one ends so that the owner can start over."""
 
 
 def _count(committed: CommittedBatch) -> None:

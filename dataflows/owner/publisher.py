@@ -7,6 +7,7 @@ after a crash the next owner publishes again from it, and consumers drop what th
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
@@ -36,6 +37,7 @@ class Publisher:
         self._producer = Producer(kafka.producer(owner_id, **{"delivery.timeout.ms": 0}))
         self._sent: dict[int, int] = {}  # partition -> newest seq handed to the producer
         self._acked: dict[int, int] = {}  # partition -> newest seq that Kafka has
+        self._lock = threading.Lock()  # acknowledgements arrive in whichever thread asks for them
         self._generation: dict[
             int, int
         ] = {}  # partition -> epoch of the lease that these positions belong to
@@ -43,8 +45,9 @@ class Publisher:
     def resume(self, connection: OwnerConnection, lease: Lease) -> None:
         """Takes over a partition's stream: publishes again everything committed after the stored position."""
         partition = lease.partition
-        self._generation[partition] = lease.epoch
-        self._sent[partition] = self._acked[partition] = lease.published_seq
+        with self._lock:
+            self._generation[partition] = lease.epoch
+            self._sent[partition] = self._acked[partition] = lease.published_seq
         after = lease.published_seq
         while after < lease.last_seq:
             rows = connection.execute(
@@ -98,7 +101,8 @@ class Publisher:
 
     def backlog(self) -> int:
         """Events handed over and not yet acknowledged; past the bound the owner stops reading."""
-        return sum(sent - self._acked.get(p, 0) for p, sent in self._sent.items())
+        with self._lock:
+            return sum(sent - self._acked.get(p, 0) for p, sent in self._sent.items())
 
     def drain(self, timeout_s: float) -> bool:
         """Waits for acknowledgements; False when some are still missing (the next owner sends those again)."""
@@ -106,8 +110,9 @@ class Publisher:
 
     def forget(self, partition: int) -> None:
         """The partition is not ours any more; late acknowledgements mean nothing."""
-        for positions in (self._sent, self._acked, self._generation):
-            positions.pop(partition, None)
+        with self._lock:
+            for positions in (self._sent, self._acked, self._generation):
+                positions.pop(partition, None)
 
     def close(self) -> None:
         """Drops what was not sent: it is in the outbox, and the next owner sends it."""
@@ -121,14 +126,17 @@ class Publisher:
         for event in events[:-1]:
             self._produce(topic, partition, event.key, event.payload)
         self._produce(topic, partition, last.key, last.payload, self._on_last(partition, epoch, last.seq))
-        self._sent[partition] = last.seq
+        with self._lock:
+            if self._generation.get(partition) == epoch:
+                self._sent[partition] = last.seq
         fail_points.reach("after_publish_before_mark")
 
     def _on_last(self, partition: int, epoch: int, seq: int) -> Callable[[KafkaError | None, Message], None]:
         def acknowledged(error: KafkaError | None, _message: Message) -> None:
             if error is None:
-                if self._generation.get(partition) == epoch:
-                    self._acked[partition] = max(seq, self._acked.get(partition, 0))
+                with self._lock:
+                    if self._generation.get(partition) == epoch:
+                        self._acked[partition] = max(seq, self._acked.get(partition, 0))
             elif error.code() != KafkaError._PURGE_QUEUE:  # noqa: SLF001 - the library's name for our own purge
                 log.error("publish_failed", partition=partition, seq=seq, error=str(error))
 

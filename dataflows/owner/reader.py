@@ -7,12 +7,12 @@ Measured: ``poll(t)`` then ``consume(n - 1, 0)`` answers in 1.3 ms where ``consu
 
 from __future__ import annotations
 
-import queue
 import threading
 import time
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 from typing import Final
 
+import psycopg
 import structlog
 from confluent_kafka import OFFSET_END, Consumer, KafkaException, Message, TopicPartition
 
@@ -44,10 +44,11 @@ class Reader:
         self._leases = leases
         self._publisher = publisher
         self._topic = leases.service.commands_topic
-        self._queue: queue.Queue[PartitionBatch] = queue.Queue(limits.BATCHES_AHEAD_MAX)
         self._stopping = threading.Event()
-        self._in_work: Counter[int] = Counter()  # batches queued or being committed, per partition
-        self._idle = threading.Condition()
+        self._changed = threading.Condition()  # guards the three below
+        self._ready: deque[PartitionBatch] = deque()  # decoded, in the order of reading
+        self._taken: set[int] = set()  # partitions of which a lane has a batch in work
+        self._in_work: Counter[int] = Counter()  # batches ready or taken, per partition
         self._clearing_due = 0.0
         self.joined = False  # true from the first assignment, also an empty one
         self.failure: Exception | None = None
@@ -72,19 +73,37 @@ class Reader:
         self._thread.start()
 
     def next_batch(self, timeout_s: float) -> PartitionBatch | None:
-        """The next batch, None when none came in time. Raises what the reading thread died of."""
+        """The oldest batch of a partition that no lane has in work, None when none came in time.
+
+        Until ``done`` nobody gets another batch of that partition. Raises what the reading thread died of.
+        """
         if self.failure is not None:
             raise self.failure
-        try:
-            return self._queue.get(timeout=timeout_s)
-        except queue.Empty:
-            return None
+        with self._changed:
+            batch = self._oldest_free()
+            if batch is None and self._changed.wait(timeout_s):
+                batch = self._oldest_free()
+            return batch
 
-    def done(self, batch: PartitionBatch) -> None:
-        """The batch was committed or dropped; a revocation may be waiting for that."""
-        with self._idle:
-            self._in_work[batch.partition] -= 1
-            self._idle.notify_all()
+    def _oldest_free(self) -> PartitionBatch | None:
+        for place, batch in enumerate(self._ready):
+            if batch.partition not in self._taken:
+                del self._ready[place]
+                self._taken.add(batch.partition)
+                self._changed.notify_all()
+                return batch
+        return None
+
+    def done(self, partition: int) -> None:
+        """The batch that was taken is committed and published, or dropped; a lane or a revocation may wait for that."""
+        with self._changed:
+            self._taken.discard(partition)
+            self._in_work[partition] -= 1
+            self._changed.notify_all()
+
+    def in_work(self, partition: int) -> bool:
+        """True while a lane has a batch of the partition."""
+        return partition in self._taken
 
     def stop_reading(self) -> None:
         """Reads no further; what was read is still handed out."""
@@ -93,7 +112,7 @@ class Reader:
     @property
     def drained(self) -> bool:
         """True when reading has ended and everything read was taken."""
-        return self._stopping.is_set() and not self._thread.is_alive() and self._queue.empty()
+        return self._stopping.is_set() and not self._thread.is_alive() and not self._ready
 
     def close(self) -> None:
         """Leaves the group; its other members get the partitions at once."""
@@ -105,8 +124,11 @@ class Reader:
         self._consumer.close()
 
     def _discard_queued(self) -> None:
-        while not self._queue.empty():
-            self.done(self._queue.get_nowait())
+        with self._changed:
+            for batch in self._ready:
+                self._in_work[batch.partition] -= 1
+            self._ready.clear()
+            self._changed.notify_all()
 
     def _run(self) -> None:
         try:
@@ -124,15 +146,13 @@ class Reader:
     def _put(self, batch: PartitionBatch) -> None:
         if self._leases.get(batch.partition) is None:
             return
-        with self._idle:
-            self._in_work[batch.partition] += 1
-        while not self._stopping.is_set():
-            try:
-                self._queue.put(batch, timeout=_POLL_S)
-            except queue.Full:
-                continue
-            return
-        self.done(batch)
+        with self._changed:
+            while len(self._ready) >= limits.BATCHES_AHEAD_MAX and not self._stopping.is_set():
+                self._changed.wait(_POLL_S)
+            if not self._stopping.is_set():
+                self._in_work[batch.partition] += 1
+                self._ready.append(batch)
+                self._changed.notify_all()
 
     def _read(self) -> list[PartitionBatch]:
         first = self._consumer.poll(_POLL_S)
@@ -156,13 +176,13 @@ class Reader:
         self.joined = True
         places = []
         for place in partitions:
-            lease = self._take(place.partition)
+            lease = self._acquire(place.partition)
             places.append(
                 TopicPartition(self._topic, place.partition, lease.next_offset if lease else OFFSET_END)
             )
         consumer.incremental_assign(places)
 
-    def _take(self, partition: int) -> Lease | None:
+    def _acquire(self, partition: int) -> Lease | None:
         lease = self._leases.acquire(self._connection, partition)
         if lease is None:
             log.critical("partition_halted", partition=partition)
@@ -178,7 +198,7 @@ class Reader:
         self._clearing_due = time.monotonic() + limits.HALTED_POLL_INTERVAL_S
         for partition in self._leases.cleared(self._connection):
             self._leases.forget(partition)
-            if lease := self._take(partition):
+            if lease := self._acquire(partition):
                 self._consumer.seek(TopicPartition(self._topic, partition, lease.next_offset))
 
     def _revoked(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
@@ -194,9 +214,12 @@ class Reader:
     def _give_back(self, lease: Lease) -> None:
         published = self._publisher.published_seq(lease.partition)
         self._publisher.forget(lease.partition)
-        if not self._connection.broken and not self._connection.closed:
+        try:
             self._leases.release(self._connection, lease, published)
-        log.info("partition_released", partition=lease.partition, epoch=lease.epoch)
+        except psycopg.Error as error:  # the next owner bumps the epoch anyway; it only repeats some events
+            log.warning("partition_not_released", partition=lease.partition, error=str(error).strip())
+        else:
+            log.info("partition_released", partition=lease.partition, epoch=lease.epoch)
 
     def _lost(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         """Somebody else has them already: nothing to give back, batches in work will be fenced."""
@@ -208,9 +231,9 @@ class Reader:
 
     def _wait_until_idle(self, partitions: set[int]) -> None:
         deadline = time.monotonic() + limits.OWNER_DRAIN_TIMEOUT_S
-        with self._idle:
+        with self._changed:
             while any(self._in_work[p] > 0 for p in partitions) and time.monotonic() < deadline:
-                self._idle.wait(_POLL_S)
+                self._changed.wait(_POLL_S)
 
 
 def _record(message: Message) -> Record:

@@ -33,6 +33,7 @@ Protocol = Generator[Step, Heard, T]
 
 INTENTS: Final = "/v1/payment_intents"
 _RETRIED: Final = frozenset((429, 500, 502, 503, 504))
+_DEADLINE_EXCEEDED: Final = 504
 _ACCEPTED: Final = 202
 _NOT_FOUND: Final = 404
 _OK: Final = 200
@@ -79,7 +80,8 @@ def command(
                 document = heard.json()
                 replayed = heard.headers.get("idempotency-replayed") == "true"
                 return Committed(document["result"], document["event"], replayed)
-            elif heard.status not in _RETRIED:
+            elif heard.status not in _RETRIED or (heard.status == _DEADLINE_EXCEEDED and deadline_ms is not None):
+                # Who sets a deadline does not want the command after it.
                 raise refusal(heard.status, heard.json())
         cause = _cause(heard)
         yield backoff(attempt, heard, jitter)

@@ -11,7 +11,7 @@ from sinks.clickhouse import rows
 from sinks.clickhouse.insert import Inserter
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from clickhouse_connect.driver.client import Client
 
@@ -65,10 +65,13 @@ class ClickHouseTable:
         """The shadow's rows within the extent, ordered by key."""
         return self._rows(self._shadow, extent)
 
-    def fill_before(self, extent: Extent) -> None:
-        """Copies the live rows before the replayed extent into the shadow, so that an exchange loses nothing."""
+    def fill_before(self, first_seqs: Mapping[int, int]) -> None:
+        """Copies the live rows that were not replayed into the shadow, so that an exchange loses nothing.
+
+        ``first_seqs`` is the first replayed seq of every partition of which anything was replayed.
+        """
         columns = ", ".join(self._table.columns)
-        inside = " or ".join(f"(kafka_partition = {p} and seq >= {first})" for p, first, _ in extent.bounds())
+        inside = " or ".join(f"(kafka_partition = {p} and seq >= {first})" for p, first in first_seqs.items())
         where = f" where not ({inside})" if inside else ""
         self._command(
             f"insert into {self._shadow} ({columns}) select {columns} from {self._table.name}{where}"  # noqa: S608 - ours

@@ -138,13 +138,13 @@ class _Replay:
         for projection in projections:
             projection.begin()
         self._apply(projections, self._extent.last_seqs)
-        for partition in partitions:  # one without events in the extent is compared too, as empty
-            self._extent.first_seqs.setdefault(partition, ends[partition] + 1)
+        # A partition without events in the extent is compared too, as empty.
+        compared = Extent({p: ends[p] + 1 for p in partitions} | self._extent.first_seqs, self._extent.last_seqs)
         for projection in projections:
-            projection.complete(self._extent, from_zero=self._start.is_zero)
+            projection.complete(compared, from_zero=self._start.is_zero)
         # 3. Compare.
         for projection in projections:
-            live, shadow = projection.live_rows(self._extent), projection.shadow_rows(self._extent)
+            live, shadow = projection.live_rows(compared), projection.shadow_rows(compared)
             report.projections.append(
                 compare_rows(projection.name, projection.columns, projection.key_width, live, shadow)
             )
@@ -213,14 +213,13 @@ class _Replay:
             settings.postgres_dsn, settings.kafka, self._client, topic=settings.events_topic, owner_id=self._owner_id
         ) as fence:
             held = fence.positions(range(settings.partitions))
-            partial = Extent(dict(self._extent.first_seqs), {p: at.last_seq for p, at in held.items()})
             self._extent.last_seqs = {p: held[p].last_seq for p in self._extent.last_seqs}
             if isinstance(self._source, OutboxSource):
                 self._source = self._source.refreshed(self._writer)
             self._apply([*shadows], self._extent.last_seqs)
             for shadow in shadows:
                 if not self._start.is_zero:
-                    shadow.fill_before(partial)
+                    shadow.fill_before(self._extent.first_seqs)
             for shadow in shadows:
                 fence.hold_through()
                 shadow.exchange()
@@ -256,7 +255,9 @@ class _Replay:
                 name=name,
                 scenario=f"replay of {self._target}: {moment}",
                 operation_id=self._owner_id,
-                projection_checkpoint=checkpoints.sink_place(self._writer, self._settings.events_topic),
+                projection_checkpoint=checkpoints.sink_place(
+                    self._writer, self._settings.events_topic, self._settings.partitions
+                ),
                 owner=self._owner_id,
                 reconciliation_status=status,
             ),

@@ -148,11 +148,12 @@ class EventReader:
 
 
 def read_until(reader: EventReader, last_seqs: Mapping[int, int], timeout_s: float) -> Iterator[list[Accepted]]:
-    """Reads the assigned partitions up to and including these seqs, in lists of events; never one past them.
+    """Reads the assigned partitions up to and including these seqs, in lists of events; the next reading goes on there.
 
     Raises errors.Unavailable when nothing new came for ``timeout_s`` before the end was reached.
     """
-    waiting = {p for p, at in reader.positions.items() if at.last_seq < last_seqs[p]}
+    reached = {p: Position(at.next_offset, at.last_seq) for p, at in reader.positions.items()}
+    waiting = {p for p, at in reached.items() if at.last_seq < last_seqs[p]}
     deadline = time.monotonic() + timeout_s
     while waiting:
         events = [
@@ -160,13 +161,16 @@ def read_until(reader: EventReader, last_seqs: Mapping[int, int], timeout_s: flo
             for taken in reader.read(limits.SINK_READ_MESSAGES_MAX, limits.SINK_READ_TIMEOUT_MS / 1_000)
             if taken.event.seq <= last_seqs[taken.partition]
         ]
+        for taken in events:
+            reached[taken.partition] = Position(taken.offset + 1, taken.event.seq)
         if events:
             deadline = time.monotonic() + timeout_s
             yield events
-            waiting = {p for p in waiting if reader.positions[p].last_seq < last_seqs[p]}
-        elif time.monotonic() > deadline:
-            missing = {p: (reader.positions[p].last_seq + 1, last_seqs[p]) for p in sorted(waiting)}
+        waiting = {p for p in waiting if reader.positions[p].last_seq < last_seqs[p]}
+        if waiting and time.monotonic() > deadline:
+            missing = {p: (reached[p].last_seq + 1, last_seqs[p]) for p in sorted(waiting)}
             raise errors.Unavailable(f"Kafka lacks events {missing} (partition: first and last seq)", missing=missing)
+    reader.assign(reached)  # what was read past the end comes again
 
 
 def _judge(error: KafkaError) -> None:

@@ -84,7 +84,7 @@ def schema_files() -> list[tuple[str, str]]:
 def statements(text: str) -> list[str]:
     """The statements of a definition file; each ends with a semicolon at the end of a line."""
     bare = "\n".join(line for line in text.splitlines() if not line.lstrip().startswith("--"))
-    return [part.strip() for part in bare.split(";\n") if part.strip(" ;\n")]
+    return [part.strip().removesuffix(";") for part in bare.split(";\n") if part.strip(" ;\n")]
 
 
 def apply_schema(client: Client) -> list[str]:
@@ -109,6 +109,6 @@ def _apply(client: Client, file: str, text: str, known: dict[str, str]) -> bool:
     if file in known and "create table" in text:
         raise InvariantViolation(f"{file} was edited after it was applied; write a new file instead")
     for statement in statements(text):
-        client.command(statement.rstrip(";"))
+        client.command(statement)
     client.insert("schema_version", [[file, digest]], column_names=["file", "sha256"])
     return True

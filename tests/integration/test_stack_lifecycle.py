@@ -7,12 +7,8 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 from contextlib import closing
-from dataclasses import dataclass
-from pathlib import Path
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import clickhouse_connect
 import psycopg
@@ -21,19 +17,19 @@ import redis
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from compose.settings import Settings
-from compose.stack.home import Home
-from compose.stack.processes import ProcessId, identify, marked
-from compose.supervise.state import StackState, read_state
+from compose.stack.processes import identify, marked
 from tests.eventually import eventually
+from tests.integration.operator_shell import MILLRACE, Operator, alive, pids
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from compose.settings import Settings
 
 pytestmark = [pytest.mark.servers, pytest.mark.faults, pytest.mark.timeout(180)]
 
 SERVERS = {"kafka", "postgres", "redis", "clickhouse"}
-PREFIX = "MILLRACE_"
 #: where a test is about the supervisor alone, the slow servers stand elsewhere and are not started
 ONLY_REDIS = {
     "MILLRACE_KAFKA_BOOTSTRAP": "elsewhere:9092",
@@ -42,53 +38,12 @@ ONLY_REDIS = {
 }
 
 
-@dataclass
-class Operator:
-    """Somebody at a shell with a home folder."""
-
-    home: Path
-
-    def environment(self, settings: Mapping[str, str] = MappingProxyType({})) -> dict[str, str]:
-        clean = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
-        return clean | {"MILLRACE_HOME": str(self.home)} | settings
-
-    def run(self, *words: str, settings: Mapping[str, str] = MappingProxyType({})) -> subprocess.CompletedProcess[str]:
-        command = [str(Path(sys.executable).with_name("millrace")), *words]
-        environment = self.environment(settings)
-        return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=150)
-
-    def up(self, settings: Mapping[str, str] = MappingProxyType({})) -> dict[str, Any]:
-        done = self.run("up", "--detach", "--json", "--servers-only", settings=settings)
-        assert done.returncode == 0, done.stderr
-        return dict(json.loads(done.stdout))
-
-    def state(self) -> StackState:
-        state = read_state(Home(self.home))
-        assert state is not None
-        return state
-
-    def process(self, name: str) -> ProcessId:
-        return next(entry.process for entry in self.state().processes if entry.name == name and entry.process)
-
-    def settings(self) -> Settings:
-        return Settings(home=self.home)
-
-
 @pytest.fixture
 def operator(tmp_path: Path) -> Iterator[Operator]:
     made = Operator(tmp_path / "home")
     yield made
     assert made.run("down").returncode == 0
-    state = read_state(Home(made.home))
-    assert state is None or marked(state.stack_id) == []
-
-
-def alive(state: StackState) -> list[str]:
-    return [entry.name for entry in state.processes if entry.process and entry.process.alive()]
-
-
-def pids(world: dict[str, Any]) -> dict[str, int]:
-    return {entry["name"]: entry["pid"] for entry in world["services"]}
+    made.assert_nothing_left()
 
 
 def test_up_twice_is_one_stack_and_down_leaves_nothing(operator: Operator) -> None:
@@ -96,6 +51,8 @@ def test_up_twice_is_one_stack_and_down_leaves_nothing(operator: Operator) -> No
     world = operator.up()
     assert set(pids(world)) == SERVERS | {"supervisor", "guard"}
     assert operator.up() == world
+    more = operator.run("up", "--detach")
+    assert (more.returncode, "runs its servers only: run 'millrace down' first" in more.stderr) == (1, True)
     status = json.loads(operator.run("status", "--json").stdout)
     assert status["ready"] is True
     identities = [identify(pid) for pid in pids(world).values()]
@@ -163,7 +120,7 @@ def test_a_killed_supervisor_and_guard_are_cleaned_up_by_down(operator: Operator
 
 def test_a_killed_foreground_takes_its_stack_along(operator: Operator) -> None:
     """``millrace up`` in the foreground and kill -9 of it: nothing stays."""
-    command = [str(Path(sys.executable).with_name("millrace")), "up", "--json", "--servers-only"]
+    command = [MILLRACE, "up", "--json", "--servers-only"]
     with subprocess.Popen(command, env=operator.environment(), stdout=subprocess.PIPE, text=True) as foreground:
         assert foreground.stdout is not None
         assert json.loads(foreground.stdout.readline())["kafka_bootstrap"]
@@ -173,7 +130,7 @@ def test_a_killed_foreground_takes_its_stack_along(operator: Operator) -> None:
 
 
 def test_a_foreground_stops_on_term(operator: Operator) -> None:
-    command = [str(Path(sys.executable).with_name("millrace")), "up", "--json", "--servers-only"]
+    command = [MILLRACE, "up", "--json", "--servers-only"]
     with subprocess.Popen(
         command, env=operator.environment(ONLY_REDIS), stdout=subprocess.PIPE, text=True
     ) as foreground:
@@ -187,7 +144,7 @@ def test_a_foreground_stops_on_term(operator: Operator) -> None:
 
 def test_two_stacks_start_at_once_on_ports_of_their_own(operator: Operator, tmp_path: Path) -> None:
     other = Operator(tmp_path / "other")
-    command = [str(Path(sys.executable).with_name("millrace")), "up", "--detach", "--json", "--servers-only"]
+    command = [MILLRACE, "up", "--detach", "--json", "--servers-only"]
     with (
         subprocess.Popen(command, env=operator.environment(), stdout=subprocess.PIPE, text=True) as first,
         subprocess.Popen(command, env=other.environment(), stdout=subprocess.PIPE, text=True) as second,

@@ -15,6 +15,8 @@ from tests.property.model import Answer, Model
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from dataflows.owner.batch import Reply
+    from schemas.records import Result
     from tests.property.history import Step
 
 INTENT: Final = (
@@ -71,6 +73,29 @@ def expected(steps: Iterable[tuple[tuple[int, int], Step]], winners: dict[tuple[
         if step.command is not None:
             answers[step.number] = model.take(place, step.command, invalid=step.invalid)
     return model, answers
+
+
+def check(steps: list[Step], replies: Iterable[Reply | Result], stored: Stored) -> None:
+    """The end state is the model's, and every reply that was sent is the model's answer, a replay the stored bytes."""
+    offsets: Counter[int] = Counter()
+    placed = []
+    for step in steps:
+        placed.append(((step.partition, offsets[step.partition]), step))
+        offsets[step.partition] += 1
+    model, answers = expected(placed, stored.winners())
+    compare(stored, model)
+    letters = {(p, o) for p, o in stored.rows('select partition, "offset" from dead_letter')}
+    assert letters == {place for place, step in placed if step.command is None}
+    responses = stored.responses()
+    for reply in replies:
+        found, command = answers[reply.reply_id], steps[reply.reply_id].command
+        if found is None or command is None:
+            continue
+        answer, replayed = found
+        assert (reply.outcome, reply.replayed) == (answer[0], replayed), steps[reply.reply_id]
+        check_body(reply.body, answer)
+        if replayed:
+            assert reply.body == responses[command.scope, command.idempotency_key][1]
 
 
 def compare(stored: Stored, model: Model) -> None:

@@ -14,7 +14,7 @@ from msgspec import structs
 from schemas import identity, topics, validation
 from schemas.operations import OPERATIONS
 from schemas.records import Command
-from tests.property.model import SUCCESS, Model
+from tests.property.model import NO, SUCCESS, Model
 
 Roll = tuple[int, int, int, int]  # what, about which payment, and two choices
 KINDS: Final = 24
@@ -89,6 +89,9 @@ class History:
     def _fact(self, who: int, intent: dict[str, Any], a: int, b: int, *, truthful: bool) -> None:
         attempts = self._scratch.attempts[intent["id"]]
         number = len(attempts) if a % 4 else b % (len(attempts) + 2)
+        refused = [n for n, x in enumerate(attempts, 1) if x["status"] in NO]
+        if refused and a % 2:  # money that moved after all
+            number, truthful, b = refused[b % len(refused)], True, 1
         attempt = attempts[number - 1] if 1 <= number <= len(attempts) else {"kind": "void", "amount": 1}
         status = SUCCESS[attempt["kind"]] if truthful and b % 3 else _STATUSES[(a + b) % len(_STATUSES)]
         payload = {

@@ -34,12 +34,12 @@ class Model:
     def take(self, place: Place, c: Command, *, invalid: bool = False) -> tuple[Answer, bool] | None:
         """The answer and whether it is a replay; None where two answers are right."""
         identity, late = (c.scope, c.idempotency_key), c.deadline_at == 1
+        winner = (self.winners or {}).get(identity, place)
+        if winner[0] != place[0]:  # decided over there, before or after this one was looked at
+            return None if late or invalid else (("refused", "key_reused"), False)
         if identity in self.answers:
             known_hash, answer = self.answers[identity]
             return (answer, True) if known_hash == c.request_hash else (("refused", "key_reused"), False)
-        winner = (self.winners or {}).get(identity, place)
-        if winner[0] != place[0]:
-            return None if late or invalid else (("refused", "key_reused"), False)
         if late:
             return ("expired", None), False
         if invalid:

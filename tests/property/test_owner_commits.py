@@ -134,37 +134,12 @@ def test_any_interleaving_of_batches_crashes_and_zombies_ends_in_the_models_stat
         for step in history.steps:
             owners.append(step)
         owners.run()
-        check(history.steps, owners, stored)
+        end_state.check(history.steps, owners.replies, stored)
         _everything_again(history, owners, stored)
     finally:
         monkeypatch.undo()
         owners.close()
         stored.close()
-
-
-def check(steps: list[Step], owners: Owners, stored: end_state.Stored) -> None:
-    """The end state is the model's, and every reply that was sent is the model's answer."""
-    offsets: dict[int, int] = defaultdict(int)
-    placed = []
-    for step in steps:
-        placed.append(((step.partition, offsets[step.partition]), step))
-        offsets[step.partition] += 1
-    model, answers = end_state.expected(placed, stored.winners())
-    end_state.compare(stored, model)
-    letters = {(p, o) for p, o in stored.rows('select partition, "offset" from dead_letter')}
-    assert letters == {place for place, step in placed if step.command is None}
-    responses = stored.responses()
-    for reply in owners.replies:
-        found = answers[reply.reply_id]
-        if found is None:
-            continue
-        answer, replayed = found
-        assert (reply.outcome, reply.replayed) == (answer[0], replayed), steps[reply.reply_id]
-        end_state.check_body(reply.body, answer)
-        command = steps[reply.reply_id].command
-        assert command is not None
-        if replayed:
-            assert reply.body == responses[command.scope, command.idempotency_key][1]
 
 
 def _everything_again(history: History, owners: Owners, stored: end_state.Stored) -> None:

@@ -46,14 +46,15 @@ def make(tmp_path: Path) -> Iterator[Callable[..., Child]]:
         child.end()
 
 
-def nothing() -> None:
-    """The state file is written elsewhere."""
+def first_start(child: Child) -> None:
+    child.start()
+    child.wait_ready(lambda: False)
 
 
 def test_a_process_is_ready_when_its_check_says_so(make: Callable[..., Child]) -> None:
     answers = iter(["not yet", "not yet"])
     child = make(SERVES, lambda: next(answers, None))
-    child.first_start(nothing)
+    first_start(child)
     assert (child.condition, child.note, child.restarts) == ("ready", "", 0)
     assert not child.check()
 
@@ -61,18 +62,18 @@ def test_a_process_is_ready_when_its_check_says_so(make: Callable[..., Child]) -
 def test_one_that_dies_at_its_first_start_is_an_error_with_its_last_words(make: Callable[..., Child]) -> None:
     child = make(DIES, lambda: "refused")
     with pytest.raises(StackError, match=r"tried does not start: ended with 3: out of cheese \(log: .*tried\.log\)"):
-        child.first_start(nothing)
+        first_start(child)
 
 
 def test_one_that_never_serves_is_an_error_with_the_reason(make: Callable[..., Child]) -> None:
     child = make(SERVES, lambda: "port closed", timeout_s=0.2)
     with pytest.raises(StackError, match=r"tried does not start: not ready within 0 s: port closed"):
-        child.first_start(nothing)
+        first_start(child)
 
 
 def test_one_that_is_killed_is_started_again(make: Callable[..., Child]) -> None:
     child = make(SERVES)
-    child.first_start(nothing)
+    first_start(child)
     first = child.process
     assert first is not None
     child.send(signal.SIGKILL)

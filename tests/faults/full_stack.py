@@ -1,0 +1,134 @@
+"""Load on the whole system while something of it is broken on purpose, and the proof that nothing was lost."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import uuid
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+
+from compose.demo.acknowledged import Acknowledgements
+from compose.supervise.state import read_state
+from ingress.client import MillraceClient, MillraceClientError
+from tests.eventually import eventually
+
+if TYPE_CHECKING:
+    from compose.settings import Settings
+
+MILLRACE = str(Path(sys.executable).with_name("millrace"))
+
+
+@dataclass
+class System:
+    """A whole Millrace with all its processes, and merchants that keep paying."""
+
+    settings: Settings
+    world: dict[str, Any]
+    folder: Path
+    stopping: threading.Event = field(default_factory=threading.Event)
+    threads: list[threading.Thread] = field(default_factory=list)
+    confirmed: list[str] = field(default_factory=list)
+    unexpected: list[str] = field(default_factory=list)
+
+    def run(self, *arguments: str, check: bool = True) -> str:
+        """The CLI, as a user would type it."""
+        done = subprocess.run(
+            [MILLRACE, *arguments],
+            env=os.environ | self.settings.environment(),
+            capture_output=True,
+            text=True,
+            timeout=90,
+            check=False,
+        )
+        assert not check or done.returncode == 0, f"{arguments}: {done.stdout[-500:]}{done.stderr[-500:]}"
+        return done.stdout
+
+    def client(self, merchant: str) -> MillraceClient:
+        """A client of one merchant."""
+        return MillraceClient(self.world["base_url"], self.run("token", "--merchant", merchant).strip())
+
+    def pids(self, name: str) -> list[int]:
+        """The processes of that name, as they are now."""
+        state = read_state(self.settings.the_home())
+        assert state is not None
+        return [p.pid for p in state.processes if p.pid and name in {p.name, p.name.rpartition("-")[0]}]
+
+    def kill(self, name: str, number: signal.Signals = signal.SIGKILL) -> None:
+        """A signal to every process of that name."""
+        for pid in self.pids(name):
+            os.kill(pid, number)
+
+    # --- load ------------------------------------------------------------------------------------------------
+
+    def start_paying(self, payers: int = 3) -> None:
+        """Threads that create and confirm payments until told to stop, writing down every committed answer."""
+        for n in range(payers):
+            merchant = f"m_{uuid.uuid4().hex[:8]}"
+            client = self.client(merchant)
+            thread = threading.Thread(target=self._pay, args=(merchant, client, self.folder / f"acks-{n}.ndjson"))
+            self.threads.append(thread)
+            thread.start()
+        eventually(lambda: len(self.confirmed) > 5, 30, what="payments flow")
+
+    def _pay(self, merchant: str, client: MillraceClient, file: Path) -> None:
+        acknowledgements = Acknowledgements(file)
+        try:
+            with client:
+                while not self.stopping.is_set():
+                    key = uuid.uuid4().hex
+                    try:
+                        made = client.create(
+                            amount=1_234, currency="USD", payment_method="tok_sim_approve", idempotency_key=f"{key}c"
+                        )
+                        acknowledgements.note(merchant, f"{key}c", made)
+                        confirmed = client.confirm(made.result["id"], idempotency_key=f"{key}f")
+                        acknowledgements.note(merchant, f"{key}f", confirmed)
+                    except MillraceClientError as error:
+                        if error.__class__.__name__ not in {"Undecided", "ServiceUnavailable"}:
+                            self.unexpected.append(repr(error))
+                        continue
+                    self.confirmed.append(made.result["id"])
+        finally:
+            acknowledgements.close()
+
+    def more_payments(self, count: int = 20, within_s: float = 45) -> None:
+        """New payments go through from here on: the system serves again."""
+        goal = len(self.confirmed) + count
+        eventually(lambda: len(self.confirmed) >= goal, within_s, what="the system serves again")
+
+    def stop_paying(self) -> None:
+        """Load ends."""
+        self.stopping.set()
+        for thread in self.threads:
+            thread.join(60)
+        self.threads.clear()
+        self.stopping.clear()
+
+    # --- proof -----------------------------------------------------------------------------------------------
+
+    def assert_nothing_lost(self) -> None:
+        """Every confirmed payment is final, and `millrace check` finds no gap, with every 2xx looked for."""
+        self.stop_paying()
+        assert self.unexpected == []
+        eventually(lambda: self._open_payments() == 0, 60, what="every payment final")
+        together = self.folder / "acks.ndjson"
+        together.write_text("".join(p.read_text() for p in self.folder.glob("acks-*.ndjson")))
+        report = json.loads(self.run("check", "--json", "--acknowledged", str(together), check=False))
+        assert report["gaps"] == 0, [i for i in report["invariants"] if i["gaps"]]
+
+    def _open_payments(self) -> int:
+        with psycopg.connect(self.settings.addresses().postgres_reader_dsn) as connection:
+            row = connection.execute(
+                "select count(*) from unnest(%s::text[]) as t (id) left join payment_intent p using (id)"
+                " where p.state is distinct from 'succeeded'",
+                (self.confirmed,),
+            ).fetchone()
+        return int(row[0]) if row else -1

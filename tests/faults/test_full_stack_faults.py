@@ -1,0 +1,127 @@
+"""Every process of the whole system killed under load. After each: no gap in any invariant, every 2xx exists."""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import TYPE_CHECKING
+
+import httpx
+import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from compose.settings import Settings
+from compose.stack.errors import StackError
+from compose.supervise import launch
+from schemas import topics
+from tests.conftest import servers_missing
+from tests.eventually import eventually
+from tests.faults.full_stack import System
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+pytestmark = [pytest.mark.servers, pytest.mark.faults, pytest.mark.timeout(200)]
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Settings, dict[str, object]]]:
+    """Everything, in a home of its own; its supervisor restarts what a test kills."""
+    settings = Settings(home=tmp_path_factory.mktemp("whole"))
+    try:
+        state = launch.up(settings, tied=True)
+    except StackError as error:
+        servers_missing(str(error))
+    yield settings, launch.world(settings, state)
+    launch.down(settings)
+
+
+@pytest.fixture
+def system(whole: tuple[Settings, dict[str, object]], tmp_path: Path) -> Iterator[System]:
+    """The whole system under load; the load ends with the test."""
+    system = System(settings=whole[0], world=whole[1], folder=tmp_path)
+    system.start_paying()
+    yield system
+    system.stop_paying()
+
+
+@pytest.mark.parametrize("name", ["owner", "ingress", "processor_worker", "clickhouse_sink", "simulator"])
+def test_all_processes_of_a_kind_killed(system: System, name: str) -> None:
+    """Rule: a service is restarted and goes on from durable state; commands in flight finish once."""
+    system.kill(name)
+    system.more_payments()
+    system.assert_nothing_lost()
+
+
+@pytest.mark.parametrize("name", ["kafka", "postgres", "clickhouse", "redis"])
+def test_server_killed(system: System, name: str) -> None:
+    """A killed server comes back with its data and every service with it, without a human step."""
+    system.kill(name)
+    system.more_payments(within_s=60)
+    system.assert_nothing_lost()
+
+
+def test_results_lost(system: System) -> None:
+    """The results topic is emptied again and again: the stored result is the truth that a waiting caller gets."""
+    admin = AdminClient(system.settings.addresses().kafka.admin())
+    system.kill("ingress", signal.SIGSTOP)
+    try:
+        ends = [TopicPartition(topics.RESULTS, p, -1) for p in range(topics.RESULTS_PARTITIONS)]
+        for future in admin.delete_records(ends).values():
+            future.result(10)
+    finally:
+        system.kill("ingress", signal.SIGCONT)
+    system.more_payments()
+    system.assert_nothing_lost()
+
+
+def test_ingress_killed_while_a_caller_waits(system: System) -> None:
+    """A caller whose ingress dies asks again with its identity and gets the one stored answer."""
+    system.kill("owner", signal.SIGSTOP)  # nothing is decided, so callers wait
+    try:
+        with httpx.Client(base_url=system.world["base_url"], trust_env=False, timeout=30) as http:
+            token = system.run("token", "--merchant", "m_waits").strip()
+            call = {
+                "url": "/v1/payment_intents",
+                "headers": {"Authorization": f"Bearer {token}", "Idempotency-Key": f"waits-{os.urandom(4).hex()}"},
+                "json": {"amount": 5, "currency": "JPY", "payment_method": "tok_sim_approve"},
+            }
+            accepted = http.post(**(call | {"headers": call["headers"] | {"Prefer": "wait=1"}}))
+            assert accepted.status_code == 202, accepted.text
+            system.kill("ingress")
+            system.kill("owner", signal.SIGCONT)
+            answer = eventually(lambda: _answer(http, call), 45, what="an answer")
+            assert answer.status_code == 201
+            assert answer.json() == _answer(http, call).json()
+    finally:
+        system.kill("owner", signal.SIGCONT)
+    system.more_payments()
+    system.assert_nothing_lost()
+
+
+def _answer(http: httpx.Client, call: dict[str, object]) -> httpx.Response | None:
+    try:
+        answer = http.post(**call)
+    except httpx.TransportError:
+        return None
+    return answer if answer.status_code == 201 else None
+
+
+def test_expired_deadline_leaves_nothing(system: System) -> None:
+    """An owner does not start a command past its deadline; the same identity may try again and succeeds."""
+    token = system.run("token", "--merchant", "m_late").strip()
+    headers = {"Authorization": f"Bearer {token}", "Idempotency-Key": f"late-{os.urandom(4).hex()}"}
+    body = {"amount": 700, "currency": "EUR", "payment_method": "tok_sim_approve"}
+    with httpx.Client(base_url=system.world["base_url"], trust_env=False, timeout=40) as http:
+        system.kill("owner", signal.SIGSTOP)
+        try:
+            late = http.post("/v1/payment_intents", json=body, headers=headers | {"X-Deadline-Ms": "300"})
+        finally:
+            system.kill("owner", signal.SIGCONT)
+        assert late.status_code in {202, 504}, late.text
+        again = eventually(lambda: _answer(http, {"url": "/v1/payment_intents", "json": body, "headers": headers}), 30)
+        assert again.status_code == 201
+        assert "idempotency-replayed" not in again.headers, "the late one did nothing, so this is the first"
+    system.assert_nothing_lost()

@@ -1,0 +1,320 @@
+"""``millrace check`` finds what was planted, names it, and says nothing about a sound history.
+
+A check that cannot fail proves nothing, so every invariant has its own planted violation here.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+import pytest
+
+from reconciliation.invariant import invariants
+from schemas import limits
+from tests.committed_world import publish_all
+from tests.sink_stage import Stage, cloned, new_stage, processor
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.conftest import Stack
+
+pytestmark = pytest.mark.servers
+
+ENTRY = "ctid = (select min(ctid) from ledger_entry)"
+CAPTURED = "(select operation_id from processor_attempt where status = 'captured' order by operation_id limit 1)"
+SUCCEEDED = "(select id from payment_intent where state = 'succeeded' order by id limit 1)"
+
+#: invariant -> what breaks it
+PLANTED: dict[str, list[str]] = {
+    "1": ["update ledger_entry set debit = debit + 1 where debit > 0 and txn_id = (select min(txn_id) from ledger_txn)"],
+    "2": ["delete from ledger_entry where ctid = (select min(ctid) from ledger_entry)"],
+    "3": ["insert into ledger_entry values (7, 0, 'cash:USD', 5, 0, 'USD', now()), (7, 1, 'cash:USD', 0, 5, 'USD', now())"],
+    "4": ["update account_balance set debits = debits + 1 where ctid = (select min(ctid) from account_balance)"],
+    "5": ["alter table ledger_entry disable trigger ledger_entry_immutable"],
+    "ledger_chain": [f"update ledger_entry set account_id = 'x' || account_id where {ENTRY}"],
+    "6": [f"update processor_attempt set amount = amount + 1 where operation_id = {CAPTURED}"],
+    "7": [f"update payment_intent set amount_received = amount_received - 1 where id = {SUCCEEDED}"],
+    "8": [f"update payment_intent set amount_refunded = amount_received + 1 where id = {SUCCEEDED}"],
+    "9": ["drop index processor_attempt_one_charge"],
+    "10": ["update payment_intent set amount_capturable = amount_capturable + 1 where state = 'requires_capture'"],
+    "11": [f"update payment_intent set version = version + 1 where id = {SUCCEEDED}"],
+    "results": ["delete from idempotency where ctid = (select min(ctid) from idempotency)"],
+    "12": ["delete from attempt_dispatch where status = 'waiting'"],
+    "outbox": ["delete from outbox where seq = 2 and partition = 0"],
+    "published": ["update partition_owner set published_seq = published_seq + 1 where partition = 4"],
+    "parked": ["insert into parked_aggregate values ('pi_x', 'commands', 0, 1, 'why', now())"],
+}  # fmt: skip
+
+#: more than one way to break the same invariant
+OTHER_WAYS: list[tuple[str, str]] = [
+    ("3", f"update ledger_entry set effective_at = effective_at + interval '1 s' where {ENTRY}"),
+    ("3", "alter table ledger_entry drop constraint ledger_entry_currency;"
+          f"update ledger_entry set currency = 'CHF' where {ENTRY}"),
+    ("3", "alter table ledger_entry drop constraint ledger_entry_one_sided;"
+          f"update ledger_entry set debit = 5, credit = 5 where {ENTRY}"),
+    ("3", "insert into ledger_txn values (9, 'ref', 'capture', 'pi_x', '', 0, now(), now())"),
+    ("4", "delete from account_balance where ctid = (select min(ctid) from account_balance)"),
+    ("4", "insert into account_balance values ('ghost:USD', 0, 'USD', 0, 0, 0)"),
+    ("5", "drop trigger ledger_txn_immutable on ledger_txn"),
+    ("5", "grant update on ledger_entry to millrace_owner"),
+    ("5", "grant update (debit) on ledger_entry to millrace_ingress"),
+    ("5", "alter table ledger_txn owner to millrace_owner"),
+    ("5", "create or replace function harmless() returns trigger language plpgsql as 'begin return null; end';"
+          "drop trigger ledger_txn_immutable on ledger_txn;"
+          "create trigger ledger_txn_immutable before update on ledger_txn execute function harmless()"),
+    ("ledger_chain", "delete from ledger_entry where txn_id = (select max(txn_id) from ledger_entry)"),
+    ("ledger_chain", "delete from ledger_chain where link = 1 and partition = 2"),
+    ("ledger_chain", "update ledger_txn set reference = reference || 'x' where txn_id = (select min(txn_id) from ledger_txn)"),
+    ("ledger_chain", "insert into ledger_txn values (1, 'ref', 'capture', 'pi_x', '', 0, now(), now());"
+                     "insert into ledger_entry values (1, 0, 'a:USD', 5, 0, 'USD', now()), (1, 1, 'b:USD', 0, 5, 'USD', now())"),
+    ("6", f"update processor_attempt set status = 'failed' where operation_id = {CAPTURED}"),
+    ("6", "update ledger_txn set reference = 'other:capture' where txn_id = (select min(txn_id) from ledger_txn)"),
+    ("7", f"update payment_intent set state = 'canceled' where id = {SUCCEEDED}"),
+    ("7", f"delete from payment_intent where id = {SUCCEEDED}"),
+    ("8", f"update payment_intent set amount_received = amount + 1 where id = {SUCCEEDED}"),
+    ("9", "drop index processor_attempt_one_charge; insert into processor_attempt select intent_id, attempt + 90, kind, status,"
+          " operation_id || 'x', processor, amount, currency, payment_method, parent_ref, final, provider_ref, error_code,"
+          " created_at, updated_at from processor_attempt where kind = 'purchase' and status = 'captured' limit 1"),
+    ("outbox", "delete from outbox where seq = 1"),
+    ("outbox", "update partition_owner set published_seq = 99999 where partition = 0"),
+    ("11", "update outbox set version = version + 1 where seq = 1 and partition = 0"),
+    ("results", "update outbox set event_id = 'evt_other' where seq = 1 and partition = 0"),
+    ("results", "update idempotency set aggregate_key = 'pi_other' where ctid = (select min(ctid) from idempotency)"),
+    ("12", "update attempt_dispatch set amount = amount + 1 where ctid = (select min(ctid) from attempt_dispatch)"),
+    ("12", "update attempt_dispatch set status = 'done' where status = 'waiting'"),
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def sound(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    """A finished history: stored, published, in ClickHouse, and carried out by a processor."""
+    with (
+        new_stage(stack.settings, payments=60) as stage,
+        processor(stage, tmp_path_factory.mktemp("book")) as stage.processor_url,
+    ):
+        stage.store_and_publish()
+        stage.drain()
+        yield stage
+
+
+@pytest.fixture
+def stage(sound: Stage) -> Iterator[Stage]:
+    with cloned(sound) as copied:
+        yield copied
+
+
+def test_a_sound_history_has_no_gap(sound: Stage) -> None:
+    report = sound.check()
+    assert {f.id: (f.gaps, f.note) for f in report.invariants if f.gaps} == {}
+    assert report.gaps == 0
+    assert len(report.invariants) >= 12
+    assert {"1", "2", "3", "4", "5", "6", "7", "8", "9", "11", "18", "19", "20"} <= {f.id for f in report.invariants}
+    noted = {f.id: f.note for f in report.invariants}
+    assert noted["18"] == f"compared {len(sound.world.commits)} events"
+    succeeded = [a for a in sound.world.carried_out if a.payment_method == "tok_sim_approve"]
+    assert noted["19"].startswith(f"{len(succeeded)} effects")
+    json.dumps(report.as_object(), default=str)
+
+
+def test_every_invariant_has_a_planted_violation() -> None:
+    elsewhere = {"18", "19", "20"}  # below: their other side is not in Postgres
+    assert PLANTED.keys() | elsewhere == {i.id for i in invariants()}
+
+
+@pytest.mark.parametrize("identity", PLANTED)
+def test_a_planted_violation_is_found(stage: Stage, identity: str) -> None:
+    stage.sql(*PLANTED[identity])
+    finding = stage.finding(identity)
+    assert finding.gaps > 0
+    assert finding.sample
+    assert not finding.note.startswith("could not")
+
+
+@pytest.mark.parametrize(("identity", "statement"), OTHER_WAYS)
+def test_other_ways_to_break_it_are_found(stage: Stage, identity: str, statement: str) -> None:
+    stage.sql(statement)
+    finding = stage.finding(identity)
+    assert finding.gaps > 0
+    assert finding.sample
+    if "alter table" in statement or "grant" in statement:
+        assert finding.severity == "critical"
+
+
+def test_a_check_that_cannot_run_is_a_gap(stage: Stage) -> None:
+    stage.sql("drop table attempt_dispatch")
+    report = stage.check("12", "1")
+    assert [(f.id, f.gaps) for f in report.invariants] == [("1", 0), ("12", 1)]
+    assert report.invariants[1].note.startswith("could not be evaluated")
+
+
+def test_all_rows_are_counted_and_a_sample_is_shown(stage: Stage) -> None:
+    stage.sql("update account_balance set debits = debits + 1")
+    accounts = stage.value("select count(*) from account_balance")
+    finding = stage.finding("4")
+    assert accounts > limits.CHECK_SAMPLE_MAX
+    assert finding.gaps == accounts
+    assert len(finding.sample) == limits.CHECK_SAMPLE_MAX
+
+
+def test_an_unknown_id_is_refused(sound: Stage) -> None:
+    with pytest.raises(ValueError, match=r"no invariant 77; there are 1, 2"):
+        sound.check("77")
+
+
+# -- 18: the other stores ----------------------------------------------------------------------------------------
+CLICKHOUSE_TAMPERED = {
+    "a doubled event": "insert into events select * from events limit 1",
+    "a doubled ledger line": "insert into ledger_lines (* except account_kind) select * except account_kind from ledger_lines limit 1",
+    "a lost event": "alter table events delete where seq = 2 and kafka_partition = 1 settings mutations_sync = 2",
+    "a changed amount": "alter table ledger_lines update debit = debit + 1 where debit > 0 and seq < 9 settings mutations_sync = 2",
+    "a lost version": "alter table payment_intents delete where seq = 2 settings mutations_sync = 2",
+    "a changed attempt": "alter table processor_attempts update amount = 1 where seq < 9 settings mutations_sync = 2",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("way", CLICKHOUSE_TAMPERED)
+def test_clickhouse_must_hold_what_postgres_and_kafka_hold(stage: Stage, way: str) -> None:
+    """18: and a replay with a swap repairs it."""
+    stage.clickhouse_command(CLICKHOUSE_TAMPERED[way])
+    finding = stage.finding("18")
+    assert finding.gaps > 0
+    assert all(row["what"] in ("event", "ledger_line", "intent_version", "attempt_version") for row in finding.sample)
+    report = stage.replay("clickhouse", swap=True)
+    assert report.swapped
+    assert report.differences > 0
+    assert stage.finding("18").gaps == 0
+
+
+def test_postgres_must_hold_what_kafka_and_clickhouse_hold(stage: Stage) -> None:
+    stage.sql("delete from ledger_entry where txn_id = (select min(txn_id) from ledger_entry)")
+    finding = stage.finding("18")
+    assert finding.gaps == 1
+    assert finding.sample[0]["what"] == "ledger_line"
+    assert finding.sample[0]["clickhouse"] == finding.sample[0]["kafka"] != finding.sample[0]["postgres"]
+
+
+def test_a_sink_that_stands_still_is_told(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """ClickHouse may be behind, which is no gap; that it does not move at all is one."""
+    monkeypatch.setattr(limits, "CHECK_SINK_WAIT_S", 0.5)
+    stage.world.payments_made(1)
+    with psycopg.connect(stage.dsn(), autocommit=True) as connection:
+        stage.world.store(connection)
+    finding = stage.finding("18")
+    assert finding.gaps == 1
+    assert finding.sample[0]["reason"] == "the ClickHouse sink stands still"
+    # The owner said that it published them; Kafka has never seen them.
+    assert stage.finding("published").gaps > 0
+
+
+def test_a_lagging_sink_is_no_gap(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beside a live system the check compares up to a common position and waits for the rest a little."""
+    monkeypatch.setattr(limits, "SINK_BLOCK_EVENTS_MAX", 30)
+    monkeypatch.setattr(limits, "SINK_READ_MESSAGES_MAX", 30)
+    with new_stage(stack.settings, seed=8) as stage, stage.sink():
+        for _ in range(6):
+            stage.world.payments_made(25)
+            stage.store_and_publish()
+            everything_but_the_book = [i.id for i in invariants() if i.id != "19"]
+            report = stage.check(*everything_but_the_book)
+            assert {f.id: f.sample for f in report.invariants if f.gaps} == {}
+
+
+def test_events_that_were_never_committed_are_found(stack: Stack) -> None:
+    """18: Kafka holds an event that Postgres knows nothing of, and the sink has believed it."""
+    with new_stage(stack.settings, seed=9, payments=10) as stage:
+        stage.store_and_publish()
+        ghost = stage.world
+        ghost.payments_made(1)
+        fresh = [c for c in ghost.commits[ghost._published :]]
+        publish_all(stage.kafka, ghost.events_topic, ((c.partition, "x", c.payload) for c in fresh))
+        stage.drain()
+        finding = stage.finding("18")
+        assert {row["reason"] for row in finding.sample} == {"ClickHouse holds events that were never committed"}
+
+
+# -- 19: the processor's book ------------------------------------------------------------------------------------
+BOOK_TAMPERED = {
+    "the processor did what our record denies": f"update processor_attempt set status = 'declined' where operation_id = {CAPTURED}",
+    "the ledger and the processor's book differ": f"update processor_attempt set amount = amount + 1 where operation_id = {CAPTURED}",
+    "the processor moved money without any attempt of ours": f"delete from processor_attempt where operation_id = {CAPTURED}",
+    "the processor's book does not know it": "update processor_attempt set status = 'captured' where status = 'declined'",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("reason", BOOK_TAMPERED)
+def test_the_processors_book_must_agree(stage: Stage, reason: str) -> None:
+    """19, both directions: the only check that finds lost and doubled money."""
+    stage.sql(BOOK_TAMPERED[reason])
+    finding = stage.finding("19")
+    assert finding.gaps > 0
+    assert {row["reason"] for row in finding.sample} == {reason}
+
+
+def test_a_posting_that_the_book_does_not_know_is_found(stage: Stage) -> None:
+    stage.sql(
+        "update ledger_entry set credit = credit + 1 where account_id like 'merchant_pending:%' and credit > 0"
+        " and txn_id = (select min(txn_id) from ledger_txn where kind = 'capture')"
+    )
+    finding = stage.finding("19")
+    assert [row["reason"] for row in finding.sample] == ["the ledger and the processor's book differ"]
+
+
+def test_an_open_attempt_is_open_and_no_gap(stage: Stage) -> None:
+    """The processor has answered and the fact is under way: that is not a discrepancy yet."""
+    stage.sql(f"update processor_attempt set status = 'unknown' where operation_id = {CAPTURED}")
+    finding = stage.finding("19")
+    assert finding.gaps == 0
+    assert "1 of attempts that are open here" in finding.note
+
+
+def test_a_book_that_cannot_be_read_is_a_gap(stage: Stage) -> None:
+    stage.processor_url = "http://127.0.0.1:9"
+    finding = stage.finding("19")
+    assert finding.gaps == 1
+    assert "cannot be read" in finding.note
+
+
+# -- 20: what callers were told ------------------------------------------------------------------------------------
+def acknowledgements(stage: Stage) -> list[dict[str, Any]]:
+    return [
+        {
+            "merchant": c.command.scope,
+            "idempotency_key": c.command.idempotency_key,
+            "aggregate_key": c.intent.id,
+            "event_id": c.event_id,
+            "version": c.intent.version,
+        }
+        for c in stage.world.commits
+    ]
+
+
+def written(folder: Path, rows: list[dict[str, Any]]) -> Path:
+    file = folder / "acknowledged.ndjson"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return file
+
+
+def test_everything_that_was_acknowledged_exists(stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "CHECK_ACKNOWLEDGED_CHUNK", 17)
+    told = acknowledgements(stage)
+    assert stage.finding("20", acknowledged=written(tmp_path, told)).gaps == 0
+    for field, wrong in (("event_id", "evt_x"), ("aggregate_key", "pi_x"), ("idempotency_key", "k"), ("version", 99)):
+        file = written(tmp_path, [*told, told[5] | {field: wrong}])
+        assert stage.finding("20", acknowledged=file).gaps == 1, field
+
+
+def test_a_lost_acknowledged_command_is_found(stage: Stage, tmp_path: Path) -> None:
+    told = acknowledgements(stage)
+    stage.sql(f"delete from outbox where event_id = '{told[0]['event_id']}'")
+    assert stage.finding("20", acknowledged=written(tmp_path, told)).gaps == 1
+
+
+def test_a_file_that_is_not_one_is_a_gap_with_its_line(stage: Stage, tmp_path: Path) -> None:
+    file = written(tmp_path, [*acknowledgements(stage), {"merchant": 3}])
+    finding = stage.finding("20", acknowledged=file)
+    assert finding.gaps == 1
+    assert f"line {len(stage.world.commits) + 1}" in finding.note

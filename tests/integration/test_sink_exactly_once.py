@@ -1,0 +1,246 @@
+"""The ClickHouse sink on real servers: every committed event is there once, whatever is repeated, missing or refused."""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+import psycopg
+import pytest
+
+from schemas import currency, errors, limits
+from sinks.clickhouse import tables
+from sinks.clickhouse.block import Block
+from sinks.clickhouse.insert import Inserter
+from sinks.clickhouse.plans import Fence
+from sinks.clickhouse.sink import Sink
+from sinks.clickhouse.stream import Intake, Position
+from tests.committed_world import publish_all
+from tests.eventually import eventually
+from tests.sink_stage import Recorder, Stage, new_stage
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.conftest import Stack
+
+pytestmark = pytest.mark.servers
+
+
+@pytest.fixture
+def stage(stack: Stack) -> Iterator[Stage]:
+    with new_stage(stack.settings, payments=60) as made:
+        yield made
+
+
+def test_every_event_is_there_once_though_much_was_published_again(stage: Stage) -> None:
+    """After a crash an owner publishes again from its stored position."""
+    stage.store_and_publish()
+    stage.world.payments_made(20)
+    stage.store_and_publish(repeat_last=90)
+    recorder = stage.drain()
+    assert stage.counts() == stage.expected_counts()
+    assert recorder.events == len(stage.world.commits)
+    assert not recorder.failures
+
+
+def test_views_answer_the_first_questions(stage: Stage) -> None:
+    """Volume and success rate, fees, open authorizations and balances equal what the ledger says, in decimals too."""
+    stage.store_and_publish()
+    stage.drain()
+    received, fees, held = defaultdict(int), defaultdict(int), {}
+    balances: dict[str, int] = defaultdict(int)
+    newest = {c.intent.id: c.intent for c in stage.world.commits}
+    for intent in newest.values():
+        received[intent.merchant_id, intent.currency] += intent.amount_received
+        if intent.amount_capturable:
+            held[intent.id] = intent.amount_capturable
+    for commit in stage.world.commits:
+        for entry in (e for txn in commit.txns for e in txn.entries):
+            balances[entry.account_id] += entry.debit - entry.credit
+            if entry.account_id.startswith("platform_fee_income"):
+                fees[commit.intent.merchant_id, entry.currency] += entry.credit
+    rows = stage.clickhouse_rows(
+        "select merchant_id, currency, sum(received_minor), sum(received), sum(intents), avg(success_rate)"
+        " from payment_volume_hourly group by merchant_id, currency"
+    )
+    assert {(m, c): minor for m, c, minor, *_ in rows} == received
+    for _, code, minor, decimal, _, rate in rows:
+        assert decimal == Decimal(currency.format_minor(minor, code))
+        assert rate is None or 0 <= rate <= 1
+    assert sum(row[4] for row in rows) == len(newest)
+    rows = stage.clickhouse_rows(
+        "select merchant_id, currency, sum(platform_fee_minor) from fees_daily group by merchant_id, currency"
+    )
+    assert {(m, c): minor for m, c, minor in rows if minor} == fees
+    rows = stage.clickhouse_rows("select payment_intent, held_minor from open_authorizations")
+    assert dict(rows) == held
+    rows = stage.clickhouse_rows(
+        "select account_id, argMax(balance_minor, day) from account_balances_daily group by account_id"
+    )
+    assert dict(rows) == balances
+
+
+def test_a_gap_stops_its_partition_until_it_is_filled(stage: Stage) -> None:
+    commits = [c for c in stage.world.commits if c.partition == 0]
+    records = [(0, c.command.aggregate_key, c.payload) for c in commits]
+    publish_all(stage.kafka, stage.world.events_topic, [*records[:2], *records[3:]])
+    count = "select count() from events"
+    with stage.sink() as (_, recorder):
+        eventually(recorder.fed.is_set, within_s=20)
+        eventually(lambda: stage.clickhouse_rows(count) == [(2,)], within_s=20)
+        publish_all(stage.kafka, stage.world.events_topic, records[2:])
+        eventually(lambda: stage.clickhouse_rows(count) == [(len(commits),)], within_s=20)
+
+
+def test_a_record_that_is_no_event_is_passed_over_and_leaves_a_checkpoint(stage: Stage) -> None:
+    publish_all(stage.kafka, stage.world.events_topic, [(3, "x", b"not avro")])
+    stage.store_and_publish()
+    stage.drain()
+    assert stage.counts() == stage.expected_counts()
+    assert stage.value("select scenario from recovery_checkpoint where name like 'unreadable-event-%'")
+
+
+def test_a_second_sink_stands_by_and_takes_over(stage: Stage) -> None:
+    """Two sinks at once are one sink: the fence in Postgres decides."""
+    stage.store_and_publish()
+    with stage.sink("first") as (first, recorder):
+        eventually(recorder.fed.is_set, within_s=20)
+        with stage.sink("second") as (_, second):
+            eventually(second.stood_by.is_set)
+            eventually(stage.is_caught_up, within_s=20)
+            first.stop()
+            eventually(second.fed.is_set, within_s=20)
+            stage.world.payments_made(20)
+            stage.store_and_publish()
+            eventually(stage.is_caught_up, within_s=20)
+    assert second.events > 0
+    assert stage.counts() == stage.expected_counts()
+
+
+def test_a_fenced_sink_changes_nothing(stage: Stage) -> None:
+    """A sink that was replaced while it slept finds out at its next statement."""
+    with psycopg.connect(stage.dsn("millrace_sink"), autocommit=True) as connection:
+        old = Fence(connection, topic=stage.world.events_topic, owner_id="old")
+        assert old.claim()
+        assert not Fence(connection, topic=stage.world.events_topic, owner_id="eager").claim()
+        stage.sql("update sink_fence set heartbeat_at = now() - interval '1 hour'")
+        new = Fence(connection, topic=stage.world.events_topic, owner_id="new")
+        assert new.claim()
+        with pytest.raises(errors.Fenced):
+            old.hold()
+        old.release()
+        new.hold()
+
+
+def test_connections_that_break_cost_nothing(stage: Stage) -> None:
+    """Postgres ends the sink's session in the middle of its work; the sink begins again from what is durable."""
+    stage.store_and_publish()
+    broken = threading.Event()
+
+    def break_once(name: str) -> None:
+        if name == "sink_after_insert" and not broken.is_set():
+            broken.set()
+            stage.sql("select pg_terminate_backend(pid) from pg_stat_activity where usename = 'millrace_sink'"
+                      f" and datname = '{stage.database}'")  # fmt: skip
+
+    with stage.sink(fail_point=break_once) as (_, recorder):
+        eventually(stage.is_caught_up, within_s=30)
+    assert recorder.failures
+    assert recorder.recoveries == [(1, 0)]  # everything of the open plan was in already
+    assert stage.counts() == stage.expected_counts()
+
+
+def blocks(stage: Stage, size: int) -> list[Block]:
+    intake = Intake()
+    intake.begin({p: Position() for p in range(stage.world.partitions)})
+    taken = [intake.take(c.partition, c.offset, c.payload) for c in stage.world.commits]
+    made = []
+    for start in range(0, len(taken), size):
+        block = Block()
+        block.add(t for t in taken[start : start + size] if t)
+        made.append(block)
+    return made
+
+
+def test_the_same_block_again_is_dropped_within_the_window(stage: Stage) -> None:
+    """The engine honours tokens: one insert of many under one token counts."""
+    client = stage.clickhouse.client()
+    tables.apply_schema(client)
+    inserter = Inserter(client)
+    block = blocks(stage, 10_000)[0]
+    for _ in range(3):
+        inserter.insert(block.rows(), "a token")
+    assert stage.counts() == stage.expected_counts()
+    client.close()
+
+
+@pytest.mark.parametrize("present", ["all", "some", "none"])
+def test_a_plan_past_the_window_is_completed_by_looking_first(stage: Stage, present: str) -> None:
+    """ClickHouse has forgotten the token: what is there is not inserted again, what is missing is."""
+    client = stage.clickhouse.client()
+    tables.apply_schema(client)
+    for table in tables.TABLES:
+        client.command(f"alter table {table.name} modify setting non_replicated_deduplication_window = 1")
+    inserter = Inserter(client)
+    first, *rest = blocks(stage, 50)
+    if present != "none":
+        inserter.insert(first.rows(), "the plan")
+    for number, block in enumerate(rest):
+        inserter.insert(block.rows(), f"later {number}")  # the window of one rolls past the plan
+    if present == "some":
+        for table in tables.TABLES:
+            client.command(f"alter table {table.name} delete where seq % 2 = 0 settings mutations_sync = 2")
+            client.command(f"alter table {table.name} delete where 0 settings mutations_sync = 2")
+    kept = stage.counts()["events"][0]
+    missing = inserter.complete(first.rows(), first.ranges(), "the plan")
+    again = inserter.complete(first.rows(), first.ranges(), "the plan")
+    client.close()
+    assert sum(again.values()) == 0
+    assert missing["events"] == {"all": 0, "none": 50}.get(present, missing["events"])
+    assert stage.counts()["events"] == (kept + missing["events"],) * 2
+    if present == "some":
+        assert 0 < missing["events"] < 50
+    else:
+        assert stage.counts() == stage.expected_counts()
+
+
+def test_definitions_are_applied_once_and_an_edited_one_is_refused(stage: Stage) -> None:
+    client = stage.clickhouse.client()
+    files = [file for file, _ in tables.schema_files()]
+    assert tables.apply_schema(client) == files
+    assert tables.apply_schema(client) == []
+    client.command("insert into schema_version (file, sha256) values ('0001_tables.sql', 'edited')")
+    client.command("optimize table schema_version final")
+    with pytest.raises(errors.InvariantViolation, match=r"0001_tables\.sql was edited"):
+        tables.apply_schema(client)
+    client.close()
+
+
+def test_records_that_changed_since_the_plan_stop_the_sink(stage: Stage) -> None:
+    """Kafka must hold what the plan says; if not, an operator is needed, and nothing is inserted."""
+    stage.store_and_publish()
+    stage.drain()
+    stage.sql(
+        "update sink_plan set state = 'planned', inserted_at = null, sha256 = sha256('tampered'::bytea)"
+        " where plan_id = (select max(plan_id) from sink_plan)",
+        "update sink_position p set last_seq = r.first_seq - 1, next_offset = r.first_offset from sink_plan_range r"
+        " where r.partition = p.partition and r.plan_id = (select max(plan_id) from sink_plan)",
+    )
+    with pytest.raises(errors.InvariantViolation, match="are not what they were"):
+        Sink(stage.sink_settings(), Recorder()).run()
+    assert stage.counts() == stage.expected_counts()
+    assert stage.value("select count(*) from sink_plan where state = 'planned'") == 1
+
+
+def test_plans_of_long_ago_are_forgotten(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "SINK_PLANS_KEPT", 2)
+    monkeypatch.setattr(limits, "SINK_PLANS_PRUNE_EVERY", 1)
+    monkeypatch.setattr(limits, "SINK_BLOCK_EVENTS_MAX", 40)
+    monkeypatch.setattr(limits, "SINK_READ_MESSAGES_MAX", 40)
+    stage.store_and_publish()
+    stage.drain()
+    assert stage.counts() == stage.expected_counts()
+    assert stage.value("select count(*) from sink_plan") == 3 - 1

@@ -1,0 +1,51 @@
+"""A ClickHouse sink of a test's own stage in its own process: ``python -m tests.sink_process JSON``. Killed at will."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from contextlib import contextmanager
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from prometheus_client import CollectorRegistry
+
+from dataflows.owner import fail_points
+from sinks.clickhouse.connection import ClickHouseConnection
+from sinks.clickhouse.metrics import SinkMetrics
+from sinks.clickhouse.sink import Sink, SinkSettings
+from sinks.kafka.connection import KafkaConnection
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@contextmanager
+def sink_process(settings: SinkSettings, fail_point: str = "") -> Iterator[subprocess.Popen[bytes]]:
+    """The process, which is gone at the end, however the test ends."""
+    text = json.dumps(asdict(settings))
+    environment = {**os.environ, "MILLRACE_FAIL_POINT": fail_point}
+    process = subprocess.Popen([sys.executable, "-m", "tests.sink_process", text], env=environment)
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            process.send_signal(signal.SIGCONT)
+            process.kill()
+        process.wait(timeout=30)
+
+
+def main() -> None:
+    given = json.loads(sys.argv[1])
+    given["kafka"] = KafkaConnection(**given["kafka"])
+    given["clickhouse"] = ClickHouseConnection(**given["clickhouse"])
+    sink = Sink(SinkSettings(**given), SinkMetrics(CollectorRegistry()), fail_points.reach)
+    signal.signal(signal.SIGTERM, lambda *_: sink.stop())
+    sink.run()
+
+
+if __name__ == "__main__":
+    main()

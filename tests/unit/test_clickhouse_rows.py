@@ -1,0 +1,80 @@
+"""What an event becomes in ClickHouse: the declared columns, no personal data, and the same rows for ever."""
+
+from __future__ import annotations
+
+from schemas import codec, operations
+from sinks.clickhouse import rows, tables
+from tests.committed_world import CommittedWorld
+
+WORLD = CommittedWorld(seed=11).payments_made(30)
+
+
+def all_rows() -> rows.TableRows:
+    made = rows.empty()
+    for commit in WORLD.commits:
+        rows.add_event(made, commit.partition, codec.decode_event(commit.payload))
+    return made
+
+
+def test_every_row_has_the_columns_of_its_table() -> None:
+    made = all_rows()
+    assert made.keys() == tables.BY_NAME.keys()
+    for table in tables.TABLES:
+        assert made[table.name], table.name
+        assert {len(row) for row in made[table.name]} == {len(table.columns)}
+        assert len(set(table.columns)) == len(table.columns)
+
+
+def test_no_payment_method_and_no_metadata_is_copied() -> None:
+    """Rule: sensitive material is redacted before analytical storage (spec 1, section 5)."""
+    values = {str(value) for made in all_rows().values() for row in made for value in row}
+    assert not any(value.startswith("tok_") or "order" in value or "A-" in value for value in values)
+    names = {column for table in tables.TABLES for column in table.columns}
+    assert not names & {"payment_method", "metadata"}
+
+
+def test_identities_tell_rows_apart() -> None:
+    for table in tables.TABLES:
+        places = [table.columns.index(column) for column in table.identity]
+        keys = [tuple(row[i] for i in places) for row in all_rows()[table.name]]
+        assert len(set(keys)) == len(keys), table.name
+
+
+def test_ledger_lines_are_numbered_as_in_postgres() -> None:
+    made = {(row[2], row[3]): (row[6], row[7], row[8]) for row in all_rows()["ledger_lines"]}
+    expected = {
+        (txn.txn_id, n): (e.account_id, e.debit, e.credit)
+        for commit in WORLD.commits
+        for txn in commit.txns
+        for n, e in enumerate(txn.entries)
+    }
+    assert made == expected
+
+
+def test_exponents_follow_the_currency() -> None:
+    found = {row[6]: row[7] for row in all_rows()["payment_intents"]}
+    assert found == {"USD": 2, "EUR": 2, "JPY": 0, "KWD": 3}
+
+
+def test_statements_are_cut_at_semicolons_that_end_a_line() -> None:
+    text = "-- a; comment;\ncreate table x (a String default ';');\n\ncreate view y as select 1;\n"
+    assert tables.statements(text) == ["create table x (a String default ';')", "create view y as select 1"]
+
+
+def test_every_definition_file_says_if_not_exists_or_replace() -> None:
+    """Two processes apply the files at once."""
+    for file, text in tables.schema_files():
+        for statement in tables.statements(text):
+            assert statement.startswith(("create table if not exists", "create or replace view")), (file, statement)
+
+
+def test_every_table_remembers_tokens() -> None:
+    """Trap: without a window an insert token has no effect at all."""
+    text = dict(tables.schema_files())["0001_tables.sql"]
+    created = [s for s in tables.statements(text) if s.startswith("create table")]
+    assert len(created) == len(tables.TABLES)
+    assert all("non_replicated_deduplication_window = 10000" in statement for statement in created)
+
+
+def test_the_operations_that_are_counted_exist() -> None:
+    assert {c.command.operation for c in WORLD.commits} <= operations.OPERATIONS.keys()

@@ -1,0 +1,286 @@
+"""Only what the issuer signed, for us, for now, is believed."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from joserfc import jwk, jws
+from joserfc.errors import SecurityWarning
+
+from ingress.auth import Authenticator, Caller, verify
+from ingress.issuer import AUDIENCE, ISSUER, SCOPES_DEFAULT, KeyFolder, issue_token
+from ingress.jwks import KeySource, read_keys
+from schemas import errors, limits
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+# The vectors of Project Wycheproof, beside the checkout where it was handed out with its data.
+VECTORS = Path(__file__).parents[3] / "shared" / "data" / "jose" / "json_web_signature_test.json"
+OURS = ("RS256", "ES256", "Ed25519", "EdDSA")
+
+
+@pytest.fixture
+def keys(tmp_path: Path) -> KeyFolder:
+    folder = KeyFolder(tmp_path / "keys")
+    folder.ensure()
+    return folder
+
+
+def caller_of(keys: KeyFolder, header: str | None, **changes: Any) -> Caller:
+    source = KeySource(str(changes.pop("jwks", keys.jwks)))
+    authenticator = Authenticator(source, ISSUER, AUDIENCE, **changes)
+    return asyncio.run(authenticator.caller(header))
+
+
+def signed(
+    keys: KeyFolder,
+    change: Callable[[dict[str, Any]], object] | None = None,
+    header: dict[str, Any] | None = None,
+    key: Any = None,
+) -> str:
+    now = int(time.time())
+    claims: dict[str, Any] = {
+        "iss": ISSUER,
+        "aud": AUDIENCE,
+        "sub": "s",
+        "merchant": "m_1",
+        "scope": "payments:read",
+        "iat": now,
+        "exp": now + 60,
+    }
+    if change is not None:
+        change(claims)
+    own = jwk.OKPKey.import_key(json.loads(keys.issuer.read_text()))
+    fields = {"alg": "Ed25519", "kid": own.kid} | (header or {})
+    return jws.serialize_compact(fields, json.dumps(claims), key or own, algorithms=[fields["alg"]])
+
+
+def test_an_issued_token_says_who_calls(keys: KeyFolder) -> None:
+    caller = caller_of(keys, "Bearer " + issue_token(keys, "m_1"))
+    assert (caller.merchant, caller.scopes) == ("m_1", frozenset(SCOPES_DEFAULT))
+    caller.require("payments:write")
+    with pytest.raises(errors.Forbidden):
+        caller.require("operator")
+
+
+def test_the_key_folder_is_made_once_and_private(keys: KeyFolder) -> None:
+    before = keys.issuer.read_text(), keys.jwks.read_text(), keys.cursor_key()
+    keys.ensure()
+    assert before == (keys.issuer.read_text(), keys.jwks.read_text(), keys.cursor_key())
+    assert keys.issuer.stat().st_mode & 0o077 == 0
+    assert "d" not in json.loads(keys.jwks.read_text())["keys"][0]
+
+
+@pytest.mark.parametrize("merchant", ["", "a:b", "m 1", "m" * 65, "m\n", "ü"])
+def test_no_token_for_what_is_no_merchant(keys: KeyFolder, merchant: str) -> None:
+    with pytest.raises(errors.InvalidCommand):
+        issue_token(keys, merchant)
+
+
+@pytest.mark.parametrize("ttl_s", [0, -1, limits.TOKEN_TTL_MAX_S + 1])
+def test_no_token_without_a_bounded_life(keys: KeyFolder, ttl_s: int) -> None:
+    with pytest.raises(errors.InvalidCommand):
+        issue_token(keys, "m_1", ttl_s=ttl_s)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda c: c.update(exp=int(time.time()) - limits.CLOCK_SKEW_MAX_S - 1),
+        lambda c: c.update(nbf=int(time.time()) + limits.CLOCK_SKEW_MAX_S + 5),
+        lambda c: c.update(iat=int(time.time()) + limits.CLOCK_SKEW_MAX_S + 5),
+        lambda c: c.update(exp=int(time.time()) + limits.TOKEN_TTL_MAX_S + 60),
+        lambda c: c.update(exp="tomorrow"),
+        lambda c: c.update(exp=True),
+        lambda c: c.update(exp=float("nan")),
+        lambda c: c.pop("exp"),
+        lambda c: c.pop("iat"),
+        lambda c: c.update(iss="urn:other"),
+        lambda c: c.pop("iss"),
+        lambda c: c.update(aud="other"),
+        lambda c: c.update(aud=["other", 5]),
+        lambda c: c.pop("aud"),
+        lambda c: c.pop("merchant"),
+        lambda c: c.update(merchant="processor:simulator"),
+        lambda c: c.update(merchant=["m_1"]),
+        lambda c: c.update(scope=["payments:read"]),
+        lambda c: c.pop("sub"),
+    ],
+)
+def test_wrong_claims_are_refused(keys: KeyFolder, change: Callable[[dict[str, Any]], object]) -> None:
+    with pytest.raises(errors.Unauthenticated):
+        caller_of(keys, "Bearer " + signed(keys, change))
+
+
+def test_right_claims_in_other_shapes_are_taken(keys: KeyFolder) -> None:
+    """An audience list and a small skew."""
+    later = int(time.time()) + limits.CLOCK_SKEW_MAX_S - 5
+    token = signed(keys, lambda c: c.update(aud=["x", AUDIENCE], nbf=later, iat=later))
+    assert caller_of(keys, "bearer " + token).merchant == "m_1"
+
+
+def test_the_older_name_of_the_algorithm_is_taken(keys: KeyFolder) -> None:
+    """Most issuers still write EdDSA, in tokens and in key sets."""
+    private = json.loads(keys.issuer.read_text())
+    old = jwk.OKPKey.import_key(private | {"alg": "EdDSA"})
+    with pytest.warns(SecurityWarning):
+        token = signed(keys, header={"alg": "EdDSA"}, key=old)
+    assert caller_of(keys, "Bearer " + token).merchant == "m_1"
+    keys.jwks.write_text(json.dumps({"keys": [old.as_dict(private=False)]}))
+    assert caller_of(keys, "Bearer " + token).merchant == "m_1"
+    assert caller_of(keys, "Bearer " + signed(keys)).merchant == "m_1"
+
+
+def encoded(value: object) -> str:
+    raw = value if isinstance(value, bytes) else json.dumps(value).encode()
+    return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
+
+
+def test_forged_tokens_are_refused(keys: KeyFolder) -> None:
+    """Nothing, alg none, HMAC with the public key as its secret, keys in the header, another key, changed claims."""
+    public = json.loads(keys.jwks.read_text())["keys"][0]
+    real = signed(keys)
+    head, body, signature = real.split(".")
+    other = jwk.OKPKey.generate_key("Ed25519")
+    secret = jwk.OctKey.import_key(base64.urlsafe_b64decode(public["x"] + "=="))
+    claims = json.loads(base64.urlsafe_b64decode(body + "=="))
+    forged = [
+        f"{encoded({'alg': 'none', 'kid': public['kid']})}.{body}.",
+        f"{encoded({'alg': 'None', 'kid': public['kid']})}.{body}.{signature}",
+        signed(keys, header={"alg": "HS256"}, key=secret),
+        signed(keys, key=other),
+        signed(keys, header={"jwk": other.as_dict(private=False)}, key=other),
+        signed(keys, header={"kid": "unknown"}),
+        f"{head}.{encoded(claims | {'merchant': 'm_2'})}.{signature}",
+        f"{head}.{body}.",
+        f"{head}.{body}",
+        f"{head}.{body}.{signature}.{signature}",
+        f"{encoded([])}.{body}.{signature}",
+        f"{encoded(b'{')}.{body}.{signature}",
+        real[:-4] + "AAAA",
+        "x" * (limits.TOKEN_BYTES_MAX + 1),
+        "ключ",
+        "",
+    ]
+    for token in forged:
+        with pytest.raises(errors.Unauthenticated):
+            caller_of(keys, f"Bearer {token}")
+    for field in (None, "", "Bearer", "Basic abc", real):
+        with pytest.raises(errors.Unauthenticated):
+            caller_of(keys, field)
+    assert caller_of(keys, f"Bearer {real}").merchant == "m_1"
+
+
+def test_a_remembered_token_still_expires(keys: KeyFolder) -> None:
+    """The verdict is cached, the clock is not."""
+    now = [time.time()]
+
+    async def play() -> None:
+        authenticator = Authenticator(KeySource(str(keys.jwks)), ISSUER, AUDIENCE, clock=lambda: now[0])
+        header = "Bearer " + signed(keys)
+        assert (await authenticator.caller(header)).merchant == "m_1"
+        now[0] += 60 + limits.CLOCK_SKEW_MAX_S
+        with pytest.raises(errors.Unauthenticated, match="expired"):
+            await authenticator.caller(header)
+
+    asyncio.run(play())
+
+
+def test_keys_are_stale_for_a_bounded_time_and_rotation_ends_trust(keys: KeyFolder) -> None:
+    """stale-if-error, then fail_closed; a key that left the set vouches for nobody, remembered or not."""
+    now = [0.0]
+
+    async def play() -> None:
+        source = KeySource(str(keys.jwks), clock=lambda: now[0])
+        authenticator = Authenticator(source, ISSUER, AUDIENCE)
+        header = "Bearer " + signed(keys)
+        await authenticator.caller(header)
+        text = keys.jwks.read_text()
+        keys.jwks.write_text("{broken")
+        now[0] = limits.JWKS_STALE_MAX_S - 1.0
+        assert (await authenticator.caller(header)).merchant == "m_1"
+        now[0] = limits.JWKS_STALE_MAX_S + 1.0
+        with pytest.raises(errors.Unavailable):
+            await authenticator.caller(header)
+        keys.jwks.write_text(text)
+        now[0] += limits.JWKS_REFRESH_COOLDOWN_S + 1
+        assert (await authenticator.caller(header)).merchant == "m_1"
+        keys.jwks.write_text('{"keys": []}')
+        now[0] += limits.JWKS_REFRESH_S + 1
+        with pytest.raises(errors.Unauthenticated):
+            await authenticator.caller(header)
+
+    asyncio.run(play())
+
+
+def test_a_new_key_is_found_without_waiting_for_the_refresh(keys: KeyFolder, tmp_path: Path) -> None:
+    now = [0.0]
+    newer = KeyFolder(tmp_path / "newer")
+    newer.ensure()
+
+    async def play() -> None:
+        authenticator = Authenticator(KeySource(str(keys.jwks), clock=lambda: now[0]), ISSUER, AUDIENCE)
+        await authenticator.caller("Bearer " + signed(keys))
+        both = [json.loads(k.jwks.read_text())["keys"][0] for k in (keys, newer)]
+        keys.jwks.write_text(json.dumps({"keys": both}))
+        with pytest.raises(errors.Unauthenticated):  # within the cooldown nobody makes us look again
+            await authenticator.caller("Bearer " + signed(newer))
+        now[0] = limits.JWKS_REFRESH_COOLDOWN_S + 1.0
+        await authenticator.caller("Bearer " + signed(newer))
+
+    asyncio.run(play())
+
+
+def test_only_public_signing_keys_are_read() -> None:
+    rows = [
+        {"kty": "oct", "k": "AAAA", "kid": "secret"},
+        {"kty": "OKP", "crv": "Ed25519", "x": "bad", "kid": "broken"},
+        {"kty": "RSA", "kid": "empty"},
+        jwk.ECKey.generate_key("P-256").as_dict(private=False) | {"kid": "enc", "use": "enc"},
+        jwk.ECKey.generate_key("P-256").as_dict(private=False),
+        "text",
+        jwk.ECKey.generate_key("P-256").as_dict(private=True) | {"kid": "good"},
+    ]
+    found = read_keys(json.dumps({"keys": rows}))
+    assert list(found) == ["good"]
+    assert "d" not in found["good"].as_dict()
+    for text in ("[]", "{}", '{"keys": 5}', "nonsense"):
+        with pytest.raises(ValueError):  # noqa: PT011 - any ValueError means "no key set"
+            read_keys(text)
+
+
+def _vectors() -> list[Any]:
+    if not VECTORS.exists():
+        return [pytest.param({}, {}, marks=pytest.mark.skip(reason="the Wycheproof vectors are not there"))]
+    groups = json.loads(VECTORS.read_text())["testGroups"]
+    return [
+        pytest.param(group, test, id=f"{test['tcId']}-{test['comment'][:40]}")
+        for group in groups
+        for test in group["tests"]
+    ]
+
+
+@pytest.mark.parametrize(("group", "test"), _vectors())
+def test_wycheproof_signatures(group: dict[str, Any], test: dict[str, Any]) -> None:
+    """Invalid signatures are refused; valid ones are taken exactly when the algorithm is on our list."""
+    row = group.get("public") or group["private"]
+    token = test["jws"]
+    if not isinstance(token, str):
+        pytest.skip("a JSON-serialized JWS, which a bearer token cannot be")
+    found = read_keys(json.dumps({"keys": [{"kid": "k"} | row]}))
+    taken = False
+    for key in found.values():
+        try:
+            verify(token, key)
+            taken = True
+        except errors.Unauthenticated:
+            taken = False
+    ours = row.get("alg") in OURS and bool(found)
+    assert taken == (test["result"] == "valid" and ours)

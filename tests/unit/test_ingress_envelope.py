@@ -1,0 +1,182 @@
+"""Both forms of a command mean the same, and what contradicts itself means nothing."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from starlette.datastructures import Headers
+
+from ingress import envelope
+from schemas import errors, limits
+from schemas.operations import OPERATIONS
+
+CREATE = OPERATIONS["create_payment_intent"]
+CONFIRM = OPERATIONS["confirm_payment_intent"]
+PAYLOAD = {"amount": 1099, "currency": "USD"}
+
+
+def call(
+    body: object,
+    headers: dict[str, str] | None = None,
+    operation: Any = CREATE,
+    path_id: str | None = None,
+    merchant: str = "m_1",
+) -> envelope.Request:
+    raw = body if isinstance(body, bytes) else json.dumps(body).encode()
+    return envelope.read_call(operation, path_id, raw, envelope.header_fields(Headers(headers or {})), merchant)
+
+
+def test_the_two_forms_are_one_request() -> None:
+    """Rule: a retry in the other form is the same request (same id, same hash)."""
+    by_body = call({"idempotency_key": "k", "expected_version": 3, "request_id": "r-1", "payload": PAYLOAD})
+    by_header = call(PAYLOAD, {"Idempotency-Key": "k", "If-Match": '"3"', "X-Request-Id": "r-1"})
+    assert by_body == by_header
+    assert by_body.aggregate_key.startswith("pi_")
+    assert len(by_body.request_hash) == 32
+
+
+def test_defaults_do_not_change_the_hash() -> None:
+    spelled = PAYLOAD | {"capture_method": "automatic", "metadata": {}, "payment_method": None}
+    first = call({"idempotency_key": "k", "payload": PAYLOAD})
+    again = call({"idempotency_key": "k", "payload": dict(reversed(spelled.items()))})
+    assert first.request_hash == again.request_hash
+    other = call({"idempotency_key": "k", "payload": PAYLOAD | {"amount": 1}})
+    assert other.request_hash != first.request_hash
+    assert other.aggregate_key == first.aggregate_key
+
+
+def test_ids_are_scoped_to_the_merchant_and_the_key() -> None:
+    made = {
+        call({"idempotency_key": key, "payload": PAYLOAD}, merchant=merchant).aggregate_key
+        for key in ("a", "b")
+        for merchant in ("m_1", "m_2")
+    }
+    assert len(made) == 4
+
+
+def test_an_action_works_on_the_id_of_its_route() -> None:
+    said = {
+        "idempotency_key": "k",
+        "operation": "POST /v1/payment_intents/pi_1/confirm",
+        "aggregate_key": "pi_1",
+        "payload": {},
+    }
+    assert call(said, operation=CONFIRM, path_id="pi_1").aggregate_key == "pi_1"
+    assert call(b"", {"Idempotency-Key": "k"}, CONFIRM, "pi_1").payload == {"payment_method": None}
+
+
+@pytest.mark.parametrize(
+    ("body", "headers"),
+    [
+        ({"idempotency_key": "a", "payload": PAYLOAD}, {"Idempotency-Key": "b"}),
+        ({"idempotency_key": "a", "expected_version": 1, "payload": PAYLOAD}, {"If-Match": '"2"'}),
+        ({"idempotency_key": "a", "request_id": "x", "payload": PAYLOAD}, {"X-Request-Id": "y"}),
+        ({"idempotency_key": "a", "operation": "POST /v1/refunds", "payload": PAYLOAD}, {}),
+        ({"idempotency_key": "a", "aggregate_key": "pi_other", "payload": PAYLOAD}, {}),
+        ({"idempotency_key": "a", "merchant_id": "m_2", "payload": PAYLOAD}, {}),
+        ({"idempotency_key": "a", "payload": PAYLOAD | {"merchant_id": "m_2"}}, {}),
+        ({"idempotency_key": "a", "payload": PAYLOAD | {"tenant": "t"}}, {}),
+        ({"idempotency_key": "a", "payload": PAYLOAD, "colour": "red"}, {}),
+        ({"idempotency_key": "a", "payload": []}, {}),
+        ({"idempotency_key": "a", "payload": None}, {}),
+        ({"idempotency_key": 5, "payload": PAYLOAD}, {}),
+        ({"idempotency_key": "a", "request_id": 5, "payload": PAYLOAD}, {}),
+        ({"idempotency_key": "a", "expected_version": "1", "payload": PAYLOAD}, {}),
+        ({"idempotency_key": "a", "expected_version": True, "payload": PAYLOAD}, {}),
+        ({"idempotency_key": "a", "expected_version": 1.0, "payload": PAYLOAD}, {}),
+        ([], {}),
+        ("text", {}),
+        (None, {}),
+    ],
+)
+def test_contradictions_and_wrong_envelopes_are_malformed(body: object, headers: dict[str, str]) -> None:
+    with pytest.raises(errors.MalformedRequest):
+        call(body, headers)
+
+
+@pytest.mark.parametrize("match", ['W/"1"', '"1', '1"', '"a"', '"1", "2"', "-1", '"' + "9" * 40 + '"'])
+def test_an_unreadable_if_match_is_malformed(match: str) -> None:
+    with pytest.raises(errors.MalformedRequest):
+        call(PAYLOAD, {"Idempotency-Key": "k", "If-Match": match})
+
+
+def test_if_match_any_expects_nothing() -> None:
+    assert call(PAYLOAD, {"Idempotency-Key": "k", "If-Match": "*"}).expected_version is None
+
+
+def test_a_header_given_twice_is_malformed() -> None:
+    twice = Headers(raw=[(b"idempotency-key", b"a"), (b"idempotency-key", b"a")])
+    with pytest.raises(errors.MalformedRequest):
+        envelope.header_fields(twice)
+
+
+@pytest.mark.parametrize("body", [{"payload": PAYLOAD}, PAYLOAD, {"idempotency_key": "", "payload": {}}, {}])
+def test_a_key_is_required(body: object) -> None:
+    with pytest.raises(errors.IdempotencyKeyRequired):
+        call(body)
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"idempotency_key": "k" * 300, "payload": PAYLOAD}, "idempotency_key"),
+        ({"idempotency_key": "a\u0000b", "payload": PAYLOAD}, "idempotency_key"),
+        ({"idempotency_key": "k", "request_id": "a/b", "payload": PAYLOAD}, "request_id"),
+        ({"idempotency_key": "k", "request_id": "r" * 200, "payload": PAYLOAD}, "request_id"),
+        ({"idempotency_key": "k", "expected_version": -1, "payload": PAYLOAD}, "expected_version"),
+        ({"idempotency_key": "k", "expected_version": 2**60, "payload": PAYLOAD}, "expected_version"),
+        ({"idempotency_key": "k", "payload": PAYLOAD | {"amount": 0}}, "payload.amount"),
+        (b'{"idempotency_key": "k", "payload": {"amount": 1e3, "currency": "USD"}}', "payload.amount"),
+        (b'{"idempotency_key": "k", "payload": {"amount": 10.0, "currency": "USD"}}', "payload.amount"),
+        ({"idempotency_key": "k", "payload": PAYLOAD | {"amount": 2**53}}, "payload.amount"),
+        ({"idempotency_key": "k", "payload": PAYLOAD | {"colour": "red"}}, "payload.colour"),
+        ({"idempotency_key": "k", "payload": {"amount": 5}}, "payload.currency"),
+    ],
+)
+def test_wrong_values_name_their_field(body: object, field: str) -> None:
+    with pytest.raises(errors.InvalidCommand) as caught:
+        call(body)
+    assert field in {error["field"] for error in caught.value.errors}
+
+
+def test_all_wrong_values_are_told_at_once() -> None:
+    with pytest.raises(errors.InvalidCommand) as caught:
+        call({"idempotency_key": "k" * 300, "payload": {"amount": 0, "currency": "XYZ"}})
+    fields = [error["field"] for error in caught.value.errors]
+    assert fields == ["payload.amount", "payload.currency", "idempotency_key"]
+
+
+def test_a_line_names_its_operation() -> None:
+    line = {"operation": "POST /v1/payment_intents/pi_9/confirm", "idempotency_key": "k", "payload": {}}
+    request = envelope.read_line(json.dumps(line).encode(), "m_1")
+    assert (request.operation.name, request.aggregate_key) == ("confirm_payment_intent", "pi_9")
+    same = call({"idempotency_key": "k", "payload": {}}, operation=CONFIRM, path_id="pi_9")
+    assert request.request_hash == same.request_hash
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        None,
+        5,
+        "",
+        "GET /v1/payment_intents",
+        "POST /v1/payment_intents/",
+        "POST /v1/payment_intents/a/b/confirm",
+        "POST /v1/payment_intents/{id}/confirm",
+        "FACT /processor_attempts/pi_1/outcome",
+        "POST /v1/payment_intents\n",
+    ],
+)
+def test_a_line_with_another_operation_is_malformed(operation: object) -> None:
+    """Facts of our own workers cannot be called from outside."""
+    line = {"operation": operation, "idempotency_key": "k", "payload": PAYLOAD}
+    with pytest.raises(errors.MalformedRequest):
+        envelope.read_line(json.dumps(line).encode(), "m_1")
+
+
+def test_the_longest_allowed_key_is_taken() -> None:
+    key = "ключ-" + "k" * (limits.IDEMPOTENCY_KEY_LENGTH_MAX - 5)
+    assert call({"idempotency_key": key, "payload": PAYLOAD}).idempotency_key == key

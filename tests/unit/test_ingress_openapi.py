@@ -1,0 +1,63 @@
+"""The document says exactly what the application serves."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+
+from ingress import health, openapi, openapi_schemas, payments, registry
+from schemas import limits, records, rendering
+from schemas.operations import OPERATIONS
+from tests import payment_cases
+
+DOCUMENT = openapi.document()
+
+
+def test_every_route_is_documented_and_nothing_else() -> None:
+    served = {
+        (route.path, method.lower())
+        for router in (payments.router, health.router, registry.router)
+        for route in router.routes
+        for method in getattr(route, "methods", ())
+    }
+    documented = {(path, method) for path, item in DOCUMENT["paths"].items() for method in item}
+    assert documented == served
+
+
+def test_every_operation_of_the_table_is_a_route() -> None:
+    for operation in OPERATIONS.values():
+        if operation.scope:
+            path = operation.path.replace("{id}", "{intent_id}")
+            assert DOCUMENT["paths"][path]["post"]["operationId"] == operation.name
+
+
+def test_every_reference_leads_somewhere() -> None:
+    for name in re.findall(r'"#/components/schemas/(\w+)"', json.dumps(DOCUMENT)):
+        assert name in DOCUMENT["components"]["schemas"], name
+
+
+@pytest.mark.parametrize("operation", [o for o in OPERATIONS.values() if o.scope], ids=lambda o: o.name)
+def test_payload_fields_are_those_of_the_validation_table(operation: Any) -> None:
+    schema = openapi_schemas.components()[f"{operation.record}Payload"]
+    assert set(schema["properties"]) == set(operation.payload)
+    assert schema["additionalProperties"] is False
+
+
+def test_the_resource_has_the_fields_of_its_rendering() -> None:
+    shown = rendering.payment_intent(payment_cases.authorized().intent)
+    schema = openapi_schemas.components()["PaymentIntent"]
+    assert set(schema["properties"]) == set(schema["required"]) == set(shown)
+
+
+def test_states_are_those_of_the_record() -> None:
+    states = openapi_schemas.components()["PaymentIntent"]["properties"]["state"]["enum"]
+    assert states == list(records.IntentState.__args__)  # type: ignore[attr-defined] # a Literal has its values there
+
+
+def test_bounds_are_the_named_ones() -> None:
+    text = json.dumps(DOCUMENT)
+    for bound in (limits.AMOUNT_MINOR_MAX, limits.PAGE_LIMIT_MAX, limits.METADATA_KEYS_MAX):
+        assert str(bound) in text
