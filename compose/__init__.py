@@ -1,0 +1,1 @@
+"""Servers, supervisor, CLI, simulator, demo and benchmarks."""

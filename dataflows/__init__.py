@@ -1,0 +1,1 @@
+"""Domain, owner runtime and services."""

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 from starlette.responses import Response
 
-from ingress import problems
+from ingress import metrics, problems
 
 if TYPE_CHECKING:
     from schemas import errors
@@ -75,6 +75,7 @@ def pending(request_id: str) -> Answer:
 
 def response(answer: Answer, applied: str | None, request_id: str | None) -> Response:
     """The HTTP response of an answer."""
+    metrics.ANSWERS.labels(answer.status).inc()
     headers = {"Cache-Control": "no-store"} if answer.code is None else problems.headers_of(answer.code)
     if applied:
         headers["Preference-Applied"] = applied
@@ -95,6 +96,7 @@ def response(answer: Answer, applied: str | None, request_id: str | None) -> Res
 
 def line(answer: Answer) -> bytes:
     """The NDJSON line of an answer: its status beside the members of its body, or beside ``problem``."""
+    metrics.ANSWERS.labels(answer.status).inc()
     head = b'{"status":%d' % answer.status
     if answer.replayed:
         head += b',"replayed":true'

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from msgspec import Struct
 
+from ingress import metrics
 from schemas import codec, errors, limits, rendering, topics
 
 if TYPE_CHECKING:
@@ -131,6 +132,7 @@ class EventStreams:
         merchant, ends_at = caller.merchant, loop.time() + caller.expires_at - time.time()
         wake_up = asyncio.Event()
         self._open += 1
+        metrics.STREAMS.inc()
         # Listening begins before the first read: what commits in between sets the event.
         self._listeners.setdefault(merchant, set()).add(wake_up)
         self._start_poller()
@@ -149,6 +151,7 @@ class EventStreams:
             return  # the client reconnects from its last event id
         finally:
             self._open -= 1
+            metrics.STREAMS.dec()
             self._listeners[merchant].discard(wake_up)
             if not self._listeners[merchant]:
                 del self._listeners[merchant]

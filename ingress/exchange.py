@@ -11,6 +11,7 @@ import secrets
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
+from ingress import metrics
 from ingress.pending import Call, Pending
 from ingress.producer import CommandProducer
 from ingress.results import ResultsReader
@@ -87,6 +88,8 @@ class Exchange:
             pending.command.reply_to = results.partition
             pending.command.reply_id = self._next_reply_id
             self._waiting[self._next_reply_id] = pending
+        metrics.IN_FLIGHT.inc(len(commands))
+        started_at = asyncio.get_running_loop().time()
         try:
             for n, pending in enumerate(call.pendings, 1):
                 topic = OPERATIONS[pending.command.operation].topic
@@ -95,6 +98,8 @@ class Exchange:
                     await asyncio.sleep(0)  # single commands must not wait for a long list
             await self._wait(call, wait_s, ask_store=not only_acknowledged)
         finally:
+            metrics.IN_FLIGHT.dec(len(commands))
+            metrics.DECISION_SECONDS.observe(asyncio.get_running_loop().time() - started_at)
             for pending in call.pendings:
                 del self._waiting[pending.command.reply_id]
             self._in_flight[merchant] -= len(commands)
@@ -123,6 +128,7 @@ class Exchange:
             for pending, stored in zip(pendings, found, strict=True):
                 if stored is not None:
                     pending.decided_by_store(stored)
+                    metrics.FOUND_IN_STORE.inc()
             await self._ask_dead_letters([p for p in pendings if p.open])
         except errors.Unavailable:
             return

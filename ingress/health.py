@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 
 from fastapi import APIRouter
-from starlette.requests import Request  # noqa: TC002 - FastAPI reads the annotations of handlers at run time
+from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from schemas import errors

@@ -16,6 +16,7 @@ import structlog
 from joserfc import jwk
 from joserfc.errors import JoseError
 
+from ingress import metrics
 from schemas import errors, limits
 
 if TYPE_CHECKING:
@@ -100,6 +101,7 @@ class KeySource:
             try:
                 keys = read_keys(await self._load())
             except (OSError, ValueError, httpx.HTTPError) as error:
+                metrics.KEYS_UNREADABLE.inc()
                 structlog.get_logger().warning("jwks_unreadable", location=self._location, cause=repr(error))
                 return
             self._read_at = self._clock()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 from fastapi import APIRouter
-from starlette.requests import Request  # noqa: TC002 - FastAPI reads the annotations of handlers at run time
+from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from ingress import answers, checkpoints, envelope, preferences, reading

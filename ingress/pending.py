@@ -63,7 +63,9 @@ class Pending:
         if stored.request_hash != self.command.request_hash:
             self.decided("refused", _KEY_REUSED, replayed=False)
             return
-        replayed = self.place is not None and self.place != (stored.partition, stored.offset)
+        if self.place is None:
+            return  # whose decision it is shows once Kafka has told our place; a second first answer must not be
+        replayed = self.place != (stored.partition, stored.offset)
         outcome: records.Outcome = "committed" if stored.status == "committed" else "refused"
         self.decided(outcome, stored.response, replayed=replayed)
 

@@ -15,6 +15,7 @@ import psycopg
 import psycopg_pool
 from psycopg.rows import tuple_row
 
+from ingress import metrics
 from ingress.breaker import Breaker
 from schemas import errors, limits
 
@@ -74,11 +75,11 @@ class Store:
             try:
                 rows = await self._execute(self._queries[query], parameters)
             except (psycopg.errors.QueryCanceled, psycopg_pool.PoolTimeout, psycopg_pool.TooManyRequests) as error:
-                self._breaker.failed()
+                self._failed()
                 raise errors.DependencyTimeout(query=query) from error
             except psycopg.OperationalError as error:
                 if not tries_left:
-                    self._breaker.failed()
+                    self._failed()
                     raise errors.Unavailable(query=query) from error
                 await self._replace_broken_connections()
             else:
@@ -90,6 +91,10 @@ class Store:
         async with self._pool.connection() as connection, connection.cursor(row_factory=tuple_row) as cursor:
             await cursor.execute(text, parameters)
             return await cursor.fetchall() if cursor.description else []
+
+    def _failed(self) -> None:
+        metrics.STORE_FAILURES.inc()
+        self._breaker.failed()
 
     async def _replace_broken_connections(self) -> None:
         """After a restart of the database every pooled connection is broken: one failure replaces them all."""

@@ -6,7 +6,7 @@ The file has one JSON object a line: merchant, idempotency_key, aggregate_key, e
 from __future__ import annotations
 
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 import msgspec
 
@@ -32,10 +32,14 @@ class Acknowledgement(msgspec.Struct):
 _decoder: Final = msgspec.json.Decoder(Acknowledgement)
 
 
-def acknowledged_violations(view: Snapshot, sql: str, file: Path) -> Iterator[dict[str, Any]]:
-    """The acknowledgements without a stored result, event and aggregate. Raises ValueError on a bad line."""
+def acknowledged_violations(view: Snapshot, sql: str, file: Path, size_bytes: int) -> Iterator[dict[str, Any]]:
+    """The acknowledgements without a stored result, event and aggregate. Raises ValueError on a bad line.
+
+    ``size_bytes`` is the file's size before the snapshot was taken: what a live load generator adds later may be about
+    commits that the snapshot does not see.
+    """
     with file.open("rb") as lines:
-        records = (_decode(number, line) for number, line in enumerate(lines, 1) if line.strip())
+        records = (_decode(number, line) for number, line in enumerate(_lines_of(lines, size_bytes), 1))
         while chunk := list(islice(records, limits.CHECK_ACKNOWLEDGED_CHUNK)):
             yield from view.rows(
                 sql,
@@ -45,6 +49,14 @@ def acknowledged_violations(view: Snapshot, sql: str, file: Path) -> Iterator[di
                 event_ids=[a.event_id for a in chunk],
                 versions=[a.version for a in chunk],
             )
+
+
+def _lines_of(lines: BinaryIO, size_bytes: int) -> Iterator[bytes]:
+    for line in lines:
+        size_bytes -= len(line)
+        if size_bytes < 0:  # the last line was being written
+            return
+        yield line
 
 
 def _decode(number: int, line: bytes) -> Acknowledgement:

@@ -101,6 +101,7 @@ def run_check(
         )
     now = datetime.now(UTC)
     book_before = _early_book(settings, chosen)
+    acknowledged_bytes = settings.acknowledged.stat().st_size if settings.acknowledged else 0
     try:
         seqs_before = sink_seqs(settings.postgres_dsn, settings.partitions, settings.events_topic)
         with snapshot(
@@ -109,7 +110,7 @@ def run_check(
             commands_topic=settings.commands_topic,
             grace_s=limits.ATTEMPT_LEASE_MS // 1_000,
         ) as view:
-            run = _Run(settings, view, book_before, seqs_before)
+            run = _Run(settings, view, _Before(book_before, seqs_before, acknowledged_bytes))
             findings = [_evaluate(run, i, sample_max, on_start) for i in chosen]
     except psycopg.OperationalError as error:
         raise errors.Unavailable(f"Postgres does not answer: {str(error).strip()}") from error
@@ -145,6 +146,15 @@ def _evaluate(
     return finding
 
 
+@dataclass(frozen=True, slots=True)
+class _Before:
+    """What was read before the snapshot: everything in it must be in the snapshot too."""
+
+    book: tuple[dict[str, Entry], list[Violation]] | str  # or why it could not be read
+    sink_seqs: dict[int, int]
+    acknowledged_bytes: int
+
+
 class _Run:
     """One check under way: what several invariants share is read once."""
 
@@ -152,13 +162,11 @@ class _Run:
         self,
         settings: CheckSettings,
         view: Snapshot,
-        book_before: tuple[dict[str, Entry], list[Violation]] | str,
-        seqs_before: dict[int, int],
+        before: _Before,
     ) -> None:
         self._settings = settings
         self._view = view
-        self._book_before = book_before
-        self._seqs_before = seqs_before
+        self._before = before
         self._ends = outbox_ends(view, settings.partitions)
         self._bound: CommonPosition | None = None
         self._kafka: KafkaTotals | None = None
@@ -216,7 +224,7 @@ class _Run:
             finding.note += f"; {common.behind} are not in ClickHouse yet and were not compared"
         if common.behind and not common.moved:
             yield {"what": "position", "behind": common.behind, "reason": "the ClickHouse sink stands still"}
-        for partition, seq in self._seqs_before.items():
+        for partition, seq in self._before.sink_seqs.items():
             # Published means committed: what ClickHouse held before the snapshot, the snapshot holds.
             if seq > self._ends[partition]:
                 yield {"what": "position", "partition": partition, "clickhouse": seq, "postgres": self._ends[partition],
@@ -224,9 +232,9 @@ class _Run:
         yield from differences(ours, theirs, kafka.sums)
 
     def _book(self, sql: str, finding: Finding) -> Iterator[Violation]:
-        if isinstance(self._book_before, str):
-            raise errors.Unavailable(self._book_before)
-        before, doubled = self._book_before
+        if isinstance(self._before.book, str):
+            raise errors.Unavailable(self._before.book)
+        before, doubled = self._before.book
         yield from doubled
         entries, count = len(before), BookCheck()
         after, _ = read_book(self._settings.processor_url)
@@ -237,4 +245,6 @@ class _Run:
         if self._settings.acknowledged is None:
             finding.note = "nothing to compare: give --acknowledged FILE"
             return
-        yield from acknowledged_violations(self._view, sql, self._settings.acknowledged)
+        yield from acknowledged_violations(
+            self._view, sql, self._settings.acknowledged, self._before.acknowledged_bytes
+        )

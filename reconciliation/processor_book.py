@@ -47,6 +47,8 @@ def read_book(processor_url: str) -> tuple[dict[str, Entry], list[dict[str, Any]
         answer = httpx.get(f"{processor_url}/book", timeout=limits.CHECK_BOOK_TIMEOUT_S)
         answer.raise_for_status()
         book = answer.json()
+    except httpx.HTTPStatusError as error:
+        raise Unavailable(f"the processor's book cannot be read: status {error.response.status_code}") from error
     except (httpx.HTTPError, ValueError) as error:
         raise Unavailable(f"the processor's book cannot be read: {type(error).__name__}") from error
     entries: dict[str, Entry] = {}

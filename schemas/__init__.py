@@ -1,0 +1,1 @@
+"""What crosses a boundary: records, codecs, topics, operations, validation, errors, limits."""

@@ -128,7 +128,7 @@ class _Compiler:
     def _emit(self, depth: int, *lines: str) -> None:
         self._lines.extend(_INDENT * depth + line for line in lines)
 
-    def _read(self, kind: Any, variable: str, depth: int) -> None:  # noqa: ANN401 - a schema is JSON
+    def _read(self, kind: Any, variable: str, depth: int) -> None:
         """Lines that read one value into the variable."""
         if isinstance(kind, list):
             self._nullable(kind, variable, depth)

@@ -135,7 +135,7 @@ class _Compiler:
             self._encoders[schema["name"]] = encode
         return encode
 
-    def _expression(self, kind: Any, variable: str, name: str, places: dict[str, Any]) -> str:  # noqa: ANN401 - a schema is JSON
+    def _expression(self, kind: Any, variable: str, name: str, places: dict[str, Any]) -> str:
         """The expression (or several, separated by commas) that encodes one variable."""
         if isinstance(kind, str):
             return self._plain(kind, variable, name, places)
@@ -178,7 +178,7 @@ class _Compiler:
             return f"b'\\x00' if {variable} is None else b'\\x02' + text({variable})"
         return f"b'\\x00' if {variable} is None else b'\\x02' + {self._expression(kind[1], variable, name, places)}"
 
-    def _item(self, kind: Any) -> Encode:  # noqa: ANN401 - a schema is JSON
+    def _item(self, kind: Any) -> Encode:
         if isinstance(kind, dict) and kind["type"] == "record":
             return self.record(kind)
         if kind in self._encoders:
@@ -207,7 +207,7 @@ def _reader(schema: Mapping[str, Any]) -> Callable[[Any], tuple[Any, ...]]:
         places = [fields.index(name) for name in names]  # ValueError: not a value of this record
         return lambda value: tuple([astuple(value)[place] for place in places])
 
-    def fields_of(value: Any) -> tuple[Any, ...]:  # noqa: ANN401 - a dict or a Struct
+    def fields_of(value: Any) -> tuple[Any, ...]:
         if not isinstance(value, Struct):
             try:
                 return pick(value)  # type: ignore[no-any-return] - itemgetter of several names gives a tuple

@@ -86,10 +86,10 @@ def _schema_of(data: bytes) -> Schema:
     return schema
 
 
-def _decoded(data: bytes, schema: Schema, decoder: avro_decoder.Decode) -> Any:  # noqa: ANN401 - what the decoder makes
+def _decoded(data: bytes, schema: Schema, decoder: avro_decoder.Decode) -> Any:
     try:
         value, end = decoder(data, _PREFIX_BYTES)
-    except Exception as error:  # noqa: BLE001 - hostile bytes raise many kinds; all mean one thing
+    except Exception as error:
         raise errors.UndecodableRecord(schema_id=schema.schema_id, cause=type(error).__name__) from error
     if end > len(data):
         raise errors.UndecodableRecord(schema_id=schema.schema_id, cause="EOFError")

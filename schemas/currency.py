@@ -17,7 +17,7 @@ def is_currency(code: str) -> bool:
 
 def format_minor(amount_minor: int, code: str) -> str:
     """An amount of minor units as a decimal of the currency: ``(1099, "USD")`` is ``10.99``."""
-    exponent = EXPONENTS[code]
+    exponent: int = EXPONENTS[code]
     if exponent == 0:
         return str(amount_minor)
     sign = "-" if amount_minor < 0 else ""
@@ -32,4 +32,4 @@ def parse_minor(text: str, code: str) -> int:
     whole, point, rest = text.removeprefix("-").partition(".")
     if not (text.isascii() and whole.isdigit() and (rest.isdigit() or not point)) or len(rest) > exponent:
         raise ValueError(f"{text!r} is not an amount of {code} with at most {exponent} decimals")
-    return sign * (int(whole) * 10**exponent + int(rest.ljust(exponent, "0") or "0"))
+    return sign * int(whole + rest.ljust(exponent, "0"))

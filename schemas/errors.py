@@ -97,7 +97,7 @@ class UnsupportedMediaType(Rejected):
 
 
 class KeyReused(Rejected):
-    """This idempotency key was used with another request; use a new key."""
+    """The idempotency key was used with another request; use a new key."""
 
     code = "key_reused"
 
@@ -151,7 +151,7 @@ class DeadlineExceeded(Unavailable):
 
 
 class OwnershipLost(PlatformError):
-    """This process does not own the partition any more."""
+    """The process does not own the partition any more."""
 
     code = "ownership_lost"
 

@@ -12,7 +12,7 @@ _canonical = msgspec.json.Encoder(order="deterministic")
 
 def derived_id(prefix: str, scope: str, operation: str, idempotency_key: str) -> str:
     """The id that a create makes: a retried create has the same id, hence the same partition and owner."""
-    digest = hashlib.sha256("\x1f".join((scope, operation, idempotency_key)).encode()).digest()
+    digest = hashlib.sha256(f"{scope}\x1f{operation}\x1f{idempotency_key}".encode()).digest()
     return f"{prefix}_{base64.b32encode(digest[:17])[:26].decode().lower()}"
 
 

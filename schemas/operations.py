@@ -1,6 +1,6 @@
 """The table of operations: what a client calls, what travels as a command, who may ask.
 
-A client's ``operation`` is ``METHOD path`` with the real id in place of ``{id}``; inside, an operation is its short name.
+A client's ``operation`` is ``METHOD path`` with the real id in place of ``{id}``; inside, it is its short name.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Topics, partition counts and the partitioner. If ``partition_for`` were wrong, two owners could hold one aggregate."""
+"""Topics, partition counts and the partitioner. If ``partition_for`` were wrong, an aggregate could have two owners."""
 
 from __future__ import annotations
 

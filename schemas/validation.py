@@ -37,7 +37,7 @@ def clean_text(value: object, length_max: int, length_min: int = 1) -> str | Non
     if not length_min <= len(value) <= length_max:
         return f"must have {length_min} to {length_max} characters"
     if not value.isprintable() and any(
-        ord(c) < 32 or ord(c) == 127 or 0xD800 <= ord(c) <= 0xDFFF for c in value
+        c < " " or c == "\x7f" or "\ud800" <= c <= "\udfff" for c in value
     ):
         return "must not contain control characters"
     return None

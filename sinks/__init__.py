@@ -1,0 +1,1 @@
+"""One seam per outside system."""

@@ -288,11 +288,14 @@ _TIME = "timestamptz 'epoch' + %s * interval '1 microsecond'"
 def _store_results(connection: psycopg.Connection, fresh: list[Commit], events_topic: str) -> None:
     cursor = connection.cursor()
     cursor.executemany(
-        "insert into idempotency (merchant_id, key, request_hash, response, status, operation, request_id, aggregate_key,"
-        f" event_id, partition, \"offset\", created_at) values (%s, %s, %s, %s, 'committed', %s, %s, %s, %s, %s, %s, {_TIME})",
+        "insert into idempotency (merchant_id, key, request_hash, response, status, operation, request_id,"
+        ' aggregate_key, event_id, partition, "offset", created_at)'
+        f" values (%s, %s, %s, %s, 'committed', %s, %s, %s, %s, %s, %s, {_TIME})",
         [
-            (c.command.scope, c.command.idempotency_key, c.command.request_hash, b"{}", c.command.operation)
-            + (c.command.request_id, c.command.aggregate_key, c.event_id, c.partition, c.offset, c.occurred_at)
+            (
+                *(c.command.scope, c.command.idempotency_key, c.command.request_hash, b"{}", c.command.operation),
+                *(c.command.request_id, c.command.aggregate_key, c.event_id, c.partition, c.offset, c.occurred_at),
+            )
             for c in fresh
         ],
     )
@@ -300,8 +303,10 @@ def _store_results(connection: psycopg.Connection, fresh: list[Commit], events_t
         "insert into outbox (topic, partition, seq, event_id, aggregate_key, version, scope, payload, occurred_at)"
         f" values (%s, %s, %s, %s, %s, %s, %s, %s, {_TIME})",
         [
-            (events_topic, c.partition, c.seq, c.event_id, c.command.aggregate_key, c.intent.version)
-            + (c.intent.merchant_id, c.payload, c.occurred_at)
+            (
+                *(events_topic, c.partition, c.seq, c.event_id, c.command.aggregate_key, c.intent.version),
+                *(c.intent.merchant_id, c.payload, c.occurred_at),
+            )
             for c in fresh
         ],
     )
@@ -330,13 +335,15 @@ def _store_aggregates(connection: psycopg.Connection, fresh: list[Commit]) -> No
         [msgspec.structs.astuple(a) for a in attempts.values()],
     )
     connection.cursor().executemany(
-        "insert into attempt_dispatch (operation_id, intent_id, attempt, processor, kind, amount, currency, payment_method,"
-        " final, merchant_id, trace_id, status, in_doubt, send_count, next_at, first_at, updated_at)"
+        "insert into attempt_dispatch (operation_id, intent_id, attempt, processor, kind, amount, currency,"
+        " payment_method, final, merchant_id, trace_id, status, in_doubt, send_count, next_at, first_at, updated_at)"
         f" values (%s, %s, %s, %s, %s, %s, %s, %s, %s, '', '', %s, false, 0, now(), {_TIME}, now())"
         " on conflict (operation_id) do update set status = excluded.status",
         [
-            (a.operation_id, a.intent_id, a.attempt, a.processor, a.kind, a.amount, a.currency, a.payment_method)
-            + (a.final, "waiting" if a.status in ("created", "pending", "unknown") else "done", a.created_at)
+            (
+                *(a.operation_id, a.intent_id, a.attempt, a.processor, a.kind, a.amount, a.currency, a.payment_method),
+                *(a.final, "waiting" if a.status in ("created", "pending", "unknown") else "done", a.created_at),
+            )
             for a in attempts.values()
         ],
     )

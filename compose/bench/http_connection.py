@@ -38,7 +38,7 @@ class Connection(asyncio.Protocol):
         self._waiter: asyncio.Future[Answer] | None = None
 
     async def ask(self, request: bytes) -> Answer:
-        """The answer to a whole request in bytes. Raises ConnectionLostError, or TimeoutError past the client's bound."""
+        """The answer to a whole request. Raises ConnectionLostError, or TimeoutError past the client's bound."""
         if self._transport is None or self._transport.is_closing():
             loop = asyncio.get_running_loop()
             async with asyncio.timeout(limits.CLIENT_CONNECT_TIMEOUT_S):

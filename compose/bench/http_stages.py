@@ -66,9 +66,10 @@ def _commands(kafka: KafkaConnection, places: list[tuple[int, int]]) -> dict[tup
         while len(found) < len(wanted) and time.monotonic() < deadline:
             for message in consumer.consume(limits.SINK_READ_MESSAGES_MAX, 0.2):
                 place = (message.partition(), message.offset())
-                if message.error() is None and place in wanted:
+                value = message.value()
+                if message.error() is None and value is not None and place in wanted:
                     try:
-                        issued_us = codec.decode_command(message.value()).issued_at
+                        issued_us = codec.decode_command(value).issued_at
                     except Corrupt:
                         continue
                     found[place] = (issued_us, message.timestamp()[1] * 1_000)

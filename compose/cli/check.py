@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import nullcontext
-from pathlib import Path  # noqa: TC003 - typer reads the annotation
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -38,7 +38,9 @@ def check(
     from reconciliation.check import run_check  # noqa: PLC0415 - imports every client
     from schemas import limits  # noqa: PLC0415
     from schemas.errors import PlatformError  # noqa: PLC0415
+    from sinks.clickhouse.decoding import collect_garbage_rarely  # noqa: PLC0415
 
+    collect_garbage_rarely()
     settings = check_settings(acknowledged)
     with nullcontext() if as_json else _progress() as status:
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import traceback
 from contextlib import ExitStack
-from pathlib import Path  # noqa: TC003 - typer reads it
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer

@@ -31,7 +31,7 @@ class SourceName(StrEnum):
 
 
 @app.command()
-def replay(  # noqa: PLR0917 - typer passes them by name
+def replay(
     target: Annotated[
         str, typer.Argument(help="account_balance, payment_intent, clickhouse, or one table such as clickhouse.events.")
     ],
@@ -48,7 +48,9 @@ def replay(  # noqa: PLR0917 - typer passes them by name
     """Rebuild a projection, from zero unless told; exit status 1 when it differs and is not swapped."""
     from reconciliation.replay.run import run_replay  # noqa: PLC0415 - imports every client
     from schemas.errors import PlatformError  # noqa: PLC0415
+    from sinks.clickhouse.decoding import collect_garbage_rarely  # noqa: PLC0415
 
+    collect_garbage_rarely()
     if sum(given is not None for given in (from_time, from_offset, checkpoint)) > 1:
         raise StackError("give one of --from-time, --from-offset and --checkpoint")
     settings = _settings(source)

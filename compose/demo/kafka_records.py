@@ -76,8 +76,8 @@ def _read(kafka: KafkaConnection, starts: list[TopicPartition]) -> Iterator[tupl
         ends_at = time.monotonic() + limits.DEMO_KAFKA_READ_TIMEOUT_S
         while time.monotonic() < ends_at:
             for message in consumer.consume(limits.SINK_READ_MESSAGES_MAX, _POLL_S):
-                if message.error() is None:
-                    place = Place(message.topic(), message.partition(), message.offset())
-                    yield place, message.key(), message.timestamp()[1] * _US_PER_MS
+                topic, partition, offset = message.topic(), message.partition(), message.offset()
+                if message.error() is None and topic is not None and partition is not None and offset is not None:
+                    yield Place(topic, partition, offset), message.key(), message.timestamp()[1] * _US_PER_MS
     finally:
         consumer.close()

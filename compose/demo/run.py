@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -174,10 +175,10 @@ def worth_showing(told: list[Told], killed_at: int) -> Told | None:
 
 def how_to_use(stack: OwnStack) -> list[str]:
     """What somebody needs who keeps the stack."""
-    home = f"MILLRACE_HOME={stack.home}"
+    home, millrace = f"MILLRACE_HOME={stack.home}", sys.argv[0]
     return [
         f"The stack runs on: {stack.world['base_url']}",
-        f"  a token:  {home} millrace token --merchant m_demo_north",
-        f"  a look:   {home} millrace status",
-        f"  the end:  {home} millrace down && rm -r {stack.home}",
+        f"  a token:  {home} {millrace} token --merchant m_demo_north",
+        f"  a look:   {home} {millrace} status",
+        f"  the end:  {home} {millrace} down && rm -r {stack.home}",
     ]

@@ -8,23 +8,27 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import httpx
 
 from compose.demo.doors import INTENTS
 from compose.demo.journal import CURRENT, Journal
 from compose.demo.stories import Disturbance
 from compose.demo.tally import Told
-from ingress.client import CallRefused, Committed, MillraceClientError
+from ingress.client import CallRefused, Committed, MillraceClientError, ServiceUnavailable, Undecided
 from schemas import limits
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable, Coroutine
 
     from compose.demo.acknowledged import Acknowledgements
     from compose.demo.doors import Door
     from compose.demo.stories import Story
     from compose.demo.tally import Tally
     from ingress.client import AsyncMillraceClient
+
+Answer = TypeVar("Answer")
 
 #: no payment of the demo gets that far
 _STALE_VERSION: Final = 99
@@ -71,7 +75,7 @@ class StoryTeller:
             await self._pay(told, intent_id)
         if story.kind.cancel:
             await self._do(told, f"{INTENTS}/{intent_id}/cancel", {}, "cancel")
-        told.intent = await self._client.wait(intent_id, within_s=limits.DEMO_FINAL_WAIT_S)
+        told.intent = await self._wait(intent_id)
         found = (told.intent["state"], told.intent["amount_received"], told.intent["amount_capturable"])
         wanted = (story.ending, story.received, 0)
         if found != wanted:
@@ -96,14 +100,18 @@ class StoryTeller:
     async def _pay(self, told: Told, intent_id: str) -> None:
         story = told.story
         await self._do(told, f"{INTENTS}/{intent_id}/confirm", {}, "confirm")
-        intent = await self._client.wait(intent_id, within_s=limits.DEMO_FINAL_WAIT_S)
+        intent = await self._wait(intent_id)
         if story.kind.second_card and intent["state"] == "requires_payment_method":
             card = {"payment_method": story.kind.second_card}
             await self._do(told, f"{INTENTS}/{intent_id}/confirm", card, "confirm-again")
         for number, amount in enumerate(story.captures, 1):
             capture = {"amount": amount, "final": number == len(story.captures)}
             await self._do(told, f"{INTENTS}/{intent_id}/capture", capture, f"capture-{number}")
-            await self._client.wait(intent_id, within_s=limits.DEMO_FINAL_WAIT_S)
+            await self._wait(intent_id)
+
+    async def _wait(self, intent_id: str) -> dict[str, Any]:
+        """The intent once it is not processing. Raises StillProcessing or ServiceUnavailable past the bound."""
+        return await _persistently(lambda: self._client.wait(intent_id, within_s=limits.DEMO_FINAL_WAIT_S))
 
     async def _do(
         self, told: Told, path: str, payload: dict[str, Any], name: str, other: dict[str, Any] | None = None
@@ -121,8 +129,8 @@ class StoryTeller:
             self._acknowledged.note(story.merchant, key, answer)
         for answer in again:
             self._compare(told, name, first, answer)
-        if how is Disturbance.CONCURRENT and sum(not answer.replayed for answer in (first, *again)) > 1:
-            self._tally.problem(f"invoice {story.invoice.number}, {name}: more than one first answer")
+        if how is Disturbance.CONCURRENT:
+            self._one_is_first(told, name, [first, *again])
         if how is Disturbance.RESUMED and not story.is_bulk:
             self._tally.resumed += 1
         if how is Disturbance.REUSED and other is not None:
@@ -132,11 +140,11 @@ class StoryTeller:
     async def _send(
         self, door: Door, path: str, payload: dict[str, Any], key: str, how: Disturbance
     ) -> list[Committed]:
-        def once() -> Any:
-            return door.command(path, payload, key)
+        def once() -> Coroutine[Any, Any, Committed]:
+            return _persistently(lambda: door.command(path, payload, key))
 
         if how is Disturbance.CONCURRENT:
-            return await asyncio.gather(*(once() for _ in range(_CONCURRENT)))
+            return list(await asyncio.gather(*(once() for _ in range(_CONCURRENT))))
         if how is Disturbance.DUPLICATED:
             return [await once(), await once()]
         return [await once()]
@@ -153,6 +161,12 @@ class StoryTeller:
         else:
             self._tally.problem(f"invoice {told.story.invoice.number}, {name}: a duplicate had another answer")
 
+    def _one_is_first(self, told: Told, name: str, answers: list[Committed]) -> None:
+        """Of answers to one command at most one is not flagged as replayed; one that was resumed cannot tell."""
+        was_resumed = any(exchange.status == httpx.codes.ACCEPTED for exchange in told.journal.exchanges)
+        if not was_resumed and sum(not answer.replayed for answer in answers) > 1:
+            self._tally.problem(f"invoice {told.story.invoice.number}, {name}: more than one first answer")
+
     async def _stale(self, told: Told, path: str, payload: dict[str, Any], key: str) -> None:
         door = self._door(told.story)
         if await self._is_refused(
@@ -165,9 +179,9 @@ class StoryTeller:
         if await self._is_refused(told, "key_reused", lambda: door.command(path, other, key)):
             self._tally.reused_refused += 1
 
-    async def _is_refused(self, told: Told, code: str, call: Callable[[], Any]) -> bool:
+    async def _is_refused(self, told: Told, code: str, call: Callable[[], Awaitable[Committed]]) -> bool:
         try:
-            done = await call()
+            done = await _persistently(call)
         except CallRefused as refused:
             told.refusals += 1
             if refused.code == code:
@@ -176,3 +190,17 @@ class StoryTeller:
             return False
         self._tally.problem(f"invoice {told.story.invoice.number}: {code} was not refused: {done.event['event_id']}")
         return False
+
+
+async def _persistently(call: Callable[[], Awaitable[Answer]]) -> Answer:
+    """The answer, asked for again when the client gave up; past the bound what it raised.
+
+    What a caller has to do after "no decision": the same identity finds out, however often it asks.
+    """
+    ends_at = time.monotonic() + limits.DEMO_PERSISTENCE_S
+    while True:
+        try:
+            return await call()
+        except (Undecided, ServiceUnavailable):
+            if time.monotonic() > ends_at:
+                raise

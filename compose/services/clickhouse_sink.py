@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import signal
 import socket
@@ -14,6 +13,7 @@ from dataflows.owner import fail_points
 from schemas import topics
 from schemas.errors import InvariantViolation
 from sinks.clickhouse.connection import ClickHouseConnection
+from sinks.clickhouse.decoding import collect_garbage_rarely
 from sinks.clickhouse.metrics import SinkMetrics
 from sinks.clickhouse.sink import Sink, SinkSettings
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from compose.settings import Settings
 
 ROLE: Final = "millrace_sink"
-_GC_YOUNG_MAX: Final = 200_000  # a block is many short-lived rows without cycles: measured, decoding costs half as much
 
 
 def run(settings: Settings, instance: int) -> None:
@@ -44,8 +43,7 @@ def run(settings: Settings, instance: int) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: sink.stop())
     serve_ops(None, lambda: metrics.trouble or True)
-    gc.freeze()
-    gc.set_threshold(_GC_YOUNG_MAX, 50, 1_000)
+    collect_garbage_rarely()
     try:
         sink.run()
     except InvariantViolation as error:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 from fastapi import FastAPI
 from starlette.exceptions import HTTPException
-from starlette.requests import Request  # noqa: TC002 - FastAPI reads the annotations of handlers at run time
+from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from compose.simulator import errors, modes

@@ -65,10 +65,20 @@ def connection_break(peer: tuple[str, int]) -> None:
     """Shuts down this process's connection to ``peer``; does nothing when there is none any more."""
     for name in os.listdir("/dev/fd"):  # noqa: PTH208 - descriptors, not files: bare names are wanted
         # A descriptor may close meanwhile or be no socket at all: then it is not the one looked for.
-        with contextlib.suppress(OSError), socket.socket(fileno=os.dup(int(name))) as connection:
+        with contextlib.suppress(OSError), _socket_of(int(name)) as connection:
             if connection.getpeername()[:2] == peer:
                 connection.shutdown(socket.SHUT_RDWR)
                 return
+
+
+def _socket_of(descriptor: int) -> socket.socket:
+    """A second handle on a socket, the caller's to close; OSError when the descriptor is no socket."""
+    duplicate = os.dup(descriptor)
+    try:
+        return socket.socket(fileno=duplicate)
+    except OSError:
+        os.close(duplicate)  # nobody else knows it: left open, each lost answer would double what is open
+        raise
 
 
 async def _disconnected(receive: Receive) -> None:

@@ -11,7 +11,7 @@ SimulatorError                 status, code, message; rendered as application/pr
   BookUnavailable 503          the book could not be written or read; ask again with the same identity
 """
 
-# ruff: noqa: N818 - a refusal is named by what is wrong, as in the tree above
+
 
 from __future__ import annotations
 

@@ -65,7 +65,8 @@ def _refused(payment: Payment, attempt: ProcessorAttempt, fact: dict[str, Any], 
 def _after_refusal(payment: Payment, attempt: ProcessorAttempt) -> str:
     if attempt.kind in _CHARGES:
         return "requires_payment_method"
-    return "requires_capture" if payment.intent.amount_capturable else "succeeded"  # a late capture may have used the hold
+    # a late capture may have used the hold
+    return "requires_capture" if payment.intent.amount_capturable else "succeeded"
 
 
 def _succeeded(

@@ -1,0 +1,1 @@
+"""The partition-owner runtime; it knows no service."""

@@ -24,6 +24,7 @@ class PartitionBatch(Struct):
 
     partition: int
     records: list[Record]
+    follows: int = 0  # every offset below is in an earlier batch of this assignment: a gap in between must not commit
 
 
 class Reply(Struct):

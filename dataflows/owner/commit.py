@@ -166,7 +166,7 @@ def _identities_insert(partition: int, folded: Folded) -> Statement:
         arrays.text_array([c.request_id for c in commands]),
         arrays.text_array([c.aggregate_key for c in commands]),
         arrays.text_array([row.event_id for row in rows]),
-        arrays.int_array([row.offset for row in rows]),
+        arrays.Bigints([row.offset for row in rows]),
     )
 
 
@@ -177,14 +177,14 @@ def _outbox_insert(topic: str, partition: int, folded: Folded) -> Statement:
         topic,
         partition,
         blob,
-        arrays.int_array([e.seq for e in events]),
+        arrays.Bigints([e.seq for e in events]),
         arrays.text_array([e.event_id for e in events]),
         arrays.text_array([e.key for e in events]),
-        arrays.int_array([e.version for e in events]),
+        arrays.Bigints([e.version for e in events]),
         arrays.text_array([e.scope for e in events]),
         starts,
         lengths,
-        arrays.int_array([e.occurred_at for e in events]),
+        arrays.Bigints([e.occurred_at for e in events]),
     )
 
 

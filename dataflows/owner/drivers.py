@@ -129,6 +129,6 @@ def _unwrapped(error: BaseException) -> BaseException:
     return error
 
 
-def runner(driver: Driver) -> Any:  # noqa: ANN401 - one of the two functions above
+def runner(driver: Driver) -> Any:
     """The loop of that name."""
     return run_bytewax if driver == "bytewax" else run_plain

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct, field
 
 from dataflows.owner.batch import Published, Record, Reply
-from dataflows.owner.service import Committed, Service, Workspace
+from dataflows.owner.service import MISROUTED, Committed, Service, Workspace
 from schemas import codec, identity, limits, operations, validation
 from schemas.records import Command, Outcome, Rejection
 
@@ -117,7 +117,9 @@ class Fold:
             self._reply(command, "refused", _refusal(invalid))
             return
         decided = self.workspace.decide(command, offset, now)
-        if isinstance(decided, Rejection):
+        if decided is MISROUTED:
+            self._reply(command, "refused", _refusal(MISROUTED))
+        elif isinstance(decided, Rejection):
             self._store(command, offset, "refused", _refusal(decided), "")
         else:
             self._commit(command, offset, now, decided)

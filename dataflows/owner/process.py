@@ -23,7 +23,7 @@ from dataflows.owner.publisher import MarkTimer, Publisher
 from dataflows.owner.reader import Reader
 from dataflows.owner.service import Service
 from schemas import limits
-from schemas.errors import Fenced, InvariantViolation
+from schemas.errors import Fenced, InvariantViolation, OwnershipLost
 from sinks.kafka.connection import KafkaConnection
 from sinks.postgres.owner_connection import OwnerConnection, connect
 
@@ -129,6 +129,7 @@ class Lane:
         try:
             self._commit(batch, pieces)
         except BaseException:
+            self._leases.forget(batch.partition)  # before it is free: no lane may commit what comes after this batch
             self._reader.done(batch.partition)
             raise
         if pieces:
@@ -141,6 +142,8 @@ class Lane:
         lease = self._leases.get(batch.partition)
         if lease is None or batch.records[-1].offset < lease.next_offset:
             return  # lost since it was read, or read twice over a hand-over
+        if batch.follows > lease.next_offset:  # the claim cannot see this: the row and the lease agree
+            raise OwnershipLost("What was read does not follow what was committed; the owner starts over.")
         published = self._publisher.published_seq(batch.partition)
         try:
             with COMMIT_SECONDS.time():

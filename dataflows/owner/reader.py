@@ -50,6 +50,8 @@ class Reader:
         self._taken: set[int] = set()  # partitions of which a lane has a batch in work
         self._in_work: Counter[int] = Counter()  # batches ready or taken, per partition
         self._clearing_due = 0.0
+        self._positions: dict[int, int] = {}  # assigned partition -> the offset after the last one read
+        self._assignments = 0  # grows with every change of what is assigned
         self.joined = False  # true from the first assignment, also an empty one
         self.failure: Exception | None = None
         self._consumer = Consumer(
@@ -155,25 +157,39 @@ class Reader:
                 self._changed.notify_all()
 
     def _read(self) -> list[PartitionBatch]:
+        assignments = self._assignments
         first = self._consumer.poll(_POLL_S)
         if first is None:
             return []
         messages = [first, *self._consumer.consume(limits.BATCH_MESSAGES_MAX - 1, 0)]
+        if self._assignments != assignments:  # some may be of an assignment that ended: read them again
+            self._rewind({_number(message.partition()) for message in messages})
+            return []
         by_partition: dict[int, list[Record]] = defaultdict(list)
         batches = []
         size: Counter[int] = Counter()
         for message in messages:
             record = _record(message)
-            partition = message.partition()
+            partition = _number(message.partition())
             if size[partition] and size[partition] + len(record.value) > limits.BATCH_BYTES_MAX:
-                batches.append(PartitionBatch(partition, by_partition.pop(partition)))
+                batches.append(self._batch(partition, by_partition.pop(partition)))
                 size[partition] = 0
             by_partition[partition].append(record)
             size[partition] += len(record.value)
-        return batches + [PartitionBatch(p, records) for p, records in by_partition.items()]
+        return batches + [self._batch(p, records) for p, records in by_partition.items()]
+
+    def _batch(self, partition: int, records: list[Record]) -> PartitionBatch:
+        follows = self._positions.get(partition, records[0].offset)
+        self._positions[partition] = records[-1].offset + 1
+        return PartitionBatch(partition, records, follows)
+
+    def _rewind(self, partitions: set[int]) -> None:
+        for partition in partitions & self._positions.keys():
+            self._consumer.seek(TopicPartition(self._topic, partition, self._positions[partition]))
 
     def _assigned(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         self.joined = True
+        self._assignments += 1
         places = []
         for place in partitions:
             lease = self._acquire(place.partition)
@@ -188,6 +204,7 @@ class Reader:
             log.critical("partition_halted", partition=partition)
             return None
         self._publisher.resume(self._connection, lease)
+        self._positions[partition] = lease.next_offset
         log.info("partition_acquired", partition=partition, epoch=lease.epoch, offset=lease.next_offset)
         return lease
 
@@ -203,6 +220,7 @@ class Reader:
 
     def _revoked(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         """A drain: the batch in work commits, its events are acknowledged, then the lease is free."""
+        self._unassigned(partitions)
         self._wait_until_idle({p.partition for p in partitions})
         leases = [lease for p in partitions if (lease := self._leases.forget(p.partition))]
         if leases:
@@ -223,11 +241,17 @@ class Reader:
 
     def _lost(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         """Somebody else has them already: nothing to give back, batches in work will be fenced."""
+        self._unassigned(partitions)
         for place in partitions:
             self._leases.forget(place.partition)
             self._publisher.forget(place.partition)
         log.warning("partitions_lost", partitions=[p.partition for p in partitions])
         consumer.incremental_unassign(partitions)
+
+    def _unassigned(self, partitions: list[TopicPartition]) -> None:
+        self._assignments += 1
+        for place in partitions:
+            self._positions.pop(place.partition, None)
 
     def _wait_until_idle(self, partitions: set[int]) -> None:
         deadline = time.monotonic() + limits.OWNER_DRAIN_TIMEOUT_S
@@ -241,7 +265,7 @@ def _record(message: Message) -> Record:
     if message.error():
         raise KafkaException(message.error())
     value = message.value() or b""
-    record = Record(message.offset(), value)
+    record = Record(_number(message.offset()), value)
     try:
         command = codec.decode_command(value)
     except Corrupt as fault:
@@ -252,3 +276,10 @@ def _record(message: Message) -> Record:
     else:
         record.command = command
     return record
+
+
+def _number(place: int | None) -> int:
+    """A partition or offset; every message that came from a broker has one."""
+    if place is None:
+        raise ValueError("a consumed message has a place")
+    return place

@@ -1,15 +1,18 @@
-"""What a service gives to the owner runtime. The runtime knows no service; a service knows no Kafka and no transaction."""
+"""What a service gives to the owner runtime. The runtime knows no service; a service knows no Kafka, no transaction."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from msgspec import Struct
 
 from dataflows.owner.batch import Statement
 from schemas.records import Command, Rejection
+
+# An answer that is not stored: the same identity must work through the partition where it belongs.
+MISROUTED: Final = Rejection("misrouted", "The command lies in a partition that does not own its aggregate.", {})
 
 
 class Committed(Struct):
@@ -47,7 +50,9 @@ class PartitionState(Protocol):
 class OpenPartition(Protocol):
     """Makes the state of a partition that was just acquired."""
 
-    def __call__(self, connection: Any, partition: int) -> PartitionState: ...  # noqa: ANN401 - a psycopg connection
+    def __call__(self, connection: Any, partition: int) -> PartitionState:
+        """Reads what the service must know before its first batch; ``connection`` is the reader's own."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

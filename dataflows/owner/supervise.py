@@ -8,6 +8,7 @@ from __future__ import annotations
 import random
 import threading
 from collections.abc import Callable
+from functools import partial
 
 import psycopg
 import structlog
@@ -48,7 +49,7 @@ def supervise(
             process = OwnerProcess(kafka, dsn, service, owner_id, group or f"owner-{service.name}", stop)
             if on_start is not None:
                 on_start(process)
-            PARTITIONS_OWNED.set_function(lambda p=process: len(p.leases.all()))  # type: ignore[misc] - default binds
+            PARTITIONS_OWNED.set_function(partial(_owned, process))
             runner(driver)(process)
             failures = 0
         except (OwnershipLost, psycopg.OperationalError, psycopg.InterfaceError, KafkaException) as error:
@@ -62,6 +63,10 @@ def supervise(
                 process.close()
         if failures and not stop.is_set():
             stop.wait(_backoff_s(failures))
+
+
+def _owned(process: OwnerProcess) -> float:
+    return len(process.leases.all())
 
 
 def _backoff_s(failures: int) -> float:

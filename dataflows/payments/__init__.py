@@ -1,0 +1,1 @@
+"""Payments: the service as the owner runtime sees it, and its processor attempts."""

@@ -16,11 +16,12 @@ from dataflows.domain.decision import Context, Decision, Payment
 from dataflows.domain.fees import FeeSchedule
 from dataflows.domain.ledger import is_balanced
 from dataflows.owner.batch import Statement
-from dataflows.owner.service import Committed
+from dataflows.owner.service import MISROUTED, Committed
 from dataflows.payments import statements
 from schemas import rendering
 from schemas.errors import UnbalancedPosting
 from schemas.records import Command, LedgerTxn, PaymentIntent, ProcessorAttempt, Rejection
+from schemas.topics import PAYMENTS_PARTITIONS, partition_for
 from sinks.postgres import arrays
 from sinks.postgres.ledger_chain import GENESIS, link_hash
 from sinks.postgres.owner_connection import OwnerConnection
@@ -46,7 +47,7 @@ class PaymentsPartition:
         self.fees = fees
         self.processor = processor
         row = connection.execute(statements.SQL["chain_read"], (partition,)).fetchone()
-        self.link, self.hash = row if row else (0, GENESIS)
+        self.link, self.hash = row or (0, GENESIS)
 
     def reads(self, keys: list[str]) -> list[Statement]:
         """The intents of a batch and their attempts."""
@@ -61,7 +62,7 @@ class PaymentsPartition:
             payments[row[0]].attempts[row[1]] = ProcessorAttempt(
                 **dict(zip(_ATTEMPT_FIELDS, row, strict=True))
             )
-        return PaymentsWorkspace(self, payments)
+        return PaymentsWorkspace(self, payments, {row[0] for row in intents if row[-1] != self.partition})
 
 
 _INTENT_FIELDS: Final = PaymentIntent.__struct_fields__
@@ -70,7 +71,7 @@ _METADATA: Final = _INTENT_FIELDS.index("metadata")
 
 
 def _intent(row: tuple[Any, ...]) -> PaymentIntent:
-    fields = dict(zip(_INTENT_FIELDS, row, strict=True))
+    fields = dict(zip(_INTENT_FIELDS, row[:-1], strict=True))
     fields["metadata"] = msgspec.json.decode(row[_METADATA]) if row[_METADATA] != "{}" else {}
     return PaymentIntent(**fields)
 
@@ -78,8 +79,9 @@ def _intent(row: tuple[Any, ...]) -> PaymentIntent:
 class PaymentsWorkspace:
     """The payments of one batch in memory."""
 
-    def __init__(self, partition: PaymentsPartition, payments: dict[str, Payment]) -> None:
+    def __init__(self, partition: PaymentsPartition, payments: dict[str, Payment], elsewhere: set[str]) -> None:
         self.partition = partition
+        self.elsewhere = elsewhere  # aggregates that another partition owns
         self.payments = payments
         self.read_versions = {key: payment.intent.version for key, payment in payments.items()}
         self.changed: dict[str, PaymentIntent] = {}
@@ -90,6 +92,8 @@ class PaymentsWorkspace:
 
     def decide(self, command: Command, offset: int, now: int) -> Committed | Rejection:
         """Folds one command in. Raises UnbalancedPosting before anything of it is kept."""
+        if self._is_misrouted(command):
+            return MISROUTED
         context = Context(now=now, fees=self.partition.fees, processor=self.partition.processor)
         decision = domain.decide(self.payments.get(command.aggregate_key), command, context)
         if isinstance(decision, Rejection):
@@ -104,6 +108,14 @@ class PaymentsWorkspace:
             scope=intent.merchant_id,
             event_body={"payment_intent": intent, "processor_attempt": decision.attempt, "ledger_txns": txns},
         )
+
+    def _is_misrouted(self, command: Command) -> bool:
+        """Whether a producer of its own wrote it to a partition that does not own the aggregate."""
+        if command.aggregate_key in self.payments:
+            return command.aggregate_key in self.elsewhere
+        if command.operation != "create_payment_intent":
+            return False  # there is nothing it could change
+        return partition_for(command.aggregate_key, PAYMENTS_PARTITIONS) != self.partition.partition
 
     def _post(self, decision: Decision, offset: int, now: int) -> list[LedgerTxn]:
         txns = []
@@ -145,10 +157,10 @@ class PaymentsWorkspace:
             found.append(statements.intents_insert(new, self.partition.partition))
         if old:
             found.append(statements.intents_update(old, [self.read_versions[i.id] for i in old]))
+        if self.attempts_changed:  # first: a refused charge makes room for the next one in the index of live charges
+            found.append(statements.attempts_update(list(self.attempts_changed.values())))
         if self.attempts_new:
             found.append(statements.attempts_insert(list(self.attempts_new.values())))
-        if self.attempts_changed:
-            found.append(statements.attempts_update(list(self.attempts_changed.values())))
         if self.txns:
             found.extend(self._ledger())
         return found

@@ -9,7 +9,7 @@ import msgspec
 
 from dataflows.owner.batch import Statement
 from schemas.records import Command, LedgerTxn, PaymentIntent, ProcessorAttempt
-from sinks.postgres.arrays import bool_array, int_array, optional_text_array, text_array
+from sinks.postgres.arrays import Bigints, Integers, bool_array, int_array, optional_text_array, text_array
 from sinks.postgres.ledger_chain import ChainRow
 from sinks.postgres.sql_files import queries
 
@@ -23,23 +23,23 @@ def intents_insert(intents: Sequence[PaymentIntent], partition: int) -> Statemen
         partition,
         text_array([i.id for i in intents]),
         text_array([i.merchant_id for i in intents]),
-        int_array([i.amount for i in intents]),
+        Bigints([i.amount for i in intents]),
         text_array([i.currency for i in intents]),
         text_array([i.state for i in intents]),
-        int_array([i.version for i in intents]),
+        Bigints([i.version for i in intents]),
         text_array([i.capture_method for i in intents]),
         optional_text_array([i.payment_method for i in intents]),
         text_array([i.processor for i in intents]),
-        int_array([i.amount_capturable for i in intents]),
-        int_array([i.amount_received for i in intents]),
-        int_array([i.amount_refunded for i in intents]),
-        int_array([i.amount_disputed for i in intents]),
+        Bigints([i.amount_capturable for i in intents]),
+        Bigints([i.amount_received for i in intents]),
+        Bigints([i.amount_refunded for i in intents]),
+        Bigints([i.amount_disputed for i in intents]),
         optional_text_array([i.last_payment_error for i in intents]),
         optional_text_array([i.cancellation_reason for i in intents]),
-        int_array([i.latest_attempt for i in intents]),
+        Integers([i.latest_attempt for i in intents]),
         text_array([_json.encode(i.metadata).decode() if i.metadata else "{}" for i in intents]),
-        int_array([i.created_at for i in intents]),
-        int_array([i.updated_at for i in intents]),
+        Bigints([i.created_at for i in intents]),
+        Bigints([i.updated_at for i in intents]),
     )
 
 
@@ -47,18 +47,18 @@ def intents_update(intents: Sequence[PaymentIntent], read_versions: Sequence[int
     """Intents that were read at these versions; the statement fails when one is not at its version any more."""
     return SQL["intents_update"], (
         text_array([i.id for i in intents]),
-        int_array(read_versions),
+        Bigints(read_versions),
         text_array([i.state for i in intents]),
-        int_array([i.version for i in intents]),
+        Bigints([i.version for i in intents]),
         optional_text_array([i.payment_method for i in intents]),
-        int_array([i.amount_capturable for i in intents]),
-        int_array([i.amount_received for i in intents]),
-        int_array([i.amount_refunded for i in intents]),
-        int_array([i.amount_disputed for i in intents]),
+        Bigints([i.amount_capturable for i in intents]),
+        Bigints([i.amount_received for i in intents]),
+        Bigints([i.amount_refunded for i in intents]),
+        Bigints([i.amount_disputed for i in intents]),
         optional_text_array([i.last_payment_error for i in intents]),
         optional_text_array([i.cancellation_reason for i in intents]),
-        int_array([i.latest_attempt for i in intents]),
-        int_array([i.updated_at for i in intents]),
+        Integers([i.latest_attempt for i in intents]),
+        Bigints([i.updated_at for i in intents]),
         len(intents),
     )
 
@@ -67,20 +67,20 @@ def attempts_insert(attempts: Sequence[ProcessorAttempt]) -> Statement:
     """New attempts, durable before any I/O to a processor."""
     return SQL["attempts_insert"], (
         text_array([a.intent_id for a in attempts]),
-        int_array([a.attempt for a in attempts]),
+        Integers([a.attempt for a in attempts]),
         text_array([a.kind for a in attempts]),
         text_array([a.status for a in attempts]),
         text_array([a.operation_id for a in attempts]),
         text_array([a.processor for a in attempts]),
-        int_array([a.amount for a in attempts]),
+        Bigints([a.amount for a in attempts]),
         text_array([a.currency for a in attempts]),
         text_array([a.payment_method for a in attempts]),
         optional_text_array([a.parent_ref for a in attempts]),
         bool_array([a.final for a in attempts]),
         optional_text_array([a.provider_ref for a in attempts]),
         optional_text_array([a.error_code for a in attempts]),
-        int_array([a.created_at for a in attempts]),
-        int_array([a.updated_at for a in attempts]),
+        Bigints([a.created_at for a in attempts]),
+        Bigints([a.updated_at for a in attempts]),
     )
 
 
@@ -88,11 +88,11 @@ def attempts_update(attempts: Sequence[ProcessorAttempt]) -> Statement:
     """Attempts whose fact came."""
     return SQL["attempts_update"], (
         text_array([a.intent_id for a in attempts]),
-        int_array([a.attempt for a in attempts]),
+        Integers([a.attempt for a in attempts]),
         text_array([a.status for a in attempts]),
         optional_text_array([a.provider_ref for a in attempts]),
         optional_text_array([a.error_code for a in attempts]),
-        int_array([a.updated_at for a in attempts]),
+        Bigints([a.updated_at for a in attempts]),
         len(attempts),
     )
 
@@ -101,12 +101,12 @@ def ledger_txns_insert(txns: Sequence[tuple[LedgerTxn, Command]], partition: int
     """Ledger transactions with the command that caused each."""
     return SQL["ledger_txns_insert"], (
         partition,
-        int_array([txn.txn_id for txn, _ in txns]),
+        Bigints([txn.txn_id for txn, _ in txns]),
         text_array([txn.reference for txn, _ in txns]),
         text_array([txn.kind for txn, _ in txns]),
         text_array([command.aggregate_key for _, command in txns]),
         text_array([command.trace_id for _, command in txns]),
-        int_array([txn.effective_at for txn, _ in txns]),
+        Bigints([txn.effective_at for txn, _ in txns]),
     )
 
 
@@ -114,13 +114,13 @@ def ledger_entries_insert(txns: Sequence[LedgerTxn]) -> Statement:
     """All lines of these transactions in one statement: the database checks the balance over the whole of it."""
     lines = [(txn, number, entry) for txn in txns for number, entry in enumerate(txn.entries)]
     return SQL["ledger_entries_insert"], (
-        int_array([txn.txn_id for txn, _, _ in lines]),
-        int_array([number for _, number, _ in lines]),
+        Bigints([txn.txn_id for txn, _, _ in lines]),
+        Integers([number for _, number, _ in lines]),
         text_array([entry.account_id for _, _, entry in lines]),
-        int_array([entry.debit for _, _, entry in lines]),
-        int_array([entry.credit for _, _, entry in lines]),
+        Bigints([entry.debit for _, _, entry in lines]),
+        Bigints([entry.credit for _, _, entry in lines]),
         text_array([entry.currency for _, _, entry in lines]),
-        int_array([txn.effective_at for txn, _, _ in lines]),
+        Bigints([txn.effective_at for txn, _, _ in lines]),
     )
 
 
@@ -128,9 +128,8 @@ def chain_rows(txns: Sequence[LedgerTxn]) -> Iterator[ChainRow]:
     """The entries as the hash chain reads them."""
     for txn in txns:
         for number, e in enumerate(txn.entries):
-            yield (
-                txn.txn_id, txn.reference, txn.kind, txn.effective_at, number, e.account_id, e.debit, e.credit, e.currency
-            )  # fmt: skip
+            head = (txn.txn_id, txn.reference, txn.kind, txn.effective_at)
+            yield (*head, number, e.account_id, e.debit, e.credit, e.currency)
 
 
 def balances_add(txns: Sequence[LedgerTxn], partition: int) -> Statement:
@@ -151,5 +150,5 @@ def balances_add(txns: Sequence[LedgerTxn], partition: int) -> Statement:
         text_array([currencies[a] for a in accounts]),
         int_array([sums[a][0] for a in accounts]),
         int_array([sums[a][1] for a in accounts]),
-        int_array([sums[a][2] for a in accounts]),
+        Bigints([sums[a][2] for a in accounts]),
     )

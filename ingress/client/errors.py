@@ -20,7 +20,7 @@ class MillraceClientError(Exception):
     """Something did not work out."""
 
 
-class CallRefused(MillraceClientError):  # noqa: N818 - the tree above names what happened
+class CallRefused(MillraceClientError):
     """The service refused the call; ``problem`` is the RFC 9457 document."""
 
     def __init__(self, status: int, problem: dict[str, Any]) -> None:
@@ -52,11 +52,11 @@ class ObjectNotFound(CallRefused):
     """No such object, or not the caller's."""
 
 
-class ServiceUnavailable(MillraceClientError):  # noqa: N818 - the tree above names what happened
+class ServiceUnavailable(MillraceClientError):
     """The service did not answer within the tries."""
 
 
-class Undecided(MillraceClientError):  # noqa: N818 - the tree above names what happened
+class Undecided(MillraceClientError):
     """The command may or may not be carried out later; the same identity finds out."""
 
     def __init__(self, idempotency_key: str, request_id: str, cause: str) -> None:
@@ -65,7 +65,7 @@ class Undecided(MillraceClientError):  # noqa: N818 - the tree above names what 
         super().__init__(f"no decision for {idempotency_key!r} (request {request_id}): {cause}")
 
 
-class StillProcessing(MillraceClientError):  # noqa: N818 - the tree above names what happened
+class StillProcessing(MillraceClientError):
     """The intent did not reach the wanted state in time."""
 
     def __init__(self, intent: dict[str, Any], wanted: tuple[str, ...]) -> None:

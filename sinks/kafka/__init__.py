@@ -1,0 +1,1 @@
+"""Kafka: client settings and topics."""

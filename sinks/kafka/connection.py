@@ -1,4 +1,4 @@
-"""How every process of ours talks to Kafka: one place for client settings. Nothing acknowledged may be lost, so acks=all always."""
+"""How every process of ours talks to Kafka. Nothing acknowledged may be lost, so acks=all always."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from schemas import limits
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaConnection:
-    """Address and security of a cluster. ``security`` holds librdkafka settings (sasl.*, ssl.*) and is never printed."""
+    """Address and security of a cluster. ``security`` holds librdkafka settings (sasl.*, ssl.*), never printed."""
 
     bootstrap: str
     security: dict[str, str] = field(default_factory=dict, repr=False)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import Future
+
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import KafkaException, NewTopic
 
@@ -37,9 +39,9 @@ def ensure_topics(connection: KafkaConnection) -> list[str]:
     return [t.name for t in missing]
 
 
-def _settle(name: str, future: object) -> None:
+def _settle(name: str, future: Future[None]) -> None:
     try:
-        future.result(timeout=limits.KAFKA_ADMIN_TIMEOUT_S)  # type: ignore[attr-defined] - a concurrent future
+        future.result(timeout=limits.KAFKA_ADMIN_TIMEOUT_S)
     except KafkaException as error:
         if error.args[0].name() != "TOPIC_ALREADY_EXISTS":  # another process was faster
             raise RuntimeError(f"cannot create topic {name}: {error.args[0].str()}") from error

@@ -1,0 +1,1 @@
+"""Postgres: migrations, queries, connections, arrays, the ledger's hash chain."""

@@ -1,4 +1,4 @@
-"""The hash chain of the ledger: one link per committed batch and partition. A changed, missing or added row breaks it."""
+"""The hash chain of the ledger: a link per committed batch and partition. A changed, missing or added row breaks it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 
 GENESIS: Final = bytes(32)
 
-# txn_id, reference, kind, effective_at (microseconds), line, account_id, debit, credit, currency
+# in this order: txn_id, reference, kind, effective_at in microseconds, line, account_id, debit, credit and currency
 ChainRow = tuple[int, str, str, int, int, str, int, int, str]
 
 

@@ -1,4 +1,4 @@
-"""Migrations: numbered .sql files, each applied once, in order, in one transaction, under an advisory lock. Forward only.
+"""Migrations: numbered .sql files, applied once, in order, each in a transaction, under an advisory lock. Forward only.
 
 A change of a live table follows expand/contract: add, fill, switch, and remove in a later release.
 """
@@ -19,7 +19,7 @@ _LOCK: Final = 0x6D696C6C  # "mill"
 
 
 def migrate(dsn: str, passwords: dict[str, str]) -> list[str]:
-    """Brings the database up to date and returns the files applied now; run twice at once, the second waits and does nothing.
+    """Brings the database up to date and returns the files applied now; a second run at once waits and does nothing.
 
     ``dsn`` is of a role that may create roles; ``passwords`` gives one per role of ROLES. Raises RuntimeError
     when an applied file was edited afterwards.
@@ -34,7 +34,7 @@ def migrate(dsn: str, passwords: dict[str, str]) -> list[str]:
                 "create table if not exists schema_migration"
                 " (file text primary key, sha256 text not null, applied_at timestamptz not null default now())"
             )
-            applied = dict(connection.execute("select file, sha256 from schema_migration").fetchall())
+            applied: dict[str, str] = dict(connection.execute("select file, sha256 from schema_migration").fetchall())
             return [file for file, text in files() if _apply(connection, file, text, applied)]
         finally:
             connection.execute("select pg_advisory_unlock(%s)", (_LOCK,))

@@ -7,6 +7,7 @@ from typing import Any, Final
 import psycopg
 
 from schemas import limits
+from sinks.postgres import arrays
 
 OwnerConnection = psycopg.Connection[tuple[Any, ...]]
 
@@ -34,4 +35,5 @@ def connect(dsn: str, name: str) -> OwnerConnection:
         keepalives_count=3,
     )
     connection.prepare_threshold = 0
+    arrays.register(connection)
     return connection

@@ -16,6 +16,7 @@ from urllib.parse import quote, urlencode
 
 import pytest
 from clickhouse_connect.driver.exceptions import DatabaseError, OperationalError, StreamFailureError
+from clickhouse_connect.driver.external import ExternalData
 
 from tests.contracts.conftest import PASSWORD
 from tests.eventually import eventually
@@ -262,11 +263,32 @@ def test_concurrent_clients_do_not_wait_for_one_another(front: FrontProcess) -> 
     main.close()
 
 
-def test_one_client_in_one_session_repeats_its_temporary_names(front: FrontProcess) -> None:
-    """A session id is accepted and isolates nothing: state is per request, as compose/README.md says."""
+def test_a_session_id_is_accepted_and_keeps_nothing(front: FrontProcess) -> None:
+    """State ends with its request, as compose/README.md says: a temporary table is gone at the next one."""
     client = front.client(session_id="s1")
-    assert client.command("SELECT 1") == 1
+    client.command("CREATE TEMPORARY TABLE fleeting (a Int8)")
+    with pytest.raises(DatabaseError, match="UNKNOWN_TABLE"):
+        client.query("SELECT * FROM fleeting")
     client.close()
+
+
+def test_long_parameters_travel_in_a_form(front: FrontProcess) -> None:
+    """What is too long for a URL comes as a form's fields."""
+    client = front.client(form_encode_query_params=True)
+    text = "ü" * 100_000
+    assert client.query("SELECT {text:String}", parameters={"text": text}).first_row == (text,)
+    client.close()
+
+
+def test_what_is_not_supported_is_refused_by_name(client: Client) -> None:
+    external = ExternalData(file_name="rows.csv", data=b"1\n", fmt="CSV", structure="a Int8")
+    with pytest.raises(DatabaseError) as refused:
+        client.query("SELECT * FROM rows", external_data=external)
+    assert refused.value.code == 48
+    client.command("CREATE TABLE from_input (a Int8) ENGINE = MergeTree ORDER BY a")
+    with pytest.raises(DatabaseError):
+        client.command("INSERT INTO from_input SELECT a FROM input('a Int8') FORMAT CSV", data="1\n")
+    assert client.command("SELECT count() FROM from_input") == 0
 
 
 def test_kill_and_restart_keep_what_was_acknowledged(front: FrontProcess) -> None:

@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 SCOPE = "m_faults"
 
 
-def command(name: str, key: str, payload: dict[str, Any], aggregate_key: str | None = None, **given: Any) -> records.Command:
+def command(
+    name: str, key: str, payload: dict[str, Any], aggregate_key: str | None = None, **given: Any
+) -> records.Command:
     """A command as an ingress would write it."""
     operation = operations.OPERATIONS[name]
     normal, wrong = validation.normalize(operation.payload, payload)
@@ -66,7 +68,9 @@ class OwnerWorld:
 
     def start_owner(self, fail_point: str = "", driver: str = "bytewax") -> subprocess.Popen[bytes]:
         """An owner process; with a fail point it kills itself there."""
-        environment = os.environ | self.settings.environment() | {"MILLRACE_OWNER_DRIVER": driver, "MILLRACE_OPS_PORT": "0"}
+        environment = (
+            os.environ | self.settings.environment() | {"MILLRACE_OWNER_DRIVER": driver, "MILLRACE_OPS_PORT": "0"}
+        )
         if fail_point:
             environment["MILLRACE_FAIL_POINT"] = fail_point
         log = self.settings.the_home().log(f"fault-owner-{len(self.owners)}").open("ab")
@@ -108,7 +112,11 @@ class OwnerWorld:
         for n in range(count):
             tag = uuid.uuid4().hex
             amount = 1_000 + n
-            create = command("create_payment_intent", f"{tag}-create", {"amount": amount, "currency": "USD", "payment_method": "tok_sim_approve"})
+            create = command(
+                "create_payment_intent",
+                f"{tag}-create",
+                {"amount": amount, "currency": "USD", "payment_method": "tok_sim_approve"},
+            )
             intent = create.aggregate_key
             confirm = command("confirm_payment_intent", f"{tag}-confirm", {}, intent)
             fact = command(
@@ -141,7 +149,9 @@ class OwnerWorld:
 
     def committed(self) -> int:
         """How many of our payments are final."""
-        return self.query("select count(*) from payment_intent where id = any(%s) and state = 'succeeded'", list(self.sent))[0][0]
+        return self.query(
+            "select count(*) from payment_intent where id = any(%s) and state = 'succeeded'", list(self.sent)
+        )[0][0]
 
     def await_all(self, within_s: float = 45) -> None:
         """Every payment that was sent is final."""
@@ -158,10 +168,17 @@ class OwnerWorld:
             ids,
         )
         assert {r[0]: (r[1], r[2]) for r in captured} == {i: (1, amount) for i, amount in self.sent.items()}
-        assert self.query("select count(*) from idempotency where aggregate_key = any(%s) and status = 'committed'", ids) == [(3 * len(ids),)]
-        versions = self.query("select aggregate_key, array_agg(version order by seq) from outbox where aggregate_key = any(%s) group by 1", ids)
+        assert self.query(
+            "select count(*) from idempotency where aggregate_key = any(%s) and status = 'committed'", ids
+        ) == [(3 * len(ids),)]
+        versions = self.query(
+            "select aggregate_key, array_agg(version order by seq) from outbox where aggregate_key = any(%s) group by 1",
+            ids,
+        )
         assert {tuple(v) for _, v in versions} == ({(1, 2, 3)} if ids else set())
-        gaps = self.query("select partition from outbox group by partition having count(*) <> max(seq) or min(seq) <> 1")
+        gaps = self.query(
+            "select partition from outbox group by partition having count(*) <> max(seq) or min(seq) <> 1"
+        )
         assert gaps == []
         unbalanced = self.query("select currency from ledger_entry group by 1 having sum(debit) <> sum(credit)")
         assert unbalanced == []
@@ -180,7 +197,10 @@ class OwnerWorld:
         expected = dict(self.query("select partition, array_agg(event_id order by seq) from outbox group by 1"))
         found: dict[int, list[str]] = defaultdict(list)
         try:
-            ends = {p: consumer.get_watermark_offsets(TopicPartition(topics.EVENTS_PAYMENTS, p), 5)[1] for p in range(topics.PAYMENTS_PARTITIONS)}
+            ends = {
+                p: consumer.get_watermark_offsets(TopicPartition(topics.EVENTS_PAYMENTS, p), 5)[1]
+                for p in range(topics.PAYMENTS_PARTITIONS)
+            }
             consumer.assign([TopicPartition(topics.EVENTS_PAYMENTS, p, 0) for p in ends])
             left = sum(ends.values())
             while left:

@@ -52,7 +52,9 @@ def test_killed_after_parking(owner_world: OwnerWorld) -> None:
     owner_world.send_payments(5)
     owner_world.await_all()
     owner_world.assert_exact()
-    found = owner_world.query("select published, reason from dead_letter where record = %s", b"\x00not a command" + marker)
+    found = owner_world.query(
+        "select published, reason from dead_letter where record = %s", b"\x00not a command" + marker
+    )
     assert len(found) == 1
     assert found[0][0] is True
     assert "unknown_schema" in found[0][1]
@@ -137,7 +139,11 @@ def test_server_killed_under_load(owner_world: OwnerWorld, fault_settings: Setti
 
 def test_poison_command_parks_its_aggregate_only(owner_world: OwnerWorld) -> None:
     """A command that fails twice, alone, is parked; its neighbours in the batch commit."""
-    poisoned = command("create_payment_intent", f"poison-{os.urandom(6).hex()}", {"amount": 5, "currency": "USD", "payment_method": "tok_sim_approve"})
+    poisoned = command(
+        "create_payment_intent",
+        f"poison-{os.urandom(6).hex()}",
+        {"amount": 5, "currency": "USD", "payment_method": "tok_sim_approve"},
+    )
     intent = poisoned.aggregate_key
     with psycopg.connect(owner_world.dsn, autocommit=True) as superuser:
         superuser.execute(f"alter table payment_intent add constraint poison check (id <> '{intent}') not valid")
@@ -148,7 +154,9 @@ def test_poison_command_parks_its_aggregate_only(owner_world: OwnerWorld) -> Non
         owner_world.await_all()
         superuser.execute("alter table payment_intent drop constraint poison")
     assert owner_world.query("select state from dead_letter where aggregate_key = %s", intent) == [("open",)]
-    assert owner_world.query("select reason from parked_aggregate where aggregate_key = %s", intent)[0][0].startswith("psycopg.errors.CheckViolation")
+    assert owner_world.query("select reason from parked_aggregate where aggregate_key = %s", intent)[0][0].startswith(
+        "psycopg.errors.CheckViolation"
+    )
     owner_world.assert_exact()
 
 
@@ -165,11 +173,15 @@ def test_unbalanced_posting_halts_its_partition_only(owner_world: OwnerWorld) ->
             "create trigger spoil before insert on ledger_entry for each row execute function spoil()"
         )
         owner_world.send_payments(60)
-        halted = eventually(lambda: owner_world.query("select partition, halted from partition_owner where halted is not null"), 30)
+        halted = eventually(
+            lambda: owner_world.query("select partition, halted from partition_owner where halted is not null"), 30
+        )
         assert [p for p, _ in halted] == [0]
         assert "unbalanced_posting" in halted[0][1]
         waiting = [i for i in owner_world.sent if topics.partition_for(i, topics.PAYMENTS_PARTITIONS) == 0]
-        eventually(lambda: owner_world.committed() >= len(owner_world.sent) - len(waiting), 30, what="the others served")
+        eventually(
+            lambda: owner_world.committed() >= len(owner_world.sent) - len(waiting), 30, what="the others served"
+        )
         superuser.execute("drop trigger spoil on ledger_entry; drop function spoil")
         superuser.execute("update partition_owner set halted = null")
     owner_world.await_all()

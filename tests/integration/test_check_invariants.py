@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
+from reconciliation.acknowledged import acknowledged_violations
 from reconciliation.invariant import invariants
+from reconciliation.snapshot import snapshot
 from schemas import limits
 from tests.committed_world import publish_all
 from tests.sink_stage import Stage, cloned, new_stage, processor
@@ -30,9 +32,9 @@ SUCCEEDED = "(select id from payment_intent where state = 'succeeded' order by i
 
 #: invariant -> what breaks it
 PLANTED: dict[str, list[str]] = {
-    "1": ["update ledger_entry set debit = debit + 1 where debit > 0 and txn_id = (select min(txn_id) from ledger_txn)"],
+    "1": [f"update ledger_entry set debit = debit + 1, credit = 0 where {ENTRY}"],
     "2": ["delete from ledger_entry where ctid = (select min(ctid) from ledger_entry)"],
-    "3": ["insert into ledger_entry values (7, 0, 'cash:USD', 5, 0, 'USD', now()), (7, 1, 'cash:USD', 0, 5, 'USD', now())"],
+    "3": ["insert into ledger_entry values (7, 0, 'c:USD', 5, 0, 'USD', now()), (7, 1, 'c:USD', 0, 5, 'USD', now())"],
     "4": ["update account_balance set debits = debits + 1 where ctid = (select min(ctid) from account_balance)"],
     "5": ["alter table ledger_entry disable trigger ledger_entry_immutable"],
     "ledger_chain": [f"update ledger_entry set account_id = 'x' || account_id where {ENTRY}"],
@@ -49,13 +51,19 @@ PLANTED: dict[str, list[str]] = {
     "parked": ["insert into parked_aggregate values ('pi_x', 'commands', 0, 1, 'why', now())"],
 }  # fmt: skip
 
-#: more than one way to break the same invariant
-OTHER_WAYS: list[tuple[str, str]] = [
+#: more ways to break the same invariant: its id, and statements
+OTHER_WAYS: list[tuple[str, *tuple[str, ...]]] = [
     ("3", f"update ledger_entry set effective_at = effective_at + interval '1 s' where {ENTRY}"),
-    ("3", "alter table ledger_entry drop constraint ledger_entry_currency;"
-          f"update ledger_entry set currency = 'CHF' where {ENTRY}"),
-    ("3", "alter table ledger_entry drop constraint ledger_entry_one_sided;"
-          f"update ledger_entry set debit = 5, credit = 5 where {ENTRY}"),
+    (
+        "3",
+        "alter table ledger_entry drop constraint ledger_entry_currency",
+        f"update ledger_entry set currency = 'CHF' where {ENTRY}",
+    ),
+    (
+        "3",
+        "alter table ledger_entry drop constraint ledger_entry_one_sided",
+        f"update ledger_entry set debit = 5, credit = 5 where {ENTRY}",
+    ),
     ("3", "insert into ledger_txn values (9, 'ref', 'capture', 'pi_x', '', 0, now(), now())"),
     ("4", "delete from account_balance where ctid = (select min(ctid) from account_balance)"),
     ("4", "insert into account_balance values ('ghost:USD', 0, 'USD', 0, 0, 0)"),
@@ -63,22 +71,36 @@ OTHER_WAYS: list[tuple[str, str]] = [
     ("5", "grant update on ledger_entry to millrace_owner"),
     ("5", "grant update (debit) on ledger_entry to millrace_ingress"),
     ("5", "alter table ledger_txn owner to millrace_owner"),
-    ("5", "create or replace function harmless() returns trigger language plpgsql as 'begin return null; end';"
-          "drop trigger ledger_txn_immutable on ledger_txn;"
-          "create trigger ledger_txn_immutable before update on ledger_txn execute function harmless()"),
+    (
+        "5",
+        "create function harmless() returns trigger language plpgsql as 'begin return null; end'",
+        "drop trigger ledger_txn_immutable on ledger_txn",
+        "create trigger ledger_txn_immutable before update on ledger_txn execute function harmless()",
+    ),
     ("ledger_chain", "delete from ledger_entry where txn_id = (select max(txn_id) from ledger_entry)"),
     ("ledger_chain", "delete from ledger_chain where link = 1 and partition = 2"),
-    ("ledger_chain", "update ledger_txn set reference = reference || 'x' where txn_id = (select min(txn_id) from ledger_txn)"),
-    ("ledger_chain", "insert into ledger_txn values (1, 'ref', 'capture', 'pi_x', '', 0, now(), now());"
-                     "insert into ledger_entry values (1, 0, 'a:USD', 5, 0, 'USD', now()), (1, 1, 'b:USD', 0, 5, 'USD', now())"),
+    (
+        "ledger_chain",
+        "update ledger_txn set reference = reference || 'x' where txn_id = (select min(txn_id) from ledger_txn)",
+    ),
+    (
+        "ledger_chain",
+        "insert into ledger_txn values (1, 'ref', 'capture', 'pi_x', '', 0, now(), now())",
+        "insert into ledger_entry values (1, 0, 'a:USD', 5, 0, 'USD', now()), (1, 1, 'b:USD', 0, 5, 'USD', now())",
+    ),
     ("6", f"update processor_attempt set status = 'failed' where operation_id = {CAPTURED}"),
     ("6", "update ledger_txn set reference = 'other:capture' where txn_id = (select min(txn_id) from ledger_txn)"),
     ("7", f"update payment_intent set state = 'canceled' where id = {SUCCEEDED}"),
     ("7", f"delete from payment_intent where id = {SUCCEEDED}"),
     ("8", f"update payment_intent set amount_received = amount + 1 where id = {SUCCEEDED}"),
-    ("9", "drop index processor_attempt_one_charge; insert into processor_attempt select intent_id, attempt + 90, kind, status,"
-          " operation_id || 'x', processor, amount, currency, payment_method, parent_ref, final, provider_ref, error_code,"
-          " created_at, updated_at from processor_attempt where kind = 'purchase' and status = 'captured' limit 1"),
+    (
+        "9",
+        "drop index processor_attempt_one_charge",
+        "create temporary table second as select * from processor_attempt where operation_id = " + CAPTURED,
+        "update second set attempt = 99, kind = 'purchase', operation_id = 'op_second'",
+        "insert into processor_attempt select * from second",
+        "update processor_attempt set kind = 'purchase' where intent_id = (select intent_id from second)",
+    ),
     ("outbox", "delete from outbox where seq = 1"),
     ("outbox", "update partition_owner set published_seq = 99999 where partition = 0"),
     ("11", "update outbox set version = version + 1 where seq = 1 and partition = 0"),
@@ -86,7 +108,7 @@ OTHER_WAYS: list[tuple[str, str]] = [
     ("results", "update idempotency set aggregate_key = 'pi_other' where ctid = (select min(ctid) from idempotency)"),
     ("12", "update attempt_dispatch set amount = amount + 1 where ctid = (select min(ctid) from attempt_dispatch)"),
     ("12", "update attempt_dispatch set status = 'done' where status = 'waiting'"),
-]  # fmt: skip
+]
 
 
 @pytest.fixture(scope="module")
@@ -134,14 +156,13 @@ def test_a_planted_violation_is_found(stage: Stage, identity: str) -> None:
     assert not finding.note.startswith("could not")
 
 
-@pytest.mark.parametrize(("identity", "statement"), OTHER_WAYS)
-def test_other_ways_to_break_it_are_found(stage: Stage, identity: str, statement: str) -> None:
-    stage.sql(statement)
+@pytest.mark.parametrize("way", OTHER_WAYS, ids=[f"{way[0]}-{n}" for n, way in enumerate(OTHER_WAYS)])
+def test_other_ways_to_break_it_are_found(stage: Stage, way: tuple[str, *tuple[str, ...]]) -> None:
+    identity, *statements = way
+    stage.sql(*statements)
     finding = stage.finding(identity)
     assert finding.gaps > 0
     assert finding.sample
-    if "alter table" in statement or "grant" in statement:
-        assert finding.severity == "critical"
 
 
 def test_a_check_that_cannot_run_is_a_gap(stage: Stage) -> None:
@@ -166,14 +187,15 @@ def test_an_unknown_id_is_refused(sound: Stage) -> None:
 
 
 # -- 18: the other stores ----------------------------------------------------------------------------------------
+NOW = " settings mutations_sync = 2"
 CLICKHOUSE_TAMPERED = {
     "a doubled event": "insert into events select * from events limit 1",
-    "a doubled ledger line": "insert into ledger_lines (* except account_kind) select * except account_kind from ledger_lines limit 1",
-    "a lost event": "alter table events delete where seq = 2 and kafka_partition = 1 settings mutations_sync = 2",
-    "a changed amount": "alter table ledger_lines update debit = debit + 1 where debit > 0 and seq < 9 settings mutations_sync = 2",
-    "a lost version": "alter table payment_intents delete where seq = 2 settings mutations_sync = 2",
-    "a changed attempt": "alter table processor_attempts update amount = 1 where seq < 9 settings mutations_sync = 2",
-}  # fmt: skip
+    "a doubled ledger line": "insert into ledger_lines select * from ledger_lines limit 1",
+    "a lost event": "alter table events delete where seq = 2 and kafka_partition = 1" + NOW,
+    "a changed amount": "alter table ledger_lines update debit = debit + 1 where debit > 0 and seq < 9" + NOW,
+    "a lost version": "alter table payment_intents delete where seq = 2" + NOW,
+    "a changed attempt": "alter table processor_attempts update amount = 1 where seq < 9" + NOW,
+}
 
 
 @pytest.mark.parametrize("way", CLICKHOUSE_TAMPERED)
@@ -229,7 +251,7 @@ def test_events_that_were_never_committed_are_found(stack: Stack) -> None:
         stage.store_and_publish()
         ghost = stage.world
         ghost.payments_made(1)
-        fresh = [c for c in ghost.commits[ghost._published :]]
+        fresh = ghost.commits[ghost._published :]
         publish_all(stage.kafka, ghost.events_topic, ((c.partition, "x", c.payload) for c in fresh))
         stage.drain()
         finding = stage.finding("18")
@@ -237,12 +259,15 @@ def test_events_that_were_never_committed_are_found(stack: Stack) -> None:
 
 
 # -- 19: the processor's book ------------------------------------------------------------------------------------
+OURS = "update processor_attempt set"
 BOOK_TAMPERED = {
-    "the processor did what our record denies": f"update processor_attempt set status = 'declined' where operation_id = {CAPTURED}",
-    "the ledger and the processor's book differ": f"update processor_attempt set amount = amount + 1 where operation_id = {CAPTURED}",
-    "the processor moved money without any attempt of ours": f"delete from processor_attempt where operation_id = {CAPTURED}",
-    "the processor's book does not know it": "update processor_attempt set status = 'captured' where status = 'declined'",
-}  # fmt: skip
+    "the processor did what our record denies": f"{OURS} status = 'declined' where operation_id = {CAPTURED}",
+    "the ledger and the processor's book differ": f"{OURS} amount = amount + 1 where operation_id = {CAPTURED}",
+    "the processor moved money without any attempt of ours": (
+        f"delete from processor_attempt where operation_id = {CAPTURED}"
+    ),
+    "the processor's book does not know it": f"{OURS} status = 'captured' where status = 'declined'",
+}
 
 
 @pytest.mark.parametrize("reason", BOOK_TAMPERED)
@@ -311,6 +336,18 @@ def test_a_lost_acknowledged_command_is_found(stage: Stage, tmp_path: Path) -> N
     told = acknowledgements(stage)
     stage.sql(f"delete from outbox where event_id = '{told[0]['event_id']}'")
     assert stage.finding("20", acknowledged=written(tmp_path, told)).gaps == 1
+
+
+def test_what_a_load_generator_adds_meanwhile_is_not_looked_at(stage: Stage, tmp_path: Path) -> None:
+    """Its newest lines may be about commits that the snapshot does not see, and the last one may be half written."""
+    file = written(tmp_path, acknowledgements(stage))
+    size = file.stat().st_size
+    with file.open("a") as lines:
+        lines.write(json.dumps(acknowledgements(stage)[0] | {"event_id": "evt_later"}) + '\n{"mer')
+    (invariant,) = (i for i in invariants() if i.id == "20")
+    with snapshot(stage.dsn("millrace_operator"), events_topic="", commands_topic="", grace_s=0) as view:
+        assert list(acknowledged_violations(view, invariant.sql, file, size)) == []
+        assert list(acknowledged_violations(view, invariant.sql, file, size - 1)) == []
 
 
 def test_a_file_that_is_not_one_is_a_gap_with_its_line(stage: Stage, tmp_path: Path) -> None:

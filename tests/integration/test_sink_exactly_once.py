@@ -1,4 +1,4 @@
-"""The ClickHouse sink on real servers: every committed event is there once, whatever is repeated, missing or refused."""
+"""The ClickHouse sink on real servers: every committed event is there once, whatever is repeated or missing."""
 
 from __future__ import annotations
 

@@ -119,7 +119,7 @@ def compare(stored: Stored, model: Model) -> None:
 
 def _intents_and_attempts(stored: Stored, model: Model) -> None:
     intents = {}
-    for row in stored.rows(f"select {', '.join(INTENT)} from payment_intent"):  # noqa: S608 - our own column names
+    for row in stored.rows(f"select {', '.join(INTENT)} from payment_intent"):
         intents[row[0]] = dict(zip(INTENT, row, strict=True))
         intents[row[0]]["metadata"] = msgspec.json.decode(intents[row[0]]["metadata"])
     assert intents == model.intents
@@ -176,7 +176,7 @@ def _chain(stored: Stored) -> None:
         "select partition, first_txn, last_txn, txns, prev_hash, hash from ledger_chain order by partition, link"
     ):
         rows = stored.rows(
-            "select t.txn_id, reference, kind, (extract(epoch from t.effective_at) * 1000000)::bigint, line, account_id,"  # noqa: S608 - numbers
+            "select t.txn_id, reference, kind, (extract(epoch from t.effective_at) * 1000000)::bigint, line, account_id,"
             " debit, credit, currency from ledger_txn t join ledger_entry using (txn_id)"
             f" where txn_id between {first} and {last} order by txn_id, line"
         )

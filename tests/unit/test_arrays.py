@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import struct
+
+import pytest
+
 from sinks.postgres import arrays
 
 
@@ -17,7 +21,8 @@ def test_no_values() -> None:
     assert arrays.text_array([]) == "{}"
     assert arrays.int_array([]) == "{}"
     assert arrays.bool_array([]) == "{}"
-    assert arrays.bytes_column([]) == (b"", "{}", "{}")
+    assert arrays.Bigints([]).data == struct.pack(">3i", 0, 0, 20)
+    assert arrays.bytes_column([])[0] == b""
 
 
 def test_one_empty_text_is_not_no_text() -> None:
@@ -34,4 +39,26 @@ def test_numbers_and_booleans() -> None:
 
 
 def test_bytes_travel_as_one_blob_with_places() -> None:
-    assert arrays.bytes_column([b"ab", b"", b"c"]) == (b"abc", "{1,3,3}", "{2,0,1}")
+    blob, starts, lengths = arrays.bytes_column([b"ab", b"", b"c"])
+    assert (blob, starts.data, lengths.data) == (b"abc", binary(23, "i", 1, 3, 3), binary(23, "i", 2, 0, 1))
+
+
+def binary(oid: int, code: str, *values: int) -> bytes:
+    """The binary form of a one-dimensional array, written out element by element."""
+    elements = b"".join(struct.pack(f">i{code}", struct.calcsize(f">{code}"), value) for value in values)
+    return struct.pack(">5i", 1, 0, oid, len(values), 1) + elements
+
+
+@pytest.mark.parametrize("count", [1, 2, 31, 32, 33, 500])
+def test_binary_arrays_are_what_the_wire_format_says(count: int) -> None:
+    """Few values and many take different ways to the same bytes."""
+    longs = [(-1) ** n * (n * 7**n % 2**63) for n in range(count)]
+    assert arrays.Bigints(longs).data == binary(20, "q", *longs)
+    ints = [(-1) ** n * (n * 7**n % 2**31) for n in range(count)]
+    assert arrays.Integers(ints).data == binary(23, "i", *ints)
+
+
+@pytest.mark.parametrize("value", [2**63, -(2**63) - 1])
+def test_a_number_that_no_bigint_holds(value: int) -> None:
+    with pytest.raises(OverflowError):
+        arrays.Bigints([value])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -39,9 +40,5 @@ def test_the_columns_that_differ_are_named() -> None:
 def test_offsets_are_read_or_refused_in_one_line() -> None:
     assert partition_offsets(["3:120", "0:0"]) == {3: 120, 0: 0}
     for wrong in ("3", "a:1", "1:-2", "1:"):
-        try:
+        with pytest.raises(ValueError, match="PARTITION:OFFSET"):
             partition_offsets([wrong])
-        except ValueError as error:
-            assert "PARTITION:OFFSET" in str(error)
-        else:
-            raise AssertionError(wrong)

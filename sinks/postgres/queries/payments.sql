@@ -4,7 +4,8 @@
 -- The aggregates of a batch. Primary key.
 select id, merchant_id, amount, currency, state, version, capture_method, payment_method, processor, amount_capturable,
        amount_received, amount_refunded, amount_disputed, last_payment_error, cancellation_reason, latest_attempt,
-       metadata, (extract(epoch from created_at) * 1000000)::bigint, (extract(epoch from updated_at) * 1000000)::bigint
+       metadata, (extract(epoch from created_at) * 1000000)::bigint, (extract(epoch from updated_at) * 1000000)::bigint,
+       partition
 from payment_intent where id = any (%s::text[]);
 
 -- name: attempts_read
@@ -89,7 +90,7 @@ from unnest(%s::bigint[], %s::text[], %s::text[], %s::text[], %s::text[], %s::bi
 insert into ledger_entry (txn_id, line, account_id, debit, credit, currency, effective_at)
 select t.txn_id, t.line, t.account_id, t.debit, t.credit, t.currency,
        timestamptz 'epoch' + t.effective_at * interval '1 microsecond'
-from unnest(%s::bigint[], %s::smallint[], %s::text[], %s::bigint[], %s::bigint[], %s::text[], %s::bigint[])
+from unnest(%s::bigint[], %s::int[], %s::text[], %s::bigint[], %s::bigint[], %s::text[], %s::bigint[])
          as t (txn_id, line, account_id, debit, credit, currency, effective_at);
 
 -- name: ledger_chain_insert

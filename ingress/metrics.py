@@ -1,0 +1,28 @@
+"""The ingress's metrics by name; each comment says what a high value means."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from prometheus_client import Counter, Gauge, Histogram
+
+# Its rate by status is the traffic; many 409 or 422: a client misbehaves; any 500: a bug of ours.
+ANSWERS: Final = Counter("millrace_ingress_answers", "Commands answered, by status", ["status"])
+# High: owners, Kafka or Postgres are slow; compare with millrace_owner_commit_seconds.
+DECISION_SECONDS: Final = Histogram(
+    "millrace_ingress_decision_seconds",
+    "From the sending of a call's commands to the end of its wait",
+    buckets=(0.002, 0.005, 0.01, 0.02, 0.04, 0.08, 0.15, 0.3, 0.6, 1, 2, 5, 10, 30),
+)
+# Near its bound (COMMANDS_IN_FLIGHT_MAX): callers are about to hear 503.
+IN_FLIGHT: Final = Gauge("millrace_ingress_commands_in_flight", "Commands that a call waits for")
+# Above zero: replies get lost (results topic, a fenced owner); callers wait longer and lose nothing.
+FOUND_IN_STORE: Final = Counter(
+    "millrace_ingress_results_found_in_store", "Decisions that came from Postgres and not from the reply topic"
+)
+# Near its bound (EVENT_STREAMS_MAX): new streams are refused.
+STREAMS: Final = Gauge("millrace_ingress_event_streams", "Open event streams")
+# Above zero: queries fail or time out; the circuit opens after some in a row.
+STORE_FAILURES: Final = Counter("millrace_ingress_store_failures", "Queries that failed")
+# Above zero for long: the issuer's keys are stale; past the bound every call is refused with 503.
+KEYS_UNREADABLE: Final = Counter("millrace_ingress_keys_unreadable", "Failed reads of the issuer's keys")

@@ -1,0 +1,217 @@
+"""What a caller reads: its own objects only, in stable pages, as they are now, and events without gap or duplicate."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.eventually import eventually
+from tests.public_system import merchant, public, stranger
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.public_system import Merchant, PublicSystem
+
+__all__ = ["merchant", "public", "stranger"]  # the fixtures of this module
+pytestmark = [pytest.mark.servers, pytest.mark.timeout(240)]  # the first test starts the system
+
+
+def _make(merchant: Merchant, count: int) -> list[str]:
+    lines = [{"operation": "POST /v1/payment_intents"} | merchant.envelope(amount=n + 1) for n in range(count)]
+    content = "\n".join(map(json.dumps, lines))
+    answer = merchant.http.post("/v1/commands", content=content, headers={"Content-Type": "application/x-ndjson"})
+    return [json.loads(line)["result"]["id"] for line in answer.text.splitlines()]
+
+
+def _pages(merchant: Merchant, path: str, limit: int) -> Iterator[dict[str, Any]]:
+    params: dict[str, Any] = {"limit": limit}
+    while True:
+        page = merchant.http.get(path, params=params).json()
+        yield page
+        if not page["has_more"]:
+            return
+        params["cursor"] = page["next_cursor"]
+
+
+def test_pages_show_each_intent_once_also_while_others_are_made(merchant: Merchant) -> None:
+    """Rule: ordered collections use cursors. What is made meanwhile is newer than every page to come."""
+    made = _make(merchant, 40)
+    seen: list[str] = []
+    for page in _pages(merchant, "/v1/payment_intents", 7):
+        seen += [intent["id"] for intent in page["data"]]
+        _make(merchant, 2)
+    assert len(seen) == len(set(seen))
+    assert set(made) == set(seen)
+    everything = [i for page in _pages(merchant, "/v1/payment_intents", 100) for i in page["data"]]
+    order = [(i["created_at"], i["id"]) for i in everything]
+    assert order == sorted(order, reverse=True)
+
+
+def test_a_cursor_is_bound_to_its_caller_and_list(merchant: Merchant, stranger: Merchant) -> None:
+    _make(merchant, 5)
+    cursor = merchant.http.get("/v1/payment_intents?limit=2").json()["next_cursor"]
+    events = merchant.http.get("/v1/events?limit=2").json()["next_cursor"]
+    for caller, path in (
+        (stranger, f"/v1/payment_intents?cursor={cursor}"),
+        (merchant, f"/v1/events?cursor={cursor}"),
+        (merchant, f"/v1/payment_intents?cursor={events}"),
+        (stranger, f"/v1/events?cursor={events}"),
+        (stranger, f"/v1/events/stream?cursor={events}"),
+        (merchant, f"/v1/payment_intents?cursor={cursor[:-1]}"),
+        (merchant, "/v1/payment_intents?cursor=AAAA"),
+        (merchant, f"/v1/payment_intents?cursor={cursor}&cursor={cursor}"),
+    ):
+        answer = caller.http.get(path)
+        assert (answer.status_code, answer.json()["code"]) == (400, "malformed_request"), path
+    for limit in ("0", "-1", "101", "x", "1.5", "9" * 30, ""):
+        answer = merchant.http.get("/v1/payment_intents", params={"limit": limit})
+        assert (answer.status_code, answer.json()["code"]) == (422, "invalid_command"), limit
+
+
+def test_another_callers_object_looks_like_none(merchant: Merchant, stranger: Merchant) -> None:
+    intent = merchant.create().json()["result"]
+    foreign = stranger.http.get(f"/v1/payment_intents/{intent['id']}")
+    missing = stranger.http.get("/v1/payment_intents/pi_00000000000000000000000000")
+    assert (foreign.status_code, foreign.content) == (404, missing.content)
+    assert stranger.act(intent["id"], "confirm").status_code == 404
+    assert stranger.http.get("/v1/payment_intents").json()["data"] == []
+    assert stranger.http.get("/v1/events").json()["data"] == []
+    for weird in ("%00", "pi_%F0%9F%92%A9", "..%2F..", "x" * 300, "'; drop table x--"):
+        assert stranger.http.get(f"/v1/payment_intents/{weird}").status_code == 404, weird
+        assert stranger.act(weird, "confirm").status_code == 404, weird
+
+
+def test_a_resource_reads_as_its_result_said(merchant: Merchant) -> None:
+    """After a write the caller reads its own result."""
+    for metadata in ({}, {"order": "Ä-1", "note": 'a: "b"'}):
+        made = merchant.create(metadata=metadata)
+        read = merchant.http.get(made.headers["location"])
+        assert read.json() == made.json()["result"]
+        assert read.headers["etag"] == made.headers["etag"]
+        unchanged = merchant.http.get(made.headers["location"], headers={"If-None-Match": read.headers["etag"]})
+        assert (unchanged.status_code, unchanged.content) == (304, b"")
+
+
+def test_a_long_poll_answers_when_the_state_moves_on(public: PublicSystem, merchant: Merchant) -> None:
+    """While the payment is processing the poll waits; it answers with what came, well before its own end."""
+    intent = merchant.create().json()["result"]
+    with public.frozen("processor_worker"):
+        assert merchant.act(intent["id"], "confirm").json()["result"]["state"] == "processing"
+        brief = merchant.http.get(f"/v1/payment_intents/{intent['id']}", headers={"Prefer": "wait=1"})
+        assert (brief.json()["state"], brief.headers["preference-applied"]) == ("processing", "wait=1")
+    polled = merchant.http.get(f"/v1/payment_intents/{intent['id']}", headers={"Prefer": "wait=30"})
+    assert polled.json()["state"] == "succeeded"
+    at_once = merchant.http.get(f"/v1/payment_intents/{intent['id']}", headers={"Prefer": "wait=30"})
+    assert at_once.elapsed.total_seconds() < 20
+
+
+def test_event_pages_resume_after_any_event(merchant: Merchant, stranger: Merchant) -> None:
+    _make(stranger, 5)
+    made = _make(merchant, 30)
+    whole = [e for page in _pages(merchant, "/v1/events", 7) for e in page["data"]]
+    assert sorted(e["aggregate_key"] for e in whole) == sorted(made)
+    assert len({e["event_id"] for e in whole}) == 30
+    end = list(_pages(merchant, "/v1/events", 500))[-1]["next_cursor"]
+    assert merchant.http.get("/v1/events", params={"cursor": end}).json()["data"] == []
+    later = _make(merchant, 1)
+    page = merchant.http.get("/v1/events", params={"cursor": end}).json()
+    assert [e["aggregate_key"] for e in page["data"]] == later
+    event = page["data"][0]
+    assert (event["event_type"], event["version"], event["operation"]) == (
+        "payment_system_committed",
+        1,
+        "create_payment_intent",
+    )
+    assert event["body"]["payment_intent"] == merchant.http.get(f"/v1/payment_intents/{later[0]}").json()
+    assert event["body"]["processor_attempt"] is None
+    assert event["occurred_at"].endswith("Z")
+
+
+def _read_stream(
+    merchant: Merchant, count: int, last_id: str | None, **params: str
+) -> tuple[list[dict[str, Any]], str]:
+    headers = {"Last-Event-ID": last_id} if last_id else {}
+    events: list[dict[str, Any]] = []
+    cursor = last_id or ""
+    with merchant.http.stream("GET", "/v1/events/stream", headers=headers, params=params) as stream:
+        assert stream.headers["content-type"].startswith("text/event-stream")
+        for row in stream.iter_lines():
+            if row.startswith("id:"):
+                cursor = row[3:].strip()
+            elif row.startswith("data:"):
+                events.append(json.loads(row[5:]))
+                if len(events) == count:
+                    break
+    return events, cursor
+
+
+def test_a_stream_resumes_after_every_single_event(merchant: Merchant) -> None:
+    """Cut after each event, at any process: no gap, no duplicate, and the order of each aggregate holds."""
+    ids = _make(merchant, 6)
+    for intent_id in ids[:3]:
+        merchant.act(intent_id, "cancel")
+    cursor, events = None, []
+    for n in range(9):
+        found, cursor = _read_stream(merchant, 1, cursor, **({} if n else {"cursor": "0"}))
+        events += found
+    whole, _ = _read_stream(merchant, 9, None, cursor="0")
+    assert [e["event_id"] for e in events] == [e["event_id"] for e in whole]
+    versions = [(e["aggregate_key"], e["version"]) for e in events]
+    assert sorted(versions) == sorted([(i, 1) for i in ids] + [(i, 2) for i in ids[:3]])
+    for intent_id in ids[:3]:
+        assert [v for i, v in versions if i == intent_id] == [1, 2]
+
+
+def test_a_stream_hears_what_commits_while_it_is_open(merchant: Merchant, stranger: Merchant) -> None:
+    """Without a cursor it begins now; events of others wake nobody and are never shown."""
+    _make(merchant, 3)
+    heard: list[dict[str, Any]] = []
+    opened = threading.Event()
+
+    def listen() -> None:
+        with merchant.http.stream("GET", "/v1/events/stream") as stream:
+            for row in stream.iter_lines():
+                opened.set()  # the first line, "retry", comes when listening has begun
+                if row.startswith("data:"):
+                    heard.append(json.loads(row[5:]))
+                    if len(heard) == 5:
+                        return
+
+    thread = threading.Thread(target=listen, daemon=True)
+    thread.start()
+    assert opened.wait(20)
+    _make(stranger, 3)
+    later = [merchant.create().json()["result"]["id"] for _ in range(5)]
+    thread.join(30)
+    assert [e["aggregate_key"] for e in heard] == later
+
+
+def test_a_stream_ends_with_its_token(public: PublicSystem, merchant: Merchant) -> None:
+    """A bearer that expires must not listen for ever (the clock's skew is granted)."""
+    token = public.token(merchant.name, ttl_s=1)
+    start = time.monotonic()
+    with merchant.http.stream("GET", "/v1/events/stream", headers={"Authorization": f"Bearer {token}"}) as stream:
+        assert stream.status_code == 200
+        assert all(not row.startswith("data:") for row in stream.iter_lines())
+    assert time.monotonic() - start < 35
+
+
+def test_health_is_open_and_keys_are_public(merchant: Merchant) -> None:
+    anonymous = {"Authorization": ""}
+    assert merchant.http.get("/healthz", headers=anonymous).json() == {"status": "alive"}
+    assert eventually(lambda: merchant.http.get("/readyz", headers=anonymous).status_code == 200, 20)
+    keys = merchant.http.get("/.well-known/jwks.json", headers=anonymous).json()["keys"]
+    assert keys
+    assert all("d" not in key for key in keys)
+
+
+def test_recovery_checkpoints_are_for_operators(public: PublicSystem) -> None:
+    operator = public.merchant("m_ops", ("operator",))
+    with operator.http:
+        page = operator.http.get("/v1/recovery_checkpoints?limit=1").json()
+    assert set(page) == {"data", "has_more", "next_cursor"}

@@ -1,0 +1,77 @@
+"""Array literals made here are what Postgres reads: any text, any number, any bytes, in order."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import psycopg
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from sinks.postgres import arrays
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.conftest import Stack
+
+pytestmark = pytest.mark.servers
+texts = st.lists(st.text(st.characters(exclude_characters="\x00", exclude_categories=["Cs"])))
+integers = st.lists(st.integers(-(2**63), 2**63 - 1))
+relaxed = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+@pytest.fixture(scope="module")
+def connection(stack: Stack) -> Iterator[psycopg.Connection]:
+    with psycopg.connect(stack.addresses.postgres_superuser_dsn, autocommit=True) as found:
+        found.prepare_threshold = 0
+        yield found
+
+
+def read(connection: psycopg.Connection, kind: str, literal: str) -> list[object]:
+    row = connection.execute(f"select %s::{kind}[]".encode(), (literal,)).fetchone()
+    assert row is not None
+    return list(row[0])
+
+
+@relaxed
+@given(values=texts)
+def test_texts(connection: psycopg.Connection, values: list[str]) -> None:
+    assert read(connection, "text", arrays.text_array(values)) == values
+
+
+@relaxed
+@given(values=integers)
+def test_integers(connection: psycopg.Connection, values: list[int]) -> None:
+    assert read(connection, "bigint", arrays.int_array(values)) == values
+    assert read(connection, "numeric", arrays.int_array(values)) == values
+
+
+@relaxed
+@given(values=st.lists(st.booleans()))
+def test_booleans(connection: psycopg.Connection, values: list[bool]) -> None:
+    assert read(connection, "boolean", arrays.bool_array(values)) == values
+
+
+@relaxed
+@given(values=st.lists(st.none() | st.text("abc'\"\\{},", min_size=1)))
+def test_texts_that_may_be_missing(connection: psycopg.Connection, values: list[str | None]) -> None:
+    """As every query reads them: nullif turns the empty text back."""
+    literal = arrays.optional_text_array(values)
+    found = connection.execute(
+        "select nullif(t, '') from unnest(%s::text[]) with ordinality as u (t, n) order by n", (literal,)
+    ).fetchall()
+    assert [row[0] for row in found] == values
+
+
+@relaxed
+@given(values=st.lists(st.binary(max_size=40)))
+def test_bytes(connection: psycopg.Connection, values: list[bytes]) -> None:
+    blob, starts, lengths = arrays.bytes_column(values)
+    found = connection.execute(
+        "select substr(b.blob, t.start, t.length) from (select %b::bytea as blob) as b,"
+        " unnest(%s::int[], %s::int[]) with ordinality as t (start, length, n) order by n",
+        (blob, starts, lengths),
+    ).fetchall()
+    assert [bytes(row[0]) for row in found] == values

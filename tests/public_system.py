@@ -1,0 +1,151 @@
+"""The whole system as outsiders see it: one for all tests of the public surface, started once for a pytest process."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import signal
+import uuid
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import psycopg
+import pytest
+
+from compose.settings import Settings
+from compose.stack.errors import StackError
+from compose.supervise import launch
+from compose.supervise.state import read_state
+from ingress.client import MillraceClient
+from ingress.issuer import SCOPES_DEFAULT, KeyFolder, issue_token
+from tests.conftest import servers_missing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from contextlib import AbstractContextManager
+
+from contextlib import contextmanager
+
+_started: list[PublicSystem] = []
+
+
+@dataclass(frozen=True)
+class PublicSystem:
+    """Where it is, and how to become a merchant in it."""
+
+    settings: Settings
+    base_url: str
+
+    def token(self, merchant: str, scopes: tuple[str, ...] = SCOPES_DEFAULT, **changes: Any) -> str:
+        """A token of the development issuer."""
+        return issue_token(KeyFolder(self.settings.the_home().path / "keys"), merchant, scopes, **changes)
+
+    def merchant(self, name: str | None = None, scopes: tuple[str, ...] = SCOPES_DEFAULT) -> Merchant:
+        """A merchant that nobody used before, unless it is named."""
+        name = name or f"m_{uuid.uuid4().hex[:12]}"
+        return Merchant(name, self.base_url, self.token(name, scopes))
+
+    def client(self, merchant: str | None = None, **changes: Any) -> MillraceClient:
+        """The Python client of a merchant."""
+        return MillraceClient(self.base_url, self.token(merchant or f"m_{uuid.uuid4().hex[:12]}"), **changes)
+
+    def pids(self, service: str) -> list[int]:
+        """The processes of a service, as they are now."""
+        state = read_state(self.settings.the_home())
+        assert state is not None
+        return [p.pid for p in state.processes if p.pid and p.name.rpartition("-")[0] == service]
+
+    def serving(self) -> list[int]:
+        """The ingress processes that are ready, as the supervisor sees them."""
+        state = read_state(self.settings.the_home())
+        assert state is not None
+        ingresses = [p for p in state.processes if p.name.startswith("ingress-")]
+        return [p.pid for p in ingresses if p.pid and p.condition == "ready"]
+
+    def in_flight(self) -> int:
+        """Commands that calls wait for, over all ingress processes, by their metrics."""
+        state = read_state(self.settings.the_home())
+        assert state is not None
+        ports = [url for name, url in launch.world(self.settings, state)["ops"].items() if name.startswith("ingress")]
+        texts = [httpx.get(url, trust_env=False).text for url in ports]
+        lines = [line for text in texts for line in text.splitlines()]
+        return int(sum(float(x.split()[1]) for x in lines if x.startswith("millrace_ingress_commands_in_flight ")))
+
+    def frozen(self, service: str) -> AbstractContextManager[None]:
+        """All processes of a service stand still; shorter than any session timeout, please."""
+        return _frozen(self.pids(service))
+
+    def rows(self, query: Any, *parameters: object) -> list[tuple[Any, ...]]:
+        """What lies in Postgres, as an analyst sees it."""
+        with psycopg.connect(self.settings.addresses().postgres_reader_dsn) as connection:
+            return connection.execute(query, parameters).fetchall()
+
+
+class Merchant:
+    """A caller with a token; every method gives the httpx response."""
+
+    def __init__(self, name: str, base_url: str, token: str) -> None:
+        self.name = name
+        headers = {"Authorization": f"Bearer {token}"}
+        self.http = httpx.Client(base_url=base_url, headers=headers, timeout=40, trust_env=False)
+
+    def create(self, key: str | None = None, headers: dict[str, str] | None = None, **payload: Any) -> httpx.Response:
+        """POST /v1/payment_intents with the envelope."""
+        return self.http.post("/v1/payment_intents", json=self.envelope(key, **payload), headers=headers)
+
+    def act(self, intent_id: str, verb: str, key: str | None = None, **envelope: Any) -> httpx.Response:
+        """POST /v1/payment_intents/{id}/{verb}."""
+        body = {"idempotency_key": key or uuid.uuid4().hex, "payload": {}} | envelope
+        return self.http.post(f"/v1/payment_intents/{intent_id}/{verb}", json=body)
+
+    def fresh(self, path: str) -> httpx.Response:
+        """A GET over a connection of its own: any ingress process may answer."""
+        return self.http.get(path, headers={"Connection": "close"})
+
+    @staticmethod
+    def envelope(key: str | None = None, **payload: Any) -> dict[str, Any]:
+        """A valid create, changed."""
+        body = {"amount": 1_099, "currency": "USD", "payment_method": "tok_sim_approve"} | payload
+        return {"idempotency_key": key or uuid.uuid4().hex, "payload": body}
+
+
+@contextmanager
+def _frozen(pids: list[int]) -> Iterator[None]:
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for pid in pids:
+            os.kill(pid, signal.SIGCONT)
+
+
+@pytest.fixture(scope="session")
+def public(tmp_path_factory: pytest.TempPathFactory) -> PublicSystem:
+    """The system; it ends with this pytest process, however that ends."""
+    if not _started:
+        settings = Settings(home=tmp_path_factory.mktemp("public"), owner_processes=1, ingress_processes=2)
+        try:
+            world = launch.world(settings, launch.up(settings, tied=True))
+        except StackError as error:
+            servers_missing(str(error))
+        _started.append(PublicSystem(settings, world["base_url"]))
+        atexit.register(launch.down, settings)
+    return _started[0]
+
+
+@pytest.fixture
+def merchant(public: PublicSystem) -> Iterator[Merchant]:
+    """A merchant without a past."""
+    caller = public.merchant()
+    yield caller
+    caller.http.close()
+
+
+@pytest.fixture
+def stranger(public: PublicSystem) -> Iterator[Merchant]:
+    """Another one."""
+    caller = public.merchant()
+    yield caller
+    caller.http.close()
