@@ -21,26 +21,44 @@ REPEATED: Final = frozenset(
     {"event_type", "scope", "merchant_id", "operation", "currency", "state", "capture_method", "payment_method"}
     | {"processor", "last_payment_error", "cancellation_reason", "kind", "status", "error_code", "account_id"}
 )
+#: fields whose numbers hardly ever come again: not worth one
+DISTINCT: Final = frozenset({"seq", "txn_id", "reply_id", "issued_at", "offset"})
 _CACHED_MAX: Final = 8_192  # entries of one cache; a full one starts empty again
-_LONG_MIN, _LONG_MAX = -(2**63), 2**63 - 1
-_CHUNK_BITS: Final = 14
+_CHUNK_BITS: Final = 14  # two bytes of a variable-length integer
 _CHUNK: Final = 1 << _CHUNK_BITS
+_TWO_CHUNKS: Final = 1 << 2 * _CHUNK_BITS
+_MASK: Final = _CHUNK - 1
 _LAST: Final = [bytes([z]) if z < 128 else bytes([z & 127 | 128, z >> 7]) for z in range(_CHUNK)]
 _MORE: Final = [bytes([z & 127 | 128, z >> 7 | 128]) for z in range(_CHUNK)]
 
 
 def long(value: int) -> bytes:
     """A zig-zag variable-length integer. Raises OverflowError beyond 64 bits."""
-    if not _LONG_MIN <= value <= _LONG_MAX:
-        raise OverflowError(f"{value} does not fit an Avro long")
     rest = value << 1 ^ value >> 63
     if rest < _CHUNK:
         return _LAST[rest]
-    encoded = b""
-    while rest >= _CHUNK:
-        encoded += _MORE[rest & _CHUNK - 1]
-        rest >>= _CHUNK_BITS
-    return encoded + _LAST[rest]
+    if rest < _TWO_CHUNKS:
+        return _MORE[rest & _MASK] + _LAST[rest >> _CHUNK_BITS]
+    return _MORE[rest & _MASK] + _MORE[rest >> _CHUNK_BITS & _MASK] + _UPPER[rest >> 2 * _CHUNK_BITS]
+
+
+class _Upper(dict[int, bytes]):
+    """The upper part of large numbers: of times it is the same for minutes."""
+
+    def __missing__(self, rest: int) -> bytes:
+        if rest >> 64 - 2 * _CHUNK_BITS:
+            raise OverflowError("the number does not fit an Avro long")
+        if len(self) >= _CACHED_MAX:
+            self.clear()
+        encoded, upper = b"", rest
+        while upper >= _CHUNK:
+            encoded += _MORE[upper & _MASK]
+            upper >>= _CHUNK_BITS
+        encoded = self[rest] = encoded + _LAST[upper]
+        return encoded
+
+
+_UPPER: Final = _Upper()
 
 
 def text(value: str) -> bytes:
@@ -87,7 +105,7 @@ def _fixed(value: bytes, size: int) -> bytes:
 def _map_of_texts(value: Mapping[str, str]) -> bytes:
     if not value:
         return b"\x00"
-    return b"".join((_LONGS[len(value)], *[text(k) + text(v) for k, v in value.items()], b"\x00"))
+    return b"".join((_LONGS[len(value)], *[_TEXTS[k] + text(v) for k, v in value.items()], b"\x00"))
 
 
 def _array(value: list[Any], item: Encode) -> bytes:
@@ -119,15 +137,22 @@ class _Compiler:
             "LONGS": _LONGS,
             "TEXTS": _TEXTS,
             "NULLABLE_TEXTS": _NULLABLE_TEXTS,
+            "long": long,
             "text": text,
             "fixed": _fixed,
             "map_of_texts": _map_of_texts,
             "array": _array,
-            "fields_of": _reader(schema),
+            "astuple": astuple,
+            "same_order": (same_order := set()),
+            "fields_of": _reader(schema, same_order),
         }
         parts = [self._expression(field["type"], f"f{n}", names[n], places) for n, field in enumerate(schema["fields"])]
         variables = "".join(f"f{n}, " for n in range(len(names)))
-        source = f"def encode(value):\n    {variables}= fields_of(value)\n    return join(({', '.join([repr(prefix), *parts])},))"
+        source = (
+            "def encode(value):\n"
+            f"    {variables}= astuple(value) if type(value) in same_order else fields_of(value)\n"
+            f"    return join(({', '.join([repr(prefix), *parts])},))"
+        )
         places["join"] = b"".join
         exec(compile(source, f"<avro encoder of {schema['name']}>", "exec"), places)  # noqa: S102 - our own .avsc files
         encode: Encode = places["encode"]
@@ -158,7 +183,7 @@ class _Compiler:
         if kind in self._encoders:
             return f"{_bind(places, f'record_{name}', self._encoders[kind])}({variable})"
         if kind in ("int", "long"):
-            return f"LONGS[{variable}]"
+            return f"long({variable})" if name in DISTINCT else f"LONGS[{variable}]"
         if kind == "boolean":
             return f"b'\\x01' if {variable} else b'\\x00'"
         if kind == "bytes":
@@ -176,7 +201,9 @@ class _Compiler:
             if name in REPEATED:
                 return f"NULLABLE_TEXTS[{variable}]"
             return f"b'\\x00' if {variable} is None else b'\\x02' + text({variable})"
-        return f"b'\\x00' if {variable} is None else b'\\x02' + {self._expression(kind[1], variable, name, places)}"
+        # joined, because the expression may be several, or a condition that binds weaker than a plus
+        some = f"join((b'\\x02', {self._expression(kind[1], variable, name, places)}))"
+        return f"b'\\x00' if {variable} is None else {some}"
 
     def _item(self, kind: Any) -> Encode:
         if isinstance(kind, dict) and kind["type"] == "record":
@@ -193,29 +220,24 @@ def _bind(places: dict[str, Any], name: str, value: object) -> str:
     return name
 
 
-def _reader(schema: Mapping[str, Any]) -> Callable[[Any], tuple[Any, ...]]:
-    """Takes the fields of a value in the order of the schema: of a dict, or of a Struct with these fields."""
+def _reader(schema: Mapping[str, Any], same_order: set[type]) -> Callable[[Any], tuple[Any, ...]]:
+    """Takes the fields of a value in the order of the schema: of a dict, or of a Struct with these fields.
+
+    Kinds of Struct that have them in this very order are put into ``same_order``: those need no reader.
+    """
     names = tuple(field["name"] for field in schema["fields"])
     nullable = {f["name"] for f in schema["fields"] if isinstance(f["type"], list)}
     pick = itemgetter(*names) if len(names) > 1 else lambda value: (value[names[0]],)
-    orders: dict[type, Callable[[Any], tuple[Any, ...]]] = {}
 
-    def order(kind: type) -> Callable[[Any], tuple[Any, ...]]:
-        fields = getattr(kind, "__struct_fields__", ())
-        if fields == names:
-            return astuple
-        places = [fields.index(name) for name in names]  # ValueError: not a value of this record
-        return lambda value: tuple([astuple(value)[place] for place in places])
-
-    def fields_of(value: Any) -> tuple[Any, ...]:
-        if not isinstance(value, Struct):
-            try:
-                return pick(value)  # type: ignore[no-any-return] - itemgetter of several names gives a tuple
-            except KeyError:  # a field that may be null may be left out
-                return tuple(value.get(name) if name in nullable else value[name] for name in names)
-        kind = type(value)
-        if kind not in orders:
-            orders[kind] = order(kind)
-        return orders[kind](value)
+    def fields_of(value: Any) -> tuple[Any, ...]:  # noqa: ANN401 - a dict or a Struct
+        if isinstance(value, Struct):
+            if value.__struct_fields__ == names:
+                same_order.add(type(value))
+                return astuple(value)
+            return tuple([getattr(value, name) for name in names])
+        try:
+            return pick(value)  # type: ignore[no-any-return] - itemgetter of several names gives a tuple
+        except KeyError:  # a field that may be null may be left out
+            return tuple([value.get(name) if name in nullable else value[name] for name in names])
 
     return fields_of

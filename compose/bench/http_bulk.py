@@ -28,6 +28,7 @@ class BulkRun:
     """What a run saw."""
 
     seconds: float = 0.0
+    sent: int = 0  # with the warm-up
     committed: int = 0
     refused: dict[str, int] = field(default_factory=dict)
     lost_connections: int = 0
@@ -86,6 +87,7 @@ class BulkLoad:
     async def _send(self, connection: Connection, commands: list[dict[str, Any]]) -> list[str]:
         """The ids of the answers, '' where one was refused."""
         request = self._requests.lines(commands)
+        self._seen.sent += len(commands)
         for _ in range(limits.BENCH_REPEATS_MAX):
             began = time.perf_counter()
             try:

@@ -40,6 +40,7 @@ class SingleRun:
     """What a run saw."""
 
     seconds: float = 0.0
+    sent: int = 0  # with the warm-up
     answered: int = 0
     refused: dict[str, int] = field(default_factory=dict)
     lost_connections: int = 0
@@ -119,6 +120,7 @@ class SingleLoad:
                 key = f"{self._plan.prefix}-create-{number}"
                 request = self._requests.create(key, number)
             sent = time.perf_counter()
+            self._seen.sent += 1
             answer = await self._ask(connection, request)
             self._note(key, due, sent, answer, is_confirm=is_confirm)
             if not is_confirm:

@@ -7,7 +7,6 @@ when the producer took it; its stored result says when the owner decided. All pr
 from __future__ import annotations
 
 import time
-from importlib import resources
 from typing import TYPE_CHECKING, Any, Final
 
 import psycopg
@@ -16,6 +15,7 @@ from confluent_kafka import Consumer, TopicPartition
 from compose.bench.http_latency import Latencies
 from schemas import codec, limits, topics
 from schemas.errors import Corrupt
+from sinks.postgres.sql_files import queries
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,14 +30,14 @@ STAGES: Final = {
     "kafka_and_queue": "until the owner decided: Kafka, the poll, the batch before it",
     "commit_and_answer": "until the answer was here: commit in Postgres, reply topic, HTTP",
 }
-_QUERY: Final = (resources.files("compose.bench") / "http_stages.sql").read_text()
+_QUERIES: Final = queries("compose.bench", "http_queries.sql")
 _US: Final = 1_000_000
 
 
 def stages(trips: Mapping[str, Trip], merchant: str, dsn: str, kafka: KafkaConnection) -> dict[str, Any]:
     """Percentiles of every stage over the sampled commands."""
     with psycopg.connect(dsn, autocommit=True) as connection:
-        rows = connection.execute(_QUERY, {"merchant": merchant, "keys": list(trips)}).fetchall()
+        rows = connection.execute(_QUERIES["decided"], {"merchant": merchant, "keys": list(trips)}).fetchall()
     made = _commands(kafka, [(partition, offset) for _, partition, offset, _ in rows])
     found = {name: Latencies() for name in STAGES}
     for key, partition, offset, decided_us in rows:

@@ -24,8 +24,9 @@ _QUARTERS: Final = 4
 class Narrator:
     """One story teller for one run."""
 
-    def __init__(self) -> None:
-        self.console = Console(width=None if Console().is_terminal else _WIDTH_OF_A_PIPE, highlight=False)
+    def __init__(self, *, on_stderr: bool = False) -> None:
+        width = None if Console(stderr=on_stderr).is_terminal else _WIDTH_OF_A_PIPE
+        self.console = Console(stderr=on_stderr, width=width, highlight=False)
         self._began = time.monotonic()
         self._status: Status | None = None
         self._quarter = 0

@@ -21,7 +21,7 @@ from compose.stack.clickhouse_errors import (
     UNKNOWN_SETTING,
     QueryError,
 )
-from compose.stack.clickhouse_statement import Insert, is_select, last_format, split_insert
+from compose.stack.clickhouse_statement import Insert, is_select, last_format, reads_input, split_insert
 from schemas import limits
 
 if TYPE_CHECKING:
@@ -120,6 +120,8 @@ def _execute(connection: Connection, query: Query) -> Answer:
     if query.body.read(1):
         reason = f"The query is larger than {limits.CLICKHOUSE_QUERY_BYTES_MAX} bytes"
         raise QueryError.named(QUERY_IS_TOO_LARGE, "QUERY_IS_TOO_LARGE", reason)
+    if reads_input(text):
+        raise QueryError.named(NOT_IMPLEMENTED, "NOT_IMPLEMENTED", "INSERT ... SELECT FROM input() is not supported")
     return _select(connection, query, text)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 _TOKEN: Final = re.compile(
@@ -60,6 +61,12 @@ def split_insert(text: bytes) -> Insert | None:
             expecting_format = True
             head_end = token.start()
     return None
+
+
+def reads_input(text: bytes) -> bool:
+    """Whether an INSERT selects from its own data: the engine would take the statement and drop the rows."""
+    words = [token.group().upper() for token in _TOKEN.finditer(text) if token.lastgroup != "blank"]
+    return words[:1] == [b"INSERT"] and any(pair == (b"INPUT", b"(") for pair in pairwise(words))
 
 
 def _insert_format(text: bytes, head_end: int, name: re.Match[bytes]) -> Insert:

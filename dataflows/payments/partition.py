@@ -1,7 +1,8 @@
 """Payments as one owned partition: loads payments, folds commands into them, writes what changed.
 
 Every aggregate of a batch is read once and written once, whatever the number of commands. The ledger chain moves on
-after the commit only.
+after the commit only, and so does what is remembered of payments under way: while the lease holds nobody else writes
+them, every batch proves the lease in its own transaction, and the compare-and-set on the version proves it again.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from dataflows.domain.ledger import is_balanced
 from dataflows.owner.batch import Statement
 from dataflows.owner.service import MISROUTED, Committed
 from dataflows.payments import statements
-from schemas import rendering
+from schemas import limits, rendering
 from schemas.errors import UnbalancedPosting
 from schemas.records import Command, LedgerTxn, PaymentIntent, ProcessorAttempt, Rejection
 from schemas.topics import PAYMENTS_PARTITIONS, partition_for
@@ -48,10 +49,20 @@ class PaymentsPartition:
         self.processor = processor
         row = connection.execute(statements.SQL["chain_read"], (partition,)).fetchone()
         self.link, self.hash = row or (0, GENESIS)
+        self.remembered: dict[str, Payment] = {}  # payments under way as this lease committed them, oldest first
+
+    def remember(self, payment: Payment) -> None:
+        """Called after the commit that made it so. A finished payment is not asked for again, or seldom: it is read then."""
+        key = payment.intent.id
+        self.remembered.pop(key, None)
+        if payment.intent.state not in _FINISHED:
+            self.remembered[key] = payment
+            if len(self.remembered) > limits.PAYMENTS_REMEMBERED_MAX:
+                del self.remembered[next(iter(self.remembered))]
 
     def reads(self, keys: list[str]) -> list[Statement]:
-        """The intents of a batch and their attempts."""
-        ids = (arrays.text_array(keys),)
+        """The intents of a batch and their attempts, without those that are remembered."""
+        ids = (arrays.text_array([key for key in keys if key not in self.remembered]),)
         return [(statements.SQL["intents_read"], ids), (statements.SQL["attempts_read"], ids)]
 
     def begin(self, rows: Sequence[list[tuple[Any, ...]]]) -> PaymentsWorkspace:
@@ -65,6 +76,7 @@ class PaymentsPartition:
         return PaymentsWorkspace(self, payments, {row[0] for row in intents if row[-1] != self.partition})
 
 
+_FINISHED: Final = frozenset({"succeeded", "canceled"})
 _INTENT_FIELDS: Final = PaymentIntent.__struct_fields__
 _ATTEMPT_FIELDS: Final = ProcessorAttempt.__struct_fields__
 _METADATA: Final = _INTENT_FIELDS.index("metadata")
@@ -92,6 +104,7 @@ class PaymentsWorkspace:
 
     def decide(self, command: Command, offset: int, now: int) -> Committed | Rejection:
         """Folds one command in. Raises UnbalancedPosting before anything of it is kept."""
+        self._recall(command.aggregate_key)
         if self._is_misrouted(command):
             return MISROUTED
         context = Context(now=now, fees=self.partition.fees, processor=self.partition.processor)
@@ -108,6 +121,13 @@ class PaymentsWorkspace:
             scope=intent.merchant_id,
             event_body={"payment_intent": intent, "processor_attempt": decision.attempt, "ledger_txns": txns},
         )
+
+    def _recall(self, key: str) -> None:
+        """A remembered payment becomes part of this workspace, as a copy: the batch may still fail."""
+        remembered = self.partition.remembered.get(key)
+        if remembered is not None and key not in self.payments:
+            self.payments[key] = Payment(intent=remembered.intent, attempts=dict(remembered.attempts))
+            self.read_versions[key] = remembered.intent.version
 
     def _is_misrouted(self, command: Command) -> bool:
         """Whether a producer of its own wrote it to a partition that does not own the aggregate."""
@@ -185,7 +205,9 @@ class PaymentsWorkspace:
         ]
 
     def committed(self) -> None:
-        """The chain is one link longer, if the batch posted anything."""
+        """The chain is one link longer, if the batch posted anything; what changed is remembered."""
+        for key in self.changed:
+            self.partition.remember(self.payments[key])
         if self.link_hash:
             self.partition.link += 1
             self.partition.hash = self.link_hash

@@ -286,8 +286,9 @@ def test_what_is_not_supported_is_refused_by_name(client: Client) -> None:
         client.query("SELECT * FROM rows", external_data=external)
     assert refused.value.code == 48
     client.command("CREATE TABLE from_input (a Int8) ENGINE = MergeTree ORDER BY a")
-    with pytest.raises(DatabaseError):
+    with pytest.raises(DatabaseError) as refused:
         client.command("INSERT INTO from_input SELECT a FROM input('a Int8') FORMAT CSV", data="1\n")
+    assert refused.value.code == 48
     assert client.command("SELECT count() FROM from_input") == 0
 
 

@@ -243,6 +243,7 @@ def test_a_swap_finishes_the_block_that_a_killed_sink_left_open(stack: Stack, mo
 def test_a_sink_that_does_not_let_go_is_not_robbed(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     """The holder renews its lease but never ends: the swap gives up, with one line, and nothing has changed."""
     monkeypatch.setattr(limits, "REPLAY_HOLD_WAIT_S", 1)
+    monkeypatch.setattr(limits, "SINK_LEASE_MS", 60_000)
     with psycopg.connect(stage.dsn("millrace_sink"), autocommit=True) as connection:
         stage.sql("update sink_fence set owner_id = ''")
         fence = Fence(connection, topic=stage.world.events_topic, owner_id="deaf")

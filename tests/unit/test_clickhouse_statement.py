@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from compose.stack.clickhouse_statement import is_select, last_format, split_insert
+from compose.stack.clickhouse_statement import is_select, last_format, reads_input, split_insert
 
 
 @pytest.mark.parametrize(
@@ -54,6 +54,13 @@ def test_data_begin_after_the_format(text: bytes, head: bytes, data_format: str,
 )
 def test_everything_else_goes_to_the_engine_whole(text: bytes) -> None:
     assert split_insert(text) is None
+
+
+def test_an_insert_that_selects_from_its_own_data() -> None:
+    assert reads_input(b"INSERT INTO t SELECT a FROM input ('a Int8') FORMAT CSV\n1")
+    assert reads_input(b"insert into t select * from (select a from INPUT('a Int8')) format CSV")
+    assert not reads_input(b"INSERT INTO t SELECT 'input(' FROM input_table")
+    assert not reads_input(b"SELECT * FROM input('a Int8')")
 
 
 def test_last_format_and_select() -> None:

@@ -1,0 +1,15 @@
+"""``millrace bench``: programs that measure and print JSON. A slow machine gives slow numbers, never a failure."""
+
+from __future__ import annotations
+
+import typer
+
+from compose.bench.http_command import http
+
+app = typer.Typer(no_args_is_help=True)
+app.command()(http)
+
+
+@app.callback()
+def bench() -> None:
+    """Measure the system and print JSON."""

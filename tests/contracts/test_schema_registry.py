@@ -1,0 +1,101 @@
+"""The registry speaks Confluent's read-only dialect: a stock client decodes our records with nothing else of ours."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import fastavro
+import httpx
+import pytest
+
+from ingress.app import create_app
+from ingress.state import Ingress, IngressConfig
+from schemas import codec
+from sinks.kafka.connection import KafkaConnection
+from tests.contracts import golden
+
+MEDIA_TYPE = "application/vnd.schemaregistry.v1+json"
+
+
+@pytest.fixture(scope="module")
+def ingress() -> Ingress:
+    """Parts that were never started: the registry needs none of them."""
+    return Ingress(
+        IngressConfig(
+            kafka=KafkaConnection(bootstrap="127.0.0.1:1"),
+            postgres_dsn="postgresql://nobody@127.0.0.1:1/none",
+            instance=0,
+            jwks="none",
+            jwks_served=None,
+            issuer="i",
+            audience="a",
+            cursor_key=b"k" * 32,
+        )
+    )
+
+
+def call(ingress: Ingress, method: str, path: str) -> httpx.Response:
+    async def ask() -> httpx.Response:
+        transport = httpx.ASGITransport(app=create_app(ingress))
+        async with httpx.AsyncClient(transport=transport, base_url="http://ingress") as http:
+            return await http.request(method, path)
+
+    return asyncio.run(ask())
+
+
+def get(ingress: Ingress, path: str) -> Any:
+    answer = call(ingress, "GET", path)
+    assert (answer.status_code, answer.headers["content-type"]) == (200, MEDIA_TYPE), answer.text
+    return answer.json()
+
+
+@pytest.mark.parametrize("file", sorted(golden.FOLDER.glob("*.bin")), ids=lambda f: f.stem)
+def test_a_stock_client_decodes_every_record(ingress: Ingress, file: Path) -> None:
+    """As a deserializer does: magic byte, id, schema from the registry, body."""
+    data = file.read_bytes()
+    assert data[0] == 0
+    schema = get(ingress, f"/schemas/ids/{int.from_bytes(data[1:5], 'big')}")["schema"]
+    body = io.BytesIO(data[5:])
+    decoded = fastavro.schemaless_reader(body, fastavro.parse_schema(json.loads(schema)), None)
+    assert decoded
+    assert body.read() == b""
+
+
+def test_subjects_and_versions_agree_with_the_table(ingress: Ingress) -> None:
+    table = codec.schemas_by_id().values()
+    assert get(ingress, "/subjects") == sorted({s.subject for s in table})
+    for schema in table:
+        assert schema.version in get(ingress, f"/subjects/{schema.subject}/versions")
+        found = get(ingress, f"/subjects/{schema.subject}/versions/{schema.version}")
+        assert (found["subject"], found["version"], found["id"]) == (schema.subject, schema.version, schema.schema_id)
+        assert found["schema"] == get(ingress, f"/schemas/ids/{schema.schema_id}")["schema"]
+        newest = get(ingress, f"/subjects/{schema.subject}/versions/latest")
+        assert newest["version"] == max(s.version for s in table if s.subject == schema.subject)
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "code"),
+    [
+        ("/schemas/ids/99999", 404, 40403),
+        ("/schemas/ids/abc", 404, 40403),
+        ("/schemas/ids/-1", 404, 40403),
+        ("/schemas/ids/" + "9" * 50, 404, 40403),
+        ("/subjects/none/versions", 404, 40401),
+        ("/subjects/none/versions/1", 404, 40401),
+        ("/subjects/results.v1-ResultBatch/versions/99", 404, 40402),
+        ("/subjects/results.v1-ResultBatch/versions/zero", 422, 42202),
+    ],
+)
+def test_errors_are_confluents(ingress: Ingress, path: str, status: int, code: int) -> None:
+    answer = call(ingress, "GET", path)
+    assert (answer.status_code, answer.json()["error_code"]) == (status, code)
+    assert answer.json()["message"]
+
+
+@pytest.mark.parametrize(("method", "path"), [("POST", "/subjects/x/versions"), ("DELETE", "/subjects/x")])
+def test_nothing_can_be_registered(ingress: Ingress, method: str, path: str) -> None:
+    assert call(ingress, method, path).status_code in {404, 405}

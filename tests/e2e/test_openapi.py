@@ -1,0 +1,52 @@
+"""schemathesis over the published document: what it promises is what the service does."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.public_system import public
+
+if TYPE_CHECKING:
+    from tests.public_system import PublicSystem
+
+__all__ = ["public"]  # the fixture of this module
+pytestmark = [pytest.mark.servers, pytest.mark.slow, pytest.mark.timeout(300)]
+
+HERE = Path(__file__).parent
+SCHEMATHESIS = str(Path(sys.executable).with_name("schemathesis"))
+
+
+def test_schemathesis_runs_clean(public: PublicSystem, tmp_path: Path) -> None:
+    """Examples, coverage of every schema keyword, fuzzing and stateful calls; all checks of schemathesis."""
+    token = public.token("m_schemathesis", ("payments:read", "payments:write", "operator"))
+    done = subprocess.run(
+        [
+            SCHEMATHESIS,
+            "--config-file",
+            str(HERE / "schemathesis.toml"),
+            "run",
+            f"{public.base_url}/openapi.json",
+            "--header",
+            f"Authorization: Bearer {token}",
+            "--max-examples",
+            "25",
+            "--request-timeout",
+            "30",
+            "--seed",
+            "20260101",
+            "--no-color",
+        ],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(HERE.parents[1]), "SCHEMATHESIS_HOOKS": "tests.e2e.schemathesis_hooks"},
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-6_000:] + done.stderr[-1_000:]

@@ -1,0 +1,46 @@
+"""The files of the project as its own tests read them."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).parents[2]
+PACKAGES: Final = ("schemas", "dataflows", "sinks", "ingress", "reconciliation", "compose")
+HERE: Final = "tests/tidy/"  # its files name what they forbid
+
+
+@cache
+def files(suffix: str = "") -> list[str]:
+    """Every file that is, or would be, in the repository, by its path from the root."""
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
+    listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout.split("\0")
+    return sorted(f for f in listed if f and f.endswith(suffix) and (ROOT / f).is_file())
+
+
+@cache
+def text(file: str) -> str:
+    """The content of a file; empty for one that is not text."""
+    try:
+        return (ROOT / file).read_text()
+    except UnicodeDecodeError:
+        return ""
+
+
+def sources(*folders: str) -> list[str]:
+    """Python files of these top-level folders, of all packages when none is given."""
+    return [f for f in files(".py") if f.split("/")[0] in (folders or PACKAGES)]
+
+
+@cache
+def parsed(file: str) -> ast.Module:
+    """The syntax tree of a Python file."""
+    return ast.parse(text(file), file)
+
+
+def marked(file: str, node: ast.AST) -> str:
+    """A place as editors open it."""
+    return f"{file}:{getattr(node, 'lineno', 1)}"
