@@ -67,7 +67,8 @@ def document() -> Json:
 
 
 def _command(operation: Operation) -> Json:
-    request = openapi_schemas.ref(f"{operation.record}Request")
+    forms = [openapi_schemas.ref(f"{operation.record}{form}") for form in ("Command", "Payload")]
+    request = {"description": "The envelope; or, with Idempotency-Key, the bare payload", "anyOf": forms}
     status = "201" if operation.creates else "200"
     result = _answer("Committed: the stored result and its event", _JSON, "Committed", _COMMITTED_HEADERS)
     return {
@@ -124,7 +125,7 @@ def _commands() -> Json:
         "tags": ["payments"],
         "security": [{"bearer": ["payments:write"]}],
         "parameters": [_PREFER],
-        "requestBody": {"required": True, "content": {_NDJSON: {"schema": {"type": "string"}}}},
+        "requestBody": {"required": True, "content": {_NDJSON: {"schema": {}}}},
         "responses": responses | _problems(codes),
     }
 

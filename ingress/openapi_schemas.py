@@ -104,7 +104,7 @@ def _envelope(record: str, operation: str) -> Json:
     properties = {
         "operation": {"type": ["string", "null"], "enum": [operation, None]},
         "request_id": {**REQUEST_ID, "type": ["string", "null"]},
-        "idempotency_key": IDEMPOTENCY_KEY,
+        "idempotency_key": {**IDEMPOTENCY_KEY, "type": ["string", "null"]},
         "aggregate_key": {"type": "null", "description": "The target's id; it follows from the route"},
         "expected_version": {
             "type": ["integer", "null"],
@@ -113,7 +113,8 @@ def _envelope(record: str, operation: str) -> Json:
         },
         "payload": ref(f"{record}Payload"),
     }
-    return _object(properties, ["idempotency_key", "payload"], closed=True)
+    # The key may come in the header; a payload whose fields are all optional may be left out.
+    return _object(properties, ["payload"] if _PAYLOADS[record]["required"] else [], closed=True)
 
 
 def _intent() -> Json:
@@ -211,5 +212,5 @@ def components() -> dict[str, Json]:
     for operation in OPERATIONS.values():
         if operation.scope:
             found[f"{operation.record}Payload"] = _PAYLOADS[operation.record]
-            found[f"{operation.record}Request"] = _envelope(operation.record, operation.template)
+            found[f"{operation.record}Command"] = _envelope(operation.record, operation.template)
     return found

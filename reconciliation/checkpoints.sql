@@ -1,6 +1,7 @@
 -- Recovery checkpoints.
 
 -- name: checkpoint_insert
+-- `millrace replay` and the API: writes down a place to recover from. Rows are never changed but for their status.
 insert into recovery_checkpoint (name, scenario, operation_id, aggregate_key, last_durable_version, projection_checkpoint,
                                  retry_policy, reconciliation_status, owner)
 values (%(name)s, %(scenario)s, %(operation_id)s, %(aggregate_key)s, %(last_durable_version)s,
@@ -21,4 +22,5 @@ select name, scenario, operation_id, aggregate_key, last_durable_version, projec
 from recovery_checkpoint where name = %(name)s;
 
 -- name: aggregate_version
+-- For a checkpoint of one aggregate: the version that is durable now. Primary key.
 select version from payment_intent where id = %(aggregate_key)s;

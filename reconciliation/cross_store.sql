@@ -5,18 +5,22 @@
 select partition, max(seq) from outbox where topic = %(events_topic)s group by partition;
 
 -- name: clickhouse_events
+-- Invariant 18, events as ClickHouse has them up to the compared positions.
 select 'event', intDiv(toUnixTimestamp(occurred_at), 3600) as hour, currency, operation, count(), sum(seq), 0
 from events where seq <= {seqs:Array(UInt64)}[kafka_partition + 1] group by hour, currency, operation;
 
 -- name: clickhouse_ledger
+-- Invariant 18, ledger lines as ClickHouse has them up to the compared positions.
 select 'ledger_line', intDiv(toUnixTimestamp(effective_at), 3600) as hour, currency, kind, count(), sum(debit), sum(credit)
 from ledger_lines where seq <= {seqs:Array(UInt64)}[kafka_partition + 1] group by hour, currency, kind;
 
 -- name: clickhouse_intents
+-- Invariant 18, versions of intents as ClickHouse has them up to the compared positions.
 select 'intent_version', intDiv(toUnixTimestamp(updated_at), 3600) as hour, currency, state, count(), sum(amount_received),
        sum(amount_capturable)
 from payment_intents where seq <= {seqs:Array(UInt64)}[kafka_partition + 1] group by hour, currency, state;
 
 -- name: clickhouse_attempts
+-- Invariant 18, versions of attempts as ClickHouse has them up to the compared positions.
 select 'attempt_version', intDiv(toUnixTimestamp(updated_at), 3600) as hour, currency, status, count(), sum(amount), sum(attempt)
 from processor_attempts where seq <= {seqs:Array(UInt64)}[kafka_partition + 1] group by hour, currency, status;

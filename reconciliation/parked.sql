@@ -15,6 +15,7 @@ select aggregate_key, state, record, republished_at from dead_letter
 where topic = %(topic)s and partition = %(partition)s and "offset" = %(offset)s for update;
 
 -- name: parked_resolve
+-- `millrace parked`: an operator's decision on one parked command, once. Primary key.
 update dead_letter
 set state = %(state)s, resolved_at = clock_timestamp(), resolved_by = %(operator)s, resolution_note = %(note)s
 where topic = %(topic)s and partition = %(partition)s and "offset" = %(offset)s and state = 'open' returning 1;
@@ -27,5 +28,6 @@ where p.aggregate_key = %(aggregate_key)s and not exists (
 );
 
 -- name: parked_republished
+-- `millrace parked retry`, after Kafka has the command again. Primary key.
 update dead_letter set republished_at = clock_timestamp()
 where topic = %(topic)s and partition = %(partition)s and "offset" = %(offset)s;

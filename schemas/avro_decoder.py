@@ -1,7 +1,8 @@
 """Avro decoders compiled from the schema: straight-line code per record, the counterpart of ``avro_encoder``.
 
-They read what fastavro reads, into the same values (a property test compares them), in less than half of the time. On hostile
-bytes they raise plain exceptions and never read without a bound: every step consumes bytes or fails at their end.
+They read what fastavro reads, into the same values (a property test compares them), in two thirds of the time. On
+hostile bytes they raise plain exceptions and never read without a bound: every step consumes bytes or fails at their
+end.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ _CHUNK_BITS: Final = 14  # two bytes of a variable-length integer
 _CHUNK: Final = 1 << _CHUNK_BITS
 _TWO_CHUNKS: Final = 1 << 2 * _CHUNK_BITS
 _MASK: Final = _CHUNK - 1
-_LAST: Final = [bytes([z]) if z < 128 else bytes([z & 127 | 128, z >> 7]) for z in range(_CHUNK)]
+_LAST: Final = [bytes([z & 127 | 128, z >> 7]) if z >> 7 else bytes([z]) for z in range(_CHUNK)]
 _MORE: Final = [bytes([z & 127 | 128, z >> 7 | 128]) for z in range(_CHUNK)]
 
 
@@ -133,6 +133,7 @@ class _Compiler:
         """The encoder of this record, ``prefix`` before its first field."""
         self._named[schema["name"]] = schema
         names = [field["name"] for field in schema["fields"]]
+        same_order: set[type] = set()
         places: dict[str, Any] = {
             "LONGS": _LONGS,
             "TEXTS": _TEXTS,
@@ -143,7 +144,7 @@ class _Compiler:
             "map_of_texts": _map_of_texts,
             "array": _array,
             "astuple": astuple,
-            "same_order": (same_order := set()),
+            "same_order": same_order,
             "fields_of": _reader(schema, same_order),
         }
         parts = [self._expression(field["type"], f"f{n}", names[n], places) for n, field in enumerate(schema["fields"])]
@@ -166,6 +167,9 @@ class _Compiler:
             return self._plain(kind, variable, name, places)
         if isinstance(kind, list):
             return self._nullable(kind, variable, name, places)
+        return self._complex(kind, variable, name, places)
+
+    def _complex(self, kind: Mapping[str, Any], variable: str, name: str, places: dict[str, Any]) -> str:
         if kind["type"] == "enum":
             symbols = {symbol: long(n) for n, symbol in enumerate(kind["symbols"])}
             return f"{_bind(places, f'symbols_{name}', symbols)}[{variable}]"
@@ -195,7 +199,7 @@ class _Compiler:
         raise ValueError(f"no encoder for the type {kind} of the field {name}")
 
     def _nullable(self, kind: list[Any], variable: str, name: str, places: dict[str, Any]) -> str:
-        if len(kind) != 2 or kind[0] != "null":  # noqa: PLR2004 - null and one other
+        if len(kind) != 2 or kind[0] != "null" or kind[1] == "bytes":  # noqa: PLR2004 - null and one other
             raise ValueError(f"no encoder for the union {kind} of the field {name}")
         if kind[1] == "string":
             if name in REPEATED:
@@ -229,14 +233,14 @@ def _reader(schema: Mapping[str, Any], same_order: set[type]) -> Callable[[Any],
     nullable = {f["name"] for f in schema["fields"] if isinstance(f["type"], list)}
     pick = itemgetter(*names) if len(names) > 1 else lambda value: (value[names[0]],)
 
-    def fields_of(value: Any) -> tuple[Any, ...]:  # noqa: ANN401 - a dict or a Struct
+    def fields_of(value: Any) -> tuple[Any, ...]:
         if isinstance(value, Struct):
             if value.__struct_fields__ == names:
                 same_order.add(type(value))
                 return astuple(value)
             return tuple([getattr(value, name) for name in names])
         try:
-            return pick(value)  # type: ignore[no-any-return] - itemgetter of several names gives a tuple
+            return tuple(pick(value))
         except KeyError:  # a field that may be null may be left out
             return tuple([value.get(name) if name in nullable else value[name] for name in names])
 

@@ -109,7 +109,8 @@ def decode_command(data: bytes) -> records.Command:
     schema = _schema_of(data)
     if schema.command_decoder is None:
         raise errors.UndecodableRecord("The record is not a command.", schema=schema.name)
-    return _decoded(data, schema, schema.command_decoder)  # type: ignore[no-any-return] - it makes Commands
+    command: records.Command = _decoded(data, schema, schema.command_decoder)
+    return command
 
 
 def decode_event(data: bytes) -> records.Event:

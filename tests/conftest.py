@@ -11,6 +11,7 @@ import pytest
 from compose.settings import PREFIX, Addresses, Settings
 from compose.stack.errors import StackError
 from compose.supervise import launch
+from tests import seeds  # noqa: F401 - draws the seed of the run before workers start
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

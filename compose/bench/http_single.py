@@ -115,7 +115,8 @@ class SingleLoad:
             due, number, is_confirm = entry
             if is_confirm:
                 key = f"{self._plan.prefix}-confirm-{number}"
-                request = self._requests.confirm(key, await self._created.pop(number))
+                request = self._requests.confirm(key, await self._created[number])
+                del self._created[number]  # its create has set it
             else:
                 key = f"{self._plan.prefix}-create-{number}"
                 request = self._requests.create(key, number)

@@ -69,10 +69,8 @@ class Mix:
         if chance < _DUPLICATE_SHARE + _STALE_SHARE and self._open:
             payment = self._random.choice(self._open)
             return self._client(payment, "confirm_payment_intent", {"payment_method": None}, 1_000_000)
-        if len(self._open) < self._open_payments:
-            fields = self._create()
-        else:
-            fields = self._step(self._open.popleft())
+        room = len(self._open) < self._open_payments
+        fields = self._create() if room else self._step(self._open.popleft())
         self._recent.append(fields)
         return fields
 

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 _PLATFORM_BPS: Final = 150
 _PROCESSOR_BPS: Final = 60
+_BPS: Final = 10_000
 
 
 @dataclass(slots=True)
@@ -66,7 +67,8 @@ class Model:
             intent.attempts.append(("capture", intent.capturable))
             intent.state = "processing"
         else:
-            self._settle(intent, *intent.attempts[payload["attempt"] - 1], payload["status"])
+            kind, amount = intent.attempts[payload["attempt"] - 1]
+            self._settle(intent, kind, amount, payload["status"])
         intent.version += 1
         return True
 
@@ -95,5 +97,5 @@ class Model:
 
 
 def _half_up(ten_thousandths: int) -> int:
-    whole, rest = divmod(ten_thousandths, 10_000)
-    return whole + (rest >= 5_000)
+    halves = ten_thousandths // (_BPS // 2)
+    return (halves + 1) // 2

@@ -95,6 +95,7 @@ class OwnerProcesses:
 
     @property
     def pids(self) -> list[int]:
+        """Of the owner processes, in the order of their instances."""
         return [child.pid for child in self.children]
 
     def must_run(self) -> None:
@@ -168,7 +169,7 @@ def run_owners(
             "postgres": [servers["postgres"]] if "postgres" in servers else [],
             "kafka": [servers["kafka"]] if "kafka" in servers else [],
         }
-        _wait_until_joined(connection, running, processes)
+        wait_until_joined(connection, running, processes)
         running.measuring.touch()
         with StatementSampler(dsn) as statements:
             release_partitions(connection)
@@ -183,7 +184,8 @@ def run_owners(
         return run
 
 
-def _wait_until_joined(connection: psycopg.Connection[Any], running: OwnerProcesses, processes: int) -> None:
+def wait_until_joined(connection: psycopg.Connection[Any], running: OwnerProcesses, processes: int) -> None:
+    """Every partition has an owner, every process has one, and that was so for a second. May raise StackError."""
     deadline = time.monotonic() + _READY_TIMEOUT_S
     stable_since = time.monotonic()
     before: list[Any] = []

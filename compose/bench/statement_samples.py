@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from types import TracebackType
-from typing import Final
+from typing import Final, Self
 
 import psycopg
 
@@ -46,7 +46,7 @@ class StatementSampler:
         self._thread = threading.Thread(target=self._run, name="statement-sampler", daemon=True)
         self.counts: Counter[str] = Counter()
 
-    def __enter__(self) -> StatementSampler:
+    def __enter__(self) -> Self:
         self._thread.start()
         return self
 

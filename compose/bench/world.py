@@ -47,9 +47,9 @@ class World:
         with psycopg.connect(self.addresses.postgres_superuser_dsn, autocommit=True) as connection:
             connection.execute(sql.SQL("drop database if exists {} with (force)").format(sql.Identifier(name)))
 
-    def producer(self) -> Producer:
-        """A producer for filling topics: durable, in large batches."""
-        return Producer(self.addresses.kafka.producer("bench", **{"linger.ms": 20}))
+    def producer(self, linger_ms: int = 20) -> Producer:
+        """A producer as durable as ours; lingering makes large batches, for filling a topic."""
+        return Producer(self.addresses.kafka.producer("bench", **{"linger.ms": linger_ms}))
 
     def ends(self, topic: str, partitions: int) -> list[int]:
         """The end offset of every partition."""

@@ -5,9 +5,11 @@ from __future__ import annotations
 import typer
 
 from compose.bench.http_command import http
+from compose.bench.owner_command import owner
 
 app = typer.Typer(no_args_is_help=True)
 app.command()(http)
+app.command()(owner)
 
 
 @app.callback()

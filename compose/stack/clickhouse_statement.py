@@ -65,6 +65,8 @@ def split_insert(text: bytes) -> Insert | None:
 
 def reads_input(text: bytes) -> bool:
     """Whether an INSERT selects from its own data: the engine would take the statement and drop the rows."""
+    if b"INPUT" not in text.upper():
+        return False
     words = [token.group().upper() for token in _TOKEN.finditer(text) if token.lastgroup != "blank"]
     return words[:1] == [b"INSERT"] and any(pair == (b"INPUT", b"(") for pair in pairwise(words))
 

@@ -54,7 +54,11 @@ def clean_up(state: StackState) -> list[str]:
     """Stops every process of a run that has no supervisor any more; returns the names of those that still ran."""
     if state.running():
         return []
-    left = [entry for entry in state.processes if entry.process is not None and entry.process.alive()]
+    left = [
+        entry
+        for entry in state.processes
+        if entry.kind != "supervisor" and entry.process is not None and entry.process.alive()
+    ]
     for kind, within_s in (
         ("service", limits.SERVICE_STOP_TIMEOUT_S),
         ("server", limits.SERVER_STOP_TIMEOUT_S),

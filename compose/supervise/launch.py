@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from compose.stack import processes
 from compose.stack.errors import StackError
 from compose.supervise import guard
-from compose.supervise.state import StackState, read_state
+from compose.supervise.state import STACK_ID_VARIABLE, StackState, read_state
 from schemas import limits
 
 if TYPE_CHECKING:
@@ -62,7 +62,8 @@ def _launch(settings: Settings, home: Home, *, servers_only: bool, tied: bool) -
         read_end, _write_end = os.pipe()  # the write end stays open, in this process alone, until it ends
         keep = (read_end,)
         command += ["--lifeline", str(read_end)]
-    environment = settings.environment()
+    # Where this runs inside a service of another stack, its mark must not be inherited.
+    environment = settings.environment() | {STACK_ID_VARIABLE: ""}
     handle = processes.spawn(command, environment=environment, log=home.log("supervisor"), folder=Path.cwd(), keep=keep)
     for descriptor in keep:
         os.close(descriptor)

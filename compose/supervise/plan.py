@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from compose.services import ops
 from compose.settings import PREFERRED_PORTS
 from compose.stack.clickhouse import ClickHouse
 from compose.stack.kafka import Kafka
@@ -16,15 +17,13 @@ from compose.stack.ports import LOOPBACK, PortLeases
 from compose.stack.postgres import Postgres
 from compose.stack.valkey import Valkey
 from compose.supervise.child import ChildSpec
+from compose.supervise.state import STACK_ID_VARIABLE
 from schemas import limits
 
 if TYPE_CHECKING:
     from compose.settings import Settings
     from compose.stack.server import EmbeddedServer
 
-#: the mark of every process of one run; see ``compose.stack.processes.marked``
-STACK_ID_VARIABLE: Final = "MILLRACE_STACK_ID"
-OPS_PORT_VARIABLE: Final = "MILLRACE_OPS_PORT"
 _PORTS_OF: Final = {
     "kafka_bootstrap": ("kafka_port", "kafka_controller_port"),
     "postgres_dsn": ("postgres_port",),
@@ -94,7 +93,7 @@ def _service_spec(settings: Settings, service: str, instance: int, ops_port: int
     environment = {
         "MILLRACE_HOME": str(home.path),
         STACK_ID_VARIABLE: stack_id,
-        OPS_PORT_VARIABLE: str(ops_port),
+        ops.PORT_VARIABLE: str(ops_port),
     }
     return ChildSpec(
         name=name,

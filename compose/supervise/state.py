@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from compose.stack.home import read_json, write_private
 from compose.stack.processes import ProcessId
 
 if TYPE_CHECKING:
     from compose.stack.home import Home
+
+#: the mark of every process of one run; see ``compose.stack.processes.marked``
+STACK_ID_VARIABLE: Final = "MILLRACE_STACK_ID"
 
 Phase = Literal["starting", "ready", "stopping", "stopped", "failed"]
 Kind = Literal["supervisor", "server", "service"]

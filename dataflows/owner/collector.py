@@ -15,4 +15,5 @@ def collect_rarely() -> None:
     """Leaves the modules out of every later collection, and collects after many allocations only."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(limits.OWNER_COLLECT_ALLOCATIONS, limits.OWNER_COLLECT_GENERATIONS, limits.OWNER_COLLECT_GENERATIONS)
+    older = limits.OWNER_COLLECT_GENERATIONS
+    gc.set_threshold(limits.OWNER_COLLECT_ALLOCATIONS, older, older)

@@ -70,9 +70,7 @@ class Committer:
             replies=folded.replies,
         )
 
-    def _transaction(
-        self, lease: Lease, batch: PartitionBatch, published_seq: int
-    ) -> tuple[Folded, Workspace]:
+    def _transaction(self, lease: Lease, batch: PartitionBatch, published_seq: int) -> tuple[Folded, Workspace]:
         commands = [r.command for r in batch.records if r.command is not None]
         keys = list(dict.fromkeys(c.aggregate_key for c in commands))
         reads = [
@@ -118,9 +116,7 @@ class Committer:
             statements.append(_outbox_insert(self.service.events_topic, lease.partition, folded))
         return statements
 
-    def _round_trip(
-        self, statements: list[Statement], before_last: Callable[[], None] | None = None
-    ) -> list[Rows]:
+    def _round_trip(self, statements: list[Statement], before_last: Callable[[], None] | None = None) -> list[Rows]:
         """Sends all statements at once and returns the rows of each; the first error fails the rest."""
         with self.connection.pipeline():
             cursors = []

@@ -69,9 +69,7 @@ class Reader:
 
     def start(self) -> None:
         """Joins the group and begins to read."""
-        self._consumer.subscribe(
-            [self._topic], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost
-        )
+        self._consumer.subscribe([self._topic], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost)
         self._thread.start()
 
     def next_batch(self, timeout_s: float) -> PartitionBatch | None:
@@ -193,9 +191,7 @@ class Reader:
         places = []
         for place in partitions:
             lease = self._acquire(place.partition)
-            places.append(
-                TopicPartition(self._topic, place.partition, lease.next_offset if lease else OFFSET_END)
-            )
+            places.append(TopicPartition(self._topic, place.partition, lease.next_offset if lease else OFFSET_END))
         consumer.incremental_assign(places)
 
     def _acquire(self, partition: int) -> Lease | None:

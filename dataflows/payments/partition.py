@@ -28,9 +28,7 @@ from sinks.postgres.ledger_chain import GENESIS, link_hash
 from sinks.postgres.owner_connection import OwnerConnection
 
 TXNS_PER_COMMAND_MAX: Final = 16
-_OFFSETS_PER_PARTITION: Final = (
-    2**44
-)  # commands a partition can hold before a txn_id would reach the next one
+_OFFSETS_PER_PARTITION: Final = 2**44  # commands a partition can hold before a txn_id would reach the next one
 
 
 def txn_id(partition: int, offset: int, number: int) -> int:
@@ -41,9 +39,7 @@ def txn_id(partition: int, offset: int, number: int) -> int:
 class PaymentsPartition:
     """The payments state of one owned partition."""
 
-    def __init__(
-        self, connection: OwnerConnection, partition: int, fees: FeeSchedule, processor: str
-    ) -> None:
+    def __init__(self, connection: OwnerConnection, partition: int, fees: FeeSchedule, processor: str) -> None:
         self.partition = partition
         self.fees = fees
         self.processor = processor
@@ -52,7 +48,7 @@ class PaymentsPartition:
         self.remembered: dict[str, Payment] = {}  # payments under way as this lease committed them, oldest first
 
     def remember(self, payment: Payment) -> None:
-        """Called after the commit that made it so. A finished payment is not asked for again, or seldom: it is read then."""
+        """Called after the commit that made it so. A finished payment is seldom asked for: it is read then."""
         key = payment.intent.id
         self.remembered.pop(key, None)
         if payment.intent.state not in _FINISHED:
@@ -70,9 +66,7 @@ class PaymentsPartition:
         intents, attempts = rows or ([], [])
         payments = {row[0]: Payment(intent=_intent(row), attempts={}) for row in intents}
         for row in attempts:
-            payments[row[0]].attempts[row[1]] = ProcessorAttempt(
-                **dict(zip(_ATTEMPT_FIELDS, row, strict=True))
-            )
+            payments[row[0]].attempts[row[1]] = ProcessorAttempt(**dict(zip(_ATTEMPT_FIELDS, row, strict=True)))
         return PaymentsWorkspace(self, payments, {row[0] for row in intents if row[-1] != self.partition})
 
 

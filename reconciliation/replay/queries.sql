@@ -16,10 +16,12 @@ where t.partition = %(partition)s and t.txn_id < %(txn_id)s
 group by e.account_id, t.partition, e.currency;
 
 -- name: balances_live
+-- The comparison: balances as readers see them, in the order of the shadow's.
 select account_id, partition, currency, debits, credits, version from public.account_balance
 where partition = any (%(partitions)s) order by account_id, partition;
 
 -- name: balances_shadow
+-- The comparison: balances as the replay rebuilt them, in the order of the live ones.
 select account_id, partition, currency, debits, credits, version from millrace_replay.account_balance
 where partition = any (%(partitions)s) order by account_id, partition;
 
@@ -53,6 +55,7 @@ where l.partition = any (%(partitions)s) and (%(from_zero)s or l.id in (
 order by l.id;
 
 -- name: intents_shadow
+-- The comparison: intents as the replay rebuilt them, in the order of the live ones.
 select id, version, merchant_id, amount, currency, state, capture_method, payment_method, processor,
        amount_capturable, amount_received, amount_refunded, amount_disputed, last_payment_error,
        cancellation_reason, latest_attempt, metadata::jsonb::text, partition, created_at, updated_at

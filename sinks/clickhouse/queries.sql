@@ -26,6 +26,7 @@ update sink_fence set owner_id = '', heartbeat_at = clock_timestamp()
 where sink = %(sink)s and epoch = %(epoch)s and owner_id = %(owner_id)s;
 
 -- name: positions_read
+-- At start: where each partition goes on. Primary key prefix.
 select partition, next_offset, last_seq from sink_position where sink = %(sink)s and topic = %(topic)s;
 
 -- name: plan_last
@@ -37,14 +38,17 @@ select coalesce(max(plan_id), 0) from sink_plan where sink = %(sink)s;
 select plan_id, token, sha256, rows from sink_plan where sink = %(sink)s and state = 'planned';
 
 -- name: plan_ranges
+-- At recovery: the exact offsets of a plan that may be half done. Primary key prefix.
 select partition, first_offset, last_offset, first_seq, last_seq from sink_plan_range
 where sink = %(sink)s and plan_id = %(plan_id)s and topic = %(topic)s order by partition;
 
 -- name: plan_insert
+-- Before every insert: what the block will hold. Primary key; a plan is written once.
 insert into sink_plan (sink, plan_id, epoch, token, sha256, rows, state)
 values (%(sink)s, %(plan_id)s, %(epoch)s, %(token)s, %(sha256)b, %(rows)s::jsonb, 'planned');
 
 -- name: plan_ranges_insert
+-- With the plan: its offsets per partition.
 insert into sink_plan_range (sink, plan_id, topic, partition, first_offset, last_offset, first_seq, last_seq)
 select %(sink)s, %(plan_id)s, %(topic)s, t.*
 from unnest(%(partitions)s::int[], %(first_offsets)s::bigint[], %(last_offsets)s::bigint[], %(first_seqs)s::bigint[],
@@ -67,6 +71,7 @@ on conflict (sink, topic, partition) do update
 returning p.partition;
 
 -- name: plans_prune
+-- Now and then: plans that are done and no operator asks about any more. Primary key range.
 delete from sink_plan where sink = %(sink)s and state = 'inserted' and plan_id <= %(plan_id)s;
 
 -- name: checkpoint_insert

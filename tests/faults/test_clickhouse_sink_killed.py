@@ -73,10 +73,12 @@ def rows_since(stage: Stage) -> int:
     return int(stage.value(query))
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(150)
 @pytest.mark.usefixtures("short_lease")
 def test_a_sink_killed_again_and_again_loses_and_doubles_nothing(stage: Stage) -> None:
     """Every life ends at another step, the restarts included."""
-    for number in range(6):
+    for number in range(4):
         stage.world.payments_made(8)
         stage.store_and_publish(repeat_last=20)
         with sink_process(stage.sink_settings(f"life-{number}"), STEPS[number % 3]) as process:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import random
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit, urlunsplit
 
@@ -34,9 +32,7 @@ def new_database(stack: Stack) -> Iterator[Callable[[], tuple[str, str]]]:
 
     def execute(statement: str, name: str) -> None:
         with psycopg.connect(superuser, autocommit=True) as connection:
-            connection.execute(
-                sql.SQL(statement).format(name=sql.Identifier(name), template=sql.Identifier(_TEMPLATE))
-            )
+            connection.execute(sql.SQL(statement).format(name=sql.Identifier(name), template=sql.Identifier(_TEMPLATE)))
 
     def make() -> tuple[str, str]:
         if not made:
@@ -51,9 +47,3 @@ def new_database(stack: Stack) -> Iterator[Callable[[], tuple[str, str]]]:
     yield make
     for name in made:
         execute("drop database {name} with (force)", name)
-
-
-def seeds(count: int) -> list[int]:
-    """Seeds of this run, or the one of MILLRACE_TEST_SEED; they are part of the test's name, so they are printed."""
-    given = os.environ.get("MILLRACE_TEST_SEED")
-    return [int(given)] if given else [random.randrange(10**6) for _ in range(count)]

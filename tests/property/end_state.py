@@ -51,7 +51,10 @@ class Stored:
 
     def winners(self) -> dict[tuple[str, str], tuple[int, int]]:
         """Which command an identity belongs to."""
-        return {(r[0], r[1]): (r[2], r[3]) for r in self.rows('select merchant_id, key, partition, "offset" from idempotency')}
+        return {
+            (r[0], r[1]): (r[2], r[3])
+            for r in self.rows('select merchant_id, key, partition, "offset" from idempotency')
+        }
 
     def outbox(self) -> dict[int, list[tuple[int, str, int, bytes]]]:
         """Events by partition: seq, aggregate, version, payload."""
@@ -182,7 +185,9 @@ def _chain(stored: Stored) -> None:
         )
         assert len({row[0] for row in rows}) == count
         assert prev == hashes[partition]
-        assert link_hash(prev, rows) == link  # type: ignore[arg-type] - columns of one shape
+        assert link_hash(prev, rows) == link  # type: ignore[arg-type]  # columns of one shape
         hashes[partition] = link
-    uncovered = "select 1 from ledger_txn t where not exists (select 1 from ledger_chain c where c.partition = t.partition"
+    uncovered = (
+        "select 1 from ledger_txn t where not exists (select 1 from ledger_chain c where c.partition = t.partition"
+    )
     assert stored.rows(uncovered + " and t.txn_id between first_txn and last_txn)") == []

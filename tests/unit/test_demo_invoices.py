@@ -82,7 +82,7 @@ def test_a_bad_row_is_named(rows: list[str], says: str):
 
 
 def test_a_file_that_cannot_be_read_is_one_line(tmp_path: Path):
-    with pytest.raises(StackError, match="cannot read .*No such file"):
+    with pytest.raises(StackError, match=r"cannot read .*No such file"):
         read_invoices(tmp_path / "missing.csv")
     damaged = tmp_path / "damaged.csv.gz"
     damaged.write_bytes(gzip.compress(("\n".join(ROWS)).encode())[:-12])

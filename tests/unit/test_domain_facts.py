@@ -269,7 +269,9 @@ def test_only_the_processor_that_serves_the_intent_may_tell() -> None:
         assert cases.refused(payment, told).code == "not_found"
 
 
-@pytest.mark.parametrize("order", sorted(set(permutations(["pending", "unknown", "captured", "captured", "declined"]))), ids="-".join)
+@pytest.mark.parametrize(
+    "order", sorted(set(permutations(["pending", "unknown", "captured", "captured", "declined"]))), ids="-".join
+)
 def test_the_order_of_doubts_and_repetitions_does_not_matter(order: tuple[str, ...]) -> None:
     """Whatever the order, money that was taken ends as taken, once: a refusal never outlives it."""
     payment = STATES["processing purchase"]

@@ -88,9 +88,7 @@ def test_create_needs_no_version_or_zero() -> None:
     assert cases.decided(None, allowed).intent.version == 1
 
 
-@pytest.mark.parametrize(
-    ("method", "state"), [(None, "requires_payment_method"), ("tok_a", "requires_confirmation")]
-)
+@pytest.mark.parametrize(("method", "state"), [(None, "requires_payment_method"), ("tok_a", "requires_confirmation")])
 def test_create_asks_for_what_is_missing(method: str | None, state: str) -> None:
     intent = cases.decided(None, cases.create(method=method)).intent
     assert (intent.state, intent.version, intent.amount_received, intent.amount_capturable) == (state, 1, 0, 0)

@@ -25,7 +25,7 @@ def test_every_field_counts(row: int, place: int) -> None:
     changed = [list(r) for r in ROWS]
     value = changed[row][place]
     changed[row][place] = value + 1 if isinstance(value, int) else f"{value}x"
-    assert link_hash(GENESIS, [tuple(r) for r in changed]) != LINK  # type: ignore[arg-type] - rows of one shape
+    assert link_hash(GENESIS, [tuple(r) for r in changed]) != LINK  # type: ignore[arg-type]  # rows of one shape
 
 
 def test_every_row_and_its_place_count() -> None:

@@ -28,7 +28,11 @@ def test_an_intent_shows_every_field_it_has() -> None:
     intent = cases.authorized().intent
     shown = rendering.payment_intent(intent)
     assert set(shown) == set(records.PaymentIntent.__struct_fields__) | {"object"}
-    assert (shown["object"], shown["state"], shown["amount_capturable"]) == ("payment_intent", "requires_capture", 10_000)
+    assert (shown["object"], shown["state"], shown["amount_capturable"]) == (
+        "payment_intent",
+        "requires_capture",
+        10_000,
+    )
     assert shown["last_payment_error"] is None
 
 

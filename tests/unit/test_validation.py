@@ -148,7 +148,11 @@ FACT: dict[str, Any] = {"operation_id": "op_1", "attempt": 1, "status": "capture
 @pytest.mark.parametrize(
     ("field", "good", "bad"),
     [
-        ("operation_id", ["op_1", "x" * limits.TEXT_LENGTH_MAX], ["", None, "x" * (limits.TEXT_LENGTH_MAX + 1), "\x00"]),
+        (
+            "operation_id",
+            ["op_1", "x" * limits.TEXT_LENGTH_MAX],
+            ["", None, "x" * (limits.TEXT_LENGTH_MAX + 1), "\x00"],
+        ),
         ("attempt", [0, 1, 2**31 - 1], [-1, 2**31, 1.0, True, None]),
         ("status", ["pending", "unknown", "declined", "manual_review"], ["created", "succeeded", "", None]),
         ("amount", [None, 0, 1, 2**53 - 1], [-1, 2**53, 1.5, False]),
@@ -196,11 +200,7 @@ def test_only_a_token_says_who_the_caller_is(name: str) -> None:
 
 
 json_values = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.floats()
-    | st.text(st.characters()),
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters()),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(st.characters()), inner, max_size=3),
     max_leaves=8,
 )
@@ -221,7 +221,15 @@ def test_any_json_value_is_taken_or_refused_and_never_raises(operation: str, dat
 
 @pytest.mark.parametrize(
     ("value", "ok"),
-    [("a", True), ("", False), ("é✓\U0001f4b3", True), ("a\x00b", False), ("\ud83d", False), (7, False), ("aaaa", False)],
+    [
+        ("a", True),
+        ("", False),
+        ("é✓\U0001f4b3", True),
+        ("a\x00b", False),
+        ("\ud83d", False),
+        (7, False),
+        ("aaaa", False),
+    ],
 )
 def test_clean_text(value: object, ok: bool) -> None:
     assert (validation.clean_text(value, 3) is None) == ok

@@ -11,43 +11,45 @@ class AttemptMetrics:
     def __init__(self, registry: CollectorRegistry = REGISTRY) -> None:
         # High: the processor is slow, or there is more work than the bulkhead lets through.
         self.in_flight = Gauge(
-            "attempt_calls_in_flight", "Slots of the bulkhead in use", ("processor",), registry=registry
+            "millrace_attempt_calls_in_flight", "Slots of the bulkhead in use", ("processor",), registry=registry
         )
         # 1: the processor is left alone but for a probe; attempts wait.
-        self.breaker_open = Gauge("attempt_breaker_open", "Circuit breaker is open", ("processor",), registry=registry)
+        self.breaker_open = Gauge(
+            "millrace_attempt_breaker_open", "Circuit breaker is open", ("processor",), registry=registry
+        )
         # High `Unknown`: payers wait for polls. High `NotSent`: the processor cannot be reached.
         self.answers = Counter(
-            "attempt_answers",
+            "millrace_attempt_answers",
             "Calls by what is known afterwards",
             ("processor", "call", "answer"),
             registry=registry,
         )
         # High: the processor is slow; payers feel every millisecond.
         self.call_seconds = Histogram(
-            "attempt_call_seconds",
+            "millrace_attempt_call_seconds",
             "Duration of processor calls",
             ("processor", "call"),
             buckets=(0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2, 3),
             registry=registry,
         )
         # High `unknown` or `manual_review`: money in doubt.
-        self.facts = Counter("attempt_facts", "Facts made durable, by status", ("status",), registry=registry)
+        self.facts = Counter("millrace_attempt_facts", "Facts made durable, by status", ("status",), registry=registry)
         # High: Kafka refuses facts; their attempts are queried again when the lease is over.
-        self.facts_lost = Counter("attempt_facts_lost", "Facts that Kafka did not take", registry=registry)
+        self.facts_lost = Counter("millrace_attempt_facts_lost", "Facts that Kafka did not take", registry=registry)
         # High: owners lag or refuse facts.
         self.facts_repeated = Counter(
-            "attempt_facts_repeated", "Facts told again for want of their event", registry=registry
+            "millrace_attempt_facts_repeated", "Facts told again for want of their event", registry=registry
         )
         # Above zero: somebody wrote what is not an event, or a newer schema than ours is in use.
         self.events_unreadable = Counter(
-            "attempt_events_unreadable", "Records of the event topic that cannot be read", registry=registry
+            "millrace_attempt_events_unreadable", "Records of the event topic that cannot be read", registry=registry
         )
         # High: Postgres is away or refuses; nothing is leased meanwhile.
         self.store_errors = Counter(
-            "attempt_store_errors", "Statements that failed and are repeated", registry=registry
+            "millrace_attempt_store_errors", "Statements that failed and are repeated", registry=registry
         )
         # High `due`: more workers are needed. `review` above zero: a person has to decide.
-        self.backlog = Gauge("attempt_backlog", "Unfinished attempts", ("state",), registry=registry)
+        self.backlog = Gauge("millrace_attempt_backlog", "Unfinished attempts", ("state",), registry=registry)
         self.oldest_seconds = Gauge(
-            "attempt_oldest_seconds", "Age of the oldest unfinished attempt", ("state",), registry=registry
+            "millrace_attempt_oldest_seconds", "Age of the oldest unfinished attempt", ("state",), registry=registry
         )

@@ -98,5 +98,6 @@ select "offset", aggregate_key, reason, (extract(epoch from parked_at) * 1000000
 where topic = %(topic)s and partition = %(partition)s and not published order by "offset" limit %(limit)s;
 
 -- name: dead_letters_mark
+-- After Kafka has acknowledged the copies. Primary key.
 update dead_letter set published = true
 where topic = %(topic)s and partition = %(partition)s and "offset" = any (%(offsets)s::bigint[]);

@@ -20,6 +20,7 @@ from processor_attempt where intent_id = any (%s::text[]);
 select link, hash from ledger_chain where partition = %s order by link desc limit 1;
 
 -- name: intents_insert
+-- Intents that the batch created. An id that exists fails the batch: nothing is overwritten.
 insert into payment_intent (id, merchant_id, amount, currency, state, version, capture_method, payment_method, processor,
                             amount_capturable, amount_received, amount_refunded, amount_disputed, last_payment_error,
                             cancellation_reason, latest_attempt, metadata, partition, created_at, updated_at)
@@ -55,6 +56,7 @@ with written as (
 select 1 / (count(*) = %s)::int from written;
 
 -- name: attempts_insert
+-- Attempts that the batch started: durable before any I/O. A second live charge of an intent fails (invariant 9).
 insert into processor_attempt (intent_id, attempt, kind, status, operation_id, processor, amount, currency,
                                payment_method, parent_ref, final, provider_ref, error_code, created_at, updated_at)
 select t.intent_id, t.attempt, t.kind, t.status, t.operation_id, t.processor, t.amount, t.currency, t.payment_method,
@@ -80,6 +82,7 @@ with written as (
 select 1 / (count(*) = %s)::int from written;
 
 -- name: ledger_txns_insert
+-- The batch's ledger transactions. The unique reference refuses a fact that was posted before.
 insert into ledger_txn (txn_id, reference, kind, aggregate_key, trace_id, partition, effective_at, recorded_at)
 select t.txn_id, t.reference, t.kind, t.aggregate_key, t.trace_id, %s,
        timestamptz 'epoch' + t.effective_at * interval '1 microsecond', clock_timestamp()
@@ -87,6 +90,7 @@ from unnest(%s::bigint[], %s::text[], %s::text[], %s::text[], %s::text[], %s::bi
          as t (txn_id, reference, kind, aggregate_key, trace_id, effective_at);
 
 -- name: ledger_entries_insert
+-- All their lines at once: the trigger checks the balance over the whole statement.
 insert into ledger_entry (txn_id, line, account_id, debit, credit, currency, effective_at)
 select t.txn_id, t.line, t.account_id, t.debit, t.credit, t.currency,
        timestamptz 'epoch' + t.effective_at * interval '1 microsecond'
@@ -94,6 +98,7 @@ from unnest(%s::bigint[], %s::int[], %s::text[], %s::bigint[], %s::bigint[], %s:
          as t (txn_id, line, account_id, debit, credit, currency, effective_at);
 
 -- name: ledger_chain_insert
+-- One link over everything that the batch posted. Primary key, appended on the right.
 insert into ledger_chain (partition, link, first_txn, last_txn, txns, prev_hash, hash)
 values (%s, %s, %s, %s, %s, %b, %b);
 
