@@ -127,9 +127,7 @@ class Unavailable(PlatformError):
     code = "unavailable"
     retry = "same_identity"
 
-    def __init__(
-        self, message: str | None = None, /, *, mode: Mode = "fail_closed", **context: object
-    ) -> None:
+    def __init__(self, message: str | None = None, /, *, mode: Mode = "fail_closed", **context: object) -> None:
         super().__init__(message, **context)
         self.mode = mode
 

@@ -18,9 +18,7 @@ def derived_id(prefix: str, scope: str, operation: str, idempotency_key: str) ->
 
 def request_hash(operation: str, aggregate_key: str, payload: dict[str, object]) -> bytes:
     """SHA-256 of operation, aggregate and canonical payload (32 bytes); equal for a retry, whatever its form."""
-    return hashlib.sha256(
-        f"{operation}\x1f{aggregate_key}\x1f".encode() + _canonical.encode(payload)
-    ).digest()
+    return hashlib.sha256(f"{operation}\x1f{aggregate_key}\x1f".encode() + _canonical.encode(payload)).digest()
 
 
 def operation_id(intent_id: str, attempt: int) -> str:

@@ -52,9 +52,7 @@ BATCH_BYTES_MAX: Final = 4 * 1024 * 1024
 BATCH_POLL_TIMEOUT_MS: Final = 20
 BATCHES_AHEAD_MAX: Final = 6  # decoded while Postgres works on the ones before
 PREFETCH_KBYTES_MAX: Final = 16_384
-PUBLISH_BACKLOG_MAX: Final = (
-    20_000  # committed, not yet acknowledged events of one process: past it, stop reading
-)
+PUBLISH_BACKLOG_MAX: Final = 20_000  # committed, not yet acknowledged events of one process: past it, stop reading
 PUBLISH_RESUME_CHUNK: Final = 2_000  # outbox rows read at once after a take-over
 OWNER_SESSION_TIMEOUT_MS: Final = 6_000
 OWNER_HEARTBEAT_MS: Final = 1_000
@@ -68,9 +66,7 @@ OWNER_TRANSACTION_TIMEOUT_MS: Final = 5_000
 ATTEMPT_LEASE_MS: Final = (
     10_000  # more than a query and a send that both time out; a killed worker's attempts wait so long
 )
-ATTEMPT_CALL_TIMEOUT_MS: Final = (
-    3_000  # a payer waits: past it the outcome is unknown and asked for after 2 s
-)
+ATTEMPT_CALL_TIMEOUT_MS: Final = 3_000  # a payer waits: past it the outcome is unknown and asked for after 2 s
 ATTEMPT_CALLS_IN_FLIGHT_MAX: Final = 128  # bulkhead of one worker process and processor
 ATTEMPT_POLL_SCHEDULE_S: Final = (
     2,
@@ -150,9 +146,7 @@ PUBLISH_MARK_INTERVAL_MS: Final = 100  # how long an idle owner waits before it 
 DEAD_LETTERS_RESUME_MAX: Final = 500
 
 # --- ingress, further ------------------------------------------------------------------------------------
-BODY_DRAIN_BYTES_MAX: Final = (
-    16 * 1024 * 1024
-)  # read and dropped so that a 413 is heard; past it the line is cut
+BODY_DRAIN_BYTES_MAX: Final = 16 * 1024 * 1024  # read and dropped so that a 413 is heard; past it the line is cut
 EXPECTED_VERSION_MAX: Final = 2**53 - 1
 DEADLINE_MS_MAX: Final = 3_600_000
 DEADLINE_GRACE_MS: Final = 250  # a wait that ends with the deadline still hears "expired"
@@ -162,7 +156,7 @@ QUERY_TEXT_LENGTH_MAX: Final = 1_024  # cursors
 RETRY_AFTER_S: Final = 1
 ACK_WAIT_MAX_S: Final = 5  # for Kafka's acks=all; past it 503, and the same identity finds out
 INGRESS_DELIVERY_TIMEOUT_MS: Final = 10_000
-INGRESS_LINGER_MS: Final = 1  # the lines of a list share requests to Kafka; measured: half of the broker's work
+INGRESS_LINGER_MS: Final = 1  # the lines of a list share requests to Kafka, at a millisecond of latency
 LISTEN_POLL_INTERVAL_S: Final = 0.01
 COMMANDS_IN_FLIGHT_BULK_MAX: Final = 18_000  # bulk work is shed before single commands
 COMMANDS_IN_FLIGHT_MERCHANT_MAX: Final = 10_000  # past it 429: one merchant cannot starve the others
@@ -219,9 +213,7 @@ ATTEMPT_CONFIRM_SCHEDULE_S: Final = (
 )  # a fact's event is back by then, or it is repeated
 ATTEMPT_RETRY_FIRST_MS: Final = 100  # after a call that proved not executed
 ATTEMPT_RETRY_MAX_MS: Final = 10_000
-ATTEMPT_UNREACHABLE_MAX_S: Final = (
-    900  # never sent for so long: the attempt has failed, the payer may try again
-)
+ATTEMPT_UNREACHABLE_MAX_S: Final = 900  # never sent for so long: the attempt has failed, the payer may try again
 ATTEMPT_CONNECT_TIMEOUT_MS: Final = 1_000
 ATTEMPT_CONNECTION_IDLE_S: Final = (
     30  # an older idle connection is closed, not reused: the processor may have dropped it
@@ -234,9 +226,7 @@ ATTEMPT_POSTGRES_BACKOFF_MAX_MS: Final = 2_000
 ATTEMPT_STATEMENT_TIMEOUT_MS: Final = 10_000
 ATTEMPT_PRODUCER_POLL_MS: Final = 100
 ATTEMPT_PRODUCER_FULL_WAIT_MS: Final = 20
-ATTEMPT_DRAIN_TIMEOUT_S: Final = (
-    8  # calls in flight end by themselves before: a query and a send time out after 6 s
-)
+ATTEMPT_DRAIN_TIMEOUT_S: Final = 8  # calls in flight end by themselves before: a query and a send time out after 6 s
 
 # --- ClickHouse sink, check and replay ---------------------------------------------------------------------
 CLICKHOUSE_CONNECT_TIMEOUT_S: Final = 5

@@ -31,9 +31,7 @@ class Operation:
         return f"{self.method} {self.path}"
 
 
-def _payment(
-    name: str, path: str, record: str, payload: validation.Fields, creates: str | None = None
-) -> Operation:
+def _payment(name: str, path: str, record: str, payload: validation.Fields, creates: str | None = None) -> Operation:
     return Operation(
         name=name,
         method="POST",

@@ -42,9 +42,7 @@ def payment_intent(intent: records.PaymentIntent) -> dict[str, Any]:
         "amount_received": intent.amount_received,
         "amount_refunded": intent.amount_refunded,
         "amount_disputed": intent.amount_disputed,
-        "last_payment_error": None
-        if intent.last_payment_error is None
-        else {"code": intent.last_payment_error},
+        "last_payment_error": None if intent.last_payment_error is None else {"code": intent.last_payment_error},
         "cancellation_reason": intent.cancellation_reason,
         "latest_attempt": intent.latest_attempt,
         "metadata": intent.metadata,

@@ -36,9 +36,7 @@ def clean_text(value: object, length_max: int, length_min: int = 1) -> str | Non
         return "must be a string"
     if not length_min <= len(value) <= length_max:
         return f"must have {length_min} to {length_max} characters"
-    if not value.isprintable() and any(
-        c < " " or c == "\x7f" or "\ud800" <= c <= "\udfff" for c in value
-    ):
+    if not value.isprintable() and any(c < " " or c == "\x7f" or "\ud800" <= c <= "\udfff" for c in value):
         return "must not contain control characters"
     return None
 
@@ -92,11 +90,7 @@ def _text(value: object) -> str | None:
 
 
 def _count(value: object) -> str | None:
-    return (
-        None
-        if type(value) is int and 0 <= value <= limits.AMOUNT_MINOR_MAX
-        else "must be an integer of 0 or more"
-    )
+    return None if type(value) is int and 0 <= value <= limits.AMOUNT_MINOR_MAX else "must be an integer of 0 or more"
 
 
 def _ordinal(value: object) -> str | None:
@@ -124,9 +118,7 @@ ATTEMPT_OUTCOME: Final[Fields] = {
     "operation_id": Field(_text),
     "attempt": Field(_ordinal),
     "status": Field(
-        _choice(
-            "pending", "unknown", "authorized", "captured", "voided", "declined", "failed", "manual_review"
-        )
+        _choice("pending", "unknown", "authorized", "captured", "voided", "declined", "failed", "manual_review")
     ),
     "provider_ref": Field(_text, None, nullable=True),
     "amount": Field(_count, None, nullable=True),  # as the processor echoed it; absent when it did not

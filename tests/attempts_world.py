@@ -192,7 +192,7 @@ class AttemptsWorld:
         self.processes.append(process)
         if service == "simulator":
             port = self.settings.addresses().processor_port
-        eventually(lambda: is_ready(port) or process.poll() is not None, 20, what=f"{service} ready")
+        eventually(lambda: is_ready(port) or process.poll() is not None, 60, what=f"{service} ready")
         return process
 
     def end(self, process: subprocess.Popen[bytes]) -> int:

@@ -45,14 +45,16 @@ def batches_of(dsn: str, batches: int) -> tuple[list[Batch], int]:
 
 
 def _after_transaction(rows: list[bytes], edge: int) -> int:
-    """The first place from ``edge`` on where the first column changes: lines of one ledger transaction stay together."""
+    """The first place from ``edge`` on where the first column changes: no ledger transaction is cut."""
     while 0 < edge < len(rows) and rows[edge].split(b"\t", 1)[0] == rows[edge - 1].split(b"\t", 1)[0]:
         edge += 1
     return edge
 
 
 def _rows(connection: psycopg.Connection[Any], table: str) -> list[bytes]:
-    with connection.cursor().copy(sql.SQL("copy {} to stdout").format(sql.Identifier(table))) as copy:
+    # Concurrent writers leave the lines of a ledger transaction on different pages, and COPY must not cut one.
+    source = "(select * from {} order by txn_id, line)" if table == "ledger_entry" else "{}"
+    with connection.cursor().copy(sql.SQL(f"copy {source} to stdout").format(sql.Identifier(table))) as copy:
         return [bytes(row) for row in copy]
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import psycopg
 
 from compose.bench.http_bulk import BulkLoad, BulkPlan
-from compose.bench.http_cpu import cpu_seconds, cpu_us_per_command
+from compose.bench.cpu import cpu_seconds
 from compose.bench.http_metrics import batches, totals
 from compose.bench.http_requests import Requests
 from compose.bench.http_single import SingleLoad, SinglePlan
@@ -34,6 +34,7 @@ MERCHANT: Final = "m_bench"
 SINGLE_P99_GOAL_MS: Final = 40.0
 BULK_GOAL_PER_S: Final = 5_000
 _PACKAGES: Final = ("millrace", "bytewax", "confluent-kafka", "fastapi", "granian", "msgspec", "psycopg")
+_US_PER_S: Final = 1_000_000
 _QUERIES: Final = queries("compose.bench", "http_queries.sql")
 
 
@@ -79,14 +80,14 @@ class HttpBench:
         """What a part found, with CPU by process and the owners' batches around it."""
         self._say(what)
         world = self._stack.world
-        pids = {entry["name"]: entry["pid"] for entry in world["services"]}
+        pids = {entry["name"]: [entry["pid"]] for entry in world["services"] if entry["kind"] != "supervisor"}
         busy, counted, own = cpu_seconds(pids), totals(world["ops"]), time.process_time()
         began = time.perf_counter()
         found = measure()
         took = time.perf_counter() - began
         commands = found["commands_sent"]
         after = cpu_seconds(pids) | {"load_generator": time.process_time() - own}
-        found["cpu_us_per_command"] = cpu_us_per_command(busy, after, commands)
+        found["cpu_us_per_command"] = _us_per_command(busy, after, commands)
         found["cpus_busy"] = round((sum(after.values()) - sum(busy.values())) / took, 2)
         found["batches"] = batches(counted, totals(world["ops"]))
         open_attempts, drained_s = self._drain()
@@ -156,6 +157,13 @@ class HttpBench:
     def _open_attempts(connection: psycopg.Connection) -> int:
         row = connection.execute(_QUERIES["open_attempts"]).fetchone()
         return row[0] if row else 0
+
+
+def _us_per_command(before: dict[str, float], after: dict[str, float], commands: int) -> dict[str, float]:
+    """CPU microseconds per command by process, the heaviest first."""
+    used = {name: (after[name] - before.get(name, 0.0)) * _US_PER_S for name in after}
+    ordered = sorted(used.items(), key=lambda item: -item[1])
+    return {name: round(spent / max(1, commands), 1) for name, spent in ordered}
 
 
 def _cpus() -> int:

@@ -11,8 +11,6 @@ SimulatorError                 status, code, message; rendered as application/pr
   BookUnavailable 503          the book could not be written or read; ask again with the same identity
 """
 
-
-
 from __future__ import annotations
 
 from typing import ClassVar

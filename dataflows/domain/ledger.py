@@ -52,9 +52,7 @@ def is_balanced(entries: list[LedgerEntry]) -> bool:
 def authorize(operation_id: str, amount_minor: int, parties: Parties) -> Posting:
     """A hold on the card: off the balance sheet, a memo pair."""
     hold, obligation = _memo(parties)
-    return Posting(
-        f"{operation_id}:authorize", "authorize", transfer(hold, obligation, amount_minor, parties)
-    )
+    return Posting(f"{operation_id}:authorize", "authorize", transfer(hold, obligation, amount_minor, parties))
 
 
 def void(operation_id: str, remaining_minor: int, parties: Parties) -> Posting:

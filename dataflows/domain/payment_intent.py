@@ -59,9 +59,7 @@ def decide_confirm(payment: Payment, command: Command, context: Context) -> Deci
         return wrong_state(intent, "confirmed")
     method: Any = command.payload["payment_method"] or intent.payment_method
     if not method:
-        return Rejection(
-            "state_conflict", "Give a payment_method to confirm with.", {"current_state": intent.state}
-        )
+        return Rejection("state_conflict", "Give a payment_method to confirm with.", {"current_state": intent.state})
     kind: AttemptKind = "authorize" if intent.capture_method == "manual" else "purchase"
     changed = structs.replace(intent, payment_method=method, last_payment_error=None)
     return _start_attempt(changed, context, kind, intent.amount)
@@ -98,9 +96,7 @@ def decide_cancel(payment: Payment, command: Command, context: Context) -> Decis
 
 def authorization(payment: Payment) -> ProcessorAttempt | None:
     """The attempt whose hold is captured or released; None when nothing is held."""
-    return next(
-        (a for a in payment.attempts.values() if a.kind == "authorize" and a.status == "authorized"), None
-    )
+    return next((a for a in payment.attempts.values() if a.kind == "authorize" and a.status == "authorized"), None)
 
 
 def advance(intent: PaymentIntent, context: Context, **changes: object) -> PaymentIntent:
@@ -144,6 +140,4 @@ def _start_attempt(
         created_at=context.now,
         updated_at=context.now,
     )
-    return Decision(
-        intent=advance(intent, context, state="processing", latest_attempt=number), attempt=attempt
-    )
+    return Decision(intent=advance(intent, context, state="processing", latest_attempt=number), attempt=attempt)

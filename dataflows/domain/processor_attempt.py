@@ -53,9 +53,7 @@ def _undecided(
 def _refused(payment: Payment, attempt: ProcessorAttempt, fact: dict[str, Any], context: Context) -> Decision:
     """A definitive no: a charge may be tried again with another method, a capture or void from the hold."""
     code = fact["error_code"] or fact["status"]
-    changed = _changed(
-        attempt, context, status=fact["status"], error_code=code, provider_ref=fact["provider_ref"]
-    )
+    changed = _changed(attempt, context, status=fact["status"], error_code=code, provider_ref=fact["provider_ref"])
     intent = advance(payment.intent, context, state=_after_refusal(payment, attempt), last_payment_error=code)
     if attempt.kind == "void":  # the hold stands, so nothing was canceled
         intent.cancellation_reason = None
@@ -80,9 +78,7 @@ def _succeeded(
             attempt, context, status="manual_review", error_code=mismatch, provider_ref=fact["provider_ref"]
         )
         return Decision(intent=advance(payment.intent, context, last_payment_error=mismatch), attempt=changed)
-    changed = _changed(
-        attempt, context, status=fact["status"], error_code=None, provider_ref=fact["provider_ref"]
-    )
+    changed = _changed(attempt, context, status=fact["status"], error_code=None, provider_ref=fact["provider_ref"])
     return _EFFECTS[attempt.kind](payment, changed, context)
 
 
@@ -136,9 +132,7 @@ def _captured_late(payment: Payment, attempt: ProcessorAttempt, context: Context
     return _captured(payment, attempt, context)
 
 
-def _taken_from_hold(
-    payment: Payment, attempt: ProcessorAttempt, context: Context, left: int, state: str
-) -> Decision:
+def _taken_from_hold(payment: Payment, attempt: ProcessorAttempt, context: Context, left: int, state: str) -> Decision:
     before = payment.intent
     intent = advance(
         before,
@@ -191,9 +185,7 @@ def _contradiction(
 
 
 def _stale(attempt: ProcessorAttempt) -> Rejection:
-    return Rejection(
-        "stale_fact", "The attempt already has this or a later status.", {"status": attempt.status}
-    )
+    return Rejection("stale_fact", "The attempt already has this or a later status.", {"status": attempt.status})
 
 
 def _changed(attempt: ProcessorAttempt, context: Context, **changes: object) -> ProcessorAttempt:

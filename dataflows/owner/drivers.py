@@ -43,7 +43,7 @@ def run_bytewax(process: OwnerProcess) -> None:
 
 def _bytewax_turn(lane: Lane) -> None:
     try:
-        run_main(owner_flow(lane))
+        run_main(owner_flow(lane))  # type: ignore[no-untyped-call]  # the wheel has no types for it
     except Exception as error:  # noqa: BLE001 - Bytewax wraps whatever user code raised
         raise _unwrapped(error) from None  # `from error` would close a circle: the wrapper's cause is the original
 

@@ -18,9 +18,7 @@ from schemas import codec, identity, limits, operations, validation
 from schemas.records import Command, Outcome, Rejection
 
 _json: Final = msgspec.json.Encoder()
-_KEY_REUSED: Final = Rejection(
-    "key_reused", "This idempotency key was used with another request; use a new key.", {}
-)
+_KEY_REUSED: Final = Rejection("key_reused", "This idempotency key was used with another request; use a new key.", {})
 _EXPIRED: Final = Rejection(
     "deadline_exceeded", "The deadline passed before the command was started; nothing was done.", {}
 )
@@ -173,9 +171,7 @@ def _refusal(rejection: Rejection) -> bytes:
 
 def _validate(command: Command) -> Rejection | None:
     """Normalizes the payload in place; the refusal when it, or an identity in the envelope, is not allowed."""
-    command.payload, wrong = validation.normalize(
-        operations.OPERATIONS[command.operation].payload, command.payload
-    )
+    command.payload, wrong = validation.normalize(operations.OPERATIONS[command.operation].payload, command.payload)
     if not wrong:
         return None
     return Rejection("invalid_command", "The command has wrong values; see errors.", {"errors": wrong})

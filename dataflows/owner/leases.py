@@ -47,9 +47,7 @@ class Leases:
         """
         topics = {"topic": self.service.commands_topic, "partition": partition}
         with connection.transaction():
-            row = connection.execute(
-                SQL["partition_acquire"], topics | {"owner_id": self.owner_id}
-            ).fetchone()
+            row = connection.execute(SQL["partition_acquire"], topics | {"owner_id": self.owner_id}).fetchone()
             position = connection.execute(
                 SQL["partition_position"], {"topic": self.service.events_topic, "partition": partition}
             ).fetchone()

@@ -22,9 +22,7 @@ from schemas.errors import Fenced, InvariantViolation, OwnershipLost
 from schemas.records import Command
 
 _REASON_LENGTH_MAX: Final = 2_000
-_PARKED_BODY: Final = (
-    b'{"code":"parked","detail":"The command failed unexpectedly and waits for an operator."}'
-)
+_PARKED_BODY: Final = b'{"code":"parked","detail":"The command failed unexpectedly and waits for an operator."}'
 _NOT_PARKABLE: Final = (OwnershipLost, InvariantViolation, psycopg.OperationalError, psycopg.InterfaceError)
 log = structlog.get_logger()
 
@@ -43,9 +41,7 @@ def commit_or_park(
     for _ in range(1 + limits.OWNER_RETRY_MAX):
         try:
             committed = committer.commit(lease, batch, published_seq)
-        except (
-            psycopg.errors.DeadlockDetected
-        ) as failure:  # an OperationalError, but one that a retry settles
+        except psycopg.errors.DeadlockDetected as failure:  # an OperationalError, but one that a retry settles
             error = failure
         except _NOT_PARKABLE:
             raise
@@ -55,9 +51,7 @@ def commit_or_park(
             yield committed
             return
     if len(batch.records) > 1:
-        log.warning(
-            "batch_bisected", partition=batch.partition, records=len(batch.records), error=repr(error)
-        )
+        log.warning("batch_bisected", partition=batch.partition, records=len(batch.records), error=repr(error))
         middle = len(batch.records) // 2
         for half in (batch.records[:middle], batch.records[middle:]):
             yield from commit_or_park(committer, lease, PartitionBatch(batch.partition, half), published_seq)
@@ -85,9 +79,7 @@ def _reason(error: Exception | None) -> str:
     return "".join(traceback.format_exception_only(error)).strip()[:_REASON_LENGTH_MAX].replace("\x00", "")
 
 
-def _park(
-    committer: Committer, lease: Lease, record: Record, reason: str, published_seq: int
-) -> CommittedBatch:
+def _park(committer: Committer, lease: Lease, record: Record, reason: str, published_seq: int) -> CommittedBatch:
     """One transaction: the claim moves past the record, and the record is kept as it came."""
     service, command = committer.service, record.command
     place = {"topic": service.commands_topic, "partition": lease.partition, "offset": record.offset}

@@ -90,8 +90,8 @@ class OwnerProcess:
 class Lane:
     """One batch in work at a time, on a connection of its own.
 
-    While Postgres works for one lane, another decides: that is what lanes are for. A partition is in one lane at a time,
-    from its batch being taken to its results being published, so the order within a partition is that of its offsets.
+    While Postgres works for one lane, another decides: that is what lanes are for. A partition is in one lane at a
+    time, from its batch being taken to its results being published: its order is that of its offsets.
     """
 
     def __init__(self, process: OwnerProcess, connection: OwnerConnection) -> None:

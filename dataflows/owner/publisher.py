@@ -38,9 +38,7 @@ class Publisher:
         self._sent: dict[int, int] = {}  # partition -> newest seq handed to the producer
         self._acked: dict[int, int] = {}  # partition -> newest seq that Kafka has
         self._lock = threading.Lock()  # acknowledgements arrive in whichever thread asks for them
-        self._generation: dict[
-            int, int
-        ] = {}  # partition -> epoch of the lease that these positions belong to
+        self._generation: dict[int, int] = {}  # partition -> epoch of the lease that these positions belong to
 
     def resume(self, connection: OwnerConnection, lease: Lease) -> None:
         """Takes over a partition's stream: publishes again everything committed after the stored position."""
@@ -167,9 +165,7 @@ class Publisher:
         while True:
             try:
                 self._producer.produce(topic, payload, key, partition, on_delivery)
-            except (
-                BufferError
-            ):  # the queue is full: wait for acknowledgements, the bound on reading does the rest
+            except BufferError:  # the queue is full: wait for acknowledgements, the bound on reading does the rest
                 self._producer.poll(_FULL_WAIT_S)
             else:
                 return

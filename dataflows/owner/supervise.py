@@ -55,9 +55,7 @@ def supervise(
         except (OwnershipLost, psycopg.OperationalError, psycopg.InterfaceError, KafkaException) as error:
             failures += 1
             RESTARTS.labels(type(error).__name__).inc()
-            log.warning(
-                "owner_restarts", cause=type(error).__name__, error=str(error).strip(), failures=failures
-            )
+            log.warning("owner_restarts", cause=type(error).__name__, error=str(error).strip(), failures=failures)
         finally:
             if process is not None:
                 process.close()

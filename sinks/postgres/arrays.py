@@ -80,7 +80,7 @@ _NO_ELEMENTS: Final = struct.Struct(">3i")
 
 
 def _binary(values: Sequence[int], code: str, oid: int) -> bytes:
-    """The array as array_recv takes it: of every element its size in four bytes, then its value. May raise OverflowError."""
+    """The array as array_recv takes it: per element its size in four bytes, then its value. May raise OverflowError."""
     count = len(values)
     if count == 0:
         return _NO_ELEMENTS.pack(0, 0, oid)

@@ -24,9 +24,7 @@ def migrate(dsn: str, passwords: dict[str, str]) -> list[str]:
     ``dsn`` is of a role that may create roles; ``passwords`` gives one per role of ROLES. Raises RuntimeError
     when an applied file was edited afterwards.
     """
-    with psycopg.connect(
-        dsn, autocommit=True, connect_timeout=limits.POSTGRES_CONNECT_TIMEOUT_S
-    ) as connection:
+    with psycopg.connect(dsn, autocommit=True, connect_timeout=limits.POSTGRES_CONNECT_TIMEOUT_S) as connection:
         connection.execute("select pg_advisory_lock(%s)", (_LOCK,))
         try:
             _ensure_roles(connection, passwords)
@@ -43,11 +41,7 @@ def migrate(dsn: str, passwords: dict[str, str]) -> list[str]:
 def files() -> list[tuple[str, str]]:
     """Name and text of every migration, in order."""
     folder = resources.files("sinks.postgres") / "migrations"
-    return [
-        (f.name, f.read_text())
-        for f in sorted(folder.iterdir(), key=lambda f: f.name)
-        if f.name.endswith(".sql")
-    ]
+    return [(f.name, f.read_text()) for f in sorted(folder.iterdir(), key=lambda f: f.name) if f.name.endswith(".sql")]
 
 
 def _apply(connection: psycopg.Connection, file: str, text: str, applied: dict[str, str]) -> bool:
@@ -74,8 +68,6 @@ def _ensure_roles(connection: psycopg.Connection, passwords: dict[str, str]) -> 
                 )
             )
             connection.execute(
-                sql.SQL("grant connect on database {} to {}").format(
-                    sql.Identifier(database), sql.Identifier(role)
-                )
+                sql.SQL("grant connect on database {} to {}").format(sql.Identifier(database), sql.Identifier(role))
             )
         connection.execute("revoke create on schema public from public")

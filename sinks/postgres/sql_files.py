@@ -20,6 +20,4 @@ def queries(package: str, file: str) -> dict[str, str]:
 
 
 def _without_comments(text: str) -> str:
-    return "\n".join(line for line in text.strip().splitlines() if not line.lstrip().startswith("--")).rstrip(
-        ";"
-    )
+    return "\n".join(line for line in text.strip().splitlines() if not line.lstrip().startswith("--")).rstrip(";")

@@ -112,6 +112,14 @@ def test_a_number_beyond_a_long_is_not_written(value: int) -> None:
         avro_encoder.long(value)
 
 
+@pytest.mark.parametrize("length", [-1, -64, -(2**63), 12, 2**62])
+def test_a_length_is_within_the_record(length: int) -> None:
+    """A negative one would send the reader backwards, a huge one would ask for memory."""
+    data = avro_encoder.long(length).ljust(11, b"x")
+    with pytest.raises(ValueError, match="beyond the record"):
+        avro_decoder.length_at(data, 0)
+
+
 @pytest.mark.parametrize("wrong", [None, 7, "text", {}, {"payment_method": 1}])
 def test_a_value_that_is_not_of_the_schema_is_not_written(wrong: Any) -> None:
     with pytest.raises((KeyError, TypeError, ValueError, AttributeError)):

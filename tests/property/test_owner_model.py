@@ -28,8 +28,8 @@ from schemas.errors import OwnershipLost
 from sinks.kafka.topics import ensure_topics
 from tests.eventually import eventually
 from tests.property import end_state
-from tests.seeds import seeds
 from tests.property.history import History, Step, random_history
+from tests.seeds import seeds
 
 if TYPE_CHECKING:
     from collections.abc import Callable

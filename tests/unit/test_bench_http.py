@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from compose.bench.http_connection import Answer, parse_answer
-from compose.bench.http_cpu import cpu_us_per_command
 from compose.bench.http_latency import Latencies
 from compose.bench.http_metrics import batches
 from compose.bench.http_requests import Requests, confirm_line, create_line, created_id, read_lines
@@ -59,10 +58,6 @@ def test_an_endless_latency_is_counted_as_the_bound():
     latencies.record(10_000)
     assert latencies.count == 1
     assert latencies.summary()["max_ms"] == pytest.approx(120_000, rel=0.002)
-
-
-def test_cpu_is_shared_out_by_command():
-    assert cpu_us_per_command({"a": 1.0, "b": 0.0}, {"a": 1.5, "b": 2.0}, 1_000) == {"b": 2_000.0, "a": 500.0}
 
 
 def test_batches_are_means_between_two_looks():

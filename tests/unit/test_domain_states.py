@@ -130,6 +130,13 @@ def test_no_more_can_be_captured_than_is_held(amount: int) -> None:
     assert (rejection.code, rejection.extra) == ("amount_exceeds_capturable", {"capturable": cases.AMOUNT})
 
 
+def test_what_was_captured_cannot_be_captured_again() -> None:
+    payment = cases.told(cases.after(cases.authorized(), cases.capture(4_000, final=False)), "captured")
+    rejection = cases.refused(payment, cases.capture(6_001))
+    assert (rejection.code, rejection.extra) == ("amount_exceeds_capturable", {"capturable": 6_000})
+    assert cases.after(payment, cases.capture(6_000)).intent.state == "processing"
+
+
 @pytest.mark.parametrize(
     ("amount", "final", "expected_amount", "expected_final"),
     [
