@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import psycopg
 
-from compose.bench.http_bulk import BulkLoad, BulkPlan
 from compose.bench.cpu import cpu_seconds
+from compose.bench.http_bulk import BulkLoad, BulkPlan
 from compose.bench.http_metrics import batches, totals
 from compose.bench.http_requests import Requests
 from compose.bench.http_single import SingleLoad, SinglePlan
