@@ -8,7 +8,7 @@ sets, and numbers often come again, so both are remembered in caches of bounded 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import Any, Final
 
 from msgspec import Struct
@@ -23,7 +23,8 @@ REPEATED: Final = frozenset(
 )
 #: fields whose numbers hardly ever come again: not worth one
 DISTINCT: Final = frozenset({"seq", "txn_id", "reply_id", "issued_at", "offset"})
-_CACHED_MAX: Final = 8_192  # entries of one cache; a full one starts empty again
+_TEXTS_MAX: Final = 4_096  # entries of one cache; a full one starts empty again
+_LONGS_MAX: Final = 512  # few: most numbers come again at once or never, and a small cache stays near the processor
 _CHUNK_BITS: Final = 14  # two bytes of a variable-length integer
 _CHUNK: Final = 1 << _CHUNK_BITS
 _TWO_CHUNKS: Final = 1 << 2 * _CHUNK_BITS
@@ -48,7 +49,7 @@ class _Upper(dict[int, bytes]):
     def __missing__(self, rest: int) -> bytes:
         if rest >> 64 - 2 * _CHUNK_BITS:
             raise OverflowError("the number does not fit an Avro long")
-        if len(self) >= _CACHED_MAX:
+        if len(self) >= _LONGS_MAX:
             self.clear()
         encoded, upper = b"", rest
         while upper >= _CHUNK:
@@ -69,7 +70,7 @@ def text(value: str) -> bytes:
 
 class _Longs(dict[int, bytes]):
     def __missing__(self, value: int) -> bytes:
-        if len(self) >= _CACHED_MAX:
+        if len(self) >= _LONGS_MAX:
             self.clear()
         encoded = self[value] = long(value)
         return encoded
@@ -77,7 +78,7 @@ class _Longs(dict[int, bytes]):
 
 class _Texts(dict[str, bytes]):
     def __missing__(self, value: str) -> bytes:
-        if len(self) >= _CACHED_MAX:
+        if len(self) >= _TEXTS_MAX:
             self.clear()
         encoded = self[value] = text(value)
         return encoded
@@ -85,7 +86,7 @@ class _Texts(dict[str, bytes]):
 
 class _NullableTexts(dict[str | None, bytes]):
     def __missing__(self, value: str | None) -> bytes:
-        if len(self) >= _CACHED_MAX:
+        if len(self) >= _TEXTS_MAX:
             self.clear()
         encoded = self[value] = b"\x00" if value is None else b"\x02" + text(value)
         return encoded
@@ -232,13 +233,14 @@ def _reader(schema: Mapping[str, Any], same_order: set[type]) -> Callable[[Any],
     names = tuple(field["name"] for field in schema["fields"])
     nullable = {f["name"] for f in schema["fields"] if isinstance(f["type"], list)}
     pick = itemgetter(*names) if len(names) > 1 else lambda value: (value[names[0]],)
+    pick_attributes = attrgetter(*names) if len(names) > 1 else lambda value: (getattr(value, names[0]),)
 
     def fields_of(value: Any) -> tuple[Any, ...]:
         if isinstance(value, Struct):
             if value.__struct_fields__ == names:
                 same_order.add(type(value))
                 return astuple(value)
-            return tuple([getattr(value, name) for name in names])
+            return tuple(pick_attributes(value))
         try:
             return tuple(pick(value))
         except KeyError:  # a field that may be null may be left out

@@ -96,7 +96,7 @@ SIMULATOR_DRAIN_TIMEOUT_S: Final = 5
 # --- Kafka clients ---------------------------------------------------------------------------------------
 KAFKA_DELIVERY_TIMEOUT_MS: Final = 30_000
 KAFKA_PRODUCER_QUEUE_MAX: Final = 200_000
-KAFKA_FETCH_WAIT_MS: Final = 50
+KAFKA_FETCH_WAIT_MS: Final = 500  # an idle fetch parks at the broker so long; records end it at once
 KAFKA_ADMIN_TIMEOUT_S: Final = 10
 
 # --- embedded stack, supervisor and CLI ------------------------------------------------------------------

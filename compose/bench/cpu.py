@@ -19,6 +19,13 @@ def cpu_seconds(groups: Mapping[str, Sequence[int]]) -> dict[str, float]:
     return {name: sum(_family_seconds(pid) for pid in pids) for name, pids in groups.items()}
 
 
+def machine_seconds() -> float:
+    """CPU seconds that the whole machine has used so far, whoever used them."""
+    fields = Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]
+    user, nice, system, _idle, _io_wait, irq, soft_irq, steal = map(int, fields[:8])
+    return (user + nice + system + irq + soft_irq + steal) * _TICK_S
+
+
 def _family_seconds(pid: int) -> float:
     return sum(_times(pid)) + sum(sum(_times(child)[:2]) for child in _children(pid))
 

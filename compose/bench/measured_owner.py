@@ -20,7 +20,7 @@ from typing import Final
 from compose.services import owner
 from compose.settings import load_settings
 
-_INTERVAL_S: Final = 0.01
+_INTERVAL_S: Final = 0.02
 PROFILE_VARIABLE: Final = "MILLRACE_BENCH_PROFILE"
 MEASURE_VARIABLE: Final = "MILLRACE_BENCH_MEASURE"  # while this file exists, samples count
 

@@ -25,7 +25,7 @@ import httpx
 import psycopg
 
 from compose.bench import measured_owner
-from compose.bench.cpu import cpu_seconds
+from compose.bench.cpu import cpu_seconds, machine_seconds
 from compose.bench.statement_samples import StatementSampler
 from compose.bench.world import World, hold_partitions, release_partitions
 from compose.stack.errors import StackError
@@ -33,7 +33,7 @@ from compose.stack.ports import PortLeases
 from dataflows.owner.drivers import Driver
 from schemas import limits
 
-_TICK_S: Final = 0.05
+_TICK_S: Final = 0.1
 _READY_TIMEOUT_S: Final = 30
 _RUN_TIMEOUT_S: Final = 300
 _POSITIONS: Final = "select partition, next_offset, owner_id from partition_owner order by partition"
@@ -47,6 +47,7 @@ class Sample:
     offsets: list[int]
     owners: list[str]
     cpu: dict[str, float]
+    others_cpu_s: float  # of everything on the machine but these groups and this process
 
 
 @dataclass(slots=True)
@@ -61,6 +62,7 @@ class OwnerRun:
     window_s: float
     batch_size_mean: float
     cpu_us_per_command: dict[str, float]
+    cpus_used_by_others: float  # well above zero: the machine was shared, and the rates are too low
     python_share: dict[str, float] = field(default_factory=dict)
     postgres_share: dict[str, float] = field(default_factory=dict)
 
@@ -209,11 +211,16 @@ def _watch(
     while time.monotonic() < deadline:
         running.must_run()
         rows = connection.execute(_POSITIONS).fetchall()
-        samples.append(Sample(time.monotonic(), [r[1] for r in rows], [r[2] for r in rows], cpu_seconds(groups)))
+        offsets, owning = [row[1] for row in rows], [row[2] for row in rows]
+        samples.append(Sample(time.monotonic(), offsets, owning, cpu_seconds(groups), _others_seconds(groups)))
         if all(offset >= end for offset, end in zip(samples[-1].offsets, ends, strict=True)):
             return samples
         time.sleep(_TICK_S)
     raise StackError("the owners did not finish in time; run with fewer --commands")
+
+
+def _others_seconds(groups: dict[str, list[int]]) -> float:
+    return machine_seconds() - sum(cpu_seconds(groups).values()) - time.process_time()
 
 
 def _measured(
@@ -236,6 +243,7 @@ def _measured(
     begin, end = window[0], window[-1]
     seconds = max(end.at - begin.at, 1e-3)
     commands = sum(end.offsets) - sum(begin.offsets)
+    used = {name: end.cpu[name] - begin.cpu[name] for name in end.cpu}
     return OwnerRun(
         processes=processes,
         driver=driver,
@@ -244,7 +252,6 @@ def _measured(
         wall_s=round(samples[-1].at - samples[max(0, first - 1)].at, 3),
         window_s=round(seconds, 3),
         batch_size_mean=0.0,
-        cpu_us_per_command={
-            name: round((end.cpu[name] - begin.cpu[name]) / max(1, commands) * 1e6, 1) for name in end.cpu
-        },
+        cpu_us_per_command={name: round(spent / max(1, commands) * 1e6, 1) for name, spent in used.items()},
+        cpus_used_by_others=round((end.others_cpu_s - begin.others_cpu_s) / seconds, 2),
     )

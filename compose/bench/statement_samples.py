@@ -9,9 +9,9 @@ from typing import Final, Self
 
 import psycopg
 
-_INTERVAL_S: Final = 0.01
+_INTERVAL_S: Final = 0.05
 _ACTIVE: Final = """
-select regexp_replace(query, '\\s+', ' ', 'g'), coalesce(wait_event_type || ':' || wait_event, '')
+select left(query, 600), coalesce(wait_event_type, '')
 from pg_stat_activity
 where state = 'active' and backend_type = 'client backend' and datname = current_database() and pid <> pg_backend_pid()
 """
@@ -60,8 +60,8 @@ class StatementSampler:
         with psycopg.connect(self._dsn, autocommit=True) as connection:
             while not self._over.wait(_INTERVAL_S):
                 for query, wait in connection.execute(_ACTIVE).fetchall():
-                    if not wait.startswith("Client:"):
-                        self.counts[_name(query)] += 1
+                    if wait != "Client":
+                        self.counts[_name(" ".join(query.split()))] += 1
 
 
 def _name(query: str) -> str:

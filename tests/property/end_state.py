@@ -74,7 +74,7 @@ def expected(steps: Iterable[tuple[tuple[int, int], Step]], winners: dict[tuple[
     answers = {}
     for place, step in steps:
         if step.command is not None:
-            answers[step.number] = model.take(place, step.command, invalid=step.invalid)
+            answers[step.number] = model.take(place, step.command, invalid=step.invalid, misrouted=step.misrouted)
     return model, answers
 
 

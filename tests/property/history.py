@@ -18,7 +18,7 @@ from tests.property.model import NO, SUCCESS, Model
 
 Roll = tuple[int, int, int, int]  # what, about which payment, and two choices
 KINDS: Final = 24
-AGGREGATES: Final = 16
+AGGREGATES: Final = 24
 _CURRENCIES: Final = ("USD", "JPY", "KWD")
 _STATUSES: Final = ("pending", "unknown", "declined", "failed", "captured", "authorized", "voided", "manual_review")
 
@@ -31,6 +31,7 @@ class Step:
     partition: int
     command: Command | None
     invalid: bool = False
+    misrouted: bool = False  # written to a partition that does not own the aggregate
     garbage: bytes = b""
 
 
@@ -54,6 +55,8 @@ class History:
             key = f"{self.name}{who}"
             partition = topics.partition_for(key, self.partitions)
             self.steps.append(Step(len(self.steps), partition, None, garbage=b"\x00\x00\x00\x00\x01broken%d" % a))
+        elif what == 16 and b >= 5:
+            self._command("create_payment_intent", who, self._creation(a, b), misrouted=True)
         elif what == 16:
             self._command("create_payment_intent", who, {**self._creation(a, b), "amount": -a}, invalid=True)
         else:
@@ -116,7 +119,14 @@ class History:
         }
 
     def _command(
-        self, operation: str, who: int, payload: dict[str, Any], *, invalid: bool = False, **envelope: Any
+        self,
+        operation: str,
+        who: int,
+        payload: dict[str, Any],
+        *,
+        invalid: bool = False,
+        misrouted: bool = False,
+        **envelope: Any,
     ) -> None:
         number = len(self.steps)
         key = f"{self.name}{who}"
@@ -134,7 +144,7 @@ class History:
             payload=payload,
             **{"scope": f"m_{who}", "expected_version": None, "deadline_at": 0, **envelope},
         )
-        self._append(command, invalid=invalid)
+        self._append(command, invalid=invalid, misrouted=misrouted)
 
     def _again(self, what: int, earlier: Step, who: int, b: int) -> None:
         """A retry: the same, late, or with the identity of another command (its caller's, maybe in another partition)."""
@@ -144,17 +154,19 @@ class History:
         if what <= 21:
             deadline = 1 if b == 0 else command.deadline_at
             again = structs.replace(command, request_id=f"req_{number}", reply_id=number, deadline_at=deadline)
-            self._append(again, invalid=earlier.invalid)
+            self._append(again, invalid=earlier.invalid, misrouted=earlier.misrouted)
             return
         self._command("create_payment_intent", who, self._creation(b, what), scope=command.scope)
         stolen = self.steps[-1].command
         assert stolen is not None
         stolen.idempotency_key = command.idempotency_key
 
-    def _append(self, command: Command, *, invalid: bool) -> None:
-        partition = topics.partition_for(command.aggregate_key, self.partitions)
-        self.steps.append(Step(len(self.steps), partition, command, invalid=invalid))
-        self._scratch.take((partition, len(self.steps)), command, invalid=invalid)
+    def _append(self, command: Command, *, invalid: bool, misrouted: bool) -> None:
+        owner = topics.partition_for(command.aggregate_key, self.partitions)
+        partition = (owner + 1) % self.partitions if misrouted else owner
+        number = len(self.steps)
+        self.steps.append(Step(number, partition, command, invalid=invalid, misrouted=misrouted))
+        self._scratch.take((partition, number), command, invalid=invalid, misrouted=misrouted)
 
 
 def random_history(seed: int, steps: int, partitions: int, name: str) -> History:

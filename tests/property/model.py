@@ -31,12 +31,14 @@ class Model:
         self.accounts: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0])  # debits, credits, lines
         self.events: dict[int, list[tuple[str, int]]] = defaultdict(list)  # partition -> (aggregate, version) in order
 
-    def take(self, place: Place, c: Command, *, invalid: bool = False) -> tuple[Answer, bool] | None:
+    def take(
+        self, place: Place, c: Command, *, invalid: bool = False, misrouted: bool = False
+    ) -> tuple[Answer, bool] | None:
         """The answer and whether it is a replay; None where two answers are right."""
         identity, late = (c.scope, c.idempotency_key), c.deadline_at == 1
         winner = (self.winners or {}).get(identity, place)
         if winner[0] != place[0]:  # decided over there, before or after this one was looked at
-            return None if late or invalid else (("refused", "key_reused"), False)
+            return None if late or invalid or misrouted else (("refused", "key_reused"), False)
         if identity in self.answers:
             known_hash, answer = self.answers[identity]
             return (answer, True) if known_hash == c.request_hash else (("refused", "key_reused"), False)
@@ -44,6 +46,8 @@ class Model:
             return ("expired", None), False
         if invalid:
             return ("refused", "invalid_command"), False
+        if misrouted:
+            return ("refused", "misrouted"), False
         assert winner == place, f"{identity} was decided at {winner}, not at {place}"
         answer = self._decide(c)
         if answer[0] == "committed":

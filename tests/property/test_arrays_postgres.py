@@ -26,10 +26,11 @@ relaxed = settings(deadline=None, max_examples=60, suppress_health_check=[Health
 def connection(stack: Stack) -> Iterator[psycopg.Connection]:
     with psycopg.connect(stack.addresses.postgres_superuser_dsn, autocommit=True) as found:
         found.prepare_threshold = 0
+        arrays.register(found)
         yield found
 
 
-def read(connection: psycopg.Connection, kind: str, literal: str) -> list[object]:
+def read(connection: psycopg.Connection, kind: str, literal: object) -> list[object]:
     row = connection.execute(f"select %s::{kind}[]".encode(), (literal,)).fetchone()
     assert row is not None
     return list(row[0])
@@ -46,6 +47,25 @@ def test_texts(connection: psycopg.Connection, values: list[str]) -> None:
 def test_integers(connection: psycopg.Connection, values: list[int]) -> None:
     assert read(connection, "bigint", arrays.int_array(values)) == values
     assert read(connection, "numeric", arrays.int_array(values)) == values
+
+
+@relaxed
+@given(values=st.lists(st.integers(-(2**63), 2**63 - 1), max_size=80))
+def test_big_integers_in_binary(connection: psycopg.Connection, values: list[int]) -> None:
+    assert read(connection, "bigint", arrays.Bigints(values)) == values
+
+
+@relaxed
+@given(values=st.lists(st.integers(-(2**31), 2**31 - 1), max_size=80))
+def test_integers_in_binary(connection: psycopg.Connection, values: list[int]) -> None:
+    assert read(connection, "int", arrays.Integers(values)) == values
+
+
+@pytest.mark.parametrize("value", [2**63, -(2**63) - 1, 2**31])
+def test_a_number_that_does_not_fit_is_refused_here(value: int) -> None:
+    """Cut off, it would be another amount."""
+    with pytest.raises(OverflowError):
+        (arrays.Bigints if abs(value) > 2**62 else arrays.Integers)([value])
 
 
 @relaxed

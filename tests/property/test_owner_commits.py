@@ -20,7 +20,7 @@ from dataflows.owner.commit import Committer
 from dataflows.owner.leases import Lease, Leases
 from dataflows.owner.parking import commit_or_park
 from dataflows.payments.service import payments_service
-from schemas import codec
+from schemas import codec, topics
 from schemas.errors import Fenced, OwnershipLost, UndecodableRecord
 from sinks.postgres.owner_connection import connect
 from tests.property import end_state
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 pytestmark = [pytest.mark.servers, pytest.mark.slow, pytest.mark.timeout(180)]
-PARTITIONS = 3
+PARTITIONS = topics.PAYMENTS_PARTITIONS
 POINTS = ("before_claim", "after_claim", "after_decide", "before_commit", "after_commit_before_publish")
 
 
@@ -120,7 +120,7 @@ class Owners:
     phases=[Phase.explicit, Phase.reuse, Phase.generate],  # no shrinking on real servers: fewer steps do it by hand
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
-@given(steps=st.integers(1, 160), seed=st.integers(0, 2**32))
+@given(steps=st.integers(1, 300), seed=st.integers(0, 2**32))
 def test_any_interleaving_of_batches_crashes_and_zombies_ends_in_the_models_state(
     new_database: Callable[[], tuple[str, str]],
     monkeypatch: pytest.MonkeyPatch,

@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from tests.conftest import Stack
 
 pytestmark = [pytest.mark.servers, pytest.mark.slow, pytest.mark.timeout(180)]
-PARTITIONS = 3
-STEPS = 400
+PARTITIONS = topics.PAYMENTS_PARTITIONS
+STEPS = 600
 CRASHES_MAX = 5
 _SETTLED_WITHIN_S = 60
 _OWN_POINTS = frozenset(fail_points.NAMES[:7])
@@ -105,8 +105,8 @@ class Stream:
             found: list[bytes] = []
             if high > low:
                 consumer.assign([TopicPartition(topic, partition, low)])
-                while consumer.position([place])[0].offset < high:
-                    found += [message.value() or b"" for message in consumer.consume(1_000, 1)]
+                while len(found) < high - low:
+                    found += [message.value() or b"" for message in consumer.consume(high - low - len(found), 1)]
             return found
         finally:
             consumer.close()

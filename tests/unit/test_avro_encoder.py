@@ -149,7 +149,7 @@ def test_caches_are_bounded_and_a_full_one_still_answers_right() -> None:
         assert codec.encode("ResultBatch", {"results": [record | {"body": b"y" * (n % 900)}]})
         avro_encoder._TEXTS[f"text {n}"]
         avro_encoder._LONGS[n]
-    assert max(len(avro_encoder._TEXTS), len(avro_encoder._LONGS), len(avro_encoder._UPPER)) <= 8_192
+    assert max(len(avro_encoder._TEXTS), len(avro_encoder._LONGS), len(avro_encoder._UPPER)) <= 4_096
     assert avro_encoder._TEXTS["text 1"] == b"\x0ctext 1"
 
 
