@@ -132,7 +132,8 @@ def own(
                 stream.send(steps)
                 for step in steps:
                     wanted[step.partition] = wanted.get(step.partition, 0) + 1
-            eventually(lambda: stored.positions() == wanted, _SETTLED_WITHIN_S, what="all decided")
+            reached = lambda: {p: n for p, n in stored.positions().items() if n}  # noqa: E731
+            eventually(lambda: reached() == wanted, _SETTLED_WITHIN_S, what="all decided")
         except BaseException as error:  # noqa: BLE001 - handed to the test's own thread
             failure.append(error)
         finally:
