@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import Final
+from typing import Any, Final
 
 import psycopg
 from confluent_kafka import Consumer, TopicPartition
 from hdrh.histogram import HdrHistogram
 
+from compose.bench.cpu import cpu_seconds
 from compose.bench.mix import Mix, encoded
-from compose.bench.owner_run import owners, wait_until_joined
+from compose.bench.owner_run import owners, process_groups, wait_until_joined
 from compose.bench.world import World, hold_partitions
 from dataflows.owner.drivers import Driver
 from schemas import codec, limits, topics
@@ -49,7 +50,7 @@ class _Answers(threading.Thread):
         self._consumer.close()
 
 
-def measure_latency(world: World, dsn: str, driver: Driver, rate: float, seconds: float) -> dict[str, float]:
+def measure_latency(world: World, dsn: str, driver: Driver, rate: float, seconds: float) -> dict[str, Any]:
     """Percentiles in milliseconds over all commands with a caller, after a warm-up."""
     warm_up = int(rate * limits.BENCH_WARM_UP_S)
     commands = list(Mix(_SEED, _OPEN_PAYMENTS, reply_to=_REPLY_TO).commands(warm_up + int(rate * seconds)))
@@ -59,6 +60,8 @@ def measure_latency(world: World, dsn: str, driver: Driver, rate: float, seconds
         wait_until_joined(connection, running, 1)
         answers = _Answers(world)
         answers.start()
+        groups = process_groups(world, running)
+        before, handled = cpu_seconds(groups), running.batches()
         try:
             due = _send(world, records, rate)
             asked = [n for n, (reply_id, _) in enumerate(records) if n >= warm_up and reply_id is not None]
@@ -66,7 +69,12 @@ def measure_latency(world: World, dsn: str, driver: Driver, rate: float, seconds
         finally:
             answers.over.set()
             answers.join()
-    return _summary([answers.arrived.get(n + 1, float("inf")) - due[n] for n in asked], rate)
+        after, done = cpu_seconds(groups), running.batches()
+    spent = {name: round((after[name] - before[name]) / len(records) * 1e6) for name in after}
+    return _summary([answers.arrived.get(n + 1, float("inf")) - due[n] for n in asked], rate) | {
+        "batch_size_mean": round((done[0] - handled[0]) / max(1.0, done[1] - handled[1]), 2),
+        "cpu_us_per_command": spent,
+    }
 
 
 def _send(world: World, records: list[tuple[int | None, tuple[int, str, bytes]]], rate: float) -> list[float]:

@@ -113,7 +113,7 @@ class OwnerBench:
         self._world.drop("bench_copy")
         return asdict(ceiling)
 
-    def _latency(self) -> dict[str, float]:
+    def _latency(self) -> dict[str, Any]:
         self._say(f"latency at {self._plan.rate:g} commands per second")
         dsn = self._world.database("bench_latency")
         found = measure_latency(self._world, dsn, "bytewax", self._plan.rate, self._plan.seconds)
@@ -126,7 +126,7 @@ class OwnerBench:
         runs: dict[int, list[OwnerRun]],
         matches: dict[int, list[str]],
         ceilings: list[dict[str, Any]],
-        latency: dict[str, float],
+        latency: dict[str, Any],
     ) -> dict[str, Any]:
         ceiling = statistics.median(c["commands_per_s"] for c in ceilings)
         plain_per_s = statistics.median(run.commands_per_s for run in plain)

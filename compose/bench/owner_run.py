@@ -163,14 +163,9 @@ def run_owners(
     world: World, dsn: str, starts: Sequence[int], ends: Sequence[int], processes: int, driver: Driver
 ) -> OwnerRun:
     """Works off the offsets from ``starts`` to ``ends`` with so many owner processes and measures them."""
-    servers = world.server_pids()
     with psycopg.connect(dsn, autocommit=True) as connection, owners(world, dsn, processes, driver) as running:
         hold_partitions(connection, starts, held=True)
-        groups = {
-            "owner": running.pids,
-            "postgres": [servers["postgres"]] if "postgres" in servers else [],
-            "kafka": [servers["kafka"]] if "kafka" in servers else [],
-        }
+        groups = process_groups(world, running)
         wait_until_joined(connection, running, processes)
         running.measuring.touch()
         with StatementSampler(dsn) as statements:
@@ -184,6 +179,13 @@ def run_owners(
         run.python_share = running.python_share()
         run.postgres_share = shares(statements.counts)
         return run
+
+
+def process_groups(world: World, running: OwnerProcesses) -> dict[str, list[int]]:
+    """Whose CPU is counted, by name."""
+    servers = world.server_pids()
+    named = {name: [servers[name]] if name in servers else [] for name in ("postgres", "kafka")}
+    return {"owner": running.pids, **named}
 
 
 def wait_until_joined(connection: psycopg.Connection[Any], running: OwnerProcesses, processes: int) -> None:

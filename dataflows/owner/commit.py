@@ -21,7 +21,7 @@ from typing import Any, Final
 import psycopg
 
 from dataflows.owner import fail_points
-from dataflows.owner.batch import CommittedBatch, PartitionBatch, Record, Statement
+from dataflows.owner.batch import CommittedBatch, PartitionBatch, Published, Record, Statement
 from dataflows.owner.fold import Fold, Folded, Known
 from dataflows.owner.leases import SQL, Lease, Leases
 from dataflows.owner.service import Workspace
@@ -66,7 +66,7 @@ class Committer:
             partition=batch.partition,
             epoch=lease.epoch,
             commands=len(batch.records),
-            events=[event.published() for event in folded.events],
+            events=[Published(event.seq, event.key, event.payload) for event in folded.events],
             replies=folded.replies,
         )
 

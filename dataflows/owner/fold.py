@@ -12,10 +12,10 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct, field
 
-from dataflows.owner.batch import Published, Record, Reply
+from dataflows.owner.batch import Record, Reply
 from dataflows.owner.service import MISROUTED, Committed, Service, Workspace
 from schemas import codec, identity, limits, operations, validation
-from schemas.records import Command, Outcome, Rejection
+from schemas.records import Command, Event, Outcome, Rejection
 
 _json: Final = msgspec.json.Encoder()
 _KEY_REUSED: Final = Rejection("key_reused", "This idempotency key was used with another request; use a new key.", {})
@@ -52,10 +52,6 @@ class NewEvent(Struct):
     scope: str
     payload: bytes
     occurred_at: int
-
-    def published(self) -> Published:
-        """The event as it goes to Kafka."""
-        return Published(self.seq, self.key, self.payload)
 
 
 class Folded(Struct):
@@ -136,15 +132,19 @@ class Fold:
         response = _json.encode({"result": decided.result, "event": head})
         payload = codec.encode(
             service.event_record,
-            {
-                **head,
-                "seq": self.seq,
-                "occurred_at": now,
-                "version": decided.version,
-                "scope": decided.scope,
-                "operation": command.operation,
-                "body": decided.event_body,
-            },
+            Event(
+                event_id=event_id,
+                aggregate_key=command.aggregate_key,
+                event_type=service.event_type,
+                schema_version=service.event_schema_version,
+                trace_id=command.trace_id,
+                seq=self.seq,
+                occurred_at=now,
+                version=decided.version,
+                scope=decided.scope,
+                operation=command.operation,
+                body=decided.event_body,
+            ),
         )
         self.result.events.append(
             NewEvent(self.seq, event_id, command.aggregate_key, decided.version, decided.scope, payload, now)

@@ -146,13 +146,7 @@ class Publisher:
             by_partition[reply.reply_to % topics.RESULTS_PARTITIONS].append(reply)
         for partition, group in by_partition.items():
             for chunk in _chunks(group):
-                record = {
-                    "results": [
-                        {"reply_id": r.reply_id, "outcome": r.outcome, "replayed": r.replayed, "body": r.body}
-                        for r in chunk
-                    ]
-                }
-                self._produce(topics.RESULTS, partition, None, codec.encode("ResultBatch", record))
+                self._produce(topics.RESULTS, partition, None, codec.encode("ResultBatch", {"results": chunk}))
 
     def _produce(
         self,

@@ -58,7 +58,10 @@ class PaymentsPartition:
 
     def reads(self, keys: list[str]) -> list[Statement]:
         """The intents of a batch and their attempts, without those that are remembered."""
-        ids = (arrays.text_array([key for key in keys if key not in self.remembered]),)
+        unknown = [key for key in keys if key not in self.remembered]
+        if not unknown:
+            return []
+        ids = (arrays.text_array(unknown),)
         return [(statements.SQL["intents_read"], ids), (statements.SQL["attempts_read"], ids)]
 
     def begin(self, rows: Sequence[list[tuple[Any, ...]]]) -> PaymentsWorkspace:

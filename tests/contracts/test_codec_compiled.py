@@ -139,8 +139,8 @@ def test_caches_are_bounded() -> None:
     record = golden.RECORDS["ConfirmPaymentIntent"]
     for n in range(20_000):
         codec.encode("ConfirmPaymentIntent", record | {"scope": f"m_{n}", "issued_at": n})
-    assert len(avro_encoder._TEXTS) <= avro_encoder._CACHED_MAX
-    assert len(avro_encoder._LONGS) <= avro_encoder._CACHED_MAX
+    assert len(avro_encoder._TEXTS) <= avro_encoder._TEXTS_MAX
+    assert len(avro_encoder._LONGS) <= avro_encoder._LONGS_MAX
 
 
 @pytest.mark.parametrize("bomb", [b"\x02" * 10_000, b"\xfe\xff\xff\xff\x0f" * 2_000, b"\x00" * 10_000])

@@ -37,6 +37,7 @@ class System:
     threads: list[threading.Thread] = field(default_factory=list)
     confirmed: list[str] = field(default_factory=list)
     unexpected: list[str] = field(default_factory=list)
+    killed: set[int] = field(default_factory=set)
 
     def run(self, *arguments: str, check: bool = True) -> str:
         """The CLI, as a user would type it."""
@@ -65,6 +66,14 @@ class System:
         """A signal to every process of that name."""
         for pid in self.pids(name):
             os.kill(pid, number)
+            if number == signal.SIGKILL:
+                self.killed.add(pid)
+
+    def whole_again(self) -> bool:
+        """Every process that was killed has a successor, and all processes are ready."""
+        state = read_state(self.settings.the_home())
+        assert state is not None
+        return all(p.condition == "ready" and p.pid not in self.killed for p in state.processes)
 
     # --- load ------------------------------------------------------------------------------------------------
 
@@ -119,6 +128,7 @@ class System:
         self.stop_paying()
         assert self.unexpected == []
         eventually(lambda: self._open_payments() == 0, 60, what="every payment final")
+        eventually(self.whole_again, 60, what="every process up, as the check reads all of them")
         together = self.folder / "acks.ndjson"
         together.write_text("".join(p.read_text() for p in self.folder.glob("acks-*.ndjson")))
         report = json.loads(self.run("check", "--json", "--acknowledged", str(together), check=False))

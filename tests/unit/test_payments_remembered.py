@@ -1,0 +1,92 @@
+"""What an owner remembers of payments under way: only what was committed, never more than the bound, nothing finished."""
+
+from __future__ import annotations
+
+import pytest
+
+from dataflows.domain.fees import FeeSchedule
+from dataflows.owner.service import Committed
+from dataflows.payments.partition import PaymentsPartition
+from schemas import limits
+from schemas.records import Command
+from schemas.topics import PAYMENTS_PARTITIONS, partition_for
+from tests import payment_cases as cases
+
+
+class NoChain:
+    """A connection to a database in which the partition has no ledger yet."""
+
+    def execute(self, *_: object) -> NoChain:
+        return self
+
+    def fetchone(self) -> None:
+        return None
+
+
+def owned() -> PaymentsPartition:
+    place = partition_for(cases.create().aggregate_key, PAYMENTS_PARTITIONS)
+    return PaymentsPartition(NoChain(), place, FeeSchedule(), "simulator")  # type: ignore[arg-type]
+
+
+def batch(partition: PaymentsPartition, *steps: Command, commit: bool = True) -> list[bool]:
+    """Decides the steps on a workspace that was given no rows; True for each that is committed."""
+    workspace = partition.begin([])
+    decided = [isinstance(workspace.decide(step, n, cases.CONTEXT.now), Committed) for n, step in enumerate(steps)]
+    workspace.writes()
+    if commit:
+        workspace.committed()
+    return decided
+
+
+def test_a_payment_under_way_is_not_read_again() -> None:
+    partition, key = owned(), cases.create().aggregate_key
+    assert partition.reads([key])
+    assert batch(partition, cases.create()) == [True]
+    assert partition.reads([key]) == []
+    assert batch(partition, cases.confirm()) == [True]
+
+
+def test_only_what_is_not_remembered_is_read() -> None:
+    partition = owned()
+    batch(partition, cases.create())
+    reads = partition.reads([cases.create().aggregate_key, "pi_other"])
+    assert [parameters for _, parameters in reads] == [('{"pi_other"}',), ('{"pi_other"}',)]
+
+
+def test_a_batch_that_failed_leaves_no_trace() -> None:
+    """The next one decides on what was committed before."""
+    partition, key = owned(), cases.create().aggregate_key
+    batch(partition, cases.create())
+    before = partition.remembered[key]
+    assert batch(partition, cases.confirm(), commit=False) == [True]
+    assert partition.remembered[key] is before
+    assert (before.intent.version, before.attempts) == (1, {})
+    assert batch(partition, cases.confirm()) == [True]
+    assert partition.remembered[key].intent.version == 2
+
+
+def test_the_versions_of_remembered_payments_are_compared_when_written() -> None:
+    partition = owned()
+    batch(partition, cases.create())
+    workspace = partition.begin([])
+    workspace.decide(cases.confirm(), 1, cases.CONTEXT.now)
+    assert workspace.read_versions == {cases.create().aggregate_key: 1}
+    assert "update payment_intent" in workspace.writes()[0][0]
+
+
+def test_a_finished_payment_is_forgotten() -> None:
+    partition = owned()
+    batch(partition, cases.create(), cases.cancel())
+    assert partition.remembered == {}
+
+
+def test_no_more_are_remembered_than_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The one that was changed longest ago goes first."""
+    monkeypatch.setattr(limits, "PAYMENTS_REMEMBERED_MAX", 2)
+    partition = owned()
+    payments = [cases.after(None, cases.create()) for _ in range(3)]
+    for n, payment in enumerate(payments):
+        payment.intent.id = f"pi_{n}"
+    for n in (0, 1, 0, 2):
+        partition.remember(payments[n])
+    assert list(partition.remembered) == ["pi_0", "pi_2"]
