@@ -197,6 +197,8 @@ CLIENT_SEEN_EVENTS_MAX: Final = 10_000  # event ids remembered against repetitio
 
 # --- processor attempts: the worker's loops and its HTTP connections -----------------------------------------
 ATTEMPT_EVENTS_BATCH_MAX: Final = 500  # events of one poll, written in one statement
+ATTEMPT_FETCH_BYTES_MIN: Final = 16 * 1024  # or what came within the wait: one fetch for many events
+ATTEMPT_FETCH_WAIT_MS: Final = 20  # a payer waits, but not for this alone
 ATTEMPT_EVENTS_POLL_MS: Final = 200
 ATTEMPT_OFFSETS_COMMIT_MS: Final = 1_000
 ATTEMPT_SWEEP_INTERVAL_MS: Final = 250
@@ -232,7 +234,8 @@ ATTEMPT_DRAIN_TIMEOUT_S: Final = 8  # calls in flight end by themselves before: 
 CLICKHOUSE_CONNECT_TIMEOUT_S: Final = 5
 CLICKHOUSE_STATEMENT_TIMEOUT_S: Final = 60
 SINK_BLOCK_EVENTS_MAX: Final = 10_000  # of one group commit
-SINK_BLOCK_INTERVAL_MS: Final = 250  # a smaller block is inserted after this
+SINK_BLOCK_INTERVAL_MS: Final = 500  # a smaller block is inserted after this
+SINK_FETCH_BYTES_MIN: Final = 64 * 1024  # or what came within the block's interval
 SINK_READ_MESSAGES_MAX: Final = 1_000
 SINK_READ_TIMEOUT_MS: Final = 50
 SINK_RECOVERY_READ_TIMEOUT_S: Final = 30  # for the records of a plan, which lie in Kafka already
@@ -282,7 +285,7 @@ BENCH_CONNECTIONS_DEFAULT: Final = 16
 BENCH_CONNECTIONS_MAX: Final = 512
 BENCH_BULK_CONNECTIONS_DEFAULT: Final = 8
 BENCH_LINES_DEFAULT: Final = 500  # of one NDJSON request
-BENCH_WARM_UP_S: Final = 2.0  # before anything is counted
+BENCH_WARM_UP_S: Final = 8.0  # before anything is counted; the JVM compiles for so long
 BENCH_LATENCY_MAX_US: Final = 120_000_000  # past it a latency is counted as this
 BENCH_REPEATS_MAX: Final = 3  # of a request whose connection was lost; the identity is the same
 BENCH_SAMPLE_MAX: Final = 20_000  # commands whose stages are looked up

@@ -91,7 +91,16 @@ class EventReader:
     def __init__(self, kafka: KafkaConnection, *, topic: str, client_id: str, group: str) -> None:
         self.topic = topic
         self.intake = Intake()
-        self._consumer = Consumer(kafka.consumer(client_id, group))
+        self._consumer = Consumer(
+            kafka.consumer(
+                client_id,
+                group,
+                **{  # a fetch for every single event would cost the broker more than all other readers together
+                    "fetch.min.bytes": limits.SINK_FETCH_BYTES_MIN,
+                    "fetch.wait.max.ms": limits.SINK_BLOCK_INTERVAL_MS,
+                },
+            )
+        )
 
     @property
     def positions(self) -> dict[int, Position]:

@@ -50,6 +50,8 @@ class EventReader:
                 client_id,
                 GROUP,
                 **{
+                    "fetch.min.bytes": limits.ATTEMPT_FETCH_BYTES_MIN,
+                    "fetch.wait.max.ms": limits.ATTEMPT_FETCH_WAIT_MS,
                     "partition.assignment.strategy": "cooperative-sticky",
                     "session.timeout.ms": limits.OWNER_SESSION_TIMEOUT_MS,
                     "heartbeat.interval.ms": limits.OWNER_HEARTBEAT_MS,
