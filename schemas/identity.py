@@ -7,6 +7,7 @@ import hashlib
 
 import msgspec
 
+_ORDINAL_DIGITS = 9  # of an attempt's number, an Avro int
 _canonical = msgspec.json.Encoder(order="deterministic")
 
 
@@ -24,6 +25,26 @@ def request_hash(operation: str, aggregate_key: str, payload: dict[str, object])
 def operation_id(intent_id: str, attempt: int) -> str:
     """The stable identity of one processor attempt: sent as the processor's idempotency key on every send."""
     return f"op_{intent_id.removeprefix('pi_')}_{attempt}"
+
+
+def place_of_operation(operation: str) -> tuple[str, int] | None:
+    """The intent and the number of the attempt that an operation id names; None when it is none of ours."""
+    prefix, _, rest = operation.partition("_")
+    intent, _, attempt = rest.rpartition("_")
+    if prefix != "op" or not intent or not (attempt.isascii() and attempt.isdigit()) or len(attempt) > _ORDINAL_DIGITS:
+        return None
+    return f"pi_{intent}", int(attempt)
+
+
+def part_id(prefix: str, intent_id: str, *identity: str) -> str:
+    """The id of a part of a payment (a refund, a dispute). It names its payment, so that a command finds its owner."""
+    digest = hashlib.sha256("\x1f".join(identity).encode()).digest()
+    return f"{prefix}_{intent_id.removeprefix('pi_')}_{base64.b32encode(digest)[:10].decode().lower()}"
+
+
+def intent_of(part: str) -> str:
+    """The payment that a part's id names: the reverse of ``part_id``, for any text without an error."""
+    return f"pi_{part.partition('_')[2].rpartition('_')[0]}"
 
 
 def event_id(service_code: str, partition: int, seq: int) -> str:

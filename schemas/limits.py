@@ -301,3 +301,6 @@ BENCH_OWNER_COMMANDS_DEFAULT: Final = 120_000
 BENCH_OWNER_COMMANDS_MAX: Final = 5_000_000
 BENCH_OWNER_RATE_PER_S: Final = 500.0  # of the latency measurement
 BENCH_REPEATS_OF_RUN_MAX: Final = 20
+
+# --- payments in full --------------------------------------------------------------------------------------
+JOURNAL_ENTRIES_MAX: Final = 32  # lines of one ledger transaction without a payment

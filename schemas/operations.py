@@ -14,7 +14,11 @@ from schemas import topics, validation
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """One mutating call. ``creates`` is the id prefix of what it makes, None when it works on an existing aggregate."""
+    """One mutating call. ``creates`` is the id prefix of what it makes, None when it works on an existing aggregate.
+
+    The aggregate is what it creates, or the ``{id}`` of its path. A part of a payment is named otherwise: by the
+    payment that ``payment_field`` of the payload names, or by its own id, which travels in ``part_field``.
+    """
 
     name: str
     method: str
@@ -24,6 +28,8 @@ class Operation:
     scope: str | None  # the token scope it needs; None = not callable from outside (facts of our own workers)
     creates: str | None
     payload: validation.Fields
+    payment_field: str | None = None
+    part_field: str | None = None
 
     @property
     def template(self) -> str:
@@ -31,8 +37,19 @@ class Operation:
         return f"{self.method} {self.path}"
 
 
-def _payment(name: str, path: str, record: str, payload: validation.Fields, creates: str | None = None) -> Operation:
+def _payment(
+    name: str,
+    path: str,
+    record: str,
+    payload: validation.Fields,
+    creates: str | None = None,
+    *,
+    payment_field: str | None = None,
+    part_field: str | None = None,
+) -> Operation:
     return Operation(
+        payment_field=payment_field,
+        part_field=part_field,
         name=name,
         method="POST",
         path=path,
@@ -40,6 +57,20 @@ def _payment(name: str, path: str, record: str, payload: validation.Fields, crea
         topic=topics.COMMANDS_PAYMENTS,
         scope="payments:write",
         creates=creates,
+        payload=payload,
+    )
+
+
+def _fact(name: str, path: str, record: str, payload: validation.Fields) -> Operation:
+    """What our own processes found out; no client may call it."""
+    return Operation(
+        name=name,
+        method="FACT",
+        path=path,
+        record=record,
+        topic=topics.COMMANDS_PAYMENTS,
+        scope=None,
+        creates=None,
         payload=payload,
     )
 
@@ -72,16 +103,31 @@ OPERATIONS: Final[dict[str, Operation]] = {
             "CancelPaymentIntent",
             validation.CANCEL,
         ),
-        Operation(
-            name="record_attempt_outcome",
-            method="FACT",
-            path="/processor_attempts/{id}/outcome",
-            record="RecordAttemptOutcome",
-            topic=topics.COMMANDS_PAYMENTS,
-            scope=None,
-            creates=None,
-            payload=validation.ATTEMPT_OUTCOME,
+        _payment(
+            "create_refund",
+            "/v1/refunds",
+            "CreateRefund",
+            validation.CREATE_REFUND,
+            "re",
+            payment_field="payment_intent",
         ),
+        _payment(
+            "cancel_refund", "/v1/refunds/{id}/cancel", "CancelRefund", validation.CANCEL_REFUND, part_field="refund"
+        ),
+        _fact(
+            "record_attempt_outcome",
+            "/processor_attempts/{id}/outcome",
+            "RecordAttemptOutcome",
+            validation.ATTEMPT_OUTCOME,
+        ),
+        _fact("record_dispute", "/payment_intents/{id}/dispute", "RecordDispute", validation.DISPUTE),
+        _fact(
+            "record_settlement_line",
+            "/payment_intents/{id}/settlement_line",
+            "RecordSettlementLine",
+            validation.SETTLEMENT_LINE,
+        ),
+        _fact("post_journal", "/journal/{id}", "PostJournal", validation.JOURNAL),
     )
 }
 BY_RECORD: Final = {o.record: o for o in OPERATIONS.values()}

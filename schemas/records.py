@@ -10,7 +10,7 @@ from typing import Final, Literal
 from msgspec import Struct, field
 
 EVENT_TYPE_PAYMENTS: Final = "payment_system_committed"
-EVENT_SCHEMA_VERSION_PAYMENTS: Final = 1
+EVENT_SCHEMA_VERSION_PAYMENTS: Final = 2
 
 IntentState = Literal[
     "requires_payment_method",
@@ -22,7 +22,7 @@ IntentState = Literal[
     "succeeded",
     "canceled",
 ]
-AttemptKind = Literal["authorize", "purchase", "capture", "void"]
+AttemptKind = Literal["authorize", "purchase", "capture", "void", "refund"]
 AttemptStatus = Literal[
     "created",
     "pending",
@@ -30,10 +30,23 @@ AttemptStatus = Literal[
     "authorized",
     "captured",
     "voided",
+    "refunded",
     "declined",
     "failed",
     "manual_review",
 ]
+RefundState = Literal["pending", "requires_action", "succeeded", "failed", "canceled"]
+DisputeState = Literal[
+    "warning_needs_response",
+    "warning_under_review",
+    "warning_closed",
+    "needs_response",
+    "under_review",
+    "won",
+    "lost",
+    "prevented",
+]
+DisputeFunds = Literal["none", "withdrawn", "reinstated"]
 Outcome = Literal["committed", "refused", "parked", "expired"]
 
 
@@ -85,6 +98,7 @@ class PaymentIntent(Struct, kw_only=True):
     metadata: dict[str, str]
     created_at: int
     updated_at: int
+    amount_pending: int = 0  # the merchant's share of what was received, fees taken, that is not settled yet
 
 
 class ProcessorAttempt(Struct, kw_only=True):
@@ -99,10 +113,49 @@ class ProcessorAttempt(Struct, kw_only=True):
     amount: int
     currency: str
     payment_method: str
-    parent_ref: str | None  # the provider_ref of the authorization that a capture or void works on
+    parent_ref: str | None  # the provider_ref of what a capture, void or refund works on
     final: bool  # a capture that releases what it does not take
     provider_ref: str | None
     error_code: str | None
+    created_at: int
+    updated_at: int
+    settled_line: str | None = None  # the settlement line that matched it; an attempt is settled once
+
+
+class Refund(Struct, kw_only=True):
+    """Money on its way back to the payer. It lives in the aggregate of its payment; so does its attempt."""
+
+    id: str
+    intent_id: str
+    merchant_id: str
+    attempt: int  # number of its attempt in the intent
+    amount: int
+    currency: str
+    state: RefundState
+    reason: str | None
+    failure_reason: str | None
+    from_pending: int  # the part that was taken from unsettled money; a failure puts it back there
+    metadata: dict[str, str]
+    version: int
+    created_at: int
+    updated_at: int
+
+
+class Dispute(Struct, kw_only=True):
+    """A payer's bank takes the payment into question. Money moves with ``funds``, never with ``state``."""
+
+    id: str
+    intent_id: str
+    merchant_id: str
+    processor: str
+    provider_ref: str
+    amount: int
+    currency: str
+    fee: int
+    reason: str | None
+    state: DisputeState
+    funds: DisputeFunds
+    version: int
     created_at: int
     updated_at: int
 

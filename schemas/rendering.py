@@ -51,6 +51,45 @@ def payment_intent(intent: records.PaymentIntent) -> dict[str, Any]:
     }
 
 
+def refund(part: records.Refund) -> dict[str, Any]:
+    """The public resource of a refund."""
+    return {
+        "id": part.id,
+        "object": "refund",
+        "merchant_id": part.merchant_id,
+        "payment_intent": part.intent_id,
+        "amount": part.amount,
+        "currency": part.currency,
+        "state": part.state,
+        "reason": part.reason,
+        "failure_reason": part.failure_reason,
+        "version": part.version,
+        "metadata": part.metadata,
+        "created_at": timestamp(part.created_at),
+        "updated_at": timestamp(part.updated_at),
+    }
+
+
+def dispute(part: records.Dispute) -> dict[str, Any]:
+    """The public resource of a dispute."""
+    return {
+        "id": part.id,
+        "object": "dispute",
+        "merchant_id": part.merchant_id,
+        "payment_intent": part.intent_id,
+        "processor": part.processor,
+        "amount": part.amount,
+        "currency": part.currency,
+        "fee": part.fee,
+        "reason": part.reason,
+        "state": part.state,
+        "funds": part.funds,
+        "version": part.version,
+        "created_at": timestamp(part.created_at),
+        "updated_at": timestamp(part.updated_at),
+    }
+
+
 def event(committed: records.Event, body: dict[str, Any]) -> dict[str, Any]:
     """The public envelope of an event around its rendered body. Cursors tell its place."""
     return {
@@ -67,10 +106,16 @@ def event(committed: records.Event, body: dict[str, Any]) -> dict[str, Any]:
 
 
 def payment_event_body(body: dict[str, Any]) -> dict[str, Any]:
-    """What a merchant sees of a payment event: the intent and its attempt. Ledger accounts stay inside."""
+    """What a merchant sees of a payment event: the intent and the part that changed. Ledger accounts stay inside."""
     attempt = body["processor_attempt"]
     if attempt is not None:
         times = {name: timestamp(attempt[name]) for name in ("created_at", "updated_at")}
         attempt = {"object": "processor_attempt", **attempt, **times}
-    intent = records.PaymentIntent(**body["payment_intent"])
-    return {"payment_intent": payment_intent(intent), "processor_attempt": attempt}
+    rendered: dict[str, Any] = {"payment_intent": None, "processor_attempt": attempt}
+    if body["payment_intent"] is not None:
+        rendered["payment_intent"] = payment_intent(records.PaymentIntent(**body["payment_intent"]))
+    if body.get("refund") is not None:
+        rendered["refund"] = refund(records.Refund(**body["refund"]))
+    if body.get("dispute") is not None:
+        rendered["dispute"] = dispute(records.Dispute(**body["dispute"]))
+    return rendered

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, get_args
 
-from schemas import currency, limits
+from schemas import currency, limits, records
 
 Check = Callable[[Any], str | None]  # the reason why a value is refused, or None
 
@@ -97,6 +97,32 @@ def _ordinal(value: object) -> str | None:
     return None if type(value) is int and 0 <= value <= _ORDINAL_MAX else "must be the number of an attempt"
 
 
+def _signed(value: object) -> str | None:
+    return None if type(value) is int and abs(value) <= limits.AMOUNT_MINOR_MAX else "must be an integer of minor units"
+
+
+def _identity(value: object) -> str | None:
+    if reason := clean_text(value, limits.AGGREGATE_KEY_LENGTH_MAX):
+        return reason
+    if isinstance(value, str) and not (value.isascii() and value.replace("_", "").isalnum()):
+        return "must be an id as we gave it"
+    return None
+
+
+def _entries(value: object) -> str | None:
+    """Lines of a ledger transaction as they travel; whether they balance is the domain's matter."""
+    if not isinstance(value, list) or not 1 < len(value) <= limits.JOURNAL_ENTRIES_MAX:
+        return f"must be a list of 2 to {limits.JOURNAL_ENTRIES_MAX} entries"
+    for entry in value:
+        if not isinstance(entry, dict) or entry.keys() != {"account_id", "debit", "credit", "currency"}:
+            return "an entry has account_id, debit, credit and currency"
+        if reason := _text(entry["account_id"]) or _currency(entry["currency"]):
+            return f"an entry's account or currency {reason}"
+        if reason := _count(entry["debit"]) or _count(entry["credit"]):
+            return f"an entry's amount {reason}"
+    return None
+
+
 CREATE_INTENT: Final[Fields] = {
     "amount": Field(_amount),
     "currency": Field(_currency),
@@ -118,12 +144,47 @@ ATTEMPT_OUTCOME: Final[Fields] = {
     "operation_id": Field(_text),
     "attempt": Field(_ordinal),
     "status": Field(
-        _choice("pending", "unknown", "authorized", "captured", "voided", "declined", "failed", "manual_review")
+        _choice(
+            "pending", "unknown", "authorized", "captured", "voided", "refunded", "declined", "failed", "manual_review"
+        )
     ),
     "provider_ref": Field(_text, None, nullable=True),
     "amount": Field(_count, None, nullable=True),  # as the processor echoed it; absent when it did not
     "currency": Field(_text, None, nullable=True),
     "error_code": Field(_text, None, nullable=True),
+}
+
+CREATE_REFUND: Final[Fields] = {
+    "payment_intent": Field(_identity),
+    "amount": Field(_amount, None, nullable=True),  # absent = all that is refundable
+    "reason": Field(_choice("duplicate", "fraudulent", "requested_by_customer"), None, nullable=True),
+    "metadata": Field(_metadata, {}),
+}
+CANCEL_REFUND: Final[Fields] = {"refund": Field(_identity)}
+DISPUTE: Final[Fields] = {
+    "provider_ref": Field(_text),
+    "status": Field(_choice(*get_args(records.DisputeState))),
+    "funds": Field(_choice(*get_args(records.DisputeFunds))),
+    "amount": Field(_amount),
+    "currency": Field(_currency),
+    "fee": Field(_count, 0),
+    "reason": Field(_text, None, nullable=True),
+}
+SETTLEMENT_LINE: Final[Fields] = {
+    "line_id": Field(_text),
+    "attempt": Field(_ordinal),
+    "operation_id": Field(_text),
+    "finding": Field(_choice("matched", "short", "over", "duplicate")),
+    "gross": Field(_signed),
+    "fee": Field(_signed),
+    "difference": Field(_count),
+    "currency": Field(_currency),
+}
+JOURNAL: Final[Fields] = {
+    "reference": Field(_text),
+    "kind": Field(_text),
+    "entries": Field(_entries),
+    "note": Field(_text, None, nullable=True),
 }
 
 _OF_THE_TOKEN: Final = frozenset({"merchant", "merchant_id", "tenant", "tenant_id", "scope"})
