@@ -12,15 +12,18 @@ from pathlib import Path
 from typing import Annotated, Final, Literal
 from urllib.parse import quote, urlsplit, urlunsplit
 
-from pydantic import Field, SecretStr, ValidationError, field_validator
+from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from compose.stack.errors import StackError
 from compose.stack.home import Home
 from compose.stack.ports import LOOPBACK, remembered
+from ingress.webhooks.signatures import PROCESSORS as WEBHOOK_PROCESSORS
+from ingress.webhooks.signatures import read_secrets
 from schemas import limits
 from sinks.kafka.connection import KafkaConnection
 from sinks.postgres.roles import ROLES
+from vault.key_file import KeyFile
 
 #: preferred ports; a busy one is replaced by a free one unless it was set
 PREFERRED_PORTS: Final = {
@@ -31,9 +34,10 @@ PREFERRED_PORTS: Final = {
     "clickhouse_port": 8123,
     "ingress_port": 8080,
     "processor_port": 8081,
+    "vault_port": 8082,
 }
 #: our own processes: modules of ``compose.services``
-SERVICES: Final = ("simulator", "owner", "processor_worker", "clickhouse_sink", "ingress")
+SERVICES: Final = ("simulator", "vault", "owner", "processor_worker", "webhook_worker", "clickhouse_sink", "ingress")
 PREFIX: Final = "MILLRACE_"
 DATABASE: Final = "millrace"
 
@@ -66,7 +70,20 @@ class Settings(BaseSettings):
     postgres_worker_password: SecretStr | None = None
     postgres_sink_password: SecretStr | None = None
     postgres_operator_password: SecretStr | None = None
+    postgres_vault_password: SecretStr | None = None
     postgres_reader_password: SecretStr | None = None
+
+    #: webhook secrets of each sender, separated by commas: all of them verify, the first is the newest; otherwise made
+    #: in the home, which is for development
+    webhook_secrets_stripe: SecretStr | None = None
+    webhook_secrets_standard: SecretStr | None = None
+    webhook_secrets_adyen: SecretStr | None = None
+    webhook_secrets_simulator: SecretStr | None = None
+
+    #: keys of the card vault that a key management system provides, in a private file; otherwise made in the home
+    vault_keys_file: Path | None = None
+    #: what workers prove themselves to the vault with; otherwise made in the home
+    vault_secret: SecretStr | None = Field(default=None, min_length=limits.VAULT_SECRET_LENGTH_MIN)
 
     redis_url: SecretStr | None = None  # rediss:// for TLS
     clickhouse_url: SecretStr | None = None  # https:// for TLS; user, password and database stand in it
@@ -78,9 +95,11 @@ class Settings(BaseSettings):
     clickhouse_port: int | None = Port
     ingress_port: int | None = Port
     processor_port: int | None = Port
+    vault_port: int | None = Port
 
     services: Annotated[tuple[str, ...], NoDecode] = SERVICES  # MILLRACE_SERVICES=owner,ingress runs these only
     ingress_processes: int = Field(default=2, ge=1, le=limits.INGRESS_PROCESSES_MAX)
+    vault_processes: int = Field(default=1, ge=1, le=limits.VAULT_PROCESSES_MAX)
     owner_processes: int = Field(default=2, ge=1, le=limits.OWNER_PROCESSES_MAX)
 
     @field_validator("services", mode="before")
@@ -97,6 +116,15 @@ class Settings(BaseSettings):
     def _is_url(cls, value: SecretStr | None) -> SecretStr | None:
         if value is not None and not value.get_secret_value().startswith(("postgresql://", "postgres://")):
             raise ValueError("give a URL: postgresql://user:password@host:port/database")
+        return value
+
+    @field_validator(
+        "webhook_secrets_stripe", "webhook_secrets_standard", "webhook_secrets_adyen", "webhook_secrets_simulator"
+    )
+    @classmethod
+    def _are_webhook_secrets(cls, value: SecretStr | None, info: ValidationInfo) -> SecretStr | None:
+        if value is not None:
+            read_secrets(str(info.field_name).rpartition("_")[2], _secrets_of(value))
         return value
 
     def environment(self) -> dict[str, str]:
@@ -137,6 +165,26 @@ class Settings(BaseSettings):
         given = {role: getattr(self, f"postgres_{role.removeprefix('millrace_')}_password") for role in ROLES}
         return {role: _secret(secret) or generated[role] for role, secret in given.items()}
 
+    def active_webhook_secrets(self) -> dict[str, tuple[str, ...]]:
+        """By processor, every secret that a webhook may be signed with; the newest first."""
+        generated = self.the_home().passwords()
+        given = {name: getattr(self, f"webhook_secrets_{name}") for name in WEBHOOK_PROCESSORS}
+        return {name: _secrets_of(secret) or (generated[f"webhook_{name}"],) for name, secret in given.items()}
+
+    def webhook_secrets(self) -> dict[str, str]:
+        """By processor, the newest secret: what a sender signs with."""
+        return {name: secrets[0] for name, secrets in self.active_webhook_secrets().items()}
+
+    def vault_keys(self) -> KeyFile:
+        """Where the card vault's keys lie: only the vault and 'millrace vault' may ask."""
+        if self.vault_keys_file is not None:
+            return KeyFile(self.vault_keys_file.expanduser().absolute(), ours=False)
+        return KeyFile(self.the_home().path / "keys" / "vault.json", ours=True)
+
+    def vault_forward_secret(self) -> str:
+        """What a worker says to the vault's /v1/forward, as ``Authorization: Bearer``."""
+        return _secret(self.vault_secret) or self.the_home().passwords()["vault_forward"]
+
     def addresses(self) -> Addresses:
         """Where everything is; raises ``StackError`` when the home has no ports yet ("millrace up" first)."""
         home = self.the_home()
@@ -161,6 +209,7 @@ class Settings(BaseSettings):
             clickhouse_url=_secret(self.clickhouse_url) or clickhouse,
             ingress_port=ports["ingress_port"],
             processor_port=ports["processor_port"],
+            vault_port=ports["vault_port"],
         )
 
 
@@ -175,6 +224,7 @@ class Addresses:
     clickhouse_url: str = field(repr=False)
     ingress_port: int
     processor_port: int
+    vault_port: int
 
     @property
     def kafka_bootstrap(self) -> str:
@@ -196,6 +246,11 @@ class Addresses:
         """The processor simulator, which is no part of the platform."""
         return f"http://{LOOPBACK}:{self.processor_port}"
 
+    @property
+    def vault_url(self) -> str:
+        """The card vault: clients send it card numbers, workers the calls that need one."""
+        return f"http://{LOOPBACK}:{self.vault_port}"
+
 
 def load_settings(home: Path | None = None) -> Settings:
     """The settings of this process; a wrong value is a ``StackError`` that names the variable."""
@@ -209,6 +264,11 @@ def load_settings(home: Path | None = None) -> Settings:
 
 def _secret(value: SecretStr | None) -> str | None:
     return None if value is None else value.get_secret_value()
+
+
+def _secrets_of(value: SecretStr | None) -> tuple[str, ...]:
+    text = "" if value is None else value.get_secret_value()
+    return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
 def _as_variable(value: object) -> str:

@@ -11,7 +11,8 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.routing import Match
 
-from ingress import health, openapi, payments, problems, registry
+from ingress import health, money, openapi, operators, payments, problems, registry
+from ingress.webhooks import routes as webhooks
 from schemas import errors, limits
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from ingress.state import Ingress
 
 
-_ROUTERS: Final = (payments.router, health.router, registry.router)
+ROUTERS: Final = (payments.router, money.router, operators.router, health.router, registry.router, webhooks.router)
 
 
 class BoundedHeaders:
@@ -47,7 +48,7 @@ def create_app(ingress: Ingress) -> FastAPI:
         redirect_slashes=False,
     )
     app.state.ingress = ingress
-    for router in _ROUTERS:
+    for router in ROUTERS:
         app.include_router(router)
     app.openapi = openapi.document  # type: ignore[method-assign] # FastAPI's own way to give another document
     app.add_exception_handler(errors.PlatformError, _on_platform_error)
@@ -88,7 +89,7 @@ async def _on_http_exception(request: Request, error: Exception) -> Response:
 
 
 def _methods_of(scope: Scope) -> list[str]:
-    routes = [route for router in _ROUTERS for route in router.routes]
+    routes = [route for router in ROUTERS for route in router.routes]
     matching = [route for route in routes if route.matches(scope)[0] != Match.NONE]
     return sorted({method for route in matching for method in getattr(route, "methods", ())})
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ingress.accepted import AcceptedRequests
     from ingress.auth import Caller
     from ingress.exchange import Exchange
+    from ingress.payment_methods import PaymentMethods
     from ingress.pending import Pending
     from ingress.stored import Stored, StoredResults
 
@@ -42,7 +43,10 @@ class Terms(Struct, frozen=True):
 class Commands:
     """Carries out mutating calls for one process."""
 
-    def __init__(self, stored: StoredResults, exchange: Exchange, accepted: AcceptedRequests) -> None:
+    def __init__(
+        self, stored: StoredResults, exchange: Exchange, accepted: AcceptedRequests, payment_methods: PaymentMethods
+    ) -> None:
+        self._payment_methods = payment_methods
         self._stored = stored
         self._exchange = exchange
         self._accepted = accepted
@@ -53,6 +57,7 @@ class Commands:
         prior = await self._stored.find((caller.merchant, request.idempotency_key))
         if prior is not None:
             return _replay(request, prior), request_id
+        await self._payment_methods.require_own(caller.merchant, request.payload)
         command = _command(caller, request, request_id, terms)
         (pending,) = await self._exchange.carry_out(
             [command],
@@ -85,6 +90,11 @@ class Commands:
                 fresh.append((n, request))
             else:
                 found[n] = _replay(request, prior)
+        refusals = await self._payment_methods.refusals(caller.merchant, [request.payload for _, request in fresh])
+        for (n, _), refusal in zip(fresh, refusals, strict=True):
+            if refusal is not None:
+                found[n] = answers.failed(refusal)
+        fresh = [line for line, refusal in zip(fresh, refusals, strict=True) if refusal is None]
         for n, answer in await self._carry_out_all(caller, fresh, terms):
             found[n] = answer
         return [answer for answer in found if answer is not None]

@@ -105,7 +105,8 @@ def _read(operation: Operation, path_id: str | None, body: dict[str, Any], field
         raise errors.MalformedRequest("The payload must be a JSON object.")
     if name := validation.names_its_caller(given):
         raise errors.MalformedRequest(f"The payload must not say {name}: it comes only from the token.")
-    aggregate_key = path_id or identity.derived_id(operation.creates or "", merchant, operation.template, key)
+    given = _with_its_part(operation, path_id, given)
+    aggregate_key = _aggregate_key(operation, path_id, given, merchant, key)
     _refuse_contradictions(operation, path_id, body, aggregate_key)
     payload, wrong = validation.normalize(operation.payload, given)
     wrong += _wrong_identities(key, request_id)
@@ -120,6 +121,31 @@ def _read(operation: Operation, path_id: str | None, body: dict[str, Any], field
         payload=payload,
         request_hash=identity.request_hash(operation.template, aggregate_key, payload),
     )
+
+
+def _with_its_part(operation: Operation, path_id: str | None, given: dict[str, Any]) -> dict[str, Any]:
+    """The payload with the part that the route names; a client that names it too must name the same one.
+
+    Raises MalformedRequest when it names another, NotFound for what can be no id.
+    """
+    field = operation.part_field
+    if field is None or path_id is None:
+        return given
+    if not path_id.strip("_"):
+        raise errors.NotFound  # no id has no letter
+    if given.get(field, path_id) != path_id:
+        raise errors.MalformedRequest(f"The field payload.{field} contradicts the route.")
+    return {**given, field: path_id}
+
+
+def _aggregate_key(operation: Operation, path_id: str | None, given: dict[str, Any], merchant: str, key: str) -> str:
+    """The aggregate that the command works on: it names the partition, and the owner who decides."""
+    if operation.payment_field is not None:
+        named = given.get(operation.payment_field)
+        return named if isinstance(named, str) else ""  # what is no id is refused with all other wrong values
+    if path_id is None:
+        return identity.derived_id(operation.creates or "", merchant, operation.template, key)
+    return path_id if operation.part_field is None else identity.intent_of(path_id)
 
 
 def _refuse_contradictions(operation: Operation, path_id: str | None, body: dict[str, Any], aggregate_key: str) -> None:

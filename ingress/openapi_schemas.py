@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, get_args
 
-from schemas import currency, limits
-from schemas.operations import OPERATIONS
+from schemas import limits, records
 
 Json = dict[str, Any]
 
@@ -21,7 +20,7 @@ COMMANDS_DOC: Final = (
     " the answer was stored before. Blank lines are skipped."
 )
 # Any visible text: control characters are refused, everything else is the caller's own.
-_TEXT: Final = r"^[^\u0000-\u001f\u007f]*$"
+TEXT: Final = r"^[^\u0000-\u001f\u007f]*$"
 REQUEST_ID: Final[Json] = {
     "type": "string",
     "pattern": rf"^[A-Za-z0-9._:~-]{{1,{limits.REQUEST_ID_LENGTH_MAX}}}$",
@@ -30,41 +29,19 @@ IDEMPOTENCY_KEY: Final[Json] = {
     "type": "string",
     "minLength": 1,
     "maxLength": limits.IDEMPOTENCY_KEY_LENGTH_MAX,
-    "pattern": _TEXT,
+    "pattern": TEXT,
 }
-INTENT_ID: Final[Json] = {"type": "string", "pattern": rf"^[A-Za-z0-9_]{{1,{limits.AGGREGATE_KEY_LENGTH_MAX}}}$"}
+OBJECT_ID: Final[Json] = {"type": "string", "pattern": rf"^[A-Za-z0-9_]{{1,{limits.AGGREGATE_KEY_LENGTH_MAX}}}$"}
+WORD: Final[Json] = {"type": "string", "pattern": rf"^[a-z0-9_]{{1,{limits.AGGREGATE_KEY_LENGTH_MAX}}}$"}
 CURSOR: Final[Json] = {"type": "string", "maxLength": limits.QUERY_TEXT_LENGTH_MAX}
 
-_AMOUNT: Final[Json] = {"type": "integer", "minimum": 1, "maximum": limits.AMOUNT_MINOR_MAX}
+AMOUNT: Final[Json] = {"type": "integer", "minimum": 1, "maximum": limits.AMOUNT_MINOR_MAX}
 _SUM: Final[Json] = {"type": "integer", "minimum": 0}
 _TIME: Final[Json] = {"type": "string", "format": "date-time"}
+_INTEGER: Final[Json] = {"type": "integer"}
 _STRING: Final[Json] = {"type": "string"}
-_TOKEN: Final[Json] = {
-    "type": ["string", "null"],
-    "maxLength": limits.TOKEN_LENGTH_MAX,
-    "pattern": r"^tok_[\u0020-\u007e]*$",
-}
-_METADATA: Final[Json] = {
-    "type": "object",
-    "maxProperties": limits.METADATA_KEYS_MAX,
-    "propertyNames": {"minLength": 1, "maxLength": limits.METADATA_KEY_LENGTH_MAX, "pattern": _TEXT},
-    "additionalProperties": {
-        "type": "string",
-        "maxLength": limits.METADATA_VALUE_LENGTH_MAX,
-        "pattern": _TEXT,
-    },
-}
-_REASONS: Final = ["duplicate", "fraudulent", "requested_by_customer", "abandoned", None]
-_STATES: Final = [
-    "requires_payment_method",
-    "requires_confirmation",
-    "requires_action",
-    "requires_merchant_action",
-    "processing",
-    "requires_capture",
-    "succeeded",
-    "canceled",
-]
+_TEXT_OR_NULL: Final[Json] = {"type": ["string", "null"]}
+_METADATA: Final[Json] = {"type": "object", "additionalProperties": _STRING}
 
 
 def ref(name: str) -> Json:
@@ -72,7 +49,8 @@ def ref(name: str) -> Json:
     return {"$ref": f"#/components/schemas/{name}"}
 
 
-def _object(properties: Json, required: list[str] | None = None, *, closed: bool = False) -> Json:
+def a_schema(properties: Json, required: list[str] | None = None, *, closed: bool = False) -> Json:
+    """An object; every property is required unless ``required`` says otherwise."""
     made: Json = {"type": "object", "properties": properties}
     made["required"] = list(properties) if required is None else required
     if closed:
@@ -80,76 +58,92 @@ def _object(properties: Json, required: list[str] | None = None, *, closed: bool
     return made
 
 
-_PAYLOADS: Final[dict[str, Json]] = {
-    "CreatePaymentIntent": _object(
-        {
-            "amount": _AMOUNT,
-            "currency": {"enum": sorted(currency.EXPONENTS)},
-            "payment_method": _TOKEN,
-            "capture_method": {"enum": ["automatic", "manual"]},
-            "metadata": _METADATA,
-        },
-        ["amount", "currency"],
-        closed=True,
-    ),
-    "ConfirmPaymentIntent": _object({"payment_method": _TOKEN}, [], closed=True),
-    "CapturePaymentIntent": _object(
-        {"amount": {**_AMOUNT, "type": ["integer", "null"]}, "final": {"type": "boolean"}}, [], closed=True
-    ),
-    "CancelPaymentIntent": _object({"cancellation_reason": {"enum": _REASONS}}, [], closed=True),
-}
-
-
-def _envelope(record: str, operation: str) -> Json:
-    properties = {
-        "operation": {"type": ["string", "null"], "enum": [operation, None]},
-        "request_id": {**REQUEST_ID, "type": ["string", "null"]},
-        "idempotency_key": {**IDEMPOTENCY_KEY, "type": ["string", "null"]},
-        "aggregate_key": {"type": "null", "description": "The target's id; it follows from the route"},
-        "expected_version": {
-            "type": ["integer", "null"],
-            "minimum": 0,
-            "maximum": limits.EXPECTED_VERSION_MAX,
-        },
-        "payload": ref(f"{record}Payload"),
-    }
-    # The key may come in the header; a payload whose fields are all optional may be left out.
-    return _object(properties, ["payload"] if _PAYLOADS[record]["required"] else [], closed=True)
-
-
 def _intent() -> Json:
-    return _object(
+    return a_schema(
         {
             "id": _STRING,
             "object": {"const": "payment_intent"},
             "merchant_id": _STRING,
-            "amount": _AMOUNT,
+            "amount": AMOUNT,
             "currency": _STRING,
-            "state": {"enum": _STATES},
+            "state": {"enum": list(get_args(records.IntentState))},
             "version": {"type": "integer", "minimum": 1},
             "capture_method": {"enum": ["automatic", "manual"]},
-            "payment_method": {"type": ["string", "null"]},
+            "payment_method": _TEXT_OR_NULL,
             "processor": _STRING,
             "amount_capturable": _SUM,
             "amount_received": _SUM,
             "amount_refunded": _SUM,
             "amount_disputed": _SUM,
-            "last_payment_error": {"anyOf": [_object({"code": _STRING}), {"type": "null"}]},
-            "cancellation_reason": {"type": ["string", "null"]},
+            "last_payment_error": {"anyOf": [a_schema({"code": _STRING}), {"type": "null"}]},
+            "cancellation_reason": _TEXT_OR_NULL,
             "latest_attempt": _SUM,
-            "metadata": {"type": "object", "additionalProperties": _STRING},
+            "metadata": _METADATA,
             "created_at": _TIME,
             "updated_at": _TIME,
         }
     )
 
 
+def _part(name: str, state: object, properties: Json) -> Json:
+    """A refund or a dispute: a part of a payment with a version of its own."""
+    return a_schema(
+        {
+            "id": _STRING,
+            "object": {"const": name},
+            "merchant_id": _STRING,
+            "payment_intent": _STRING,
+            "amount": AMOUNT,
+            "currency": _STRING,
+            "state": {"enum": list(get_args(state))},
+            "reason": _TEXT_OR_NULL,
+            "version": {"type": "integer", "minimum": 1},
+            **properties,
+            "created_at": _TIME,
+            "updated_at": _TIME,
+        }
+    )
+
+
+def _refund() -> Json:
+    properties = {"failure_reason": _TEXT_OR_NULL, "metadata": _METADATA}
+    return _part("refund", records.RefundState, properties)
+
+
+def _dispute() -> Json:
+    funds = {"enum": list(get_args(records.DisputeFunds))}
+    return _part("dispute", records.DisputeState, {"processor": _STRING, "fee": _SUM, "funds": funds})
+
+
+def _balances() -> Json:
+    row = a_schema({"currency": _STRING, "pending": _INTEGER, "available": _INTEGER, "reserved": _INTEGER})
+    return a_schema({"data": {"type": "array", "items": row}})
+
+
+def _case() -> Json:
+    return a_schema(
+        {
+            "id": _STRING,
+            "object": {"const": "case"},
+            "kind": _STRING,
+            "reference": _STRING,
+            "processor": _TEXT_OR_NULL,
+            "state": {"enum": ["open", "proposed", "resolved"]},
+            "evidence": {"type": "object"},
+            "opened_at": _TIME,
+            "resolved_at": {"type": ["string", "null"], "format": "date-time"},
+            "resolved_by": _TEXT_OR_NULL,
+            "note": _TEXT_OR_NULL,
+        }
+    )
+
+
 def _page(item: str) -> Json:
-    return _object(
+    return a_schema(
         {
             "data": {"type": "array", "items": ref(item)},
             "has_more": {"type": "boolean"},
-            "next_cursor": {"type": ["string", "null"]},
+            "next_cursor": _TEXT_OR_NULL,
         }
     )
 
@@ -158,13 +152,13 @@ def components() -> dict[str, Json]:
     """Every named schema of the document."""
     event = dict.fromkeys(("event_id", "aggregate_key", "event_type", "trace_id"), _STRING)
     event |= {"schema_version": {"type": "integer", "minimum": 1}}
-    error = _object({"field": _STRING, "reason": _STRING})
-    found: dict[str, Json] = {
+    error = a_schema({"field": _STRING, "reason": _STRING})
+    return {
         "PaymentIntent": _intent(),
-        "Event": _object(event),
-        "Committed": _object({"result": ref("PaymentIntent"), "event": ref("Event")}),
-        "Accepted": _object({"request_id": _STRING, "status": {"const": "pending"}}),
-        "Problem": _object(
+        "Event": a_schema(event),
+        "Committed": a_schema({"result": ref("PaymentIntent"), "event": ref("Event")}),
+        "Accepted": a_schema({"request_id": _STRING, "status": {"const": "pending"}}),
+        "Problem": a_schema(
             {
                 "type": _STRING,
                 "title": _STRING,
@@ -174,30 +168,40 @@ def components() -> dict[str, Json]:
                 "errors": {"type": "array", "items": error},
                 "current_version": {"type": "integer"},
                 "current_state": _STRING,
+                "capturable": {"type": "integer"},
+                "refundable": {"type": "integer"},
             },
             ["type", "title", "status", "detail", "code"],
         ),
         "PaymentIntentPage": _page("PaymentIntent"),
-        "CommittedEvent": _object(
+        "Refund": _refund(),
+        "CommittedRefund": a_schema({"result": ref("Refund"), "event": ref("Event")}),
+        "RefundPage": _page("Refund"),
+        "Dispute": _dispute(),
+        "DisputePage": _page("Dispute"),
+        "Balances": _balances(),
+        "Case": _case(),
+        "CasePage": _page("Case"),
+        "CommittedEvent": a_schema(
             event | {"occurred_at": _TIME, "version": _SUM, "operation": _STRING, "body": {"type": "object"}}
         ),
         "EventPage": _page("CommittedEvent"),
-        "OperationStatus": _object(
+        "OperationStatus": a_schema(
             {
                 "request_id": _STRING,
                 "status": {"enum": ["pending", "committed", "refused", "parked"]},
-                "result": ref("PaymentIntent"),
+                "result": {"anyOf": [ref("PaymentIntent"), ref("Refund")]},
                 "event": ref("Event"),
                 "problem": ref("Problem"),
             },
             ["request_id", "status"],
         ),
-        "Checkpoint": _object(
+        "Checkpoint": a_schema(
             {
                 "name": _STRING,
                 "scenario": _STRING,
                 "operation_id": _STRING,
-                "aggregate_key": {"type": ["string", "null"]},
+                "aggregate_key": _TEXT_OR_NULL,
                 "last_durable_version": {"type": ["integer", "null"]},
                 "projection_checkpoint": {"type": "array"},
                 "retry_policy": {"type": "object"},
@@ -207,10 +211,5 @@ def components() -> dict[str, Json]:
             }
         ),
         "CheckpointPage": _page("Checkpoint"),
-        "RegistryError": _object({"error_code": {"type": "integer"}, "message": _STRING}),
+        "RegistryError": a_schema({"error_code": {"type": "integer"}, "message": _STRING}),
     }
-    for operation in OPERATIONS.values():
-        if operation.scope:
-            found[f"{operation.record}Payload"] = _PAYLOADS[operation.record]
-            found[f"{operation.record}Command"] = _envelope(operation.record, operation.template)
-    return found

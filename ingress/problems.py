@@ -31,6 +31,7 @@ TABLE: Final[dict[str, Row]] = {
     "malformed_request": Row(400, "The request is not well-formed"),
     "idempotency_key_required": Row(400, "An idempotency key is required"),
     "unauthenticated": Row(401, "A valid bearer token is required"),
+    "invalid_signature": Row(401, "The webhook is not signed by its processor"),
     "forbidden": Row(403, "The token lacks a scope"),
     "not_found": Row(404, "No such object"),
     "method_not_allowed": Row(405, "The method is not allowed here"),
@@ -41,13 +42,21 @@ TABLE: Final[dict[str, Row]] = {
     "unsupported_media_type": Row(415, "The content type is not supported"),
     "rejected": Row(422, "The command was refused"),
     "invalid_command": Row(422, "The values are wrong"),
+    "amount_exceeds_capturable": Row(422, "The amount is more than can be captured"),
+    "amount_exceeds_refundable": Row(422, "The amount is more than can be refunded"),
     "key_reused": Row(422, "The idempotency key was used with another request"),
     "quota_exceeded": Row(429, "Too many requests", retry=True),
     "headers_too_large": Row(431, "Too many header fields"),
     "internal_error": Row(500, "Something went wrong"),
+    "outcome_unknown": Row(502, "The call may have been carried out"),
     "unavailable": Row(503, "A dependency is unavailable", retry=True),
     "overloaded": Row(503, "Too much work is in flight", retry=True),
     "deadline_exceeded": Row(504, "The deadline passed before the command was started", retry=True),
+}
+# A 401 says how to do better (RFC 9110 section 15.5.2).
+_CHALLENGES: Final = {
+    "unauthenticated": 'Bearer realm="millrace"',
+    "invalid_signature": 'Signature realm="millrace-webhooks"',
 }
 # A refusal that a domain adds later is the caller's to mend until it gets a row of its own.
 _OTHER_REFUSAL: Final = TABLE["rejected"]
@@ -90,8 +99,8 @@ def of_error(error: errors.PlatformError) -> bytes:
 def headers_of(code: str) -> dict[str, str]:
     """The header fields that go with a code."""
     headers = {"Cache-Control": "no-store"}
-    if code == "unauthenticated":
-        headers["WWW-Authenticate"] = 'Bearer realm="millrace"'
+    if code in _CHALLENGES:
+        headers["WWW-Authenticate"] = _CHALLENGES[code]
     if row(code).retry:
         headers["Retry-After"] = str(limits.RETRY_AFTER_S)
     return headers

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -11,16 +12,20 @@ import structlog
 
 from ingress.accepted import AcceptedRequests
 from ingress.auth import Authenticator, Caller
+from ingress.balances import Balances
+from ingress.cases import Cases
 from ingress.checkpoints import Checkpoints
 from ingress.commands import Commands
 from ingress.cursors import Cursors
 from ingress.events import Events, EventStreams
 from ingress.exchange import Exchange
-from ingress.intents import Intents
 from ingress.jwks import KeySource
 from ingress.operations import OperationLog
+from ingress.payment_methods import PaymentMethods
+from ingress.resources import DISPUTES, INTENTS, REFUNDS, Resources
 from ingress.store import Store
 from ingress.stored import StoredResults
+from ingress.webhooks.gateway import WebhookGateway
 from schemas import errors, limits
 
 if TYPE_CHECKING:
@@ -45,6 +50,7 @@ class IngressConfig:
     issuer: str
     audience: str
     cursor_key: bytes = field(repr=False)
+    webhook_secrets: Mapping[str, tuple[str, ...]] = field(default_factory=dict, repr=False)  # by processor, all active
 
 
 class Ingress:
@@ -59,18 +65,24 @@ class Ingress:
         self.stored = StoredResults(self.store)
         self.exchange = Exchange(config.kafka, config.instance, self.stored)
         self.accepted = AcceptedRequests(self.store)
-        self.commands = Commands(self.stored, self.exchange, self.accepted)
-        self.intents = Intents(self.store, self.cursors)
+        self.commands = Commands(self.stored, self.exchange, self.accepted, PaymentMethods(self.store))
+        self.intents = Resources(self.store, self.cursors, INTENTS)
+        self.refunds = Resources(self.store, self.cursors, REFUNDS)
+        self.disputes = Resources(self.store, self.cursors, DISPUTES)
+        self.balances = Balances(self.store)
+        self.cases = Cases(self.store, self.cursors)
         self.operations = OperationLog(self.store, self.accepted)
         self.checkpoints = Checkpoints(self.store, self.cursors)
         self.events = Events(self.store, self.cursors)
         self.streams = EventStreams(self.events, self.store)
+        self.webhooks = WebhookGateway(config.postgres_dsn, config.webhook_secrets)
         self._cleaner: asyncio.Task[None] | None = None
         self._ready: tuple[float, str | None] = (float("-inf"), None)
 
     async def start(self) -> None:
         """Connects in the background; ``why_not_ready`` tells when it may serve."""
         await self.store.open()
+        await self.webhooks.open()
         await self.keys.refresh()
         self.exchange.start()
         self._cleaner = asyncio.get_running_loop().create_task(self._clean())
@@ -79,6 +91,7 @@ class Ingress:
         """Ends streams and waits, so that every open call is answered now."""
         self.streams.close()
         self.intents.drain()
+        self.refunds.drain()
         self.exchange.drain()
 
     async def close(self) -> None:
@@ -87,6 +100,7 @@ class Ingress:
             self._cleaner.cancel()
         self.streams.close()
         await self.exchange.close()
+        await self.webhooks.close()
         await self.store.close()
 
     async def caller(self, request: Request, scope: str) -> Caller:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 from importlib import resources
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import psycopg
 import psycopg_pool
@@ -28,7 +28,6 @@ _SETTINGS: Final = " ".join(
     f"-c {name}={value}"
     for name, value in {
         "statement_timeout": limits.POSTGRES_STATEMENT_TIMEOUT_MS,
-        "synchronous_commit": "off",  # only notes are written here, see accepted_insert.sql
         "jit": "off",  # point reads gain nothing from it
         # On young tables a prepared plan would keep a sequential scan: 0.5 ms a look-up. An index serves every query.
         "enable_seqscan": "off",
@@ -48,7 +47,8 @@ def _read_queries() -> dict[str, LiteralString]:
 class Store:
     """A bounded pool of connections and the named queries. ``open`` before use, ``close`` after."""
 
-    def __init__(self, dsn: str) -> None:
+    def __init__(self, dsn: str, *, synchronous_commit: Literal["on", "off"] = "off") -> None:
+        # Off: only notes are written, see accepted_insert.sql. What has to be durable asks for a store with it on.
         self._queries = _read_queries()
         self._breaker = Breaker("The database")
         self._pool = psycopg_pool.AsyncConnectionPool(
@@ -60,7 +60,7 @@ class Store:
             kwargs={
                 "autocommit": True,
                 "connect_timeout": limits.POSTGRES_CONNECT_TIMEOUT_S,
-                "options": _SETTINGS,
+                "options": f"{_SETTINGS} -c synchronous_commit={synchronous_commit}",
                 "application_name": "millrace-ingress",
             },
         )

@@ -32,6 +32,11 @@ if TYPE_CHECKING:
 _HOUR_US: Final = 3_600_000_000
 _SQL: Final = queries("reconciliation", "cross_store.sql")
 
+_CLICKHOUSE_SIDES: Final = (
+    *("clickhouse_events", "clickhouse_ledger", "clickhouse_intents", "clickhouse_attempts"),
+    *("clickhouse_refunds", "clickhouse_disputes"),
+)
+
 Key = tuple[str, int, str, str]  # what is counted, hour since the epoch, currency, kind
 Sums = dict[Key, tuple[int, int, int]]  # rows, and two sums
 
@@ -104,7 +109,7 @@ def clickhouse_sums(client: Client, bound: dict[int, int]) -> Sums:
     parameters = {"seqs": [bound[p] for p in range(len(bound))]}
     sums: Sums = {}
     try:
-        for name in ("clickhouse_events", "clickhouse_ledger", "clickhouse_intents", "clickhouse_attempts"):
+        for name in _CLICKHOUSE_SIDES:
             for what, hour, currency, kind, n, a, b in client.query(_SQL[name], parameters=parameters).result_rows:
                 sums[what, int(hour), currency, kind] = (int(n), int(a), int(b))
     except (ClickHouseError, OSError) as error:
@@ -143,14 +148,20 @@ def _read_all(reader: EventReader, bound: dict[int, int], partitions: int) -> Ka
 def add_event(totals: defaultdict[Key, list[int]], event: Event) -> None:
     """Counts one event as every store counts it."""
     body: dict[str, Any] = event.body
-    intent, attempt = body["payment_intent"], body["processor_attempt"]
+    intent = body["payment_intent"]
     hour = event.occurred_at // _HOUR_US
-    _add(totals["event", hour, intent["currency"], event.operation], event.seq, 0)
-    versions = totals["intent_version", intent["updated_at"] // _HOUR_US, intent["currency"], intent["state"]]
-    _add(versions, intent["amount_received"], intent["amount_capturable"])
-    if attempt:
-        place = totals["attempt_version", attempt["updated_at"] // _HOUR_US, attempt["currency"], attempt["status"]]
-        _add(place, attempt["amount"], attempt["attempt"])
+    _add(totals["event", hour, intent["currency"] if intent else "", event.operation], event.seq, 0)
+    if intent:
+        versions = totals["intent_version", intent["updated_at"] // _HOUR_US, intent["currency"], intent["state"]]
+        _add(versions, intent["amount_received"], intent["amount_capturable"])
+    for attempt in (body["processor_attempt"], body.get("caused_by")):
+        if attempt:
+            place = totals["attempt_version", attempt["updated_at"] // _HOUR_US, attempt["currency"], attempt["status"]]
+            _add(place, attempt["amount"], attempt["attempt"])
+    for what in ("refund", "dispute"):
+        if part := body.get(what):
+            place = totals[f"{what}_version", part["updated_at"] // _HOUR_US, part["currency"], part["state"]]
+            _add(place, part["amount"], part["version"])
     for txn in body["ledger_txns"]:
         for entry in txn["entries"]:
             place = totals["ledger_line", txn["effective_at"] // _HOUR_US, entry["currency"], txn["kind"]]
@@ -164,7 +175,7 @@ def _add(total: list[int], first: int, second: int) -> None:
 
 
 def differences(postgres: Sums, clickhouse: Sums, kafka: Sums) -> Iterator[dict[str, Any]]:
-    """Every hour, currency and kind on which the stores disagree. Postgres has no versions of intents and attempts."""
+    """Every hour, currency and kind on which the stores disagree. Postgres keeps no older versions of what changes."""
     for key in sorted(postgres.keys() | clickhouse.keys() | kafka.keys(), key=str):
         sides = {"clickhouse": clickhouse.get(key), "kafka": kafka.get(key)}
         if key[0] in ("event", "ledger_line"):

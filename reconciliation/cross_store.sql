@@ -24,3 +24,13 @@ from payment_intents where seq <= {seqs:Array(UInt64)}[kafka_partition + 1] grou
 -- Invariant 18, versions of attempts as ClickHouse has them up to the compared positions.
 select 'attempt_version', intDiv(toUnixTimestamp(updated_at), 3600) as hour, currency, status, count(), sum(amount), sum(attempt)
 from processor_attempts where seq <= {seqs:Array(UInt64)}[kafka_partition + 1] group by hour, currency, status;
+
+-- name: clickhouse_refunds
+-- Invariant 18, versions of refunds as ClickHouse has them up to the compared positions.
+select 'refund_version', intDiv(toUnixTimestamp(updated_at), 3600) as hour, currency, state, count(), sum(amount), sum(version)
+from refunds where seq <= {seqs:Array(UInt64)}[kafka_partition + 1] group by hour, currency, state;
+
+-- name: clickhouse_disputes
+-- Invariant 18, versions of disputes as ClickHouse has them up to the compared positions.
+select 'dispute_version', intDiv(toUnixTimestamp(updated_at), 3600) as hour, currency, state, count(), sum(amount), sum(version)
+from disputes where seq <= {seqs:Array(UInt64)}[kafka_partition + 1] group by hour, currency, state;

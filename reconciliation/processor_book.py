@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from reconciliation.snapshot import Snapshot
 
-SECTIONS: Final = ("captured", "authorized", "voided")
+SECTIONS: Final = ("captured", "authorized", "voided", "refunded")
 _OPEN: Final = frozenset({"created", "pending", "unknown", "manual_review"})
 
 
@@ -54,7 +54,7 @@ def read_book(processor_url: str) -> tuple[dict[str, Entry], list[dict[str, Any]
     entries: dict[str, Entry] = {}
     doubled = []
     for section in SECTIONS:
-        for row in book[section]:
+        for row in book.get(section, ()):  # an older processor knows no refunds
             if row["operation_id"] in entries:
                 doubled.append({"operation_id": row["operation_id"], "reason": "the processor booked it twice"})
             entries[row["operation_id"]] = Entry(section, row["reference"], row["amount"], row["currency"])
@@ -65,7 +65,7 @@ def book_violations(
     view: Snapshot, attempts_sql: str, before: dict[str, Entry], after: dict[str, Entry], count: BookCheck
 ) -> Iterator[dict[str, Any]]:
     """Effects without a record of ours, records without an effect, and amounts that differ; ``before`` is used up."""
-    for operation_id, status, intent_id, amount, currency, posted in view.tuples(attempts_sql):
+    for operation_id, status, intent_id, amount, currency, posted, is_fresh in view.tuples(attempts_sql):
         ours = {
             "operation_id": operation_id,
             "intent": intent_id,
@@ -73,13 +73,15 @@ def book_violations(
             "amount": amount,
             "currency": currency,
         }
-        booked = before.pop(operation_id, None)
+        booked, there = before.pop(operation_id, None), after.get(operation_id)
         if status in _OPEN:
             count.open_attempts += booked is not None
         elif status not in SECTIONS:
-            if booked is not None:
+            if booked is not None and there is not None:  # a refund that failed later leaves the book
                 yield {**ours, "booked": booked.section, "reason": "the processor did what our record denies"}
-        elif (there := after.get(operation_id)) is None:
+        elif there is None and status == "refunded" and is_fresh:
+            count.open_attempts += 1  # its failure may be on its way to us
+        elif there is None:
             yield {**ours, "reason": "the processor's book does not know it"}
         elif there != Entry(status, intent_id, amount, currency) or posted != amount:
             yield {**ours, "posted": posted, "booked": [there.section, there.reference, there.amount, there.currency],

@@ -51,6 +51,7 @@ def snapshot(dsn: str, *, events_topic: str, commands_topic: str, grace_s: int) 
             "events_topic": events_topic,
             "commands_topic": commands_topic,
             "grace_s": grace_s,
+            "events_grace_s": limits.CHECK_EVENTS_GRACE_S,
             "roles": list(ROLES),
         }
         connection.execute(f"set local statement_timeout = {limits.CHECK_STATEMENT_TIMEOUT_MS}")

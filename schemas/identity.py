@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 
 import msgspec
 
+_CARD_TOKEN = re.compile(r"tok_[a-z2-7]{24}")  # the simulator's own tokens, tok_sim_*, have an underscore more
 _ORDINAL_DIGITS = 9  # of an attempt's number, an Avro int
 _canonical = msgspec.json.Encoder(order="deterministic")
 
@@ -50,3 +52,8 @@ def intent_of(part: str) -> str:
 def event_id(service_code: str, partition: int, seq: int) -> str:
     """The immutable identity of an event: its place in its service's stream."""
     return f"evt_{service_code}{partition:04x}{seq:012x}"
+
+
+def is_card_token(text: str) -> bool:
+    """Whether a payment method is a token of the card vault; whose it is, only the vault knows."""
+    return _CARD_TOKEN.fullmatch(text) is not None

@@ -37,7 +37,7 @@ EVENTS_PAGE_LIMIT_MAX: Final = 500
 EVENT_STREAMS_MAX: Final = 500  # open SSE streams of one ingress process
 EVENT_POLL_INTERVAL_MS: Final = 100
 EVENT_STREAM_HEARTBEAT_S: Final = 15
-INTENT_POLL_INTERVAL_MS: Final = 25
+RESOURCE_POLL_INTERVAL_MS: Final = 25
 TOKEN_TTL_DEFAULT_S: Final = 3_600
 TOKEN_TTL_MAX_S: Final = 86_400
 JWKS_STALE_MAX_S: Final = 3_600
@@ -304,3 +304,114 @@ BENCH_REPEATS_OF_RUN_MAX: Final = 20
 
 # --- payments in full --------------------------------------------------------------------------------------
 JOURNAL_ENTRIES_MAX: Final = 32  # lines of one ledger transaction without a payment
+
+# --- webhooks of processors --------------------------------------------------------------------------------
+WEBHOOK_BODY_BYTES_MAX: Final = 256 * 1024
+WEBHOOK_TOLERANCE_S: Final = 300  # a signature older or newer than this is no signature: replays end here
+WEBHOOK_HEADER_BYTES_MAX: Final = 4_096  # of a signature header
+WEBHOOK_SIGNATURES_MAX: Final = 16  # in one header: a rotation has two
+WEBHOOK_SECRET_BYTES_MIN: Final = 16
+WEBHOOK_ITEMS_MAX: Final = 100  # notifications of one batch
+WEBHOOK_EVENT_ID_LENGTH_MAX: Final = 200
+WEBHOOK_EVENT_TYPE_LENGTH_MAX: Final = 100
+WEBHOOK_REFERENCE_LENGTH_MAX: Final = 200
+WEBHOOK_REQUESTS_PER_COMMIT_MAX: Final = 100
+WEBHOOK_COMMITS_RUNNING_MAX: Final = 2  # of one ingress process
+WEBHOOK_CLAIM_MAX: Final = 200  # events of one round of the worker
+WEBHOOK_ROUND_INTERVAL_MS: Final = 100  # between looks at an idle inbox
+WEBHOOK_RETRY_SCHEDULE_MS: Final = (300, 700, 1_500, 3_000, 6_000, 12_000, 30_000, 60_000)  # then every last one
+WEBHOOK_PARKED_MAX_S: Final = 900  # an event whose attempt is not to be seen for so long is a person's
+WEBHOOK_UNDECIDED_TRIES_MAX: Final = 20  # about a quarter of an hour: then a person hears of it too
+WEBHOOK_FLUSH_TIMEOUT_S: Final = 10  # for Kafka's acks=all; what was not taken is told again
+WEBHOOK_BACKLOG_INTERVAL_S: Final = 5
+WEBHOOK_STATEMENT_TIMEOUT_MS: Final = 10_000
+WEBHOOK_POSTGRES_BACKOFF_FIRST_MS: Final = 50
+WEBHOOK_POSTGRES_BACKOFF_MAX_MS: Final = 2_000
+WEBHOOK_BACKOFF_DOUBLINGS_MAX: Final = 6
+
+# --- ingress: balances --------------------------------------------------------------------------------------
+PAST_BALANCES_RUNNING_MAX: Final = 2  # of one process: sums over long histories leave connections to everybody else
+
+# --- processor simulator: refunds, webhooks, disputes, settlements -----------------------------------------
+SIMULATOR_REFUND_FAILS_AFTER_MS: Final = 2_000  # of the card whose refunds fail later
+SIMULATOR_CLOCK_MS: Final = 250  # how often the book is asked for refunds whose time to fail has come
+SIMULATOR_DUE_REFUNDS_MAX: Final = 500  # refunds that fail in one commit
+SIMULATOR_DISPUTE_FEE_MINOR: Final = 1_500
+SIMULATOR_FEE_BPS: Final = 60  # what it keeps of a capture, rounded half up
+SIMULATOR_WEBHOOK_BATCH_MAX: Final = 64  # deliveries under way before what came of them is booked
+SIMULATOR_WEBHOOK_LANES: Final = 4  # connections to the receiver; what is about one reference goes over one
+SIMULATOR_WEBHOOK_TIMEOUT_S: Final = 5
+SIMULATOR_WEBHOOK_ANSWER_BYTES_MAX: Final = 16 * 1024  # read of a receiver's answer, which says nothing to us
+SIMULATOR_WEBHOOK_POLL_MS: Final = 250  # how often the outbox is looked at when nothing wakes the sender
+SIMULATOR_WEBHOOK_BACKOFF_FIRST_MS: Final = 500  # after a refusal of one delivery; doubles
+SIMULATOR_WEBHOOK_BACKOFF_MAX_MS: Final = 60_000
+SIMULATOR_WEBHOOK_PAUSE_FIRST_MS: Final = 250  # after a receiver that cannot be reached at all; doubles
+SIMULATOR_WEBHOOK_PAUSE_MAX_MS: Final = 4_000
+SIMULATOR_WEBHOOK_AGE_MAX_S: Final = 3 * 86_400  # then a delivery is given up, and counted
+SIMULATOR_WEBHOOK_STORM_COPIES: Final = 5
+SIMULATOR_WEBHOOK_STORM_SPREAD_MS: Final = 1_500  # copies come within this, in any order
+SIMULATOR_WEBHOOK_FIRST_WAIT_MS: Final = 2_500  # an answer waits for its webhook so long, less than a call's time-out
+SIMULATOR_WEBHOOK_FIRST_POLL_MS: Final = 20
+SIMULATOR_STOP_SENDER_S: Final = 2 * SIMULATOR_WEBHOOK_TIMEOUT_S
+SIMULATOR_SETTLEMENT_FAULTS_MAX: Final = 1_000  # planted in one report
+SIMULATOR_SETTLEMENT_BODY_BYTES_MAX: Final = 512 * 1024
+SIMULATOR_SETTLEMENT_PAGE_LINES: Final = 5_000  # lines that a download holds in memory at once
+
+# --- processor attempts: refunds, the vault's route, old rows ----------------------------------------------
+ATTEMPT_DONE_KEPT_S: Final = 7 * 86_400  # finished dispatch rows; the attempt itself is kept for ever
+ATTEMPT_PRUNE_INTERVAL_S: Final = 60
+ATTEMPT_PRUNE_BATCH_MAX: Final = 1_000  # rows of one statement
+
+# --- card vault --------------------------------------------------------------------------------------------
+CARD_NUMBER_LENGTH_MAX: Final = 40  # as typed, with blanks and dashes
+CARD_YEARS_AHEAD_MAX: Final = 50
+VAULT_BODY_BYTES_MAX: Final = 4 * 1024  # of a card
+VAULT_FORWARD_BODY_BYTES_MAX: Final = 64 * 1024
+VAULT_ANSWER_BYTES_MAX: Final = 64 * 1024  # of a processor
+VAULT_PATH_LENGTH_MAX: Final = 256
+VAULT_CONNECTIONS_MAX: Final = 1_024  # requests under way in one process
+VAULT_FORWARDS_MAX: Final = 256  # calls to processors under way in one process; past it 503, nothing was sent
+VAULT_FORWARD_TIMEOUT_MS: Final = 2_700  # within the worker's own wait for a call
+VAULT_CONNECT_TIMEOUT_MS: Final = 1_000
+VAULT_CONNECTION_IDLE_S: Final = 30
+VAULT_POSTGRES_POOL_MAX: Final = 8
+VAULT_STATEMENT_TIMEOUT_MS: Final = 2_000
+VAULT_SEAL_TRIES_MAX: Final = 3  # a rotation may retire the key between sealing and storing
+VAULT_KEYS_REFRESH_S: Final = 30  # how long a retired key stays in a process's memory
+VAULT_PROCESSES_MAX: Final = 32
+VAULT_SECRET_LENGTH_MIN: Final = 32
+VAULT_ROTATION_STEP_CARDS: Final = 500  # re-wrapped in one transaction
+VAULT_ROTATION_TIMEOUT_MS: Final = 60_000
+OWN_TOKENS_LOOKUPS_MAX: Final = 2_000  # of one query of the ingress
+OWN_TOKENS_LOOKUPS_RUNNING_MAX: Final = 2
+OWN_TOKENS_CACHED_MAX: Final = 20_000
+OWN_TOKENS_CACHED_S: Final = 30  # a deleted token may be taken for so long; its payment then fails at the vault
+
+# --- settlement reconciliation -----------------------------------------------------------------------------
+SETTLEMENT_LINE_BYTES_MAX: Final = 64 * 1024  # of one row of a report, quoted newlines included
+SETTLEMENT_NAME_LENGTH_MAX: Final = 200  # of an identity in a report
+SETTLEMENT_NAMES_MAX: Final = 100  # references and words of one bank entry
+SETTLEMENT_PARTS_MAX: Final = 1_000  # lines of one report that may together settle one movement
+SETTLEMENT_BLOCK_BYTES: Final = 256 * 1024  # read of a file at once
+SETTLEMENT_TOKEN_BYTES_MAX: Final = 64 * 1024  # of one text or tag of an XML file
+SETTLEMENT_XML_DEPTH_MAX: Final = 40
+SETTLEMENT_XML_NODES_MAX: Final = 100_000  # elements of one entry, and before the first statement
+SETTLEMENT_STATEMENTS_MAX: Final = 10_000  # of one file
+SETTLEMENT_FINDINGS_MAX: Final = 20  # told of one statement
+SETTLEMENT_COPY_LINES: Final = 5_000  # held in memory between the database and a report
+SETTLEMENT_DEFECTS_MAX: Final = 1_000  # unreadable lines of one report; past it the whole report is refused
+SETTLEMENT_POLL_MS: Final = 50
+SETTLEMENT_DECISION_WAIT_S: Final = 60  # without any decision of an owner; then the rest stays due for the next run
+SETTLEMENT_LOCK_WAIT_S: Final = 120  # for another run to end
+SETTLEMENT_STATEMENT_TIMEOUT_S: Final = 600
+SETTLEMENT_WORK_MEM_MB: Final = 64
+SETTLEMENT_FETCH_TIMEOUT_S: Final = 30  # without a byte
+SETTLEMENT_REPORT_BYTES_MAX: Final = 8 * 1024**3
+SETTLEMENT_HORIZON_DAYS: Final = 7  # money that moved longer ago stands in some report, or is a person's
+SETTLEMENT_BANK_DAYS_MAX: Final = 5  # from the announcement of a payout to its day at the bank
+SETTLEMENT_SHOWN_MAX: Final = 50  # discrepancies in the table for people
+
+# --- check of refunds, disputes and events of processors ---------------------------------------------------
+CHECK_EVENTS_GRACE_S: Final = 60  # how far a processor's events may lie behind before that is a gap
+BENCH_SETTLEMENT_LINES_DEFAULT: Final = 1_000_000
+BENCH_SETTLEMENT_LINES_MAX: Final = 10_000_000

@@ -114,7 +114,7 @@ class ProcessorAttempt(Struct, kw_only=True):
     currency: str
     payment_method: str
     parent_ref: str | None  # the provider_ref of what a capture, void or refund works on
-    final: bool  # a capture that releases what it does not take
+    final: bool  # a capture that releases what it does not take; a refund that failed after it had succeeded
     provider_ref: str | None
     error_code: str | None
     created_at: int

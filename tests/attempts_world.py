@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
     from schemas.records import Command
 
+MERCHANT: Final = "m_test"
 _STOP_WITHIN_S: Final = 15
 _FLUSH_WITHIN_S: Final = 10
 
@@ -61,16 +62,23 @@ def new_attempt(token: str = "tok_sim_approve", **changes: Any) -> dict[str, Any
         "error_code": None,
         "created_at": 0,
         "updated_at": 0,
+        "settled_line": None,
     } | changes
     attempt["operation_id"] = identity.operation_id(attempt["intent_id"], attempt["attempt"])
     return attempt
 
 
-def event_of(attempt: dict[str, Any]) -> bytes:
-    """The event of a commit that made or changed this attempt, as published."""
+def next_attempt(attempt: dict[str, Any], number: int, **changes: Any) -> dict[str, Any]:
+    """Another attempt of the same payment."""
+    operation_id = identity.operation_id(attempt["intent_id"], number)
+    return attempt | {"attempt": number, "operation_id": operation_id} | changes
+
+
+def event_of(attempt: dict[str, Any], caused_by: dict[str, Any] | None = None) -> bytes:
+    """The event of a commit that made or changed this attempt, because of another one perhaps, as published."""
     intent = {
         "id": attempt["intent_id"],
-        "merchant_id": "m_test",
+        "merchant_id": MERCHANT,
         "amount": attempt["amount"],
         "currency": attempt["currency"],
         "state": "processing",
@@ -82,6 +90,7 @@ def event_of(attempt: dict[str, Any]) -> bytes:
         "amount_received": 0,
         "amount_refunded": 0,
         "amount_disputed": 0,
+        "amount_pending": 0,
         "last_payment_error": None,
         "cancellation_reason": None,
         "latest_attempt": attempt["attempt"],
@@ -93,14 +102,21 @@ def event_of(attempt: dict[str, Any]) -> bytes:
         "event_id": "evt_" + uuid.uuid4().hex,
         "aggregate_key": attempt["intent_id"],
         "event_type": "payment_system_committed",
-        "schema_version": 1,
+        "schema_version": 2,
         "trace_id": trace_of(attempt),
         "seq": 1,
         "occurred_at": 0,
         "version": 2,
-        "scope": "m_test",
+        "scope": MERCHANT,
         "operation": "confirm_payment_intent",
-        "body": {"payment_intent": intent, "processor_attempt": attempt, "ledger_txns": []},
+        "body": {
+            "payment_intent": intent,
+            "processor_attempt": attempt,
+            "ledger_txns": [],
+            "refund": None,
+            "dispute": None,
+            "caused_by": caused_by,
+        },
     }
     return codec.encode("PaymentSystemCommitted", event)
 
@@ -124,6 +140,11 @@ class AttemptsWorld:
         """Publishes an event for each and waits until Kafka has them."""
         for attempt in attempts:
             self.producer.produce(topics.EVENTS_PAYMENTS, event_of(attempt), attempt["intent_id"])
+        assert self.producer.flush(_FLUSH_WITHIN_S) == 0
+
+    def publish_with_cause(self, attempt: dict[str, Any], caused_by: dict[str, Any]) -> None:
+        """Publishes one event about two attempts."""
+        self.producer.produce(topics.EVENTS_PAYMENTS, event_of(attempt, caused_by), attempt["intent_id"])
         assert self.producer.flush(_FLUSH_WITHIN_S) == 0
 
     def settle(self, attempt: dict[str, Any], status: str) -> None:
@@ -236,7 +257,7 @@ def is_ready(port: int) -> bool:
 
 def attempts_world(home: Path) -> Iterator[AttemptsWorld]:
     """Servers and topics and tables, without a worker or simulator yet."""
-    settings = Settings(home=home, processor_port=free_port())
+    settings = Settings(home=home, processor_port=free_port(), vault_port=free_port())
     try:
         launch.up(settings, servers_only=True, tied=True)
     except StackError as error:

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -14,12 +13,14 @@ from confluent_kafka import Producer
 
 from compose.simulator.operations import provider_ref_for
 from dataflows.domain import commands as domain
-from dataflows.domain.decision import Context, Decision, Payment
+from dataflows.domain.decision import Context, Decision, Payment, applied
 from dataflows.domain.fees import FeeSchedule
-from dataflows.payments.partition import txn_id
+from dataflows.domain.journal import JournalEntry, decide_post, journal_id
+from dataflows.payments.workspace import txn_id
 from schemas import codec, identity, topics
-from schemas.records import Command, LedgerTxn, PaymentIntent, ProcessorAttempt
+from schemas.records import Command, LedgerTxn, ProcessorAttempt
 from sinks.postgres.ledger_chain import GENESIS, link_hash
+from tests.committed_store import Commit, store_aggregates, store_ledger, store_parts, store_results
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -30,22 +31,6 @@ if TYPE_CHECKING:
 
 START_US = 1_790_000_000_000_000
 _CURRENCIES = (("USD", 2), ("EUR", 2), ("JPY", 0), ("KWD", 3))
-
-
-@dataclass(slots=True)
-class Commit:
-    """One committed command with everything its transaction wrote."""
-
-    partition: int
-    offset: int
-    seq: int
-    event_id: str
-    command: Command
-    intent: PaymentIntent
-    attempt: ProcessorAttempt | None
-    txns: list[LedgerTxn]
-    payload: bytes
-    occurred_at: int
 
 
 @dataclass(slots=True)
@@ -73,33 +58,98 @@ class CommittedWorld:
     def __post_init__(self) -> None:
         self._random = random.Random(self.seed)
         self._now = START_US
-        self._number = 0
+        self._number = self._received = 0
         self._payments: dict[str, Payment] = {}
         self._places = {p: _Partition() for p in range(self.partitions)}
         self._stored = self._published = 0
 
     # -- histories ------------------------------------------------------------------------------------------
     def payments_made(self, count: int) -> CommittedWorld:
-        """Adds that many payments of every kind: purchased, captured in parts, voided, declined, open."""
-        for _ in range(count):
-            self._payment(self._random.choice(("purchase", "parts", "void", "decline", "hold", "unknown", "created")))
+        """Adds that many payments of every kind: purchased, captured in parts, voided, declined, open, refunded, disputed."""
+        for number in range(count):
+            kind = self._random.choice(("purchase", "parts", "void", "decline", "hold", "unknown", "created"))
+            intent_id = self._payment(kind)
+            if self._payments[intent_id].intent.amount_received:
+                self._afterwards(intent_id, self._received)
+                self._received += 1
+            if number % 10 == 9:
+                self.journal(f"payout:{self.seed}:{len(self.commits)}")
         return self
 
-    def _payment(self, kind: str) -> None:
+    def _afterwards(self, intent_id: str, number: int) -> None:
+        """What may become of money that was received: nothing, a refund, a dispute, a settlement, and all of them."""
+        payment = self._payments[intent_id]
+        amount = payment.intent.amount_received // 4
+        for captured in [a for a in payment.attempts.values() if a.status == "captured" and number % 3 == 0]:
+            self.settled(captured)
+        if number % 2 == 0:
+            self.refund(intent_id, amount)
+            if number % 4 == 0:
+                self.outcome(intent_id, "refunded")
+            if number % 8 == 2:  # its failure is heard of before its success
+                self.outcome(intent_id, "failed", error_code="lost_card", key="failed_later")
+        if number % 5 == 0:
+            self.disputed(intent_id, amount, "needs_response", "withdrawn")
+            self.disputed(intent_id, amount, *(("won", "reinstated"), ("lost", "withdrawn"))[number % 10 == 0])
+
+    def refund(self, intent_id: str, amount: int) -> None:
+        """A refund under way."""
+        payload: dict[str, object] = {"payment_intent": intent_id, "amount": amount, "reason": None, "metadata": {}}
+        self._act(intent_id, "create_refund", payload)
+
+    def disputed(self, intent_id: str, amount: int, status: str, funds: str) -> None:
+        """A fact about the dispute of a payment."""
+        payload: dict[str, object] = {
+            "provider_ref": f"dis_{intent_id}",
+            "status": status,
+            "funds": funds,
+            "amount": amount,
+            "currency": self._payments[intent_id].intent.currency,
+            "fee": 15,
+            "reason": "fraudulent",
+        }
+        scope = f"processor:{self._payments[intent_id].intent.processor}"
+        self._commit("record_dispute", scope, intent_id, payload, f"dis_{intent_id}:{status}:{funds}")
+
+    def settled(self, attempt: ProcessorAttempt) -> None:
+        """A settlement line that matches a capture, with another fee than was accrued."""
+        payload: dict[str, object] = {
+            "line_id": f"line_{attempt.operation_id}",
+            "attempt": attempt.attempt,
+            "operation_id": attempt.operation_id,
+            "finding": "matched",
+            "gross": attempt.amount,
+            "fee": 7,
+            "difference": 0,
+            "currency": attempt.currency,
+        }
+        scope = f"settlement:{attempt.processor}"
+        self._commit("record_settlement_line", scope, attempt.intent_id, payload, f"line_{attempt.operation_id}")
+
+    def journal(self, reference: str, amount: int = 5) -> None:
+        """A payout on its way: a ledger transaction that belongs to no payment."""
+        entries = [
+            {"account_id": "payout_in_transit:sim:USD", "debit": amount, "credit": 0, "currency": "USD"},
+            {"account_id": "processor_receivable:sim:USD", "debit": 0, "credit": amount, "currency": "USD"},
+        ]
+        payload: dict[str, object] = {"reference": reference, "kind": "payout", "entries": entries, "note": None}
+        self._commit("post_journal", "ledger:settlement", journal_id(reference), payload, reference)
+
+    def _payment(self, kind: str) -> str:
         currency, _ = self._random.choice(_CURRENCIES)
         amount = self._random.randint(1_000, 90_000)
         manual = kind in ("parts", "void", "hold")
         token = "tok_sim_decline" if kind == "decline" else "tok_sim_approve"
         intent_id = self._create(amount, currency, "manual" if manual else "automatic", token)
         if kind == "created":
-            return
+            return intent_id
         self._act(intent_id, "confirm_payment_intent", {"payment_method": None})
         if kind == "unknown":
             self.outcome(intent_id, "unknown")
-            return
+            return intent_id
         if kind == "decline":
             self.outcome(intent_id, "declined", error_code="insufficient_funds")
-            return
+            return intent_id
         self.outcome(intent_id, "authorized" if manual else "captured")
         if kind == "parts":
             self._act(intent_id, "capture_payment_intent", {"amount": amount // 3, "final": False})
@@ -109,6 +159,7 @@ class CommittedWorld:
         elif kind == "void":
             self._act(intent_id, "cancel_payment_intent", {"cancellation_reason": "duplicate"})
             self.outcome(intent_id, "voided")
+        return intent_id
 
     def _create(self, amount: int, currency: str, capture_method: str, token: str) -> str:
         self._number += 1
@@ -130,11 +181,11 @@ class CommittedWorld:
         merchant = self._payments[intent_id].intent.merchant_id
         self._commit(operation, merchant, intent_id, payload, f"k{self.seed}-{self._number}")
 
-    def outcome(self, intent_id: str, status: str, error_code: str | None = None) -> None:
+    def outcome(self, intent_id: str, status: str, error_code: str | None = None, key: str = "") -> None:
         """A fact about the newest attempt."""
         payment = self._payments[intent_id]
         attempt = payment.attempts[payment.intent.latest_attempt]
-        if status != "unknown":
+        if status != "unknown" and not key:
             self.carried_out.append(attempt)
         payload: dict[str, object] = {
             "operation_id": attempt.operation_id,
@@ -150,7 +201,7 @@ class CommittedWorld:
             f"processor:{payment.intent.processor}",
             intent_id,
             payload,
-            f"{attempt.operation_id}:{status}",
+            f"{attempt.operation_id}:{key or status}",
         )
 
     def _commit(self, operation: str, scope: str, intent_id: str, payload: dict[str, object], key: str) -> None:
@@ -173,12 +224,16 @@ class CommittedWorld:
             payload=payload,
         )
         context = Context(now=self._now, fees=FeeSchedule(), processor="sim")
-        decision = domain.decide(self._payments.get(intent_id), command, context)
-        assert isinstance(decision, Decision), decision
-        payment = self._payments.setdefault(intent_id, Payment(intent=decision.intent, attempts={}))
-        payment.intent = decision.intent
-        if decision.attempt:
-            payment.attempts[decision.attempt.attempt] = decision.attempt
+        decision: Decision | JournalEntry
+        if operation == "post_journal":
+            decided = decide_post(command, exists=False)
+        else:
+            decided = domain.decide(self._payments.get(intent_id), command, context)
+        assert isinstance(decided, Decision | JournalEntry), decided
+        decision = decided
+        if isinstance(decision, Decision):
+            self._payments[intent_id] = applied(self._payments.get(intent_id), decision)
+        postings = decision.postings if isinstance(decision, Decision) else (decision.posting,)
         txns = [
             LedgerTxn(
                 txn_id=txn_id(partition, place.offset, number),
@@ -187,7 +242,7 @@ class CommittedWorld:
                 effective_at=self._now,
                 entries=posting.entries,
             )
-            for number, posting in enumerate(decision.postings)
+            for number, posting in enumerate(postings)
         ]
         place.seq += 1
         event_id = identity.event_id("p", partition, place.seq)
@@ -198,11 +253,10 @@ class CommittedWorld:
                 seq=place.seq,
                 event_id=event_id,
                 command=command,
-                intent=decision.intent,
-                attempt=decision.attempt,
                 txns=txns,
                 payload=_event(event_id, place.seq, self._now, command, decision, txns),
                 occurred_at=self._now,
+                **_parts(decision),
             )
         )
         place.offset += 1
@@ -212,9 +266,10 @@ class CommittedWorld:
         """Writes what is new into Postgres in one transaction, as the owners' transactions would have."""
         fresh, self._stored = self.commits[self._stored :], len(self.commits)
         with connection.transaction():
-            _store_results(connection, fresh, self.events_topic)
-            _store_aggregates(connection, fresh)
-            _store_ledger(connection, fresh)
+            store_results(connection, fresh, self.events_topic)
+            store_aggregates(connection, fresh)
+            store_parts(connection, fresh)
+            store_ledger(connection, fresh)
             self._store_chain(connection, fresh)
             for partition, place in self._places.items():
                 connection.execute(
@@ -258,126 +313,47 @@ def publish_all(kafka: KafkaConnection, topic: str, records: Iterable[tuple[int,
     assert producer.flush(30) == 0
 
 
-def _event(event_id: str, seq: int, now: int, command: Command, decision: Decision, txns: list[LedgerTxn]) -> bytes:
+def _parts(decision: Decision | JournalEntry) -> dict[str, Any]:
+    """What a commit changed, as the fields of ``Commit``."""
+    if isinstance(decision, JournalEntry):
+        return {"intent": None, "attempts": [], "journal": decision}
+    attempts = [a for a in (decision.caused_by, decision.attempt) if a is not None]
+    return {
+        "intent": decision.intent,
+        "attempts": attempts,
+        "refund": decision.refund,
+        "dispute": decision.dispute,
+    }
+
+
+def _event(
+    event_id: str, seq: int, now: int, command: Command, decision: Decision | JournalEntry, txns: list[LedgerTxn]
+) -> bytes:
     asdict = msgspec.structs.asdict
+    body: dict[str, Any] = {"payment_intent": None, "processor_attempt": None, "refund": None, "dispute": None}
+    body["caused_by"] = None
+    version, scope = 1, command.scope
+    if isinstance(decision, Decision):
+        version, scope = decision.intent.version, decision.intent.merchant_id
+        body["payment_intent"] = asdict(decision.intent)
+        body["processor_attempt"] = asdict(decision.attempt) if decision.attempt else None
+        body["refund"] = asdict(decision.refund) if decision.refund else None
+        body["dispute"] = asdict(decision.dispute) if decision.dispute else None
+        body["caused_by"] = asdict(decision.caused_by) if decision.caused_by else None
+    body["ledger_txns"] = [{**asdict(t), "entries": [asdict(e) for e in t.entries]} for t in txns]
     return codec.encode(
         "PaymentSystemCommitted",
         {
             "event_id": event_id,
             "aggregate_key": command.aggregate_key,
             "event_type": "payment_system_committed",
-            "schema_version": 1,
+            "schema_version": 2,
             "trace_id": command.trace_id,
             "seq": seq,
             "occurred_at": now,
-            "version": decision.intent.version,
-            "scope": decision.intent.merchant_id,
+            "version": version,
+            "scope": scope,
             "operation": command.operation,
-            "body": {
-                "payment_intent": asdict(decision.intent),
-                "processor_attempt": asdict(decision.attempt) if decision.attempt else None,
-                "ledger_txns": [{**asdict(t), "entries": [asdict(e) for e in t.entries]} for t in txns],
-            },
+            "body": body,
         },
     )
-
-
-_TIME = "timestamptz 'epoch' + %s * interval '1 microsecond'"
-
-
-def _store_results(connection: psycopg.Connection, fresh: list[Commit], events_topic: str) -> None:
-    cursor = connection.cursor()
-    cursor.executemany(
-        "insert into idempotency (merchant_id, key, request_hash, response, status, operation, request_id,"
-        ' aggregate_key, event_id, partition, "offset", created_at)'
-        f" values (%s, %s, %s, %s, 'committed', %s, %s, %s, %s, %s, %s, {_TIME})",
-        [
-            (
-                *(c.command.scope, c.command.idempotency_key, c.command.request_hash, b"{}", c.command.operation),
-                *(c.command.request_id, c.command.aggregate_key, c.event_id, c.partition, c.offset, c.occurred_at),
-            )
-            for c in fresh
-        ],
-    )
-    cursor.executemany(
-        "insert into outbox (topic, partition, seq, event_id, aggregate_key, version, scope, payload, occurred_at)"
-        f" values (%s, %s, %s, %s, %s, %s, %s, %s, {_TIME})",
-        [
-            (
-                *(events_topic, c.partition, c.seq, c.event_id, c.command.aggregate_key, c.intent.version),
-                *(c.intent.merchant_id, c.payload, c.occurred_at),
-            )
-            for c in fresh
-        ],
-    )
-
-
-def _store_aggregates(connection: psycopg.Connection, fresh: list[Commit]) -> None:
-    intents = {c.intent.id: (c.intent, c.partition) for c in fresh}
-    attempts = {(c.attempt.intent_id, c.attempt.attempt): c.attempt for c in fresh if c.attempt}
-    columns = PaymentIntent.__struct_fields__
-    marks = ", ".join(_TIME if name.endswith("_at") else "%s" for name in columns)
-    updates = ", ".join(f"{name} = excluded.{name}" for name in columns)
-    connection.cursor().executemany(
-        f"insert into payment_intent ({', '.join(columns)}, partition) values ({marks}, %s)"
-        f" on conflict (id) do update set {updates}",
-        [
-            (*(msgspec.json.encode(v).decode() if isinstance(v, dict) else v for v in msgspec.structs.astuple(i)), p)
-            for i, p in intents.values()
-        ],
-    )
-    columns = ProcessorAttempt.__struct_fields__
-    marks = ", ".join(_TIME if name.endswith("_at") else "%s" for name in columns)
-    updates = ", ".join(f"{name} = excluded.{name}" for name in columns)
-    connection.cursor().executemany(
-        f"insert into processor_attempt ({', '.join(columns)}) values ({marks})"
-        f" on conflict (intent_id, attempt) do update set {updates}",
-        [msgspec.structs.astuple(a) for a in attempts.values()],
-    )
-    connection.cursor().executemany(
-        "insert into attempt_dispatch (operation_id, intent_id, attempt, processor, kind, amount, currency,"
-        " payment_method, final, merchant_id, trace_id, status, in_doubt, send_count, next_at, first_at, updated_at)"
-        f" values (%s, %s, %s, %s, %s, %s, %s, %s, %s, '', '', %s, false, 0, now(), {_TIME}, now())"
-        " on conflict (operation_id) do update set status = excluded.status",
-        [
-            (
-                *(a.operation_id, a.intent_id, a.attempt, a.processor, a.kind, a.amount, a.currency, a.payment_method),
-                *(a.final, "waiting" if a.status in ("created", "pending", "unknown") else "done", a.created_at),
-            )
-            for a in attempts.values()
-        ],
-    )
-
-
-def _store_ledger(connection: psycopg.Connection, fresh: list[Commit]) -> None:
-    cursor = connection.cursor()
-    txns = [(t, c) for c in fresh for t in c.txns]
-    cursor.executemany(
-        f"insert into ledger_txn values (%s, %s, %s, %s, %s, %s, {_TIME}, {_TIME})",
-        [
-            (t.txn_id, t.reference, t.kind, c.intent.id, c.command.trace_id, c.partition, t.effective_at, c.occurred_at)
-            for t, c in txns
-        ],
-    )
-    lines = [(t, n, e, c) for t, c in txns for n, e in enumerate(t.entries)]
-    with cursor.copy("copy ledger_entry from stdin") as copy:
-        copy.set_types(["int8", "int2", "text", "int8", "int8", "text", "timestamptz"])
-        for t, n, e, _ in lines:
-            when = _when(t.effective_at)
-            copy.write_row((t.txn_id, n, e.account_id, e.debit, e.credit, e.currency, when))
-    sums: dict[tuple[str, int], list[Any]] = {}
-    for _, _, e, c in lines:
-        total = sums.setdefault((e.account_id, c.partition), [e.currency, 0, 0, 0])
-        total[1] += e.debit
-        total[2] += e.credit
-        total[3] += 1
-    cursor.executemany(
-        "insert into account_balance as b values (%s, %s, %s, %s, %s, %s) on conflict (account_id, partition) do update"
-        " set debits = b.debits + excluded.debits, credits = b.credits + excluded.credits,"
-        " version = b.version + excluded.version",
-        [(account, partition, *total) for (account, partition), total in sums.items()],
-    )
-
-
-def _when(microseconds: int) -> Any:
-    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=microseconds)

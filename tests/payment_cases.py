@@ -7,8 +7,9 @@ from typing import Final
 from msgspec import structs
 
 from dataflows.domain import commands
-from dataflows.domain.decision import Context, Decision, Payment
-from dataflows.domain.fees import FeeSchedule
+from dataflows.domain.decision import Context, Decision, Payment, applied
+from dataflows.domain.fees import FeeSchedule, fee_minor
+from dataflows.domain.journal import journal_id
 from schemas import identity
 from schemas.operations import OPERATIONS
 from schemas.records import Command, Rejection
@@ -24,6 +25,11 @@ CONFIRM: Final = "confirm_payment_intent"
 CAPTURE: Final = "capture_payment_intent"
 CANCEL: Final = "cancel_payment_intent"
 OUTCOME: Final = "record_attempt_outcome"
+REFUND: Final = "create_refund"
+CANCEL_REFUND: Final = "cancel_refund"
+DISPUTE: Final = "record_dispute"
+LINE: Final = "record_settlement_line"
+JOURNAL: Final = "post_journal"
 
 
 def command(
@@ -100,12 +106,73 @@ def fact(payment: Payment, status: str, *, number: int = 0, **said: object) -> C
     return command(OUTCOME, payload | said, scope=f"processor:{PROCESSOR}")
 
 
+def refund(amount: int | None = None, *, key: str = "r", reason: str | None = None, scope: str = MERCHANT) -> Command:
+    """A refund of a part, or of all that is left."""
+    payload = {"payment_intent": INTENT_ID, "amount": amount, "reason": reason, "metadata": {}}
+    return command(REFUND, payload, key=key, scope=scope)
+
+
+def failed_later(payment: Payment, number: int, error_code: str | None = None) -> Command:
+    """What the processor says of a refund that succeeded, and then came back."""
+    told = fact(payment, "failed", number=number, error_code=error_code)
+    told.idempotency_key = f"{payment.attempts[number].operation_id}:failed_later"
+    return told
+
+
+def dispute(status: str, funds: str = "none", *, amount: int = AMOUNT, ref: str = "dis_1", **said: object) -> Command:
+    """What the processor says about a dispute."""
+    payload: dict[str, object] = {
+        "provider_ref": ref,
+        "status": status,
+        "funds": funds,
+        "amount": amount,
+        "currency": "USD",
+        "fee": 1_500,
+        "reason": "fraudulent",
+    }
+    return command(DISPUTE, payload | said, scope=f"processor:{PROCESSOR}", key=f"{ref}:{status}:{funds}")
+
+
+def line(payment: Payment, number: int, finding: str = "matched", difference: int = 0, **said: object) -> Command:
+    """A line of a settlement about an attempt, with the fee that was accrued unless told otherwise."""
+    attempt = payment.attempts[number]
+    sign = -1 if attempt.kind == "refund" else 1
+    payload: dict[str, object] = {
+        "line_id": f"report_1:{number}:{finding}",
+        "attempt": number,
+        "operation_id": attempt.operation_id,
+        "finding": finding,
+        "gross": sign * attempt.amount,
+        "fee": fee_minor(attempt.amount, CONTEXT.fees.processor_bps) if sign > 0 else 0,
+        "difference": difference,
+        "currency": attempt.currency,
+    }
+    return command(LINE, payload | said, scope=f"settlement:{PROCESSOR}")
+
+
+def journal(reference: str = "payout:po_1", *, scope: str = "ledger:settlement", **said: object) -> Command:
+    """A ledger transaction of no payment: money that left for the bank."""
+    entries = [
+        {"account_id": "payout_in_transit:simulator:USD", "debit": 5, "credit": 0, "currency": "USD"},
+        {"account_id": "processor_receivable:simulator:USD", "debit": 0, "credit": 5, "currency": "USD"},
+    ]
+    payload: dict[str, object] = {"reference": reference, "kind": "payout", "entries": entries, "note": None}
+    return command(JOURNAL, payload | said, scope=scope, key=reference, aggregate_key=journal_id(reference))
+
+
+def paid(amount: int = AMOUNT) -> Payment:
+    """A purchase that succeeded."""
+    return told(after(after(None, create(amount=amount)), confirm()), "captured")
+
+
+def refunding(amount: int | None = None, payment: Payment | None = None, key: str = "r") -> Payment:
+    """A payment with a refund under way."""
+    return after(payment or paid(), refund(amount, key=key))
+
+
 def apply(payment: Payment | None, decision: Decision) -> Payment:
     """The aggregate after a decision; the one before stays as it was."""
-    attempts = dict(payment.attempts) if payment else {}
-    if decision.attempt:
-        attempts[decision.attempt.attempt] = decision.attempt
-    return Payment(intent=decision.intent, attempts=attempts)
+    return applied(payment, decision)
 
 
 def after(payment: Payment | None, step: Command) -> Payment:

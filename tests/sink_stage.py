@@ -169,7 +169,9 @@ class Stage:
             "events": "kafka_partition, seq",
             "ledger_lines": "txn_id, line",
             "payment_intents": "kafka_partition, seq",
-            "processor_attempts": "kafka_partition, seq",
+            "processor_attempts": "kafka_partition, seq, attempt",
+            "refunds": "kafka_partition, seq",
+            "disputes": "kafka_partition, seq",
         }
         queries = {table: f"select count(), uniqExact({key}) from {table}" for table, key in keys.items()}
         return {table: self.clickhouse_rows(query)[0] for table, query in queries.items()}  # type: ignore[misc]
@@ -179,8 +181,10 @@ class Stage:
         found = {
             "events": len(commits),
             "ledger_lines": sum(len(txn.entries) for c in commits for txn in c.txns),
-            "payment_intents": len(commits),
-            "processor_attempts": sum(c.attempt is not None for c in commits),
+            "payment_intents": sum(c.intent is not None for c in commits),
+            "processor_attempts": sum(len(c.attempts) for c in commits),
+            "refunds": sum(c.refund is not None for c in commits),
+            "disputes": sum(c.dispute is not None for c in commits),
         }
         return {table: (n, n) for table, n in found.items()}
 

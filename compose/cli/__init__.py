@@ -27,11 +27,13 @@ COMMANDS: Final = {
     "migrate": "Bring the Postgres schema up to date.",
     "token": "Print a bearer token of the development issuer.",
     "check": "Run every invariant over the stored data.",
+    "reconcile": "Match settlement reports and bank statements.",
     "replay": "Rebuild a projection, compare it and swap it in.",
     "demo": "Take invoices through the whole system and prove the result.",
     "bench": "Measure the system and print JSON.",
     "parked": "List and resolve parked commands.",
     "partitions": "Show who owns what; let a halted partition go on.",
+    "vault": "Rotate and show the keys of the card vault.",
     "checkpoints": "List recovery checkpoints.",
 }
 

@@ -6,10 +6,12 @@ import typer
 
 from compose.bench.http_command import http
 from compose.bench.owner_command import owner
+from compose.bench.settlement_command import settlement
 
 app = typer.Typer(no_args_is_help=True)
 app.command()(http)
 app.command()(owner)
+app.command()(settlement)
 
 
 @app.callback()

@@ -34,6 +34,7 @@ async def _serve(settings: Settings, instance: int) -> None:
         issuer=ISSUER,
         audience=AUDIENCE,
         cursor_key=keys.cursor_key(),
+        webhook_secrets=settings.active_webhook_secrets(),
     )
     loop = asyncio.get_running_loop()
 

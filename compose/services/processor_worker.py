@@ -15,6 +15,7 @@ from dataflows.payments.attempts.event_reader import EventReader
 from dataflows.payments.attempts.fact_producer import FactProducer
 from dataflows.payments.attempts.metrics import AttemptMetrics
 from dataflows.payments.attempts.simulator_adapter import SimulatorAdapter
+from dataflows.payments.attempts.vault_route import VaultRoute
 from dataflows.payments.attempts.worker import AttemptWorker
 from schemas.errors import Unavailable
 
@@ -41,11 +42,12 @@ async def _work(settings: Settings, name: str) -> None:
     await store.open()
     reader = EventReader(addresses.kafka, name, metrics)
     producer = FactProducer(addresses.kafka, name, metrics)
+    vault = VaultRoute(addresses.vault_url, settings.vault_forward_secret())
     worker = AttemptWorker(
         store=store,
         reader=reader,
         producer=producer,
-        adapters=[SimulatorAdapter(addresses.processor_url)],
+        adapters=[SimulatorAdapter(addresses.processor_url, vault=vault)],
         metrics=metrics,
     )
     loop = asyncio.get_running_loop()

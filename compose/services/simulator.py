@@ -1,6 +1,7 @@
-"""Wires the processor simulator's process: its folder and port from the settings, nothing else of ours.
+"""Wires the processor simulator's process: its folder, its port, and where its webhooks go, nothing else of ours.
 
-The simulator is an outside system. If it were given any of our addresses, it would no longer be a witness.
+The simulator is an outside system. It knows one address of the platform, the one that any processor is given; if it
+could ask us anything, it would no longer be a witness.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from compose.services.ops import serve_ops
 from compose.simulator.app import SimulatorConfig
 from compose.simulator.errors import SimulatorError
 from compose.simulator.server import LOOPBACK, serve_forever
+from compose.simulator.webhooks import Receiver
 from compose.stack.errors import StackError
 from schemas import limits
 
@@ -21,15 +23,17 @@ if TYPE_CHECKING:
     from compose.settings import Settings
 
 FOLDER_NAME: Final = "simulator"
+WEBHOOK_PATH: Final = "/v1/webhooks/simulator"
 
 
 def run(settings: Settings, instance: int) -> None:  # noqa: ARG001 - one to a stack, its port guards that
     """Serves until SIGTERM. Raises StackError with one line of advice when it cannot start."""
-    config = SimulatorConfig(folder=settings.the_home().data(FOLDER_NAME))
-    port = settings.addresses().processor_port
+    addresses = settings.addresses()
+    port = addresses.processor_port
     serve_ops(None, partial(_readiness, port))
     try:
-        serve_forever(config, port)
+        receiver = Receiver(f"{addresses.base_url}{WEBHOOK_PATH}", settings.webhook_secrets()["simulator"])
+        serve_forever(SimulatorConfig(folder=settings.the_home().data(FOLDER_NAME), receiver=receiver), port)
     except SimulatorError as error:
         raise StackError(error.message) from error
 

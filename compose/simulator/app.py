@@ -12,17 +12,23 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
+import structlog
 from fastapi import FastAPI
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from compose.simulator import errors, modes
-from compose.simulator.book import Query, Result
 from compose.simulator.connections import HeldConnections, LostAnswer
+from compose.simulator.executor import Query, Result
+from compose.simulator.levers import Levers
 from compose.simulator.metrics import SimulatorMetrics
 from compose.simulator.operations import is_operation_id, operation_read
 from compose.simulator.reader import BookReader
+from compose.simulator.refund_failures import FailDueRefunds
+from compose.simulator.requests import JSON, content_of
+from compose.simulator.webhook_sender import WebhookSender
+from compose.simulator.webhooks import CountWaiting, Deliveries, IsTelling, Receiver, now_ms
 from compose.simulator.writer import BookWriter
 from schemas import limits
 
@@ -31,18 +37,19 @@ if TYPE_CHECKING:
 
     from compose.simulator.book import Book
 
-JSON: Final = "application/json"
 PROBLEM_JSON: Final = "application/problem+json"
 READY_PROBE: Final = Query("readiness-probe")
 _encoder: Final = msgspec.json.Encoder()
+log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulatorConfig:
-    """Where the book lies and how long a lost answer hangs."""
+    """Where the book lies, how long a lost answer hangs, and who is told of what happens."""
 
     folder: Path
     hold_ms: int = limits.SIMULATOR_HOLD_MS
+    receiver: Receiver | None = None
 
 
 class Processor:
@@ -52,19 +59,37 @@ class Processor:
         self.metrics = SimulatorMetrics()
         self.held = HeldConnections(config.hold_ms)
         self.writer = BookWriter(book, self.metrics.batch_operations.observe)
+        self.levers = Levers(config.folder, self.writer, self.wake_sender, tells=config.receiver is not None)
         self._reader = BookReader(config.folder)
+        self._loop = asyncio.get_running_loop()
+        self._sender: WebhookSender | None = None
+        if config.receiver is not None:
+            self._sender = WebhookSender(config.folder, config.receiver, self._booked, self.metrics)
+            self._sender.start()
+        self._clock = self._loop.create_task(self._fail_due_refunds())
 
     async def close(self) -> None:
-        """Breaks held connections, commits what is queued and closes the book."""
+        """Breaks held connections, ends deliveries, commits what is queued and closes the book."""
         self.held.close()
+        self._clock.cancel()
+        if self._sender is not None:
+            await asyncio.to_thread(self._sender.stop)
         await self.writer.close()
+
+    def wake_sender(self) -> None:
+        """Something was booked that somebody may have to be told of."""
+        if self._sender is not None:
+            self._sender.wake()
 
     async def post_operation(self, request: Request) -> Response:
         """Answers after the operation is durable, as its card's mode says."""
-        content = await _content_of(request)
+        content = await content_of(request)
         operation = operation_read(request.headers.get("idempotency-key"), content)
         result = await self.writer.submit(operation)
         self._count(result)
+        self.wake_sender()
+        if result.webhook_first:
+            await self._told(operation.operation_id)
         if result.delay_ms:
             # The effect is booked already: a query during the delay tells the truth.
             await asyncio.sleep(result.delay_ms / 1_000)
@@ -99,7 +124,33 @@ class Processor:
 
     async def get_metrics(self, _: Request) -> Response:
         """The Prometheus exposition of this process."""
+        self.metrics.webhooks_waiting.set(await self.writer.do(CountWaiting()))
         return Response(self.metrics.exposition(), media_type=self.metrics.CONTENT_TYPE)
+
+    async def _told(self, operation_id: str) -> None:
+        """Waits until nothing is left to be told of the operation, a bounded time."""
+        try:
+            async with asyncio.timeout(limits.SIMULATOR_WEBHOOK_FIRST_WAIT_MS / 1_000):
+                while await self.writer.do(IsTelling(operation_id)):  # noqa: ASYNC110 - another thread tells
+                    await asyncio.sleep(limits.SIMULATOR_WEBHOOK_FIRST_POLL_MS / 1_000)
+        except TimeoutError:
+            return  # the receiver is away: the answer is not withheld for ever
+
+    def _booked(self, deliveries: Deliveries) -> None:
+        """For the sender's thread: durable when it returns. Raises errors.SimulatorError, TimeoutError."""
+        done = asyncio.run_coroutine_threadsafe(self.writer.do(deliveries), self._loop)
+        done.result(limits.SIMULATOR_WEBHOOK_TIMEOUT_S)
+
+    async def _fail_due_refunds(self) -> None:
+        while True:
+            await asyncio.sleep(limits.SIMULATOR_CLOCK_MS / 1_000)
+            try:
+                failed = await self.writer.do(FailDueRefunds(now_ms(), tells=self._sender is not None))
+            except errors.SimulatorError as error:
+                log.warning("simulator_clock_stands", error=error.message)  # the next turn finds them due still
+                continue
+            if failed:
+                self.wake_sender()
 
     def _count(self, result: Result) -> None:
         if result.is_replay:
@@ -129,6 +180,11 @@ def make_app(processor: Processor) -> FastAPI:
     app = FastAPI(title="Processor simulator", openapi_url=None)
     app.add_route("/v1/operations", processor.post_operation, methods=["POST"])
     app.add_route("/v1/operations/{operation_id}", processor.get_operation, methods=["GET"])
+    app.add_route("/disputes", processor.levers.post_dispute, methods=["POST"])
+    app.add_route("/disputes/{dispute_id}/close", processor.levers.post_dispute_close, methods=["POST"])
+    app.add_route("/settlements", processor.levers.post_settlement, methods=["POST"])
+    app.add_route("/settlements", processor.levers.get_settlements, methods=["GET"])
+    app.add_route("/settlements/{report_id}", processor.levers.get_settlement, methods=["GET"])
     app.add_route("/book", processor.get_book, methods=["GET"])
     app.add_route("/healthz", processor.get_health, methods=["GET"])
     app.add_route("/readyz", processor.get_readiness, methods=["GET"])
@@ -137,18 +193,6 @@ def make_app(processor: Processor) -> FastAPI:
     app.add_exception_handler(HTTPException, _on_http_exception)
     app.add_exception_handler(Exception, _on_unexpected)
     return app
-
-
-async def _content_of(request: Request) -> bytes:
-    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if media_type != JSON:
-        raise errors.UnsupportedMediaType
-    content = bytearray()
-    async for chunk in request.stream():
-        content += chunk
-        if len(content) > limits.SIMULATOR_BODY_BYTES_MAX:
-            raise errors.TooLarge
-    return bytes(content)
 
 
 async def _on_simulator_error(_: Request, error: Exception) -> Response:

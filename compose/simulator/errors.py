@@ -4,10 +4,12 @@ SimulatorError                 status, code, message; rendered as application/pr
   MalformedRequest 400         no JSON, no usable Idempotency-Key
   NotFound 404                 the operation was never executed (a definitive answer), or no such route
   KeyReused 409                the identity belongs to another body
+  DisputeClosed 409            the dispute has another end already
   TooLarge 413  UnsupportedMediaType 415
   InvalidOperation 422         well-formed, wrong values (``errors``: list of {field, reason})
   Overloaded 503               the writer's queue is full; nothing was done
   PortTaken                    at the start only: somebody else listens there
+  WebhooksMisconfigured        at the start only: the receiver's address or secret is none
   BookUnavailable 503          the book could not be written or read; ask again with the same identity
 """
 
@@ -56,6 +58,13 @@ class KeyReused(SimulatorError):
     code = "key_reused"
 
 
+class DisputeClosed(SimulatorError):
+    """The dispute was closed with another outcome."""
+
+    status = 409
+    code = "dispute_closed"
+
+
 class TooLarge(SimulatorError):
     """The body is too large for one operation."""
 
@@ -93,3 +102,7 @@ class BookUnavailable(SimulatorError):
 
 class PortTaken(SimulatorError):
     """Somebody else listens on the simulator's port; stop it or choose another."""
+
+
+class WebhooksMisconfigured(SimulatorError):
+    """Give the webhook receiver's http address and a secret as whsec_ and base64."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from prometheus_client import REGISTRY, CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 
 class SimulatorMetrics:
@@ -32,6 +32,11 @@ class SimulatorMetrics:
             buckets=(1, 2, 4, 8, 16, 32, 64, 128, 256, 512),
             registry=registry,
         )
+
+        # High `away`: the receiver is down. High `refused`: it does not take what we sign, or cannot store it.
+        self.webhooks = Counter("simulator_webhooks", "Deliveries tried, by outcome", ("outcome",), registry=registry)
+        # High: the receiver is slow or away; nothing is lost.
+        self.webhooks_waiting = Gauge("simulator_webhooks_waiting", "Deliveries still to be made", registry=registry)
 
     def exposition(self) -> bytes:
         """The registry in Prometheus' text format."""

@@ -1,7 +1,8 @@
 """How the processor misbehaves, per card token: a table, and two pure questions put to it.
 
 A fault is bounded: it shows on the first sends or queries of one operation and then heals, because what is
-tested is that the caller ends at the truth. Captures and voids follow the token of their authorization.
+tested is that the caller ends at the truth; where no answer ever tells it, a webhook does. Captures and voids follow
+the token of their authorization, refunds that of their capture.
 Source of the idea: Kill Bill's payment-test-plugin (reference: payments sections 1.6 and 8).
 """
 
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
+from compose.simulator import cards
 from schemas import limits
 
 if TYPE_CHECKING:
@@ -49,6 +51,15 @@ class Mode:
     first: Send = _HONEST
     later: Send = _HONEST
     garbage_queries: int = 0
+    #: Every query gets this in place of the truth, for ever.
+    query_answer: Answer = Answer.TRUTH
+    #: Refunds succeed, and fail for this reason a while later.
+    refund_failure: str | None = None
+    #: The answer waits until the webhook is delivered.
+    webhook_first: bool = False
+    webhook_copies: int = 1
+    #: Copies are due at any time within this, so they overtake one another.
+    webhook_spread_ms: int = 0
 
     @property
     def is_counted(self) -> bool:
@@ -61,11 +72,12 @@ class Mode:
 
     def query(self, number: int) -> Answer:
         """The answer of the ``number``-th GET (from 1) of one executed operation."""
-        return Answer.GARBAGE if number <= self.garbage_queries else Answer.TRUTH
+        return Answer.GARBAGE if number <= self.garbage_queries else self.query_answer
 
 
 APPROVE: Final = Mode()
 INVALID_TOKEN: Final = Mode(decline_code="invalid_token")
+DECLINED_CARD: Final = Mode(decline_code="card_declined")
 
 MODES: Final[Mapping[str, Mode]] = {
     "tok_sim_approve": APPROVE,
@@ -80,9 +92,23 @@ MODES: Final[Mapping[str, Mode]] = {
         later=Send(answer=Answer.GARBAGE),
         garbage_queries=limits.SIMULATOR_GARBAGE_QUERIES,
     ),
+    "tok_sim_webhook_only": Mode(
+        first=Send(answer=Answer.LOST), later=Send(answer=Answer.ERROR), query_answer=Answer.ERROR
+    ),
+    "tok_sim_webhook_first": Mode(webhook_first=True),
+    "tok_sim_webhook_storm": Mode(
+        webhook_copies=limits.SIMULATOR_WEBHOOK_STORM_COPIES,
+        webhook_spread_ms=limits.SIMULATOR_WEBHOOK_STORM_SPREAD_MS,
+    ),
+    "tok_sim_refund_fails_later": Mode(refund_failure="expired_or_canceled_card"),
 }
 
 
-def mode_of(token: str) -> Mode:
-    """The mode of a token; a token that no card has is declined, as a real processor does."""
+def mode_of(token: str | None) -> Mode:
+    """The mode of a token; one that no card has is declined, as a real processor does. None misbehaves in no way."""
+    if token is None:
+        return APPROVE
+    approves = cards.approves(token)
+    if approves is not None:
+        return APPROVE if approves else DECLINED_CARD
     return MODES.get(token, INVALID_TOKEN)

@@ -1,4 +1,4 @@
-"""The nouns of the processor: the request it takes, the hold it keeps, the outcome it stores and repeats.
+"""The nouns of the processor: the request it takes, what it holds and took, the outcome it stores and repeats.
 
 Reading a request is strict and changes nothing: what is not exactly an operation never reaches the book.
 """
@@ -12,15 +12,17 @@ from typing import Annotated, Final, Literal
 
 import msgspec
 
-from compose.simulator import errors
+from compose.simulator import cards, errors
+from compose.simulator.requests import read
 from schemas import limits
 
-Kind = Literal["authorize", "purchase", "capture", "void"]
-Status = Literal["authorized", "captured", "voided", "declined", "failed"]
+Kind = Literal["authorize", "purchase", "capture", "void", "refund"]
+Status = Literal["authorized", "captured", "voided", "refunded", "declined", "failed"]
 # Printable ASCII without blanks: nothing that a log, a header or a settlement file could mangle.
 Identity = Annotated[str, msgspec.Meta(max_length=limits.SIMULATOR_IDENTITY_LENGTH_MAX, pattern=r"^[!-~]+\Z")]
 # A void names no amount of its own (it releases what is left), so zero is allowed here and refused below.
 AmountMinor = Annotated[int, msgspec.Meta(ge=0, le=limits.AMOUNT_MINOR_MAX)]
+MoneyMinor = Annotated[int, msgspec.Meta(ge=1, le=limits.AMOUNT_MINOR_MAX)]
 CurrencyCode = Annotated[str, msgspec.Meta(pattern=r"^[A-Z]{3}\Z")]
 
 _OPERATION_ID: Final = re.compile(rf"[A-Za-z0-9_.:~-]{{1,{limits.SIMULATOR_IDENTITY_LENGTH_MAX}}}")
@@ -28,7 +30,7 @@ _NEW_MONEY: Final = ("authorize", "purchase")
 
 
 class OperationBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The body of POST /v1/operations."""
+    """What is asked for; ``token`` names a card, never by its number."""
 
     kind: Kind
     reference: Identity
@@ -39,7 +41,13 @@ class OperationBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     final: bool = True
 
 
-class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+class _Request(OperationBody, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The body of POST /v1/operations: an operation whose card may be given by its number."""
+
+    card: cards.Card | None = None
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What the processor did: the answer of the first send, of every replay and of every query."""
 
     provider_ref: str
@@ -50,6 +58,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     amount: int
     currency: str
     decline_code: str | None
+    #: Told when it is true: a refund that had succeeded before it failed.
+    after_success: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +89,26 @@ class Hold:
         return self.amount - self.captured - self.released
 
 
-_decoder: Final = msgspec.json.Decoder(OperationBody)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Capture:
+    """Money that was taken and what became of it: never more given back than was taken."""
+
+    provider_ref: str
+    operation_id: str
+    token: str
+    reference: str
+    currency: str
+    amount: int
+    refunded: int
+    disputed: int
+
+    @property
+    def remainder(self) -> int:
+        """What may still be refunded or disputed."""
+        return self.amount - self.refunded - self.disputed
+
+
+_decoder: Final = msgspec.json.Decoder(_Request)
 _encoder: Final = msgspec.json.Encoder()
 
 
@@ -97,34 +126,43 @@ def operation_read(operation_id: str | None, content: bytes) -> Operation:
     """A valid operation, or an error that names what is wrong. Raises errors.SimulatorError."""
     if operation_id is None or not is_operation_id(operation_id):
         raise errors.IdempotencyKeyRequired
-    try:
-        body = _decoder.decode(content)
-    except msgspec.ValidationError as error:
-        raise errors.InvalidOperation(errors=[_field_error(str(error))]) from error
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise errors.MalformedRequest from error
-    wrong = _contradictions(body)
+    request = read(content, _decoder)
+    wrong = _contradictions(request)
     if wrong:
         raise errors.InvalidOperation(errors=wrong)
+    body = _without_number(request)
     # The canonical form, not the bytes: another order of fields or other blanks are the same request.
     fingerprint = hashlib.sha256(_encoder.encode(body)).digest()
     return Operation(operation_id=operation_id, fingerprint=fingerprint, body=body)
 
 
-def _contradictions(body: OperationBody) -> list[dict[str, str]]:
+def _without_number(request: _Request) -> OperationBody:
+    return OperationBody(
+        kind=request.kind,
+        reference=request.reference,
+        amount=request.amount,
+        currency=request.currency,
+        token=request.token if request.card is None else cards.kept_as(request.card),
+        parent=request.parent,
+        final=request.final,
+    )
+
+
+def _contradictions(body: _Request) -> list[dict[str, str]]:
     wrong = []
     if body.kind in _NEW_MONEY:
-        if body.token is None:
-            wrong.append({"field": "token", "reason": f"{body.kind} needs the token of a card"})
+        if (body.token is None) is (body.card is None):
+            wrong.append({"field": "token", "reason": f"{body.kind} needs a card or the token of one"})
         if body.parent is not None:
             wrong.append({"field": "parent", "reason": f"{body.kind} has no parent"})
-    elif body.parent is None:
-        wrong.append({"field": "parent", "reason": f"{body.kind} needs its authorization's provider_ref"})
+    else:
+        if body.parent is None:
+            parent = "capture" if body.kind == "refund" else "authorization"
+            wrong.append({"field": "parent", "reason": f"{body.kind} needs its {parent}'s provider_ref"})
+        if body.card is not None:
+            wrong.append({"field": "card", "reason": f"{body.kind} follows the card of its parent"})
+    if body.card is not None and not cards.is_card_number(body.card.number):
+        wrong.append({"field": "card.number", "reason": "is no card number"})
     if body.amount == 0 and body.kind != "void":
         wrong.append({"field": "amount", "reason": "must be at least 1 minor unit"})
     return wrong
-
-
-def _field_error(message: str) -> dict[str, str]:
-    reason, _, path = message.partition(" - at `$")
-    return {"field": path.strip(".`") or "body", "reason": reason}

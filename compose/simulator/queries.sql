@@ -1,9 +1,10 @@
--- Called by book.py, one name each. Every write runs in the one writer's transaction.
+-- The operations' and holds' SQL, one name each. Every write runs in the one writer's transaction.
 
 -- name: operation_fetch
--- Each send and query; served by the unique index on operation_id.
-SELECT operation_id, fingerprint, token, kind, status, reference, amount, currency, decline_code
-  FROM operation WHERE operation_id = ?;
+-- Each send and query; served by the unique index on operation_id. The last column is set when it failed later.
+SELECT o.operation_id, o.fingerprint, o.token, o.kind, o.status, o.reference, o.amount, o.currency, o.decline_code,
+       f.code
+  FROM operation o LEFT JOIN refund_failure f USING (operation_id) WHERE o.operation_id = ?;
 
 -- name: operation_insert
 -- The writer: one durable effect in the book. Primary key; the same operation twice fails.
@@ -23,6 +24,42 @@ INSERT INTO hold (provider_ref, token, reference, currency, amount) VALUES (?, ?
 -- The writer, after a capture or a void: how much of a hold is used up. Primary key.
 UPDATE hold SET captured = captured + ?, released = released + ? WHERE provider_ref = ?;
 
+-- name: capture_insert
+-- The writer, after a capture or purchase: what may be refunded or disputed.
+INSERT INTO capture (provider_ref, operation_id, token, reference, currency, amount) VALUES (?, ?, ?, ?, ?, ?);
+
+-- name: capture_fetch
+-- The parent of a refund; served by the primary key.
+SELECT provider_ref, operation_id, token, reference, currency, amount, refunded, disputed
+  FROM capture WHERE provider_ref = ?;
+
+-- name: captures_of_reference
+-- POST /disputes; the capture with the most left comes first. Index capture_of_reference.
+SELECT provider_ref, operation_id, token, reference, currency, amount, refunded, disputed
+  FROM capture WHERE reference = ? ORDER BY amount - refunded - disputed DESC, provider_ref LIMIT 1;
+
+-- name: capture_give_back
+-- The writer: by how much more of a capture is refunded and disputed; below zero when it comes back. Primary key.
+UPDATE capture SET refunded = refunded + ?, disputed = disputed + ? WHERE provider_ref = ?;
+
+-- name: refund_to_fail_insert
+-- The writer, after a refund whose card lets it fail later.
+INSERT INTO refund_to_fail (operation_id, due_at_ms) VALUES (?, ?);
+
+-- name: refunds_due_to_fail
+-- The book's clock, four times a second; a handful of rows.
+SELECT o.operation_id, o.token, o.reference, o.amount, o.currency, o.parent
+  FROM refund_to_fail r JOIN operation o USING (operation_id)
+ WHERE r.due_at_ms <= ? ORDER BY r.due_at_ms, o.sequence LIMIT ?;
+
+-- name: refund_failure_insert
+-- The writer: a refund that had succeeded has failed. Unique: once only.
+INSERT INTO refund_failure (operation_id, code, booked_at_ms) VALUES (?, ?, ?);
+
+-- name: refund_to_fail_delete
+-- The writer, with refund_failure_insert. Primary key.
+DELETE FROM refund_to_fail WHERE operation_id = ?;
+
 -- name: sighting_fetch
 -- Before an effect: what this operation asked for when it was first seen. Primary key.
 SELECT fingerprint FROM sighting WHERE operation_id = ?;
@@ -39,18 +76,80 @@ INSERT INTO sighting (operation_id, fingerprint, queries) VALUES (?, ?, 1)
     ON CONFLICT (operation_id) DO UPDATE SET queries = queries + 1
 RETURNING queries;
 
+-- name: dispute_count
+-- Before a dispute is opened: its number among those of its capture. Index dispute_of_capture.
+SELECT count(*) FROM dispute WHERE capture_ref = ?;
+
+-- name: dispute_insert
+-- The writer: money that a card's bank has taken back.
+INSERT INTO dispute (dispute_id, capture_ref, operation_id, reference, amount, currency, fee, reason, booked_at_ms)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?);
+
+-- name: dispute_fetch
+-- POST /disputes/{id}/close; unique index on dispute_id.
+SELECT d.capture_ref, d.operation_id, d.reference, d.amount, d.currency, d.fee, d.reason, e.outcome
+  FROM dispute d LEFT JOIN dispute_end e USING (dispute_id) WHERE d.dispute_id = ?;
+
+-- name: dispute_end_insert
+-- The writer: a dispute is decided, once.
+INSERT INTO dispute_end (dispute_id, outcome, booked_at_ms) VALUES (?, ?, ?);
+
+-- name: webhook_insert
+-- The writer, with every effect: one delivery to be made.
+INSERT INTO webhook (event_id, reference, operation_id, body, due_at_ms, booked_at_ms) VALUES (?, ?, ?, ?, ?, ?);
+
+-- name: webhooks_due
+-- The sender, whenever it is idle. Index webhook_due.
+SELECT sequence, event_id, reference, body, tries, booked_at_ms
+  FROM webhook WHERE due_at_ms <= ? ORDER BY due_at_ms, sequence LIMIT ?;
+
+-- name: webhook_delete
+-- The writer, after a delivery. Primary key.
+DELETE FROM webhook WHERE sequence = ?;
+
+-- name: webhook_postpone
+-- The writer, after a delivery that was refused. Primary key.
+UPDATE webhook SET tries = tries + 1, due_at_ms = ? WHERE sequence = ?;
+
+-- name: webhook_is_waiting
+-- An answer that waits for its webhook. Index webhook_of_operation.
+SELECT EXISTS (SELECT 1 FROM webhook WHERE operation_id = ?);
+
+-- name: webhooks_waiting
+-- GET /metrics.
+SELECT count(*) FROM webhook;
+
 -- name: book_end
--- The last sequence: rows up to it never change, so reading up to it is a snapshot without a long transaction.
-SELECT coalesce(max(sequence), 0) FROM operation;
+-- The last sequence of each table: rows up to them never change, so one statement's answer is a snapshot for ever.
+SELECT (SELECT coalesce(max(sequence), 0) FROM operation), (SELECT coalesce(max(sequence), 0) FROM refund_failure),
+       (SELECT coalesce(max(sequence), 0) FROM dispute), (SELECT coalesce(max(sequence), 0) FROM dispute_end);
 
 -- name: book_page
 -- One page of one section of GET /book as JSON text, made inside SQLite; walks the primary key.
-SELECT max(sequence), group_concat(entry, ',') FROM (
+-- A refund that failed in the end is in no section: nothing of it is left.
+SELECT max(sequence), group_concat(entry, ',') FILTER (WHERE entry IS NOT NULL) FROM (
     SELECT sequence,
-           json_object('operation_id', operation_id, 'reference', reference,
-                       'amount', amount, 'currency', currency) AS entry
-      FROM operation
-     WHERE status = ? AND sequence > ? AND sequence <= ?
+           CASE WHEN NOT EXISTS (SELECT 1 FROM refund_failure f
+                                  WHERE f.operation_id = o.operation_id AND f.sequence <= :failure_end)
+                THEN json_object('operation_id', operation_id, 'reference', reference,
+                                 'amount', amount, 'currency', currency) END AS entry
+      FROM operation o
+     WHERE status = :status AND sequence > :after AND sequence <= :operation_end
      ORDER BY sequence
-     LIMIT ?
+     LIMIT :count
+);
+
+-- name: book_disputes_page
+-- One page of the disputes of GET /book, as they stood at the snapshot.
+SELECT max(sequence), group_concat(entry, ',') FROM (
+    SELECT d.sequence,
+           json_object('dispute_id', d.dispute_id, 'operation_id', d.operation_id, 'reference', d.reference,
+                       'amount', d.amount, 'currency', d.currency, 'fee', d.fee,
+                       'status', coalesce(e.outcome, 'needs_response'),
+                       'funds', CASE WHEN e.outcome = 'won' THEN 'reinstated' ELSE 'withdrawn' END) AS entry
+      FROM dispute d
+      LEFT JOIN dispute_end e ON e.dispute_id = d.dispute_id AND e.sequence <= :dispute_end_end
+     WHERE d.sequence > :after AND d.sequence <= :dispute_end
+     ORDER BY d.sequence
+     LIMIT :count
 );

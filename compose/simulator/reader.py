@@ -1,7 +1,7 @@
 """The whole book for whoever compares it with a ledger: one consistent state, read beside the writer.
 
-Rows never change and are numbered in the order of their commits, so the rows up to a number are a snapshot; no
-long transaction is needed and only one page is in memory.
+Rows never change and are numbered in the order of their commits, so the rows up to a number are a snapshot, of each
+table up to its own; no long transaction is needed and only one page is in memory.
 """
 
 from __future__ import annotations
@@ -9,15 +9,15 @@ from __future__ import annotations
 from contextlib import closing
 from typing import TYPE_CHECKING, Final
 
-from compose.simulator.book import BOOK_FILE_NAME, book_connect
 from compose.simulator.statements import QUERIES
+from compose.simulator.storage import BOOK_FILE_NAME, book_connect
 from schemas import limits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-SECTIONS: Final = ("captured", "authorized", "voided")  # the statuses that moved or held money
+SECTIONS: Final = ("captured", "authorized", "voided", "refunded")  # the statuses that moved or held money
 
 
 class BookReader:
@@ -32,26 +32,27 @@ class BookReader:
         Every piece is read by a connection of its own, so a reader that goes away leaves nothing open.
         """
         with closing(book_connect(self._path)) as connection:
-            (end,) = connection.execute(QUERIES["book_end"]).fetchone()
+            ends = connection.execute(QUERIES["book_end"]).fetchone()
+        names = ("operation_end", "failure_end", "dispute_end", "dispute_end_end")
+        snapshot = dict(zip(names, ends, strict=True))
         opening = "{"
         for section in SECTIONS:
             yield f'{opening}"{section}":['
-            separator = ""
-            for page in self._pages(section, end):
-                yield separator + page
-                separator = ","
+            yield from self._pages("book_page", {**snapshot, "status": section})
             opening = "],"
+        yield '],"disputes":['
+        yield from self._pages("book_disputes_page", snapshot)
         yield "]}"
 
-    def _pages(self, status: str, end: int) -> Iterator[str]:
-        after = 0
+    def _pages(self, query: str, parameters: dict[str, int | str]) -> Iterator[str]:
+        after, separator = 0, ""
         while True:
+            page_of = {**parameters, "after": after, "count": limits.SIMULATOR_BOOK_PAGE_ENTRIES}
             with closing(book_connect(self._path)) as connection:
-                row = connection.execute(
-                    QUERIES["book_page"], (status, after, end, limits.SIMULATOR_BOOK_PAGE_ENTRIES)
-                ).fetchone()
-            last, page = row
+                last, page = connection.execute(QUERIES[query], page_of).fetchone()
             if last is None:
                 return
-            yield page
+            if page is not None:  # a page may hold nothing but refunds that failed
+                yield separator + page
+                separator = ","
             after = last

@@ -45,7 +45,7 @@ def _claim_port(port: int) -> None:
 
 
 async def _serve(config: SimulatorConfig, port: int) -> None:
-    processor = Processor(config, Book(config.folder))
+    processor = Processor(config, Book(config.folder, tells=config.receiver is not None))
     try:
         server = Server(
             make_app(processor),

@@ -22,4 +22,6 @@ def _named(text: str) -> Mapping[str, str]:
 
 
 SCHEMA: Final = _read("schema.sql")
-QUERIES: Final = _named(_read("queries.sql"))
+UPGRADE_BEFORE: Final = _read("upgrade_before.sql")
+UPGRADE_AFTER: Final = _read("upgrade_after.sql")
+QUERIES: Final = {**_named(_read("queries.sql")), **_named(_read("settlements.sql"))}

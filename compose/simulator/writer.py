@@ -9,20 +9,22 @@ from __future__ import annotations
 import asyncio
 import queue
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import structlog
 
 from compose.simulator import errors
-from compose.simulator.book import Result
 from schemas import limits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from compose.simulator.book import Book, Work, WorkResult
+    from compose.simulator.book import Book, Deed, Work, WorkResult
+    from compose.simulator.executor import Query, Result
+    from compose.simulator.operations import Operation
 
-_Waiting = tuple["Work", "asyncio.Future[Result]"]
+T = TypeVar("T")
+_Waiting = tuple["Work", "asyncio.Future[Any]"]
 
 
 class BookWriter:
@@ -36,13 +38,22 @@ class BookWriter:
         self._thread = threading.Thread(target=self._run, name="book-writer", daemon=True)
         self._thread.start()
 
-    async def submit(self, work: Work) -> Result:
+    async def submit(self, work: Operation | Query) -> Result:
         """The result of ``work`` once it is durable. Raises errors.SimulatorError; Overloaded did nothing."""
+        result: Result = await self._submitted(work)
+        return result
+
+    async def do(self, deed: Deed[T]) -> T:
+        """What the deed gives once it is durable. Raises as ``submit`` does."""
+        result: T = await self._submitted(deed)
+        return result
+
+    async def _submitted(self, work: Work) -> Any:
         if self._queue.qsize() >= limits.SIMULATOR_QUEUE_MAX:
             raise errors.Overloaded
         if not self._thread.is_alive():
             raise errors.BookUnavailable("the processor's writer has stopped; restart the simulator")
-        future: asyncio.Future[Result] = self._loop.create_future()
+        future: asyncio.Future[Any] = self._loop.create_future()
         self._queue.put((work, future))
         return await future
 
@@ -87,7 +98,7 @@ def _resolve(batch: Sequence[_Waiting], results: Sequence[WorkResult]) -> None:
     for (_, future), result in zip(batch, results, strict=True):
         if future.done():  # the caller went away; the effect stands and is found by its identity
             continue
-        if isinstance(result, Result):
-            future.set_result(result)
-        else:
+        if isinstance(result, errors.SimulatorError):
             future.set_exception(result)
+        else:
+            future.set_result(result)

@@ -6,10 +6,12 @@ folder carries its format and a home of another format is refused.
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import secrets
 import shutil
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,9 +24,21 @@ if TYPE_CHECKING:
 
 HOME_FORMAT: Final = 1
 
-_PASSWORDS: Final = ("postgres", *ROLES, "redis", "clickhouse")
+_PASSWORDS: Final = ("postgres", *ROLES, "redis", "clickhouse", "vault_forward")
+_SECRET_BYTES: Final = 32
+#: development secrets of webhooks, each in the form that its scheme gives out
+_WEBHOOK_SECRETS: Final[dict[str, Callable[[], str]]] = {
+    "webhook_stripe": lambda: f"whsec_{secrets.token_urlsafe(24)}",
+    "webhook_standard": lambda: f"whsec_{base64.b64encode(secrets.token_bytes(_SECRET_BYTES)).decode()}",
+    "webhook_simulator": lambda: f"whsec_{base64.b64encode(secrets.token_bytes(_SECRET_BYTES)).decode()}",
+    "webhook_adyen": lambda: secrets.token_hex(_SECRET_BYTES).upper(),
+}
 _PRIVATE_FOLDER: Final = 0o700
 _PRIVATE_FILE: Final = 0o600
+
+
+def _password() -> str:
+    return secrets.token_urlsafe(24)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,9 +121,10 @@ class Home:
     def passwords(self) -> dict[str, str]:
         """The same generated passwords every time, made at the first call and readable by their owner only."""
         found: dict[str, str] = read_json(self.passwords_file) or {}
-        missing = [name for name in _PASSWORDS if name not in found]
+        makers = dict.fromkeys(_PASSWORDS, _password) | _WEBHOOK_SECRETS
+        missing = {name: make() for name, make in makers.items() if name not in found}
         if missing:
-            found |= {name: secrets.token_urlsafe(24) for name in missing}
+            found |= missing
             self.path.mkdir(mode=_PRIVATE_FOLDER, parents=True, exist_ok=True)
             write_private(self.passwords_file, json.dumps(found, indent=1))
         return found

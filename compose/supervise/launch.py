@@ -140,6 +140,8 @@ def world(settings: Settings, state: StackState) -> dict[str, Any]:
         "postgres_dsn": addresses.postgres_reader_dsn,
         "base_url": addresses.base_url,
         "processor_url": addresses.processor_url,
+        "vault_url": addresses.vault_url,
+        "webhook_secrets": {name: s for name, s in settings.webhook_secrets().items() if name != "simulator"},
     }
 
 

@@ -37,7 +37,7 @@ def assign_ports(settings: Settings, leases: PortLeases, *, servers_only: bool) 
     """Ports for everything that this stack runs itself; remembered in the home."""
     unused = {name for setting, names in _PORTS_OF.items() if getattr(settings, setting) for name in names}
     if servers_only:
-        unused |= {"ingress_port", "processor_port"}
+        unused |= {"ingress_port", "processor_port", "vault_port"}
     explicit = {name: port for name, port in settings.explicit_ports().items() if name not in unused}
     return leases.assign(settings.the_home(), PREFERRED_PORTS, explicit)
 
@@ -77,7 +77,11 @@ def server_spec(settings: Settings, server: EmbeddedServer, stack_id: str) -> Ch
 
 def service_specs(settings: Settings, leases: PortLeases, stack_id: str) -> list[ChildSpec]:
     """How the supervisor runs our own processes, each with a loopback port for its health and metrics."""
-    counts = {"ingress": settings.ingress_processes, "owner": settings.owner_processes}
+    counts = {
+        "ingress": settings.ingress_processes,
+        "owner": settings.owner_processes,
+        "vault": settings.vault_processes,
+    }
     return [
         _service_spec(settings, service, instance, leases.take_any(), stack_id)
         for service in settings.services
@@ -89,7 +93,7 @@ def _service_spec(settings: Settings, service: str, instance: int, ops_port: int
     home = settings.the_home()
     name = f"{service}-{instance}"
     addresses = settings.addresses()
-    urls = {"ingress": addresses.base_url, "simulator": addresses.processor_url}
+    urls = {"ingress": addresses.base_url, "simulator": addresses.processor_url, "vault": addresses.vault_url}
     environment = {
         "MILLRACE_HOME": str(home.path),
         STACK_ID_VARIABLE: stack_id,

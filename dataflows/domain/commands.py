@@ -1,32 +1,45 @@
-"""The door of the domain: which function decides which operation, and what holds for all of them."""
+"""The door of the domain: which function decides which operation on a payment, and what holds for all of them.
+
+A journal entry is no operation on a payment: ``journal`` decides it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
-from dataflows.domain import payment_intent, processor_attempt
+from dataflows.domain import dispute, payment_intent, processor_attempt, refund, settlement
 from dataflows.domain.decision import Context, Decision, Payment
 from schemas.records import Command, Rejection
 
 PROCESSOR_SCOPE: Final = "processor:"
+SETTLEMENT_SCOPE: Final = "settlement:"
 
 _DECIDE: Final[dict[str, Callable[[Payment, Command, Context], Decision | Rejection]]] = {
     "confirm_payment_intent": payment_intent.decide_confirm,
     "capture_payment_intent": payment_intent.decide_capture,
     "cancel_payment_intent": payment_intent.decide_cancel,
+    "create_refund": refund.decide_create,
+    "cancel_refund": refund.decide_cancel,
     "record_attempt_outcome": processor_attempt.decide_outcome,
+    "record_dispute": dispute.decide_dispute,
+    "record_settlement_line": settlement.decide_line,
+}
+_FACTS: Final = {
+    "record_attempt_outcome": PROCESSOR_SCOPE,
+    "record_dispute": PROCESSOR_SCOPE,
+    "record_settlement_line": SETTLEMENT_SCOPE,
 }
 
 
 def decide(payment: Payment | None, command: Command, context: Context) -> Decision | Rejection:
-    """The decision on one command against the current aggregate; pure, and total over every known operation."""
+    """The decision on one command against the current aggregate; pure, and total over every operation on a payment."""
     if command.operation == "create_payment_intent":
         return payment_intent.decide_create(payment, command, context)
     if payment is None or not _may_touch(payment, command):
         return Rejection("not_found", "No such object.", {})
-    current = payment.intent.version
-    if command.expected_version is not None and command.expected_version != current:
+    current = _version_seen(payment, command)
+    if current is not None and command.expected_version not in (None, current):
         return Rejection(
             "version_conflict",
             f"Version {command.expected_version} was expected; the current one is {current}.",
@@ -35,8 +48,27 @@ def decide(payment: Payment | None, command: Command, context: Context) -> Decis
     return _DECIDE[command.operation](payment, command, context)
 
 
+def _version_seen(payment: Payment, command: Command) -> int | None:
+    """The version that the caller can have read: of the refund that it cancels (None: unknown), else the intent's."""
+    if command.operation != "cancel_refund":
+        return payment.intent.version
+    refund_id: Any = command.payload["refund"]
+    known = payment.refunds.get(refund_id)
+    return known.version if known else None
+
+
 def _may_touch(payment: Payment, command: Command) -> bool:
-    """A merchant touches its own intents, a processor the intents it serves; to others they do not exist."""
-    if command.operation == "record_attempt_outcome":
-        return command.scope == PROCESSOR_SCOPE + payment.intent.processor
-    return command.scope == payment.intent.merchant_id
+    """A merchant touches its own intents, a processor and its settlements what it served; to others they do not exist.
+
+    A fact about an attempt is of the processor of that attempt: the intent may have moved on to another one.
+    """
+    prefix = _FACTS.get(command.operation)
+    if prefix is None:
+        return command.scope == payment.intent.merchant_id
+    number: Any = command.payload.get("attempt")
+    told_by = command.scope.removeprefix(prefix) if command.scope.startswith(prefix) else ""
+    if number in payment.attempts:
+        return told_by == payment.attempts[number].processor
+    if number is None and any(told_by == attempt.processor for attempt in payment.attempts.values()):
+        return True
+    return told_by == payment.intent.processor

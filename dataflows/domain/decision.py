@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from dataflows.domain.fees import FeeSchedule
 from dataflows.domain.ledger import Posting
-from schemas.records import PaymentIntent, ProcessorAttempt
+from schemas.records import Dispute, PaymentIntent, ProcessorAttempt, Refund
 
 
 class Context(Struct, frozen=True, kw_only=True):
@@ -18,15 +18,35 @@ class Context(Struct, frozen=True, kw_only=True):
 
 
 class Payment(Struct, kw_only=True):
-    """The aggregate as one owner holds it: the intent and all its attempts by number."""
+    """The aggregate as one owner holds it: the intent, all its attempts by number, its refunds and disputes by id."""
 
     intent: PaymentIntent
     attempts: dict[int, ProcessorAttempt]
+    refunds: dict[str, Refund] = field(default_factory=dict)
+    disputes: dict[str, Dispute] = field(default_factory=dict)
 
 
 class Decision(Struct, frozen=True, kw_only=True):
     """The next state of one aggregate and what goes with it in the same commit."""
 
     intent: PaymentIntent
-    attempt: ProcessorAttempt | None = None  # the one attempt made or changed
+    attempt: ProcessorAttempt | None = None  # made or changed
+    caused_by: ProcessorAttempt | None = None  # changed: the late capture that made ``attempt``, its refund
+    refund: Refund | None = None  # made or changed
+    dispute: Dispute | None = None  # made or changed
     postings: tuple[Posting, ...] = ()
+
+
+def applied(payment: Payment | None, decision: Decision) -> Payment:
+    """The aggregate after a decision, as a value of its own; the one before stays as it was."""
+    attempts = dict(payment.attempts) if payment else {}
+    refunds = dict(payment.refunds) if payment else {}
+    disputes = dict(payment.disputes) if payment else {}
+    for attempt in (decision.caused_by, decision.attempt):
+        if attempt is not None:
+            attempts[attempt.attempt] = attempt
+    if decision.refund is not None:
+        refunds[decision.refund.id] = decision.refund
+    if decision.dispute is not None:
+        disputes[decision.dispute.id] = decision.dispute
+    return Payment(intent=decision.intent, attempts=attempts, refunds=refunds, disputes=disputes)

@@ -1,7 +1,8 @@
 """The posting table of payments: which accounts a fact debits and credits. Every line balances in its currency.
 
-Source: reference postings for authorize, void, capture (full, partial, automatic) and fees. If a line here were wrong,
-money would be created or lost on paper; the database checks the balance again on every insert.
+Source: reference postings for authorize, void, capture (full, partial, automatic), fees, refunds, disputes and settled
+lines. If a line here were wrong, money would be created or lost on paper; the database checks the balance again on
+every insert. A reference is made of the ids of the fact and is unique for ever: a fact posts once, whatever its door.
 """
 
 from __future__ import annotations
@@ -83,6 +84,154 @@ def capture(
             *transfer(expense, receivable, fee_minor(captured_minor, fees.processor_bps), parties),
         ],
     )
+
+
+def refund_created(refund_id: str, amount_minor: int, from_pending_minor: int, parties: Parties) -> Posting:
+    """The merchant's money is set aside for the payer: unsettled money first, the rest from what is available."""
+    return Posting(
+        f"{refund_id}:created", "refund", _from_merchant(_in_flight(parties), amount_minor, from_pending_minor, parties)
+    )
+
+
+def refund_succeeded(operation_id: str, amount_minor: int, fee_returned_minor: int, parties: Parties) -> Posting:
+    """The processor paid the payer, and will settle that much less."""
+    return Posting(
+        f"{operation_id}:refunded",
+        "refund_succeeded",
+        [
+            *transfer(_in_flight(parties), _receivable(parties), amount_minor, parties),
+            *_fee_returned(fee_returned_minor, parties),
+        ],
+    )
+
+
+def refund_failed(reference: str, kind: str, amount_minor: int, to_pending_minor: int, parties: Parties) -> Posting:
+    """A refund that is not paid (it failed, or was canceled): the merchant has its money again."""
+    return Posting(reference, kind, _to_merchant(_in_flight(parties), amount_minor, to_pending_minor, parties))
+
+
+def refund_succeeded_late(
+    operation_id: str, amount_minor: int, from_pending_minor: int, fee_returned_minor: int, parties: Parties
+) -> Posting:
+    """A refund that had been called failed was paid after all: what the merchant got back is taken again."""
+    return Posting(
+        f"{operation_id}:refunded",
+        "refund_succeeded",
+        [
+            *_from_merchant(_receivable(parties), amount_minor, from_pending_minor, parties),
+            *_fee_returned(fee_returned_minor, parties),
+        ],
+    )
+
+
+def refund_failed_later(
+    operation_id: str, amount_minor: int, to_pending_minor: int, fee_returned_minor: int, parties: Parties
+) -> Posting:
+    """A refund that had succeeded came back; ``fee_returned_minor`` is below zero when its fee is taken again."""
+    return Posting(
+        f"{operation_id}:failed_later",
+        "refund_failed_later",
+        [
+            *_to_merchant(_receivable(parties), amount_minor, to_pending_minor, parties),
+            *_fee_returned(fee_returned_minor, parties),
+        ],
+    )
+
+
+def dispute_withdrawn(dispute_id: str, amount_minor: int, fee_minor_: int, parties: Parties) -> Posting:
+    """The network took the money back. The merchant's balance may go below zero: nothing is written off by itself."""
+    claim, hold = _dispute(parties)
+    available, receivable = f"merchant_available:{parties.merchant}", _receivable(parties)
+    return Posting(
+        f"{dispute_id}:withdrawn",
+        "dispute_withdrawn",
+        [
+            *transfer(claim, receivable, amount_minor, parties),
+            *transfer(available, hold, amount_minor, parties),
+            *transfer(f"dispute_fee_expense:{parties.processor}", receivable, fee_minor_, parties),
+        ],
+    )
+
+
+def dispute_reinstated(dispute_id: str, amount_minor: int, parties: Parties, *, after_loss: bool = False) -> Posting:
+    """The network gave the money back; after a loss had cleared the hold, straight to the merchant."""
+    claim, hold = _dispute(parties)
+    available, receivable = f"merchant_available:{parties.merchant}", _receivable(parties)
+    entries = [
+        *transfer(receivable, claim, amount_minor, parties),
+        *transfer(hold, available, amount_minor, parties),
+    ]
+    if after_loss:
+        entries = transfer(receivable, available, amount_minor, parties)
+    return Posting(f"{dispute_id}:reinstated", "dispute_reinstated", entries)
+
+
+def dispute_lost(dispute_id: str, amount_minor: int, parties: Parties) -> Posting:
+    """The withdrawn money is gone for good: the claim and the hold end."""
+    claim, hold = _dispute(parties)
+    return Posting(f"{dispute_id}:lost", "dispute_lost", transfer(hold, claim, amount_minor, parties))
+
+
+def settled(operation_id: str, matured_minor: int, fee_difference_minor: int, parties: Parties) -> Posting:
+    """A capture is in a settlement: the merchant's share matures, and the accrued fee becomes what was really taken."""
+    receivable, expense = _receivable(parties), f"processor_fee_expense:{parties.processor}"
+    pending, available = f"merchant_pending:{parties.merchant}", f"merchant_available:{parties.merchant}"
+    return Posting(
+        f"{operation_id}:settled",
+        "settled",
+        [
+            *transfer(pending, available, matured_minor, parties),
+            *transfer(expense, receivable, max(0, fee_difference_minor), parties),
+            *transfer(receivable, expense, max(0, -fee_difference_minor), parties),
+        ],
+    )
+
+
+def settlement_difference(reference: str, kind: str, gained_minor: int, parties: Parties) -> Posting:
+    """A settlement pays more (above zero) or less than was expected: it waits in suspense for a person."""
+    receivable, suspense = _receivable(parties), f"recon_suspense:{parties.processor}"
+    return Posting(
+        reference,
+        kind,
+        [
+            *transfer(receivable, suspense, max(0, gained_minor), parties),
+            *transfer(suspense, receivable, max(0, -gained_minor), parties),
+        ],
+    )
+
+
+def _from_merchant(credit: str, amount_minor: int, from_pending_minor: int, parties: Parties) -> list[LedgerEntry]:
+    return [
+        *transfer(f"merchant_pending:{parties.merchant}", credit, from_pending_minor, parties),
+        *transfer(f"merchant_available:{parties.merchant}", credit, amount_minor - from_pending_minor, parties),
+    ]
+
+
+def _to_merchant(debit: str, amount_minor: int, to_pending_minor: int, parties: Parties) -> list[LedgerEntry]:
+    return [
+        *transfer(debit, f"merchant_pending:{parties.merchant}", to_pending_minor, parties),
+        *transfer(debit, f"merchant_available:{parties.merchant}", amount_minor - to_pending_minor, parties),
+    ]
+
+
+def _fee_returned(fee_returned_minor: int, parties: Parties) -> list[LedgerEntry]:
+    income, available = "platform_fee_income", f"merchant_available:{parties.merchant}"
+    return [
+        *transfer(income, available, max(0, fee_returned_minor), parties),
+        *transfer(available, income, max(0, -fee_returned_minor), parties),
+    ]
+
+
+def _receivable(parties: Parties) -> str:
+    return f"processor_receivable:{parties.processor}"
+
+
+def _in_flight(parties: Parties) -> str:
+    return f"refund_in_flight:{parties.processor}"
+
+
+def _dispute(parties: Parties) -> tuple[str, str]:
+    return f"dispute_receivable:{parties.processor}", f"merchant_dispute_hold:{parties.merchant}"
 
 
 def _memo(parties: Parties) -> tuple[str, str]:

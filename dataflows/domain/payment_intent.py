@@ -122,17 +122,32 @@ def _start_attempt(
     parent: ProcessorAttempt | None = None,
     final: bool = True,
 ) -> Decision:
+    attempt = new_attempt(intent, context, kind, amount, parent=parent, final=final)
+    changes = advance(intent, context, state="processing", latest_attempt=attempt.attempt)
+    return Decision(intent=changes, attempt=attempt)
+
+
+def new_attempt(
+    intent: PaymentIntent,
+    context: Context,
+    kind: AttemptKind,
+    amount: int,
+    *,
+    parent: ProcessorAttempt | None,
+    final: bool,
+) -> ProcessorAttempt:
+    """The next attempt of an intent. What works on an earlier one goes to the same processor with the same method."""
     number = intent.latest_attempt + 1
-    attempt = ProcessorAttempt(
+    return ProcessorAttempt(
         intent_id=intent.id,
         attempt=number,
         kind=kind,
         status="created",
         operation_id=identity.operation_id(intent.id, number),
-        processor=intent.processor,
+        processor=parent.processor if parent else intent.processor,
         amount=amount,
         currency=intent.currency,
-        payment_method=intent.payment_method or "",
+        payment_method=parent.payment_method if parent else intent.payment_method or "",
         parent_ref=parent.provider_ref if parent else None,
         final=final,
         provider_ref=None,
@@ -140,4 +155,3 @@ def _start_attempt(
         created_at=context.now,
         updated_at=context.now,
     )
-    return Decision(intent=advance(intent, context, state="processing", latest_attempt=number), attempt=attempt)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
 
+from dataflows.domain.journal import JournalEntry
 from dataflows.owner.batch import Statement
-from schemas.records import Command, LedgerTxn, PaymentIntent, ProcessorAttempt
-from sinks.postgres.arrays import Bigints, Integers, bool_array, int_array, optional_text_array, text_array
-from sinks.postgres.ledger_chain import ChainRow
+from schemas.records import Dispute, PaymentIntent, ProcessorAttempt, Refund
+from sinks.postgres.arrays import Bigints, Integers, bool_array, optional_text_array, text_array
 from sinks.postgres.sql_files import queries
 
 SQL: Final = queries("sinks.postgres.queries", "payments.sql")
@@ -40,6 +40,7 @@ def intents_insert(intents: Sequence[PaymentIntent], partition: int) -> Statemen
         text_array([_json.encode(i.metadata).decode() if i.metadata else "{}" for i in intents]),
         Bigints([i.created_at for i in intents]),
         Bigints([i.updated_at for i in intents]),
+        Bigints([i.amount_pending for i in intents]),
     )
 
 
@@ -59,6 +60,7 @@ def intents_update(intents: Sequence[PaymentIntent], read_versions: Sequence[int
         optional_text_array([i.cancellation_reason for i in intents]),
         Integers([i.latest_attempt for i in intents]),
         Bigints([i.updated_at for i in intents]),
+        Bigints([i.amount_pending for i in intents]),
         len(intents),
     )
 
@@ -81,6 +83,7 @@ def attempts_insert(attempts: Sequence[ProcessorAttempt]) -> Statement:
         optional_text_array([a.error_code for a in attempts]),
         Bigints([a.created_at for a in attempts]),
         Bigints([a.updated_at for a in attempts]),
+        optional_text_array([a.settled_line for a in attempts]),
     )
 
 
@@ -93,62 +96,87 @@ def attempts_update(attempts: Sequence[ProcessorAttempt]) -> Statement:
         optional_text_array([a.provider_ref for a in attempts]),
         optional_text_array([a.error_code for a in attempts]),
         Bigints([a.updated_at for a in attempts]),
+        bool_array([a.final for a in attempts]),
+        optional_text_array([a.settled_line for a in attempts]),
         len(attempts),
     )
 
 
-def ledger_txns_insert(txns: Sequence[tuple[LedgerTxn, Command]], partition: int) -> Statement:
-    """Ledger transactions with the command that caused each."""
-    return SQL["ledger_txns_insert"], (
-        partition,
-        Bigints([txn.txn_id for txn, _ in txns]),
-        text_array([txn.reference for txn, _ in txns]),
-        text_array([txn.kind for txn, _ in txns]),
-        text_array([command.aggregate_key for _, command in txns]),
-        text_array([command.trace_id for _, command in txns]),
-        Bigints([txn.effective_at for txn, _ in txns]),
+def refunds_insert(refunds: Sequence[Refund]) -> Statement:
+    """Refunds that did not exist."""
+    return SQL["refunds_insert"], (
+        text_array([r.id for r in refunds]),
+        text_array([r.intent_id for r in refunds]),
+        text_array([r.merchant_id for r in refunds]),
+        Integers([r.attempt for r in refunds]),
+        Bigints([r.amount for r in refunds]),
+        text_array([r.currency for r in refunds]),
+        text_array([r.state for r in refunds]),
+        optional_text_array([r.reason for r in refunds]),
+        optional_text_array([r.failure_reason for r in refunds]),
+        Bigints([r.from_pending for r in refunds]),
+        text_array([_json.encode(r.metadata).decode() if r.metadata else "{}" for r in refunds]),
+        Bigints([r.version for r in refunds]),
+        Bigints([r.created_at for r in refunds]),
+        Bigints([r.updated_at for r in refunds]),
     )
 
 
-def ledger_entries_insert(txns: Sequence[LedgerTxn]) -> Statement:
-    """All lines of these transactions in one statement: the database checks the balance over the whole of it."""
-    lines = [(txn, number, entry) for txn in txns for number, entry in enumerate(txn.entries)]
-    return SQL["ledger_entries_insert"], (
-        Bigints([txn.txn_id for txn, _, _ in lines]),
-        Integers([number for _, number, _ in lines]),
-        text_array([entry.account_id for _, _, entry in lines]),
-        Bigints([entry.debit for _, _, entry in lines]),
-        Bigints([entry.credit for _, _, entry in lines]),
-        text_array([entry.currency for _, _, entry in lines]),
-        Bigints([txn.effective_at for txn, _, _ in lines]),
+def refunds_update(refunds: Sequence[Refund]) -> Statement:
+    """Refunds whose fact came."""
+    return SQL["refunds_update"], (
+        text_array([r.id for r in refunds]),
+        text_array([r.state for r in refunds]),
+        optional_text_array([r.failure_reason for r in refunds]),
+        Bigints([r.from_pending for r in refunds]),
+        Bigints([r.version for r in refunds]),
+        Bigints([r.updated_at for r in refunds]),
+        len(refunds),
     )
 
 
-def chain_rows(txns: Sequence[LedgerTxn]) -> Iterator[ChainRow]:
-    """The entries as the hash chain reads them."""
-    for txn in txns:
-        for number, e in enumerate(txn.entries):
-            head = (txn.txn_id, txn.reference, txn.kind, txn.effective_at)
-            yield (*head, number, e.account_id, e.debit, e.credit, e.currency)
+def disputes_insert(disputes: Sequence[Dispute]) -> Statement:
+    """Disputes that were not heard of."""
+    return SQL["disputes_insert"], (
+        text_array([d.id for d in disputes]),
+        text_array([d.intent_id for d in disputes]),
+        text_array([d.merchant_id for d in disputes]),
+        text_array([d.processor for d in disputes]),
+        text_array([d.provider_ref for d in disputes]),
+        Bigints([d.amount for d in disputes]),
+        text_array([d.currency for d in disputes]),
+        Bigints([d.fee for d in disputes]),
+        optional_text_array([d.reason for d in disputes]),
+        text_array([d.state for d in disputes]),
+        text_array([d.funds for d in disputes]),
+        Bigints([d.version for d in disputes]),
+        Bigints([d.created_at for d in disputes]),
+        Bigints([d.updated_at for d in disputes]),
+    )
 
 
-def balances_add(txns: Sequence[LedgerTxn], partition: int) -> Statement:
-    """The sums of a batch per account: hot accounts cost one row a batch, not one a command."""
-    sums: dict[str, list[int]] = {}
-    currencies: dict[str, str] = {}
-    for txn in txns:
-        for entry in txn.entries:
-            total = sums.setdefault(entry.account_id, [0, 0, 0])
-            total[0] += entry.debit
-            total[1] += entry.credit
-            total[2] += 1
-            currencies[entry.account_id] = entry.currency
-    accounts = sorted(sums)
-    return SQL["balances_add"], (
+def disputes_update(disputes: Sequence[Dispute]) -> Statement:
+    """Disputes that moved on."""
+    return SQL["disputes_update"], (
+        text_array([d.id for d in disputes]),
+        text_array([d.state for d in disputes]),
+        text_array([d.funds for d in disputes]),
+        Bigints([d.fee for d in disputes]),
+        optional_text_array([d.reason for d in disputes]),
+        Bigints([d.version for d in disputes]),
+        Bigints([d.updated_at for d in disputes]),
+        len(disputes),
+    )
+
+
+def journals_insert(journals: Sequence[tuple[JournalEntry, str, int]], partition: int) -> Statement:
+    """Journal entries with the scope that posted each, and when."""
+    return SQL["journals_insert"], (
         partition,
-        text_array(accounts),
-        text_array([currencies[a] for a in accounts]),
-        int_array([sums[a][0] for a in accounts]),
-        int_array([sums[a][1] for a in accounts]),
-        Bigints([sums[a][2] for a in accounts]),
+        text_array([j.id for j, _, _ in journals]),
+        text_array([j.posting.reference for j, _, _ in journals]),
+        text_array([j.posting.kind for j, _, _ in journals]),
+        optional_text_array([j.note for j, _, _ in journals]),
+        text_array([scope for _, scope, _ in journals]),
+        Bigints([at for _, _, at in journals]),
     )

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from ingress.client.errors import ServiceUnavailable, StillProcessing, Undecided, refusal
@@ -32,6 +33,9 @@ T = TypeVar("T")
 Protocol = Generator[Step, Heard, T]
 
 INTENTS: Final = "/v1/payment_intents"
+REFUNDS: Final = "/v1/refunds"
+DISPUTES: Final = "/v1/disputes"
+BALANCE: Final = "/v1/balance"
 _RETRIED: Final = frozenset((429, 500, 502, 503, 504))
 _DEADLINE_EXCEEDED: Final = 504
 _ACCEPTED: Final = 202
@@ -121,10 +125,25 @@ def read(send: Send, jitter: random.Random) -> Protocol[dict[str, Any]]:
     raise ServiceUnavailable(f"{send.method} {send.path}: {_cause(heard)}")
 
 
-def get(intent_id: str, wait_s: float, jitter: random.Random) -> Protocol[dict[str, Any]]:
-    """One intent; with a wait, as soon as it is not processing any more."""
+def get(object_id: str, wait_s: float, jitter: random.Random, *, path: str = INTENTS) -> Protocol[dict[str, Any]]:
+    """One intent or refund; with a wait, as soon as it is not processing or pending any more."""
     headers = {"Prefer": f"wait={wait_s:.0f}"} if wait_s else {}
-    return read(Send("GET", f"{INTENTS}/{intent_id}", headers, wait_s=wait_s), jitter)
+    return read(Send("GET", f"{path}/{object_id}", headers, wait_s=wait_s), jitter)
+
+
+def balance(at: datetime | None, jitter: random.Random) -> Protocol[dict[str, Any]]:
+    """The balances, now or at a past time. Raises ValueError for a time without a zone: it could mean any."""
+    if at is None:
+        return read(Send("GET", BALANCE), jitter)
+    if at.utcoffset() is None:
+        raise ValueError("give the time a zone, such as datetime.UTC")
+    text = at.astimezone(UTC).isoformat().replace("+00:00", "Z")
+    return read(Send("GET", BALANCE, params={"at": text}), jitter)
+
+
+def by_currency(balances: dict[str, Any]) -> dict[str, dict[str, int]]:
+    """The document of ``balance`` by its currencies."""
+    return {row.pop("currency"): row for row in balances["data"]}
 
 
 def wait(
@@ -147,9 +166,12 @@ def wait(
     raise StillProcessing(intent, states)
 
 
-def page(path: str, limit: int, cursor: str | None, jitter: random.Random) -> Protocol[dict[str, Any]]:
-    """One page of a list."""
-    params = {"limit": str(limit)} | ({"cursor": cursor} if cursor else {})
+def page(
+    path: str, limit: int, cursor: str | None, jitter: random.Random, filters: Mapping[str, str | None]
+) -> Protocol[dict[str, Any]]:
+    """One page of a list; a filter that is None is left out."""
+    params = {name: value for name, value in filters.items() if value is not None}
+    params |= {"limit": str(limit)} | ({"cursor": cursor} if cursor else {})
     return read(Send("GET", path, params=params), jitter)
 
 

@@ -2,55 +2,21 @@
 
 from __future__ import annotations
 
-import random
-import time
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any
 
-import httpx
-
-from ingress.client import protocols, sse, wire
-from ingress.client.errors import ServiceUnavailable
-from ingress.client.messages import CommandLine, Committed, Heard, LineAnswer, Pause, StreamedEvent
-from ingress.client.protocols import INTENTS
+from ingress.client import protocols, wire
+from ingress.client.connection import Connection
+from ingress.client.messages import CommandLine, Committed, LineAnswer
+from ingress.client.protocols import DISPUTES, INTENTS, REFUNDS
 from schemas import limits
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from types import TracebackType
-
-    from ingress.client.protocols import Protocol
-
-T = TypeVar("T")
+    from datetime import datetime
 
 
-class MillraceClient:
+class MillraceClient(Connection):
     """Calls Millrace for one merchant. ``token`` is a bearer token, or a function that gives a fresh one each time."""
-
-    def __init__(
-        self,
-        base_url: str,
-        token: wire.Token,
-        *,
-        wait_s: float = limits.RESULT_WAIT_DEFAULT_S,
-        transport: httpx.BaseTransport | None = None,
-        jitter: random.Random | None = None,
-    ) -> None:
-        self._token = token
-        self._wait_s = wait_s
-        self._jitter = jitter or random.Random()
-        self._http = httpx.Client(base_url=base_url, transport=transport, limits=wire.POOL, trust_env=False)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Closes every connection."""
-        self._http.close()
 
     def create(
         self,
@@ -121,13 +87,53 @@ class MillraceClient:
 
     def list(self, *, page_limit: int = limits.PAGE_LIMIT_MAX) -> Iterator[dict[str, Any]]:
         """Every intent of the merchant, newest first, page by page as it is iterated."""
-        cursor: str | None = None
-        while True:
-            page = self._run(protocols.page(INTENTS, page_limit, cursor, self._jitter))
-            yield from page["data"]
-            if not page["has_more"]:
-                return
-            cursor = page["next_cursor"]
+        return self._pages(INTENTS, page_limit)
+
+    def refund(
+        self,
+        payment_intent: str,
+        *,
+        amount: int | None = None,
+        reason: str | None = None,
+        metadata: dict[str, str] | None = None,
+        idempotency_key: str | None = None,
+        deadline_ms: int | None = None,
+    ) -> Committed:
+        """Gives an amount of a payment back, or all that is refundable, once; it is pending afterwards."""
+        payload = {"payment_intent": payment_intent, "amount": amount, "reason": reason, "metadata": metadata or {}}
+        return self._command(REFUNDS, payload, idempotency_key, None, deadline_ms)
+
+    def cancel_refund(
+        self,
+        refund_id: str,
+        *,
+        expected_version: int | None = None,
+        idempotency_key: str | None = None,
+        deadline_ms: int | None = None,
+    ) -> Committed:
+        """Cancels a refund that has not begun, once."""
+        path = f"{REFUNDS}/{refund_id}/cancel"
+        return self._command(path, {}, idempotency_key, expected_version, deadline_ms)
+
+    def get_refund(self, refund_id: str, *, wait_s: float = 0) -> dict[str, Any]:
+        """The refund; with a wait, as soon as it is not pending any more or the wait is over."""
+        return self._run(protocols.get(refund_id, wait_s, self._jitter, path=REFUNDS))
+
+    def refunds(
+        self, payment_intent: str | None = None, *, page_limit: int = limits.PAGE_LIMIT_MAX
+    ) -> Iterator[dict[str, Any]]:
+        """Every refund of the merchant or of one payment, newest first, page by page as it is iterated."""
+        return self._pages(REFUNDS, page_limit, payment_intent=payment_intent)
+
+    def disputes(
+        self, payment_intent: str | None = None, *, page_limit: int = limits.PAGE_LIMIT_MAX
+    ) -> Iterator[dict[str, Any]]:
+        """Every dispute of the merchant or of one payment, newest first, page by page as it is iterated."""
+        return self._pages(DISPUTES, page_limit, payment_intent=payment_intent)
+
+    def balance(self, at: datetime | None = None) -> dict[str, dict[str, int]]:
+        """By currency what is pending, available and reserved, in minor units; now, or at a past time with a zone."""
+        return protocols.by_currency(self._run(protocols.balance(at, self._jitter)))
 
     def operation(self, request_id: str) -> dict[str, Any]:
         """What became of a command, by its request id."""
@@ -139,63 +145,3 @@ class MillraceClient:
         """Carries out many commands and yields one answer each, in order; a batch is one request."""
         for batch in wire.batches(lines, batch_lines):
             yield from self._run(protocols.lines(batch, wait_s=self._wait_s, jitter=self._jitter))
-
-    def events(self, cursor: str | None = "0") -> Iterator[StreamedEvent]:
-        """Events from a cursor on ("0" = all, None = new ones only), each once, for as long as it is iterated.
-
-        Connects again from the last event when the stream ends. Raises ServiceUnavailable when that keeps failing.
-        """
-        reader, failures = sse.EventReader(cursor), 0
-        while failures < limits.CLIENT_TRIES_MAX:
-            try:
-                with self._http.stream("GET", wire.STREAM, **wire.stream(self._token, reader.cursor)) as stream:
-                    if stream.status_code >= wire.ERRORS_FROM:
-                        wire.raise_unless_retried(stream.status_code, stream.read())
-                    else:
-                        reader.connected()
-                        for line in stream.iter_lines():
-                            event = reader.feed(line)
-                            if event is not None:
-                                failures = 0
-                                yield event
-            except httpx.TransportError:
-                pass  # the place is known: go on from there
-            failures += 1
-            time.sleep(protocols.backoff(failures, None, self._jitter).seconds)
-        raise ServiceUnavailable("the event stream keeps ending")
-
-    def _command(
-        self,
-        path: str,
-        payload: dict[str, Any],
-        key: str | None,
-        expected_version: int | None,
-        deadline_ms: int | None,
-    ) -> Committed:
-        return self._run(
-            protocols.command(
-                path,
-                payload,
-                idempotency_key=key,
-                expected_version=expected_version,
-                wait_s=self._wait_s,
-                deadline_ms=deadline_ms,
-                jitter=self._jitter,
-            )
-        )
-
-    def _run(self, protocol: Protocol[T]) -> T:
-        heard: Heard = None
-        while True:
-            try:
-                step = protocol.send(heard)
-            except StopIteration as stop:
-                return stop.value  # type: ignore[no-any-return] # the protocol's own type
-            if isinstance(step, Pause):
-                time.sleep(step.seconds)
-                heard = None
-            else:
-                try:
-                    heard = wire.reply(self._http.request(**wire.request(self._token, step)))
-                except httpx.TransportError as error:
-                    heard = wire.lost(error)

@@ -4,7 +4,11 @@
 -- owner: owner
 -- source: postgres
 select aggregate_key, i.version as current_version, o.events, o.versions, o.first, o.last
-from (select id as aggregate_key, version from payment_intent) i
+from (
+    select id as aggregate_key, version from payment_intent
+    union all
+    select id, 1 from journal_entry
+) i
 full join (
     select aggregate_key, count(*) as events, count(distinct version) as versions, min(version) as first, max(version) as last
     from outbox where topic = %(events_topic)s group by aggregate_key

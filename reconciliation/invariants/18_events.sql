@@ -12,7 +12,8 @@ event as (
     left join idempotency i on i.event_id = o.event_id
     where o.topic = %(events_topic)s
 )
-select 'event' as store_kind, floor(extract(epoch from e.occurred_at) / 3600)::bigint as hour, p.currency,
+select 'event' as store_kind, floor(extract(epoch from e.occurred_at) / 3600)::bigint as hour,
+       coalesce(p.currency, '') as currency,
        e.operation as kind, count(*)::numeric as rows, sum(e.seq)::numeric as first_sum, 0::numeric as second_sum
 from event e left join payment_intent p on p.id = e.aggregate_key
 group by 1, 2, 3, 4

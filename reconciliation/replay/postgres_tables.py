@@ -138,6 +138,7 @@ class PaymentIntentCurrent(_PostgresTable):
         ),
         *("amount_capturable", "amount_received", "amount_refunded", "amount_disputed", "last_payment_error"),
         *("cancellation_reason", "latest_attempt", "metadata", "partition", "created_at", "updated_at"),
+        "amount_pending",
     )
     key_width = 1
 
@@ -150,7 +151,8 @@ class PaymentIntentCurrent(_PostgresTable):
         newest: dict[str, dict[str, Any]] = {}
         for taken in events:
             body: dict[str, Any] = taken.event.body
-            newest[taken.event.aggregate_key] = _intent_row(body["payment_intent"], taken.partition)
+            if body["payment_intent"] is not None:  # a journal entry has none
+                newest[taken.event.aggregate_key] = _intent_row(body["payment_intent"], taken.partition)
         rows = msgspec.json.encode(list(newest.values())).decode()
         self._writer.execute(_SQL["intents_upsert"].encode(), {"rows": rows})
 

@@ -28,7 +28,11 @@ def empty() -> TableRows:
 
 
 def add_event(rows: TableRows, partition: int, event: Event) -> None:
-    """Appends the rows of one event, in the column order of ``tables``."""
+    """Appends the rows of one event, in the column order of ``tables``.
+
+    A journal entry belongs to no payment: its event has ledger lines only. Events of version 1 have neither refund nor
+    dispute.
+    """
     body: dict[str, Any] = event.body
     intent, attempt, txns = body["payment_intent"], body["processor_attempt"], body["ledger_txns"]
     place = (partition, event.seq)
@@ -45,16 +49,22 @@ def add_event(rows: TableRows, partition: int, event: Event) -> None:
             event.version,
             event.scope,
             event.operation,
-            intent["state"],
-            intent["currency"],
+            intent["state"] if intent else "",
+            intent["currency"] if intent else "",
             attempt["status"] if attempt else "",
             len(txns),
             len(lines),
         )
     )
-    rows["payment_intents"].append(_intent_row(place, intent))
-    if attempt:
-        rows["processor_attempts"].append(_attempt_row(place, event, attempt))
+    if intent:
+        rows["payment_intents"].append(_intent_row(place, intent))
+    for changed in (body.get("caused_by"), attempt):
+        if changed:
+            rows["processor_attempts"].append(_attempt_row(place, event, changed))
+    if refund := body.get("refund"):
+        rows["refunds"].append(_refund_row(place, refund))
+    if dispute := body.get("dispute"):
+        rows["disputes"].append(_dispute_row(place, dispute))
     rows["ledger_lines"].extend(lines)
 
 
@@ -130,4 +140,45 @@ def _attempt_row(place: tuple[int, int], event: Event, attempt: dict[str, Any]) 
         attempt["error_code"],
         attempt["created_at"],
         attempt["updated_at"],
+    )
+
+
+def _refund_row(place: tuple[int, int], refund: dict[str, Any]) -> Row:
+    return (
+        *place,
+        refund["id"],
+        refund["version"],
+        refund["intent_id"],
+        refund["merchant_id"],
+        refund["attempt"],
+        refund["amount"],
+        refund["currency"],
+        EXPONENTS[refund["currency"]],
+        refund["state"],
+        refund["reason"],
+        refund["failure_reason"],
+        refund["from_pending"],
+        refund["created_at"],
+        refund["updated_at"],
+    )
+
+
+def _dispute_row(place: tuple[int, int], dispute: dict[str, Any]) -> Row:
+    return (
+        *place,
+        dispute["id"],
+        dispute["version"],
+        dispute["intent_id"],
+        dispute["merchant_id"],
+        dispute["processor"],
+        dispute["provider_ref"],
+        dispute["amount"],
+        dispute["currency"],
+        EXPONENTS[dispute["currency"]],
+        dispute["fee"],
+        dispute["reason"],
+        dispute["state"],
+        dispute["funds"],
+        dispute["created_at"],
+        dispute["updated_at"],
     )

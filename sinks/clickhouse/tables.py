@@ -70,8 +70,23 @@ PROCESSOR_ATTEMPTS: Final = Table(
         *("processor", "amount", "currency", "currency_exponent", "parent_ref", "final", "provider_ref", "error_code"),
         *("created_at", "updated_at"),
     ),
+    row_key=("attempt",),
 )
-TABLES: Final = (EVENTS, LEDGER_LINES, PAYMENT_INTENTS, PROCESSOR_ATTEMPTS)
+REFUNDS: Final = Table(
+    name="refunds",
+    columns=(
+        *("kafka_partition", "seq", "id", "version", "payment_intent", "merchant_id", "attempt", "amount", "currency"),
+        *("currency_exponent", "state", "reason", "failure_reason", "from_pending", "created_at", "updated_at"),
+    ),
+)
+DISPUTES: Final = Table(
+    name="disputes",
+    columns=(
+        *("kafka_partition", "seq", "id", "version", "payment_intent", "merchant_id", "processor", "provider_ref"),
+        *("amount", "currency", "currency_exponent", "fee", "reason", "state", "funds", "created_at", "updated_at"),
+    ),
+)
+TABLES: Final = (EVENTS, LEDGER_LINES, PAYMENT_INTENTS, PROCESSOR_ATTEMPTS, REFUNDS, DISPUTES)
 BY_NAME: Final = {table.name: table for table in TABLES}
 
 

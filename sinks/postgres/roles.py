@@ -10,5 +10,6 @@ ROLES: Final = (
     "millrace_worker",  # processor calls: leases and schedules
     "millrace_sink",  # ClickHouse sink: plans of blocks
     "millrace_operator",  # check, replay, checkpoints, parked work
+    "millrace_vault",  # the card vault: the only role that reads its schema
     "millrace_reader",  # analysts and scripts: select only
 )

@@ -50,6 +50,7 @@ _INTENT: Final[dict[str, Any]] = {
     "metadata": {"bestellung": "Ä-1 \U0001f4b3"},
     "created_at": 1_800_000_000_000_000,
     "updated_at": 1_800_000_000_000_002,
+    "amount_pending": 1,
 }
 _ATTEMPT: Final[dict[str, Any]] = {
     "intent_id": "pi_golden",
@@ -65,6 +66,39 @@ _ATTEMPT: Final[dict[str, Any]] = {
     "final": True,
     "provider_ref": None,
     "error_code": None,
+    "created_at": 1_800_000_000_000_001,
+    "updated_at": 1_800_000_000_000_002,
+    "settled_line": "report_1:7",
+}
+_REFUND: Final[dict[str, Any]] = {
+    "id": "re_golden_abcdefghij",
+    "intent_id": "pi_golden",
+    "merchant_id": "m_1",
+    "attempt": 3,
+    "amount": 1,
+    "currency": "KWD",
+    "state": "failed",
+    "reason": "requested_by_customer",
+    "failure_reason": "lost_or_stolen_card",
+    "from_pending": 0,
+    "metadata": {"grund": "ß"},
+    "version": 3,
+    "created_at": 1_800_000_000_000_001,
+    "updated_at": 1_800_000_000_000_002,
+}
+_DISPUTE: Final[dict[str, Any]] = {
+    "id": "dp_golden_abcdefghij",
+    "intent_id": "pi_golden",
+    "merchant_id": "m_1",
+    "processor": "simulator",
+    "provider_ref": "dis_1",
+    "amount": 2**53 - 1,
+    "currency": "KWD",
+    "fee": 15_000,
+    "reason": None,
+    "state": "needs_response",
+    "funds": "withdrawn",
+    "version": 2,
     "created_at": 1_800_000_000_000_001,
     "updated_at": 1_800_000_000_000_002,
 }
@@ -93,6 +127,56 @@ RECORDS: Final[dict[str, dict[str, Any]]] = {
     "ConfirmPaymentIntent": _ENVELOPE | {"expected_version": 1, "payload": {"payment_method": "tok_a"}},
     "CapturePaymentIntent": _ENVELOPE | {"payload": {"amount": None, "final": True}},
     "CancelPaymentIntent": _ENVELOPE | {"payload": {"cancellation_reason": "fraudulent"}},
+    "CreateRefund": _ENVELOPE
+    | {
+        "payload": {
+            "payment_intent": "pi_golden",
+            "amount": None,
+            "reason": "duplicate",
+            "metadata": {"grund": "ß"},
+        }
+    },
+    "CancelRefund": _ENVELOPE | {"payload": {"refund": "re_golden_abcdefghij"}},
+    "RecordDispute": _ENVELOPE
+    | {
+        "scope": "processor:simulator",
+        "reply_to": -1,
+        "payload": {
+            "provider_ref": "dis_1",
+            "status": "needs_response",
+            "funds": "withdrawn",
+            "amount": 2**53 - 1,
+            "currency": "KWD",
+            "fee": 15_000,
+            "reason": "fraudulent",
+        },
+    },
+    "RecordSettlementLine": _ENVELOPE
+    | {
+        "scope": "settlement:simulator",
+        "reply_to": -1,
+        "payload": {
+            "line_id": "report_1:7",
+            "attempt": 2,
+            "operation_id": "op_golden_2",
+            "finding": "short",
+            "gross": -1,
+            "fee": 0,
+            "difference": 7,
+            "currency": "KWD",
+        },
+    },
+    "PostJournal": _ENVELOPE
+    | {
+        "scope": "ledger:settlement",
+        "reply_to": -1,
+        "payload": {
+            "reference": "payout:simulator:po_1",
+            "kind": "payout",
+            "entries": _TXN["entries"],
+            "note": None,
+        },
+    },
     "RecordAttemptOutcome": _ENVELOPE
     | {
         "scope": "processor:simulator",
@@ -112,14 +196,21 @@ RECORDS: Final[dict[str, dict[str, Any]]] = {
         "event_id": "evt_p0007000000000001",
         "aggregate_key": "pi_golden",
         "event_type": "payment_system_committed",
-        "schema_version": 1,
+        "schema_version": 2,
         "trace_id": "0123456789abcdef0123456789abcdef",
         "seq": 1,
         "occurred_at": 1_800_000_000_000_002,
         "version": 3,
         "scope": "m_1",
         "operation": "record_attempt_outcome",
-        "body": {"payment_intent": _INTENT, "processor_attempt": _ATTEMPT, "ledger_txns": [_TXN]},
+        "body": {
+            "payment_intent": _INTENT,
+            "processor_attempt": _ATTEMPT,
+            "ledger_txns": [_TXN],
+            "refund": _REFUND,
+            "dispute": _DISPUTE,
+            "caused_by": _ATTEMPT | {"attempt": 1, "settled_line": None},
+        },
     },
     "ResultBatch": {
         "results": [

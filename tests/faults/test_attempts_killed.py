@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import signal
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import httpx
 import pytest
 
 from schemas import limits
-from tests.attempts_world import AttemptsWorld, new_attempt, world
+from tests.attempts_world import AttemptsWorld, new_attempt, next_attempt, world
 from tests.eventually import eventually
 
 if TYPE_CHECKING:
@@ -38,19 +39,21 @@ def served(world: AttemptsWorld) -> Iterator[AttemptsWorld]:
 @pytest.mark.parametrize("fail_point", FAIL_POINTS)
 def test_killed_at_any_point_there_is_one_effect_and_its_fact(served: AttemptsWorld, fail_point: str) -> None:
     """Trap: a crash between "attempt created" and "sent", or after the send and before the record."""
+    refund = _refund_of_a_capture(served)
     victim = served.start("processor_worker", MILLRACE_FAIL_POINT=fail_point)
-    attempts = [new_attempt("tok_sim_approve"), new_attempt("tok_sim_error_before_commit")]
+    attempts = [new_attempt("tok_sim_approve"), new_attempt("tok_sim_error_before_commit"), refund]
     served.publish(*attempts)
     assert victim.wait(20) == -signal.SIGKILL
     served.start("processor_worker")
+    ends = {attempt["operation_id"]: "refunded" if attempt is refund else "captured" for attempt in attempts}
     for attempt in attempts:
-        served.fact(attempt, "captured", within_s=_TAKEN_OVER_WITHIN_S)
-        served.settle(attempt, "captured")
+        served.fact(attempt, ends[attempt["operation_id"]], within_s=_TAKEN_OVER_WITHIN_S)
+        served.settle(attempt, ends[attempt["operation_id"]])
     effects = served.effects()
     for attempt in attempts:
         served.row_reaches(attempt, "done")
         assert effects[attempt["operation_id"]] == 1
-        assert set(served.statuses(attempt)) <= {"unknown", "captured"}
+        assert set(served.statuses(attempt)) <= {"unknown", ends[attempt["operation_id"]]}
 
 
 def test_a_frozen_worker_that_wakes_up_does_no_harm(served: AttemptsWorld) -> None:
@@ -147,6 +150,20 @@ def test_postgres_restarted_under_a_worker(served: AttemptsWorld) -> None:
     eventually(lambda: wanted <= {f.idempotency_key for f in served.all_facts()}, _TAKEN_OVER_WITHIN_S)
     effects = served.effects()
     assert all(effects[a["operation_id"]] == 1 for a in attempts)
+
+
+def _refund_of_a_capture(world: AttemptsWorld) -> dict[str, Any]:
+    """A refund attempt of money that the processor has taken."""
+    paid = new_attempt()
+    body = {"kind": "purchase", "reference": paid["intent_id"], "amount": 1_234, "currency": "USD"}
+    answer = httpx.post(
+        f"{world.settings.addresses().processor_url}/v1/operations",
+        json=body | {"token": "tok_sim_approve"},
+        headers={"Idempotency-Key": paid["operation_id"]},
+        timeout=20,
+    )
+    ref = answer.json()["provider_ref"]
+    return next_attempt(paid, 2, kind="refund", parent_ref=ref)
 
 
 def _made_older(world: AttemptsWorld, attempt: dict[str, object], seconds: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pytest
@@ -75,6 +76,40 @@ def test_refusals_are_typed(public: PublicSystem) -> None:
         next(nobody.list())
 
 
+def test_refunds_and_what_is_left(public: PublicSystem) -> None:
+    """Once for each identity; listed, waited for, and seen in the balance, now and before."""
+    with public.client() as client:
+        intent_id = client.create(amount=10_000, currency="USD", payment_method="tok_sim_approve").result["id"]
+        client.confirm(intent_id)
+        client.wait(intent_id, "succeeded")
+        before = client.balance()["USD"]
+        first = client.refund(intent_id, amount=4_000, reason="duplicate", metadata={"a": "b"}, idempotency_key="mine")
+        again = client.refund(intent_id, amount=4_000, reason="duplicate", metadata={"a": "b"}, idempotency_key="mine")
+        assert (again.result, again.event, again.replayed) == (first.result, first.event, True)
+        with pytest.raises(IdentityReused):
+            client.refund(intent_id, amount=4_001, idempotency_key="mine")
+        with pytest.raises(CallRefused) as refused:
+            client.refund(intent_id, amount=6_001)
+        assert (refused.value.code, refused.value.problem["refundable"]) == ("amount_exceeds_refundable", 6_000)
+        with pytest.raises(ObjectNotFound):
+            client.refund("pi_unknown", amount=1)
+        with pytest.raises(Conflict):
+            client.cancel_refund(first.result["id"])
+        rest = client.refund(intent_id).result
+        assert rest["amount"] == 6_000
+        assert client.get_refund(first.result["id"], wait_s=20)["state"] == "succeeded"
+        assert client.get_refund(rest["id"], wait_s=20)["state"] == "succeeded"
+        assert [r["id"] for r in client.refunds(page_limit=1)] == [rest["id"], first.result["id"]]
+        assert [r["id"] for r in client.refunds(intent_id)] == [rest["id"], first.result["id"]]
+        assert list(client.refunds("pi_other")) == list(client.disputes()) == list(client.disputes(intent_id)) == []
+        assert client.balance()["USD"] == before | {"pending": 0, "available": before["pending"] - 10_000}
+        assert client.balance(datetime.now(UTC) - timedelta(days=1))["USD"] == dict.fromkeys(before, 0)
+        with pytest.raises(InvalidCall):
+            client.balance(datetime.now(UTC) + timedelta(days=1))
+        with pytest.raises(ValueError, match="zone"):
+            client.balance(datetime(2026, 1, 1))  # noqa: DTZ001 - it is what is refused
+
+
 def test_an_accepted_command_is_followed_to_its_end(public: PublicSystem) -> None:
     """The service answers 202 at once (wait 0); the client finds the decision through operations."""
     with public.client(wait_s=0) as client:
@@ -112,13 +147,20 @@ def test_the_asynchronous_client_does_the_same(public: PublicSystem) -> None:
         token = public.token("m_async")
         async with AsyncMillraceClient(public.base_url, lambda: token) as client:
             made = await asyncio.gather(
-                *(client.create(amount=n + 1, currency="USD", payment_method="tok_sim_approve") for n in range(10))
+                *(client.create(amount=n + 100, currency="USD", payment_method="tok_sim_approve") for n in range(10))
             )
             assert len({m.result["id"] for m in made}) == 10
             intent_id = made[0].result["id"]
             await client.confirm(intent_id)
             assert (await client.wait(intent_id, "succeeded"))["amount_received"] == made[0].result["amount"]
             assert len([i async for i in client.list(page_limit=3)]) == 10
+            refunds = [(await client.refund(intent_id, amount=1)).result["id"]]
+            assert [r["id"] async for r in client.refunds(intent_id, page_limit=1)] == refunds
+            assert (await client.get_refund(refunds[0], wait_s=20))["state"] == "succeeded"
+            with pytest.raises(Conflict):
+                await client.cancel_refund(refunds[0])
+            assert [d async for d in client.disputes()] == []
+            assert set(await client.balance()) == set(await client.balance(datetime.now(UTC))) == {"USD"}
             answers = [a async for a in client.commands([CommandLine("POST /v1/payment_intents", {})])]
             assert answers[0].status == 422
             events = []

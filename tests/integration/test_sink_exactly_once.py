@@ -46,13 +46,44 @@ def test_every_event_is_there_once_though_much_was_published_again(stage: Stage)
     assert not recorder.failures
 
 
+def test_views_of_refunds_and_disputes(stage: Stage) -> None:
+    """Per merchant and currency, summed over the days: what the newest refunds, disputes and intents say."""
+    stage.store_and_publish()
+    stage.drain()
+    intents = {c.intent.id: c.intent for c in stage.world.commits if c.intent}
+    refunds = {c.refund.id: c.refund for c in stage.world.commits if c.refund}
+    disputes = {c.dispute.id: c.dispute for c in stage.world.commits if c.dispute}
+    expected: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0] * 8)
+    for intent in intents.values():
+        if intent.amount_received:
+            mine = [r for r in refunds.values() if r.intent_id == intent.id]
+            bad = [d for d in disputes.values() if d.intent_id == intent.id]
+            found = expected[intent.merchant_id, intent.currency]
+            counts = (1, any(r.state == "succeeded" for r in mine), len(mine), sum(r.state == "failed" for r in mine))
+            ends = (intent.amount_refunded, len(bad), sum(d.state == "won" for d in bad), sum(d.amount for d in bad))
+            for place, count in enumerate((*counts, *ends)):
+                found[place] += count
+    rows = stage.clickhouse_rows(
+        "select r.merchant_id, r.currency, sum(r.payments_received), sum(payments_refunded), sum(refunds),"
+        " sum(refunds_failed), sum(refunded_minor), sum(disputes), sum(disputes_won), sum(disputed_minor)"
+        " from refund_rate_daily r join dispute_rate_daily d using (merchant_id, currency, day)"
+        " group by r.merchant_id, r.currency"
+    )
+    assert {(merchant, currency): [int(n) for n in rest] for merchant, currency, *rest in rows} == dict(expected)
+    assert sum(found[4] for found in expected.values()) > 0
+    rates = stage.clickhouse_rows(
+        "select refund_rate, refunded_share, dispute_rate from refund_rate_daily r join dispute_rate_daily d using (merchant_id, currency, day)"
+    )
+    assert all(0 <= rate <= 1 for row in rates for rate in row)
+
+
 def test_views_answer_the_first_questions(stage: Stage) -> None:
     """Volume and success rate, fees, open authorizations and balances equal what the ledger says, in decimals too."""
     stage.store_and_publish()
     stage.drain()
     received, fees, held = defaultdict(int), defaultdict(int), {}
     balances: dict[str, int] = defaultdict(int)
-    newest = {c.intent.id: c.intent for c in stage.world.commits}
+    newest = {c.intent.id: c.intent for c in stage.world.commits if c.intent}
     for intent in newest.values():
         received[intent.merchant_id, intent.currency] += intent.amount_received
         if intent.amount_capturable:
@@ -61,7 +92,7 @@ def test_views_answer_the_first_questions(stage: Stage) -> None:
         for entry in (e for txn in commit.txns for e in txn.entries):
             balances[entry.account_id] += entry.debit - entry.credit
             if entry.account_id.startswith("platform_fee_income"):
-                fees[commit.intent.merchant_id, entry.currency] += entry.credit
+                fees[commit.scope, entry.currency] += entry.credit
     rows = stage.clickhouse_rows(
         "select merchant_id, currency, sum(received_minor), sum(received), sum(intents), avg(success_rate)"
         " from payment_volume_hourly group by merchant_id, currency"

@@ -24,6 +24,13 @@ INTENT: Final = (
     *("amount_refunded", "amount_disputed", "last_payment_error", "cancellation_reason", "amount", "currency"),
     *("payment_method", "capture_method", "metadata", "state"),
 )
+REFUND: Final = (
+    *("id", "intent_id", "merchant_id", "attempt", "amount", "currency", "state", "reason", "failure_reason"),
+    *("from_pending", "version"),
+)
+DISPUTE: Final = (
+    *("id", "intent_id", "merchant_id", "amount", "currency", "fee", "reason", "state", "funds", "version"),
+)
 
 
 class Stored:
@@ -117,21 +124,27 @@ def compare(stored: Stored, model: Model) -> None:
             assert (event.seq, event.aggregate_key, event.version) == (seq, key, version)
             versions[key].append(version)
     for key, found in versions.items():
-        assert found == list(range(1, model.intents[key]["version"] + 1)), key
+        assert found == list(range(1, model.version(key) + 1)), key
 
 
 def _intents_and_attempts(stored: Stored, model: Model) -> None:
     intents = {}
-    for row in stored.rows(f"select {', '.join(INTENT)} from payment_intent"):
-        intents[row[0]] = dict(zip(INTENT, row, strict=True))
+    columns = (*INTENT, "amount_pending")
+    for row in stored.rows(f"select {', '.join(columns)} from payment_intent"):
+        intents[row[0]] = dict(zip(columns, row, strict=True))
         intents[row[0]]["metadata"] = msgspec.json.decode(intents[row[0]]["metadata"])
     assert intents == model.intents
     attempts: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    names = ("kind", "status", "amount", "final", "settled_line")
     for key, *row in stored.rows(
-        "select intent_id, kind, status, amount, final from processor_attempt order by intent_id, attempt"
+        f"select intent_id, {', '.join(names)} from processor_attempt order by intent_id, attempt"
     ):
-        attempts[key].append(dict(zip(("kind", "status", "amount", "final"), row, strict=True)))
+        attempts[key].append(dict(zip(names, row, strict=True)))
     assert attempts == {key: found for key, found in model.attempts.items() if found}
+    for table, columns, expected_rows in (("refund", REFUND, model.refunds), ("dispute", DISPUTE, model.disputes)):
+        found = stored.rows(f"select {', '.join(columns)} from {table}")
+        assert {row[0]: dict(zip(columns, row, strict=True)) for row in found} == expected_rows, table
+    assert dict(stored.rows("select id, reference from journal_entry")) == model.journals  # type: ignore[arg-type]
 
 
 def _answers(stored: Stored, model: Model) -> None:
@@ -150,10 +163,17 @@ def check_body(body: bytes, answer: Answer) -> None:
     if outcome != "committed":
         assert shown["code"] == ("deadline_exceeded" if outcome == "expired" else what)
         return
-    intent = {name: shown["result"][name] for name in INTENT}
+    result = shown["result"]
+    if result["object"] != "payment_intent":
+        names = what.keys() & result.keys()
+        assert len(names) > 2
+        assert {name: result[name] for name in names} == {name: what[name] for name in names}
+        assert shown["event"]["aggregate_key"] == what.get("intent_id", what["id"])
+        return
+    intent = {name: result[name] for name in INTENT}
     if intent["last_payment_error"] is not None:
         intent["last_payment_error"] = intent["last_payment_error"]["code"]
-    assert intent == what
+    assert intent == {name: value for name, value in what.items() if name != "amount_pending"}
     assert shown["event"]["aggregate_key"] == what["id"]
 
 

@@ -17,10 +17,17 @@ from schemas.records import Command
 from tests.property.model import NO, SUCCESS, Model
 
 Roll = tuple[int, int, int, int]  # what, about which payment, and two choices
-KINDS: Final = 24
+KINDS: Final = 34
 AGGREGATES: Final = 24
 _CURRENCIES: Final = ("USD", "JPY", "KWD")
-_STATUSES: Final = ("pending", "unknown", "declined", "failed", "captured", "authorized", "voided", "manual_review")
+_STATUSES: Final = (
+    *("pending", "unknown", "declined", "failed", "captured", "authorized", "voided", "manual_review", "refunded"),
+)
+_DISPUTED: Final = (
+    *(("needs_response", "none"), ("needs_response", "withdrawn"), ("under_review", "withdrawn")),
+    *(("won", "reinstated"), ("lost", "withdrawn"), ("warning_needs_response", "none"), ("won", "withdrawn")),
+    ("lost", "reinstated"),
+)
 
 
 @dataclass
@@ -49,7 +56,7 @@ class History:
         what, who, a, b = roll
         who %= AGGREGATES
         earlier = [s for s in self.steps if s.command is not None]
-        if what >= 18 and earlier:
+        if 18 <= what < 24 and earlier:
             self._again(what, earlier[(a * 31 + b * 7) % len(earlier)], who, b)
         elif what == 17:
             key = f"{self.name}{who}"
@@ -59,6 +66,8 @@ class History:
             self._command("create_payment_intent", who, self._creation(a, b), misrouted=True)
         elif what == 16:
             self._command("create_payment_intent", who, {**self._creation(a, b), "amount": -a}, invalid=True)
+        elif what >= 24 and (intent := self._scratch.intents.get(f"{self.name}{who}")):
+            self._part(what, who, intent, a, b)
         else:
             self._fresh(what, who, a, b)
 
@@ -88,6 +97,58 @@ class History:
             self._command("cancel_payment_intent", who, {"cancellation_reason": None}, deadline_at=1)
         else:
             self._fact(who, intent, a, b, truthful=what <= 14)
+
+    def _part(self, what: int, who: int, intent: dict[str, Any], a: int, b: int) -> None:
+        """Refunds, disputes, settlement lines and entries of the journal, fitting and not."""
+        attempts = self._scratch.attempts[intent["id"]]
+        if what <= 26:
+            amount = (None, 1 + intent["amount"] * b // 7)[a % 3 != 0]
+            payload = {"payment_intent": intent["id"], "amount": amount, "reason": (None, "duplicate")[b % 2]}
+            self._command("create_refund", who, {**payload, "metadata": {"k": "é"} if a % 2 else {}})
+        elif what == 27:
+            mine = [r for r in self._scratch.refunds.values() if r["intent_id"] == intent["id"]]
+            self._command("cancel_refund", who, {"refund": mine[a % len(mine)]["id"] if mine else "re_none"})
+        elif what == 28 and attempts:
+            self._failed_later(who, intent, a, b)
+        elif what <= 30:
+            status, funds = _DISPUTED[b]
+            amount = 1 + intent["amount"] * (a % 2) // 2
+            payload = {"provider_ref": f"dis_{intent['id']}_{a % 2}", "status": status, "funds": funds}
+            payload |= {"amount": amount + (a == 7), "currency": intent["currency"], "fee": 15 * (a % 3)}
+            self._command("record_dispute", who, {**payload, "reason": None}, scope="processor:simulator")
+        elif what <= 32:
+            self._line(who, intent, a, b)
+        else:
+            self._journal(who, a, b)
+
+    def _failed_later(self, who: int, intent: dict[str, Any], a: int, b: int) -> None:
+        attempts = self._scratch.attempts[intent["id"]]
+        numbers = [n for n, x in enumerate(attempts, 1) if x["kind"] == "refund"] or [len(attempts)]
+        number = numbers[a % len(numbers)]
+        operation = identity.operation_id(intent["id"], number)
+        payload = {"operation_id": operation, "attempt": number, "status": "failed", "provider_ref": None}
+        payload |= {"amount": None, "currency": None, "error_code": "declined" if b % 2 else None}
+        key = {"idempotency_key": f"{operation}:failed_later"}
+        self._command("record_attempt_outcome", who, payload, scope="processor:simulator", **key)
+
+    def _line(self, who: int, intent: dict[str, Any], a: int, b: int) -> None:
+        attempts = self._scratch.attempts[intent["id"]]
+        number = 1 + b % (len(attempts) + 1)
+        finding = ("matched", "matched", "short", "over", "duplicate")[a % 5]
+        payload = {"line_id": f"line_{len(self.steps)}", "attempt": number, "finding": finding, "gross": a - 4}
+        payload |= {"operation_id": identity.operation_id(intent["id"], number), "fee": b * 7 - 7}
+        payload |= {"difference": 0 if finding == "matched" else b, "currency": intent["currency"]}
+        self._command("record_settlement_line", who, payload, scope="settlement:simulator")
+
+    def _journal(self, who: int, a: int, b: int) -> None:
+        reference = f"payout:{self.name}{who}"
+        entries = [
+            {"account_id": "payout_in_transit:simulator:USD", "debit": 1 + a, "credit": 0, "currency": "USD"},
+            {"account_id": "cash:bank:USD", "debit": 0, "credit": 1 + a + (b == 0), "currency": "USD"},
+        ]
+        payload = {"reference": reference, "kind": "payout", "entries": entries, "note": "x" if b % 2 else None}
+        key = identity.derived_id("jr", "ledger", "post_journal", reference)
+        self._command("post_journal", who, payload, scope=f"ledger:{a % 2}", aggregate_key=key)
 
     def _fact(self, who: int, intent: dict[str, Any], a: int, b: int, *, truthful: bool) -> None:
         attempts = self._scratch.attempts[intent["id"]]
@@ -129,12 +190,12 @@ class History:
         **envelope: Any,
     ) -> None:
         number = len(self.steps)
-        key = f"{self.name}{who}"
+        key = envelope.pop("aggregate_key", f"{self.name}{who}")
         normal, _ = validation.normalize(OPERATIONS[operation].payload, payload)
         command = Command(
             operation=operation,
             request_id=f"req_{number}",
-            idempotency_key=f"key {number}",
+            idempotency_key=envelope.pop("idempotency_key", f"key {number}"),
             aggregate_key=key,
             request_hash=identity.request_hash(OPERATIONS[operation].template, key, normal),
             trace_id=f"{number:032x}",

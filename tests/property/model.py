@@ -1,4 +1,4 @@
-"""What payments promise, in plain dicts: written from the reference (states 3.1, postings 3.5) without a look at the domain.
+"""What payments promise, in plain dicts: written from the reference (3.1 to 3.5) without a look at the domain.
 
 The owner's end state is compared with this. ``winners`` says which command got an identity that was used in two
 partitions: that race has no order to predict, only a rule that there is one winner.
@@ -9,26 +9,27 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Final
 
+from tests.property.model_parts import NO, OPEN, Parts, part_id, share
+
 if TYPE_CHECKING:
     from schemas.records import Command
 
 Place = tuple[int, int]  # partition, offset
-Answer = tuple[str, Any]  # "committed", intent as seen then | "refused", code | "expired", None
-OPEN: Final = ("created", "pending", "unknown", "manual_review")
-NO: Final = ("declined", "failed")
-SUCCESS: Final = {"authorize": "authorized", "purchase": "captured", "capture": "captured", "void": "voided"}
+Answer = tuple[str, Any]  # "committed", intent or part as seen then | "refused", code | "expired", None
+SUCCESS: Final = {"authorize": "authorized", "purchase": "captured", "capture": "captured", "void": "voided"} | {
+    "refund": "refunded"
+}
 UNDECIDED: Final = ("pending", "unknown", "manual_review")
 
 
-class Model:
+class Model(Parts):
     """The whole system as one sequential program."""
 
     def __init__(self, winners: dict[tuple[str, str], Place] | None = None) -> None:
+        super().__init__()
         self.winners = winners
         self.intents: dict[str, dict[str, Any]] = {}
-        self.attempts: dict[str, list[dict[str, Any]]] = defaultdict(list)
         self.answers: dict[tuple[str, str], tuple[bytes, Answer]] = {}
-        self.accounts: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0])  # debits, credits, lines
         self.events: dict[int, list[tuple[str, int]]] = defaultdict(list)  # partition -> (aggregate, version) in order
 
     def take(
@@ -51,26 +52,46 @@ class Model:
         assert winner == place, f"{identity} was decided at {winner}, not at {place}"
         answer = self._decide(c)
         if answer[0] == "committed":
-            self.events[place[0]].append((c.aggregate_key, answer[1]["version"]))
+            self.events[place[0]].append((c.aggregate_key, self.version(c.aggregate_key)))
         self.answers[identity] = (c.request_hash, answer)
         return answer, False
+
+    def version(self, key: str) -> int:
+        """The version of an aggregate: of an intent, or the only one of a journal entry."""
+        return int(self.intents[key]["version"]) if key in self.intents else 1
 
     def _decide(self, c: Command) -> Answer:
         intent, p = self.intents.get(c.aggregate_key), c.payload
         if c.operation == "create_payment_intent":
             return self._create(c) if intent is None else ("refused", "state_conflict")
-        expected = intent and (f"processor:{intent['processor']}" if "operation_id" in p else intent["merchant_id"])
-        if intent is None or c.scope != expected:
+        if c.operation == "post_journal":
+            return self._journal(c)
+        told_by = {"record_attempt_outcome": "processor:", "record_dispute": "processor:"}
+        told_by["record_settlement_line"] = "settlement:"
+        speaker = told_by.get(c.operation)
+        if intent is None or c.scope != (speaker + intent["processor"] if speaker else intent["merchant_id"]):
             return "refused", "not_found"
         if c.expected_version not in (None, intent["version"]):
             return "refused", "version_conflict"
         verb = {"confirm_payment_intent": self._confirm, "capture_payment_intent": self._capture}
         verb |= {"cancel_payment_intent": self._cancel, "record_attempt_outcome": self._fact}
-        refusal = verb[c.operation](intent, p)
+        verb |= {"create_refund": self._refund, "cancel_refund": self._cancel_refund}
+        verb |= {"record_dispute": self._dispute, "record_settlement_line": self._line}
+        refusal = verb[c.operation](intent, p, c)
         if refusal:
             return "refused", refusal
         intent["version"] += 1
-        return "committed", dict(intent)
+        return "committed", dict(self._shown(intent, c))
+
+    def _shown(self, intent: dict[str, Any], c: Command) -> dict[str, Any]:
+        """What the caller gets to see: the part that it asked about, else the intent."""
+        if c.operation == "create_refund":
+            template = "POST /v1/refunds"
+            return self.refunds[part_id("re", intent["id"], c.scope, template, c.idempotency_key)]
+        if c.operation == "record_dispute":
+            ref: Any = c.payload["provider_ref"]
+            return self.disputes[part_id("dp", intent["id"], "simulator", ref)]
+        return intent
 
     def _create(self, c: Command) -> Answer:
         if c.expected_version not in (None, 0):
@@ -79,7 +100,7 @@ class Model:
         self.intents[c.aggregate_key] = {
             "id": c.aggregate_key, "merchant_id": c.scope, "processor": "simulator", "version": 1, "latest_attempt": 0,
             "amount_capturable": 0, "amount_received": 0, "amount_refunded": 0, "amount_disputed": 0,
-            "last_payment_error": None, "cancellation_reason": None, **p,
+            "last_payment_error": None, "cancellation_reason": None, "amount_pending": 0, **p,
             "state": "requires_confirmation" if p["payment_method"] else "requires_payment_method",
         }  # fmt: skip
         return "committed", dict(self.intents[c.aggregate_key])
@@ -87,16 +108,18 @@ class Model:
     def _attempt(self, i: dict[str, Any], kind: str, amount: int, *, final: bool = True) -> None:
         i["latest_attempt"] += 1
         i["state"] = "processing"
-        self.attempts[i["id"]].append({"kind": kind, "status": "created", "amount": amount, "final": final})
+        self.attempts[i["id"]].append(
+            {"kind": kind, "status": "created", "amount": amount, "final": final, "settled_line": None}
+        )
 
-    def _confirm(self, i: dict[str, Any], p: dict[str, Any]) -> str | None:
+    def _confirm(self, i: dict[str, Any], p: dict[str, Any], _: Command) -> str | None:
         method = p["payment_method"] or i["payment_method"]
         if i["state"] not in ("requires_payment_method", "requires_confirmation") or not method:
             return "state_conflict"
         i.update(payment_method=method, last_payment_error=None)
         return self._attempt(i, "authorize" if i["capture_method"] == "manual" else "purchase", i["amount"])
 
-    def _capture(self, i: dict[str, Any], p: dict[str, Any]) -> str | None:
+    def _capture(self, i: dict[str, Any], p: dict[str, Any], _: Command) -> str | None:
         if i["state"] != "requires_capture":
             return "state_conflict"
         amount = p["amount"] or i["amount_capturable"]
@@ -104,7 +127,7 @@ class Model:
             return "amount_exceeds_capturable"
         return self._attempt(i, "capture", amount, final=p["final"] or amount == i["amount_capturable"])
 
-    def _cancel(self, i: dict[str, Any], p: dict[str, Any]) -> str | None:
+    def _cancel(self, i: dict[str, Any], p: dict[str, Any], _: Command) -> str | None:
         if i["state"] in ("processing", "succeeded", "canceled"):
             return "state_conflict"
         i["cancellation_reason"] = p["cancellation_reason"]
@@ -113,11 +136,13 @@ class Model:
         i["state"] = "canceled"
         return None
 
-    def _fact(self, i: dict[str, Any], p: dict[str, Any]) -> str | None:
+    def _fact(self, i: dict[str, Any], p: dict[str, Any], c: Command) -> str | None:
         n, status = p["attempt"], p["status"]
         if not 1 <= n <= i["latest_attempt"]:
             return "not_found"
         a = self.attempts[i["id"]][n - 1]
+        if a["kind"] == "refund":
+            return self._refund_fact(i, a, p, c)
         true = status == SUCCESS[a["kind"]] and (p["amount"], p["currency"]) == (a["amount"], i["currency"])
         late = a["status"] in NO and status == "captured" and a["kind"] in ("purchase", "capture")
         if a["status"] not in OPEN and not late:
@@ -132,6 +157,10 @@ class Model:
         else:
             i["last_payment_error"] = None
             self._money(i, a, late=late)
+            if a["status"] == "captured" and i["state"] == "canceled" and self._refundable(i):  # nobody wants it
+                operation = f"op_{i['id'].removeprefix('pi_')}_{n}"
+                refund_id = part_id("re", i["id"], "payment_canceled", operation)
+                self._start_refund(i, refund_id, self._refundable(i), "payment_canceled")
         return None
 
     def _charges(self, intent_id: str) -> bool:
@@ -164,6 +193,7 @@ class Model:
             i.update(state="succeeded" if i["amount_received"] else "canceled", amount_capturable=0)
             return self._post(i, *hold[::-1], held)
         i["amount_received"] += a["amount"]
+        i["amount_pending"] += share(a["amount"])
         keeps_state = late and (
             i["state"] == "canceled" or (a["kind"] == "capture" and i["state"] != "requires_capture")
         )
@@ -178,8 +208,3 @@ class Model:
         return self._post(
             i, f"processor_fee_expense:{i['processor']}", receivable, (a["amount"] * 60 + 5_000) // 10_000
         )
-
-    def _post(self, i: dict[str, Any], debit: str, credit: str, amount: int) -> None:
-        for side, account in enumerate((debit, credit) if amount else ()):
-            self.accounts[f"{account}:{i['currency']}"][side] += amount
-            self.accounts[f"{account}:{i['currency']}"][2] += 1

@@ -20,7 +20,9 @@ from dataflows.domain.processor_attempt import OPEN
 from schemas.records import Command, Rejection
 from tests import payment_cases as cases
 
-STATUSES = ("pending", "unknown", "authorized", "captured", "voided", "declined", "failed", "manual_review")
+STATUSES = (
+    *("pending", "unknown", "authorized", "captured", "voided", "declined", "failed", "manual_review", "refunded"),
+)
 amounts = st.one_of(st.integers(1, 30_000), st.integers(1, 2**53 - 1))
 methods = st.sampled_from([None, "tok_a", "tok_b"])
 creates = st.builds(
@@ -93,7 +95,7 @@ def _one_step(before: Payment, decision: Decision) -> None:
     for posting in decision.postings:
         assert is_balanced(posting.entries)
     after = cases.apply(before, decision)
-    started = [a for a in after.attempts.values() if a.status in OPEN]
+    started = [a for a in after.attempts.values() if a.kind != "refund" and a.status in OPEN]
     assert len(started) <= 1, "one attempt at a time"
     assert bool(started) == (intent.state == "processing")
     live = [
@@ -103,8 +105,9 @@ def _one_step(before: Payment, decision: Decision) -> None:
     ]
     assert len(live) <= 1, "invariant 9: the double-charge guard"
     if before.intent.state in ("succeeded", "canceled"):
-        assert decision.attempt is not None
-        assert decision.attempt.status == "captured", "terminal for commands, never for money facts"
+        taken = decision.caused_by or decision.attempt
+        assert taken is not None
+        assert taken.status == "captured" or taken.kind == "refund", "terminal for commands, never for money facts"
 
 
 @settings(max_examples=300, deadline=None)
@@ -127,6 +130,7 @@ def test_the_ledger_tells_the_same_story_as_the_intent(create: Command, history:
     for entry in (e for d in decisions for p in d.postings for e in p.entries):
         assert entry.currency == intent.currency
         balance[entry.account_id.removesuffix(f":{intent.currency}")] += entry.debit - entry.credit
+    refunds = list(payment.refunds.values())  # of late captures of a canceled payment
     captured = [a.amount for a in payment.attempts.values() if a.status == "captured"]
     platform = sum(fee_minor(a, fees.platform_bps) for a in captured)
     processor = sum(fee_minor(a, fees.processor_bps) for a in captured)
@@ -134,8 +138,10 @@ def test_the_ledger_tells_the_same_story_as_the_intent(create: Command, history:
     expected = {
         "auth_hold:simulator": intent.amount_capturable,
         "auth_obligation:m_1": -intent.amount_capturable,
-        "processor_receivable:simulator": sum(captured) - processor,
-        "merchant_pending:m_1": platform - sum(captured),
+        "processor_receivable:simulator": sum(captured) - processor - intent.amount_refunded,
+        "merchant_pending:m_1": -intent.amount_pending,
+        "merchant_available:m_1": sum(r.amount - r.from_pending for r in refunds if r.state != "failed"),
+        "refund_in_flight:simulator": -sum(r.amount for r in refunds if r.state == "pending"),
         "platform_fee_income": -platform,
         "processor_fee_expense:simulator": processor,
     }

@@ -15,7 +15,7 @@ FUNCTION_LINES_MAX = 70
 BANNED_NAMES = re.compile(r"(^|_)(utils?|helpers?|manager|base|common|misc)(_|$)", re.IGNORECASE)
 # Files that may catch every exception, and why each must.
 # Longer modules of today. A number here may only shrink, and a module leaves when it fits.
-LONGER_MODULES = {"tests/contracts/test_clickhouse_front.py": 520, "tests/integration/test_simulator.py": 540}
+LONGER_MODULES = {"tests/contracts/test_clickhouse_front.py": 520}
 CATCH_ALL = {
     "schemas/codec.py": "hostile bytes fail in many ways that all mean one thing: park the record",
     "dataflows/owner/drivers.py": "Bytewax wraps whatever user code raised",
@@ -23,6 +23,7 @@ CATCH_ALL = {
     "dataflows/owner/process.py": "a lane hands its failure to the thread that started it",
     "dataflows/owner/reader.py": "the reading thread hands its failure to the committing thread",
     "dataflows/payments/attempts/lane.py": "one attempt's failure must not stop the worker",
+    "vault/app.py": "no message of any exception may reach a log: it could quote a card number",
     "ingress/coalescer.py": "whoever waits for an answer gets the failure",
     "compose/cli/demo.py": "the demo's last line tells the outcome, whatever it was",
     "compose/demo/doors.py": "whoever waits for a line's answer gets the failure",

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from dataflows.payments.attempts.adapter import Call, Definitive, NotExecuted, Unknown
+from dataflows.payments.attempts.adapter import Call, Definitive, NotExecuted, Pending, Unknown
 from dataflows.payments.attempts.http_connection import HttpAnswer
 from dataflows.payments.attempts.simulator_adapter import answer_to_query, answer_to_send
+from dataflows.payments.attempts.vault_route import answer_of_vault, needs_vault
 from schemas import limits
 
 CALL = Call(
     operation_id="op_a_1",
     intent_id="pi_a",
+    merchant_id="m_test",
     kind="purchase",
     amount=1_099,
     currency="USD",
@@ -92,7 +95,9 @@ BAD_BODIES = {
     "another operation": body(operation_id="op_a_2"),
     "another intent": body(reference="pi_b"),
     "another kind": body(kind="capture"),
-    "a kind we do not know": body(kind="refund"),
+    "a kind we do not know": body(kind="gift"),
+    "refunded": body(status="refunded"),
+    "pending, which no charge is": body(status="pending"),
     "provider_ref empty": body(provider_ref=""),
     "provider_ref too long": body(provider_ref="x" * (limits.TEXT_LENGTH_MAX + 1)),
     "provider_ref with a NUL": body(provider_ref="sim\x00"),
@@ -146,3 +151,71 @@ def test_a_refusal_of_the_request_is_final_only_in_known_words() -> None:
     assert (refused.status, refused.error_code) == ("failed", "invalid_operation")
     assert isinstance(answer_to_send(CALL, HttpAnswer(400, b"<html>")), Unknown)
     assert isinstance(answer_to_send(CALL, HttpAnswer(409, problem("key_reused"))), Unknown)
+
+
+REFUND = replace(CALL, kind="refund", parent_ref="sim_0")
+
+
+@pytest.mark.parametrize("read", [answer_to_send, answer_to_query])
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"status": "refunded"}, ("refunded", None)),
+        ({"status": "declined", "decline_code": "charge_disputed"}, ("declined", "charge_disputed")),
+        ({"status": "failed", "decline_code": "unknown_capture"}, ("failed", "unknown_capture")),
+        # Another fact than a refund that never succeeded: the owner posts both halves.
+        (
+            {"status": "failed", "decline_code": "lost_or_stolen_card", "after_success": True},
+            ("failed_later", "lost_or_stolen_card"),
+        ),
+    ],
+)
+def test_a_refunds_end_keeps_its_reason(read: Any, changes: dict[str, Any], expected: tuple[str, str | None]) -> None:
+    answer = read(REFUND, HttpAnswer(200, body(kind="refund", **changes)))
+    assert (answer.status, answer.error_code) == expected
+
+
+@pytest.mark.parametrize("read", [answer_to_send, answer_to_query])
+def test_a_refund_may_be_pending_and_nothing_else(read: Any) -> None:
+    """Accepted, not done: asked for again. A charge's words about a refund are not believed."""
+    assert read(REFUND, HttpAnswer(200, body(kind="refund", status="pending"))) == Pending("sim_1")
+    for status in ("captured", "authorized", "voided"):
+        assert isinstance(read(REFUND, HttpAnswer(200, body(kind="refund", status=status))), Unknown)
+
+
+MARKED = frozenset({(b"x-vault-answer", b"processor"), (b"content-type", b"application/json")})
+
+
+@pytest.mark.parametrize("status", [200, 404, 422, 500, 503])
+def test_a_marked_answer_is_the_processors(status: int) -> None:
+    assert answer_of_vault(HttpAnswer(status, b"", MARKED)) is None
+
+
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [
+        (401, NotExecuted("vault_401")),
+        (422, NotExecuted("vault_422")),
+        (429, NotExecuted("vault_429")),
+        (503, NotExecuted("vault_503")),
+        (502, Unknown("vault_502")),
+        (500, Unknown("vault_500")),
+        (200, Unknown("vault_200")),
+    ],
+)
+def test_the_vaults_own_answers_are_about_the_way(status: int, expected: object) -> None:
+    """Nothing was sent after a 4xx or 503; in every other case it may have been. No outage of the processor."""
+    assert answer_of_vault(HttpAnswer(status, body())) == expected
+
+
+def test_a_token_that_the_vault_does_not_know_has_definitively_failed() -> None:
+    answer = answer_of_vault(HttpAnswer(404, problem("not_found")))
+    assert isinstance(answer, Definitive)
+    assert (answer.status, answer.error_code) == ("failed", "payment_method_unknown")
+
+
+def test_only_a_charge_by_a_vaults_token_goes_through_the_vault() -> None:
+    token = "tok_" + "a2" * 12
+    assert needs_vault(replace(CALL, payment_method=token))
+    assert not needs_vault(CALL)
+    assert not needs_vault(replace(REFUND, payment_method=token))

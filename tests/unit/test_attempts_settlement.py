@@ -15,6 +15,7 @@ from dataflows.payments.attempts.adapter import (
     DefinitiveStatus,
     NotExecuted,
     NotSent,
+    Pending,
     Unknown,
 )
 from dataflows.payments.attempts.dispatch import Change, Lease, fold
@@ -25,6 +26,7 @@ from schemas import codec, limits, topics, validation
 CALL = Call(
     operation_id="op_a_1",
     intent_id="pi_a",
+    merchant_id="m_test",
     kind="purchase",
     amount=1_099,
     currency="USD",
@@ -73,12 +75,36 @@ def test_each_doubt_is_a_fact_of_its_own() -> None:
     assert tuple(waits) == limits.ATTEMPT_POLL_SCHEDULE_S
 
 
+def test_a_refund_that_failed_after_its_success_is_a_fact_of_its_own() -> None:
+    """The same identity as when a webhook tells it, and not that of a refund that never succeeded."""
+    failed = replace(CAPTURED, status="failed_later", error_code="lost_or_stolen_card")
+    fact = settle(LEASE, failed, NOW, 0.5).fact
+    assert fact is not None
+    command = command_of(fact, 0)
+    assert command.idempotency_key == "op_a_1:failed_later"
+    assert (command.payload["status"], command.payload["error_code"]) == ("failed", "lost_or_stolen_card")
+    assert validation.normalize(validation.ATTEMPT_OUTCOME, command.payload) == (command.payload, [])
+
+
+def test_pending_is_asked_for_again_and_each_time_is_a_fact_of_its_own() -> None:
+    """The processor has it and will tell: no failure, no other attempt, the same schedule as a doubt."""
+    settled = settle(replace(LEASE, send_count=3, unknown_count=1), Pending("sim_r"), NOW, 0.5)
+    assert settled.fact is not None
+    assert command_of(settled.fact, 0).idempotency_key == "op_a_1:pending:3"
+    assert (settled.fact.provider_ref, settled.fact.error_code) == ("sim_r", None)
+    assert (settled.record.status, settled.record.outcome, settled.record.in_doubt) == ("waiting", "pending", True)
+    assert settled.record.delay_ms == limits.ATTEMPT_POLL_SCHEDULE_S[1] * 1_000
+
+
 def test_past_the_schedule_a_person_decides() -> None:
     """Never "failed" on its own, however many polls there were or however old it is."""
     many = replace(LEASE, unknown_count=len(limits.ATTEMPT_POLL_SCHEDULE_S), in_doubt=True)
     old = replace(LEASE, first_at=NOW - schedule.DOUBT_MAX_S - 1, in_doubt=True)
     answers: list[tuple[Lease, Answer]] = [(many, Unknown("timeout")), (old, Unknown("timeout"))]
     answers += [(old, answer) for answer in NOT_EXECUTED]
+    pending = settle(many, Pending("sim_r"), NOW, 0.5).fact
+    assert pending is not None
+    assert (pending.status, pending.error_code) == ("manual_review", "unresolved:pending")
     for lease, answer in answers:
         settled = settle(lease, answer, NOW, 0.5)
         assert settled.fact is not None
@@ -143,7 +169,6 @@ def test_a_batch_folds_to_the_furthest_wish_of_each_attempt() -> None:
             call=replace(CALL, operation_id=operation_id),
             attempt=1,
             processor="simulator",
-            merchant_id="m",
             trace_id="t",
             wish=wish,  # type: ignore[arg-type] # parametrized by text
             outcome=None,

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas import avro_decoder, avro_encoder, codec
-from schemas.records import LedgerEntry, LedgerTxn, PaymentIntent, ProcessorAttempt
+from schemas.records import Dispute, LedgerEntry, LedgerTxn, PaymentIntent, ProcessorAttempt, Refund
 
 SCHEMAS = {schema.name: schema for schema in codec.schemas_by_id().values()}
 LONGS = st.one_of(
@@ -115,11 +115,27 @@ def test_structs_are_written_as_the_dicts_of_their_fields() -> None:
         "event_id": "evt_1", "aggregate_key": "pi_1", "event_type": "t", "schema_version": 1, "trace_id": "", "seq": 1,
         "occurred_at": 1, "version": 2, "scope": "m_1", "operation": "confirm_payment_intent",
     }  # fmt: skip
-    body = {"payment_intent": intent, "processor_attempt": attempt, "ledger_txns": [txn]}
+    refund = Refund(
+        id="re_1_a", intent_id="pi_1", merchant_id="m_1", attempt=2, amount=5, currency="USD", state="pending", reason=None,
+        failure_reason=None, from_pending=5, metadata={}, version=1, **times,
+    )  # fmt: skip
+    dispute = Dispute(
+        id="dp_1_a", intent_id="pi_1", merchant_id="m_1", processor="x", provider_ref="d", amount=5, currency="USD", fee=1,
+        reason="r", state="lost", funds="withdrawn", version=1, **times,
+    )  # fmt: skip
+    body = {
+        "payment_intent": intent,
+        "processor_attempt": attempt,
+        "ledger_txns": [txn],
+        "refund": refund,
+        "dispute": dispute,
+        "caused_by": attempt,
+    }
     data = codec.encode("PaymentSystemCommitted", event | {"body": body})
     assert data[5:] == by_fastavro("PaymentSystemCommitted", event | {"body": msgspec.to_builtins(body)})
 
-    line = json.loads(SCHEMAS["PaymentSystemCommitted"].text)["fields"][-1]["type"]["fields"][-1]["type"]["items"]
+    body_fields = json.loads(SCHEMAS["PaymentSystemCommitted"].text)["fields"][-1]["type"]["fields"]
+    line = next(field for field in body_fields if field["name"] == "ledger_txns")["type"]["items"]
     encode_entry = avro_encoder.compiled(line["fields"][-1]["type"]["items"])
     assert encode_entry(Reordered("USD", 0, 5, entry.account_id)) == encode_entry(entry)
 

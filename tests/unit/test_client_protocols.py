@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -207,3 +208,25 @@ def test_batches_are_bounded_and_tokens_are_fresh() -> None:
     tokens = iter(["one", "two"])
     sent = [wire.request(lambda: next(tokens), Send("GET", "/"))["headers"]["Authorization"] for _ in range(2)]
     assert sent == ["Bearer one", "Bearer two"]
+
+
+def test_a_time_is_told_in_utc_and_never_guessed() -> None:
+    east = datetime(2026, 1, 2, 3, 4, 5, 6, tzinfo=timezone(timedelta(hours=2)))
+    script = Script(reply(200, {"data": [{"currency": "USD", "pending": 1}]}), reply(200, {"data": []}))
+    found = script.run(protocols.balance(east, JITTER))
+    assert protocols.by_currency(found) == {"USD": {"pending": 1}}
+    script.run(protocols.balance(None, JITTER))
+    assert [send.params for send in script.sent] == [{"at": "2026-01-02T01:04:05.000006Z"}, {}]
+    with pytest.raises(ValueError, match="zone"):
+        protocols.balance(datetime(2026, 1, 2), JITTER)  # noqa: DTZ001 - it is what is refused
+
+
+def test_a_filter_travels_with_every_page() -> None:
+    """A cursor is bound to its filter: to leave it out would be another list."""
+    script = Script(reply(200, {"data": []}), reply(200, {"data": []}))
+    script.run(protocols.page("/v1/refunds", 5, None, JITTER, {"payment_intent": "pi_1"}))
+    script.run(protocols.page("/v1/refunds", 5, "c", JITTER, {"payment_intent": None}))
+    assert [send.params for send in script.sent] == [
+        {"payment_intent": "pi_1", "limit": "5"},
+        {"limit": "5", "cursor": "c"},
+    ]

@@ -46,6 +46,9 @@ class InMemory:
             "payment_intent": msgspec.structs.asdict(intent),
             "processor_attempt": attempt,
             "ledger_txns": [],
+            "refund": None,
+            "dispute": None,
+            "caused_by": None,
         }
         return Committed(rendering.payment_intent(intent), intent.version, intent.merchant_id, body)
 
@@ -95,7 +98,7 @@ def test_a_new_command_is_decided_stored_published_and_answered() -> None:
         "event_id": published.event_id,
         "aggregate_key": cases.INTENT_ID,
         "event_type": "payment_system_committed",
-        "schema_version": 1,
+        "schema_version": 2,
         "trace_id": CREATE.trace_id,
     }
     assert (published.seq, published.version, published.operation) == (41, 1, cases.CREATE)

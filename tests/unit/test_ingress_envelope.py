@@ -9,11 +9,14 @@ import pytest
 from starlette.datastructures import Headers
 
 from ingress import envelope
-from schemas import errors, limits
+from schemas import errors, identity, limits
 from schemas.operations import OPERATIONS
 
 CREATE = OPERATIONS["create_payment_intent"]
 CONFIRM = OPERATIONS["confirm_payment_intent"]
+REFUND = OPERATIONS["create_refund"]
+CANCEL_REFUND = OPERATIONS["cancel_refund"]
+REFUND_ID = identity.part_id("re", "pi_abc123", "m_1")
 PAYLOAD = {"amount": 1099, "currency": "USD"}
 
 
@@ -180,3 +183,62 @@ def test_a_line_with_another_operation_is_malformed(operation: object) -> None:
 def test_the_longest_allowed_key_is_taken() -> None:
     key = "ключ-" + "k" * (limits.IDEMPOTENCY_KEY_LENGTH_MAX - 5)
     assert call({"idempotency_key": key, "payload": PAYLOAD}).idempotency_key == key
+
+
+def test_a_refund_is_of_the_payment_that_it_names() -> None:
+    """Rule: its owner is the owner of the payment, so its partition key is the payment's id."""
+    payload = {"payment_intent": "pi_9", "amount": 5}
+    request = call({"idempotency_key": "k", "aggregate_key": "pi_9", "payload": payload}, operation=REFUND)
+    assert request.aggregate_key == "pi_9"
+    assert request == call(payload, {"Idempotency-Key": "k"}, REFUND)
+    line = {"operation": "POST /v1/refunds", "idempotency_key": "k", "payload": payload}
+    assert envelope.read_line(json.dumps(line).encode(), "m_1") == request
+    other = call({"idempotency_key": "k", "payload": payload | {"payment_intent": "pi_8"}}, operation=REFUND)
+    assert other.request_hash != request.request_hash
+
+
+def test_a_canceled_refund_is_found_by_its_own_id() -> None:
+    """The id of the route travels in the payload; the payment in it names the owner."""
+    request = call(b"", {"Idempotency-Key": "k"}, CANCEL_REFUND, REFUND_ID)
+    assert (request.aggregate_key, request.payload) == ("pi_abc123", {"refund": REFUND_ID})
+    said = {"idempotency_key": "k", "aggregate_key": "pi_abc123", "payload": {"refund": REFUND_ID}}
+    assert call(said, operation=CANCEL_REFUND, path_id=REFUND_ID) == request
+    line = {"operation": f"POST /v1/refunds/{REFUND_ID}/cancel", "idempotency_key": "k"}
+    assert envelope.read_line(json.dumps(line).encode(), "m_1") == request
+
+
+@pytest.mark.parametrize(
+    ("operation", "path_id", "body"),
+    [
+        (REFUND, None, {"aggregate_key": "pi_8", "payload": {"payment_intent": "pi_9"}}),
+        (REFUND, None, {"aggregate_key": "pi_8", "payload": {}}),
+        (CANCEL_REFUND, REFUND_ID, {"payload": {"refund": REFUND_ID[:-1] + "x"}}),
+        (CANCEL_REFUND, REFUND_ID, {"payload": {"refund": None}}),
+        (CANCEL_REFUND, REFUND_ID, {"payload": {"refund": [REFUND_ID]}}),
+        (CANCEL_REFUND, REFUND_ID, {"aggregate_key": REFUND_ID, "payload": {}}),
+        (CANCEL_REFUND, REFUND_ID, {"operation": f"POST /v1/refunds/{REFUND_ID}x/cancel", "payload": {}}),
+    ],
+)
+def test_a_part_is_named_once(operation: Any, path_id: str | None, body: dict[str, Any]) -> None:
+    """Rule: the part that is checked is the part that is worked on."""
+    with pytest.raises(errors.MalformedRequest):
+        call({"idempotency_key": "k"} | body, operation=operation, path_id=path_id)
+
+
+@pytest.mark.parametrize(
+    "named", [5, None, [], {"id": "pi_1"}, "", "pi 1", "pi_1\n", "pi_" + "a" * 62, "pi-1", "___", "pi_é"]
+)
+def test_a_payment_is_named_by_an_id(named: object) -> None:
+    with pytest.raises(errors.InvalidCommand) as caught:
+        call({"idempotency_key": "k", "payload": {"payment_intent": named}}, operation=REFUND)
+    assert [error["field"] for error in caught.value.errors] == ["payload.payment_intent"]
+
+
+@pytest.mark.parametrize("path_id", ["re_", "re", "_x", "dp_abc_x", "x" * 64])
+def test_an_id_of_anything_names_some_partition(path_id: str) -> None:
+    """What is no refund is told by the owner: there is no such object."""
+    request = call(b"", {"Idempotency-Key": "k"}, CANCEL_REFUND, path_id)
+    assert request.payload == {"refund": path_id}
+    assert 1 <= len(request.aggregate_key) <= limits.AGGREGATE_KEY_LENGTH_MAX
+    with pytest.raises(errors.NotFound):
+        call(b"", {"Idempotency-Key": "k"}, CANCEL_REFUND, "__")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ingress import health, openapi, openapi_schemas, payments, registry
+from ingress import app, openapi, openapi_payloads, openapi_schemas
 from schemas import limits, records, rendering
 from schemas.operations import OPERATIONS
 from tests import payment_cases
@@ -19,7 +19,7 @@ DOCUMENT = openapi.document()
 def test_every_route_is_documented_and_nothing_else() -> None:
     served = {
         (route.path, method.lower())
-        for router in (payments.router, health.router, registry.router)
+        for router in app.ROUTERS
         for route in router.routes
         for method in getattr(route, "methods", ())
     }
@@ -30,8 +30,7 @@ def test_every_route_is_documented_and_nothing_else() -> None:
 def test_every_operation_of_the_table_is_a_route() -> None:
     for operation in OPERATIONS.values():
         if operation.scope:
-            path = operation.path.replace("{id}", "{intent_id}")
-            assert DOCUMENT["paths"][path]["post"]["operationId"] == operation.name
+            assert DOCUMENT["paths"][openapi.path_of(operation)]["post"]["operationId"] == operation.name
 
 
 def test_every_reference_leads_somewhere() -> None:
@@ -41,7 +40,7 @@ def test_every_reference_leads_somewhere() -> None:
 
 @pytest.mark.parametrize("operation", [o for o in OPERATIONS.values() if o.scope], ids=lambda o: o.name)
 def test_payload_fields_are_those_of_the_validation_table(operation: Any) -> None:
-    schema = openapi_schemas.components()[f"{operation.record}Payload"]
+    schema = openapi_payloads.components()[f"{operation.record}Payload"]
     assert set(schema["properties"]) == set(operation.payload)
     assert schema["additionalProperties"] is False
 

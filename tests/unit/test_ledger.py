@@ -61,6 +61,88 @@ def test_fees_of_the_platform_and_of_the_processor() -> None:
     ]
 
 
+RECEIVABLE, IN_FLIGHT = "processor_receivable:sim", "refund_in_flight:sim"
+PENDING, AVAILABLE = "merchant_pending:m_1", "merchant_available:m_1"
+CLAIM, HOLD, EXPENSE = "dispute_receivable:sim", "merchant_dispute_hold:m_1", "processor_fee_expense:sim"
+SUSPENSE, INCOME = "recon_suspense:sim", "platform_fee_income"
+#: every posting after the capture: reference, kind, and (debit, credit, amount) line by line, from the reference
+TABLE = {
+    "refund created": (
+        ledger.refund_created("re_1", 500, 300, PARTIES),
+        ("re_1:created", "refund", [(PENDING, IN_FLIGHT, 300), (AVAILABLE, IN_FLIGHT, 200)]),
+    ),
+    "refund succeeded": (
+        ledger.refund_succeeded("op_2", 500, 0, PARTIES),
+        ("op_2:refunded", "refund_succeeded", [(IN_FLIGHT, RECEIVABLE, 500)]),
+    ),
+    "refund succeeded, fee returned": (
+        ledger.refund_succeeded("op_2", 500, 8, PARTIES),
+        ("op_2:refunded", "refund_succeeded", [(IN_FLIGHT, RECEIVABLE, 500), (INCOME, AVAILABLE, 8)]),
+    ),
+    "refund failed": (
+        ledger.refund_failed("op_2:refund_failed", "refund_failed", 500, 300, PARTIES),
+        ("op_2:refund_failed", "refund_failed", [(IN_FLIGHT, PENDING, 300), (IN_FLIGHT, AVAILABLE, 200)]),
+    ),
+    "refund succeeded late": (
+        ledger.refund_succeeded_late("op_2", 500, 300, 8, PARTIES),
+        (
+            "op_2:refunded",
+            "refund_succeeded",
+            [(PENDING, RECEIVABLE, 300), (AVAILABLE, RECEIVABLE, 200), (INCOME, AVAILABLE, 8)],
+        ),
+    ),
+    "refund failed later": (
+        ledger.refund_failed_later("op_2", 500, 300, -8, PARTIES),
+        (
+            "op_2:failed_later",
+            "refund_failed_later",
+            [(RECEIVABLE, PENDING, 300), (RECEIVABLE, AVAILABLE, 200), (AVAILABLE, INCOME, 8)],
+        ),
+    ),
+    "dispute withdrawn": (
+        ledger.dispute_withdrawn("dp_1", 500, 15, PARTIES),
+        (
+            "dp_1:withdrawn",
+            "dispute_withdrawn",
+            [(CLAIM, RECEIVABLE, 500), (AVAILABLE, HOLD, 500), ("dispute_fee_expense:sim", RECEIVABLE, 15)],
+        ),
+    ),
+    "dispute reinstated": (
+        ledger.dispute_reinstated("dp_1", 500, PARTIES),
+        ("dp_1:reinstated", "dispute_reinstated", [(RECEIVABLE, CLAIM, 500), (HOLD, AVAILABLE, 500)]),
+    ),
+    "dispute reinstated after its loss": (
+        ledger.dispute_reinstated("dp_1", 500, PARTIES, after_loss=True),
+        ("dp_1:reinstated", "dispute_reinstated", [(RECEIVABLE, AVAILABLE, 500)]),
+    ),
+    "dispute lost": (ledger.dispute_lost("dp_1", 500, PARTIES), ("dp_1:lost", "dispute_lost", [(HOLD, CLAIM, 500)])),
+    "settled": (ledger.settled("op_1", 500, 0, PARTIES), ("op_1:settled", "settled", [(PENDING, AVAILABLE, 500)])),
+    "settled for a higher fee": (
+        ledger.settled("op_1", 500, 4, PARTIES),
+        ("op_1:settled", "settled", [(PENDING, AVAILABLE, 500), (EXPENSE, RECEIVABLE, 4)]),
+    ),
+    "settled for a lower fee": (
+        ledger.settled("op_1", 500, -4, PARTIES),
+        ("op_1:settled", "settled", [(PENDING, AVAILABLE, 500), (RECEIVABLE, EXPENSE, 4)]),
+    ),
+    "settled short": (
+        ledger.settlement_difference("sim:line:short", "settlement_short", -7, PARTIES),
+        ("sim:line:short", "settlement_short", [(SUSPENSE, RECEIVABLE, 7)]),
+    ),
+    "settled over": (
+        ledger.settlement_difference("sim:line:over", "settlement_over", 7, PARTIES),
+        ("sim:line:over", "settlement_over", [(RECEIVABLE, SUSPENSE, 7)]),
+    ),
+}
+
+
+@pytest.mark.parametrize("row", TABLE)
+def test_the_posting_table_line_by_line(row: str) -> None:
+    posting, (reference, kind, moves) = TABLE[row]
+    assert (posting.reference, posting.kind) == (reference, kind)
+    assert lines(posting) == [side for debit, credit, n in moves for side in ((debit, n, 0), (credit, 0, n))]
+
+
 @pytest.mark.parametrize(
     ("amount", "bps", "fee"),
     [

@@ -8,7 +8,7 @@ from dataflows.domain.fees import FeeSchedule
 from dataflows.owner.service import Committed
 from dataflows.payments.partition import PaymentsPartition
 from schemas import limits
-from schemas.records import Command
+from schemas.records import Command, Rejection
 from schemas.topics import PAYMENTS_PARTITIONS, partition_for
 from tests import payment_cases as cases
 
@@ -90,3 +90,58 @@ def test_no_more_are_remembered_than_the_bound(monkeypatch: pytest.MonkeyPatch) 
     for n in (0, 1, 0, 2):
         partition.remember(payments[n])
     assert list(partition.remembered) == ["pi_0", "pi_2"]
+
+
+def test_the_refunds_and_disputes_of_a_payment_under_way_are_remembered_with_it() -> None:
+    """A batch that fails leaves none of them; one that commits all."""
+    partition, key = owned(), cases.create().aggregate_key
+    batch(partition, cases.create(capture="manual"), cases.confirm())
+    held = partition.remembered[key]
+    steps = [cases.fact(held, "authorized"), cases.capture(4_000, final=False)]
+    batch(partition, *steps)
+    capturing = partition.remembered[key]
+    parts = [cases.refund(1_000), cases.dispute("needs_response", "withdrawn", amount=500)]
+    batch(partition, cases.fact(capturing, "captured"))
+    assert batch(partition, *parts, commit=False) == [True, True]
+    assert (partition.remembered[key].refunds, partition.remembered[key].disputes) == ({}, {})
+    assert batch(partition, *parts) == [True, True]
+    kept = partition.remembered[key]
+    assert [r.amount for r in kept.refunds.values()] == [1_000]
+    assert [d.amount for d in kept.disputes.values()] == [500]
+    assert kept.intent.amount_disputed == 500
+
+
+def test_parts_are_inserted_when_new_and_updated_when_known() -> None:
+    partition, key = owned(), cases.create().aggregate_key
+    batch(partition, cases.create(), cases.confirm())
+    payment = cases.told(partition.remembered[key], "captured")
+    workspace = partition.begin([])
+    workspace.payments[key], workspace.read_versions[key] = payment, payment.intent.version
+    assert isinstance(workspace.decide(cases.refund(1_000), 1, cases.CONTEXT.now), Committed)
+    assert isinstance(workspace.decide(cases.fact(payment, "refunded"), 2, cases.CONTEXT.now), Committed)
+    written = [sql.split("\n")[0] for sql, _ in workspace.writes() if "refund (" in sql or "update refund" in sql]
+    assert len(written) == 1, "a refund made and settled in one batch is written once"
+    again = partition.begin([])
+    again.payments[key], again.read_versions[key] = payment, payment.intent.version
+    again.decide(cases.failed_later(payment, 2), 3, cases.CONTEXT.now)
+    assert any("update refund" in sql for sql, _ in again.writes())
+    assert not any("insert into refund" in sql for sql, _ in again.writes())
+
+
+def test_journal_entries_are_asked_for_by_themselves() -> None:
+    """Each is posted once: known from the database, or from earlier in the batch."""
+    entry = cases.journal()
+    place = partition_for(entry.aggregate_key, PAYMENTS_PARTITIONS)
+    partition = PaymentsPartition(NoChain(), place, FeeSchedule(), "simulator")  # type: ignore[arg-type]
+    reads = partition.reads([entry.aggregate_key])
+    assert ["journal_entry" in sql for sql, _ in reads] == [True]
+    assert len(partition.reads([entry.aggregate_key, "pi_other"])) == 3
+    fresh = partition.begin([[]])
+    other = cases.journal(scope="ledger:other")
+    assert [isinstance(fresh.decide(c, n, 1), Committed) for n, c in enumerate((entry, other))] == [True, False]
+    known = partition.begin([[(entry.aggregate_key,)]])
+    assert not isinstance(known.decide(entry, 1, 1), Committed)
+    wrong = PaymentsPartition(NoChain(), (place + 1) % PAYMENTS_PARTITIONS, FeeSchedule(), "simulator")  # type: ignore[arg-type]
+    refusal = wrong.begin([[]]).decide(entry, 1, 1)
+    assert isinstance(refusal, Rejection)
+    assert refusal.code == "misrouted"

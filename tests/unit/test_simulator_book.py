@@ -15,9 +15,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from compose.simulator import errors, modes
-from compose.simulator.book import BOOK_FILE_NAME, Book, Query, Result, book_connect
+from compose.simulator.book import Book
+from compose.simulator.executor import Query, Result
 from compose.simulator.operations import Operation, Outcome, operation_read, provider_ref_for
 from compose.simulator.reader import SECTIONS, BookReader
+from compose.simulator.refund_failures import FailDueRefunds
+from compose.simulator.report_reader import ReportReader
+from compose.simulator.settlements import Fault, MakeReport, ReportBody
+from compose.simulator.storage import BOOK_FILE_NAME, book_connect
+from compose.simulator.webhooks import now_ms
 from schemas import limits
 
 if TYPE_CHECKING:
@@ -67,6 +73,7 @@ class Model:
         self.bodies: dict[str, bytes] = {}
         self.sends: Counter[str] = Counter()
         self.holds: dict[str, tuple[int, str]] = {}
+        self.captures: dict[str, tuple[int, str]] = {}
 
     def expect(self, sent: Operation) -> tuple[str, int] | str:
         key, body = sent.operation_id, sent.body
@@ -74,7 +81,8 @@ class Model:
             return "key_reused"
         if key in self.outcomes:
             return self.outcomes[key]
-        left, token = self.holds.get(body.parent or "", (0, "tok_sim_approve"))
+        parents = self.captures if body.kind == "refund" else self.holds
+        left, token = parents.get(body.parent or "", (0, "tok_sim_approve"))
         token = body.token or token
         self.sends[key] += 1
         if token == "tok_sim_error_before_commit" and self.sends[key] == 1:
@@ -86,8 +94,13 @@ class Model:
                 outcome = "declined", body.amount
             elif body.kind == "authorize":
                 self.holds[provider_ref_for(key)] = booked, token
+            else:
+                self.captures[provider_ref_for(key)] = booked, token
+        elif body.kind == "refund" and body.parent in self.captures:
+            outcome = self.refund(body.parent, body.amount, booked)
         elif body.kind == "capture" and 0 < booked <= left:
             outcome = "captured", booked
+            self.captures[provider_ref_for(key)] = booked, token
             self.holds[str(body.parent)] = (0 if body.final else left - booked), token
         elif body.kind == "void" and left:
             outcome = "voided", left
@@ -96,6 +109,13 @@ class Model:
             outcome = "failed", body.amount
         self.outcomes[key] = outcome
         return outcome
+
+    def refund(self, capture: str, asked: int, booked: int) -> tuple[str, int]:
+        left, token = self.captures[capture]
+        if booked > left:
+            return "declined", asked
+        self.captures[capture] = left - booked, token
+        return "refunded", booked
 
 
 new_money = st.builds(
@@ -108,7 +128,7 @@ new_money = st.builds(
 follow_up = st.builds(
     operation,
     key=st.sampled_from(KEYS),
-    kind=st.sampled_from(["capture", "capture", "void"]),
+    kind=st.sampled_from(["capture", "capture", "void", "refund", "refund"]),
     amount=st.sampled_from([1, 20, 50]),
     parent=st.sampled_from([provider_ref_for(key) for key in KEYS]),
     final=st.booleans(),
@@ -251,3 +271,95 @@ def test_a_damaged_book_is_refused_with_advice(folder: Path) -> None:
     (folder / BOOK_FILE_NAME).write_bytes(b"no database at all " * 100)
     with pytest.raises(errors.BookUnavailable, match="move the file away"):
         Book(folder)
+
+
+_FIRST_KIND = """
+CREATE TABLE operation (
+    sequence INTEGER PRIMARY KEY, operation_id TEXT NOT NULL UNIQUE, fingerprint BLOB NOT NULL, token TEXT,
+    kind TEXT NOT NULL CHECK (kind IN ('authorize', 'purchase', 'capture', 'void')), status TEXT NOT NULL,
+    reference TEXT NOT NULL, amount INTEGER NOT NULL, currency TEXT NOT NULL, parent TEXT, decline_code TEXT,
+    booked_at_ms INTEGER NOT NULL
+) STRICT;
+CREATE TRIGGER operation_never_leaves BEFORE DELETE ON operation BEGIN SELECT RAISE(ABORT, 'never'); END;
+"""
+
+
+def test_a_book_of_the_first_kind_is_brought_up_to_date(folder: Path) -> None:
+    """Identities, effects and order stay; what was captured can be refunded, disputed and settled from now on."""
+    sent = operation("op_1", amount=1_250)
+    folder.mkdir()
+    with closing(book_connect(folder / BOOK_FILE_NAME)) as old:
+        old.executescript(_FIRST_KIND)
+        rows = [
+            (
+                1,
+                "op_1",
+                sent.fingerprint,
+                "tok_sim_approve",
+                "purchase",
+                "captured",
+                "pi_1",
+                1_250,
+                "USD",
+                None,
+                None,
+                5,
+            ),
+            (2, "op_2", b"f" * 32, "tok_sim_decline", "purchase", "declined", "pi_2", 10, "USD", None, "poor", 6),
+        ]
+        old.executemany("INSERT INTO operation VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
+    for _ in range(2):  # opened again it is left as it is
+        with closing(Book(folder)) as book:
+            (replayed,) = book.commit([sent])
+            assert replayed.is_replay
+    refund = operation("op_r", "refund", 1_250, parent=provider_ref_for("op_1"))
+    with closing(Book(folder)) as book:
+        refunded, report = book.commit([refund, MakeReport(ReportBody())])
+        assert outcome_of(refunded).status == "refunded"
+    text = "".join(ReportReader(folder).download(report["report_id"]))
+    lines = [line.split(",")[2:10] for line in text.splitlines()[1:]]
+    assert [(line[0], line[1], line[5:8]) for line in lines[:2]] == [
+        ("charge", "op_1", ["1250", "8", "1242"]),
+        ("refund", "op_r", ["-1250", "0", "-1250"]),
+    ]
+    with closing(book_connect(folder / BOOK_FILE_NAME)) as other, pytest.raises(sqlite3.IntegrityError, match="book"):
+        other.execute("DELETE FROM operation")
+
+
+def test_a_refused_deed_changes_nothing_and_its_neighbours_stand(book: Book, folder: Path) -> None:
+    """A lie that cannot be planted takes back what was planted before it in the same report."""
+    faults = [Fault(kind="missing", reference="pi_1"), Fault(kind="short", reference="pi_none")]
+    first, refused, report = book.commit(
+        [operation("op_1"), MakeReport(ReportBody(faults=faults)), MakeReport(ReportBody())]
+    )
+    assert outcome_of(first).status == "captured"
+    assert isinstance(refused, errors.InvalidOperation)
+    assert "op_1" in "".join(ReportReader(folder).download(report["report_id"]))
+
+
+@pytest.mark.parametrize(
+    "statement", ["UPDATE settlement_line SET gross = 1, net = 1 - fee", "DELETE FROM settlement_line"]
+)
+def test_a_report_cannot_be_rewritten(book: Book, folder: Path, statement: str) -> None:
+    book.commit([operation("op_1"), MakeReport(ReportBody())])
+    with (
+        closing(book_connect(folder / BOOK_FILE_NAME)) as other,
+        pytest.raises(sqlite3.IntegrityError, match="report"),
+    ):
+        other.execute(statement)
+
+
+def test_the_book_pages_over_refunds_that_failed(book: Book, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page of nothing but failed refunds is no end; what fails while it is read stands as it stood."""
+    monkeypatch.setattr(limits, "SIMULATOR_BOOK_PAGE_ENTRIES", 2)
+    book.commit([operation("op_0", amount=100, token="tok_sim_refund_fails_later"), operation("op_last", amount=100)])
+    book.commit([operation(f"op_{n}", "refund", 1) for n in range(1, 6)])
+    assert book.commit([FailDueRefunds(now_ms() + 10**6, tells=False)]) == [5]
+    book.commit([operation("op_6", "refund", 1, parent=provider_ref_for("op_last"))])
+    assert [e["operation_id"] for e in read_book(folder)["refunded"]] == ["op_6"]
+    book.commit([operation("op_7", "refund", 1)])
+    fragments = BookReader(folder).fragments()
+    start = [next(fragments)]
+    book.commit([FailDueRefunds(now_ms() + 10**6, tells=False)])
+    content = json.loads("".join([*start, *fragments]))
+    assert [e["operation_id"] for e in content["refunded"]] == ["op_6", "op_7"]

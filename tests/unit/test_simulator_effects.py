@@ -8,7 +8,7 @@ import pytest
 
 from compose.simulator.effects import Effect, decide_effect
 from compose.simulator.modes import APPROVE, MODES
-from compose.simulator.operations import Hold, OperationBody
+from compose.simulator.operations import Capture, Hold, OperationBody
 
 WRONG_AMOUNT = MODES["tok_sim_wrong_amount"]
 
@@ -48,7 +48,7 @@ def hold(amount: int = 1_000, captured: int = 0, released: int = 0) -> Hold:
     ],
 )
 def test_a_hold_is_used_up_exactly(request_body: OperationBody, before: Hold, expected: Effect) -> None:
-    assert decide_effect(request_body, APPROVE, before) == expected
+    assert decide_effect(request_body, APPROVE, before, None) == expected
 
 
 @pytest.mark.parametrize(
@@ -68,12 +68,49 @@ def test_a_hold_is_used_up_exactly(request_body: OperationBody, before: Hold, ex
 def test_what_cannot_be_executed_fails_and_moves_nothing(
     request_body: OperationBody, before: Hold | None, code: str
 ) -> None:
-    effect = decide_effect(request_body, APPROVE, before)
+    effect = decide_effect(request_body, APPROVE, before, None)
     assert effect == Effect(status="failed", amount=request_body.amount, decline_code=code)
 
 
 def test_wrong_amount_books_what_it_says_and_still_keeps_to_the_hold() -> None:
     """The surplus is a real effect: a capture with it may not pass the hold either."""
-    assert decide_effect(body("purchase", 10, parent=None), WRONG_AMOUNT, None).amount == 11
-    assert decide_effect(body("capture", 999), WRONG_AMOUNT, hold()).captured == 1_000
-    assert decide_effect(body("capture", 1_000), WRONG_AMOUNT, hold()).status == "failed"
+    assert decide_effect(body("purchase", 10, parent=None), WRONG_AMOUNT, None, None).amount == 11
+    assert decide_effect(body("capture", 999), WRONG_AMOUNT, hold(), None).captured == 1_000
+    assert decide_effect(body("capture", 1_000), WRONG_AMOUNT, hold(), None).status == "failed"
+
+
+def capture(amount: int = 1_000, refunded: int = 0, disputed: int = 0) -> Capture:
+    return Capture(
+        provider_ref="sim_1",
+        operation_id="op_1",
+        token="tok_sim_approve",
+        reference="pi_1",
+        currency="USD",
+        amount=amount,
+        refunded=refunded,
+        disputed=disputed,
+    )
+
+
+@pytest.mark.parametrize(
+    ("request_body", "before", "status", "code"),
+    [
+        (body("refund", 1_000), capture(), "refunded", None),
+        (body("refund", 1), capture(refunded=999), "refunded", None),
+        (body("refund", 400), capture(refunded=100, disputed=500), "refunded", None),
+        (body("refund", 1_001), capture(), "declined", "amount_exceeds_refundable"),
+        (body("refund", 2), capture(refunded=999), "declined", "amount_exceeds_refundable"),
+        (body("refund", 1), capture(refunded=1_000), "declined", "amount_exceeds_refundable"),
+        (body("refund", 401), capture(refunded=100, disputed=500), "declined", "charge_disputed"),
+        (body("refund", 1), None, "failed", "unknown_capture"),
+        (body("refund", 1, currency="EUR"), capture(), "failed", "currency_mismatch"),
+        (body("refund", 1, reference="pi_2"), capture(), "failed", "reference_mismatch"),
+    ],
+)
+def test_a_refund_gives_back_no_more_than_was_taken(
+    request_body: OperationBody, before: Capture | None, status: str, code: str | None
+) -> None:
+    """Rule: refunds and disputes together never pass the capture, so nobody is paid twice."""
+    effect = decide_effect(request_body, APPROVE, None, before)
+    assert (effect.status, effect.decline_code) == (status, code)
+    assert (effect.amount, effect.refunded) == (request_body.amount, request_body.amount if code is None else 0)

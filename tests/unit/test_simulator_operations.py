@@ -13,6 +13,8 @@ from schemas import limits
 
 GOOD = {"kind": "purchase", "reference": "pi_1", "amount": 5, "currency": "USD", "token": "tok_sim_approve"}
 
+VISA = {"number": "4242424242424242", "exp_month": 12, "exp_year": 2035, "cvc": "123"}
+
 
 def read(content: dict[str, Any], key: str | None = "op_1") -> Any:
     return operation_read(key, json.dumps(content).encode())
@@ -70,7 +72,14 @@ def test_what_is_no_json_is_malformed_or_invalid(content: bytes) -> None:
         ({"currency": "usd"}, "currency"),
         ({"currency": "USDX"}, "currency"),
         ({"currency": "USD\n"}, "currency"),
-        ({"kind": "refund"}, "kind"),
+        ({"kind": "gift"}, "kind"),
+        ({"kind": "refund", "token": None}, "parent"),
+        ({"card": VISA}, "token"),
+        ({"card": VISA, "kind": "capture", "parent": "sim_1"}, "card"),
+        ({"card": VISA | {"number": "4242424242424241"}, "token": None}, "card.number"),
+        ({"card": VISA | {"number": "4242 4242 4242 4242"}, "token": None}, "card.number"),
+        ({"card": VISA | {"exp_month": 13}, "token": None}, "card.exp_month"),
+        ({"card": VISA | {"pin": "1"}, "token": None}, "card"),
         ({"reference": ""}, "reference"),
         ({"reference": "pi_1\n"}, "reference"),
         ({"reference": "pi\u0000"}, "reference"),
@@ -92,3 +101,13 @@ def test_wrong_values_are_named(change: dict[str, Any], field: str) -> None:
 
 def test_a_provider_ref_is_a_function_of_the_identity() -> None:
     assert provider_ref_for("op_1") == provider_ref_for("op_1") != provider_ref_for("op_2")
+
+
+def test_a_card_number_ends_where_it_is_read() -> None:
+    """What goes on holds the network and the last four digits, and errors quote no value."""
+    operation = read({**GOOD, "token": None, "card": VISA})
+    assert operation.body.token == "card visa 4242 approves"
+    assert VISA["number"] not in repr(operation)
+    with pytest.raises(errors.InvalidOperation) as caught:
+        read({**GOOD, "token": None, "card": VISA | {"number": "4242424242424241"}})
+    assert "424242424242" not in f"{caught.value!r} {caught.value.errors}"

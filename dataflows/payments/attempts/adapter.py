@@ -1,16 +1,19 @@
 """What a processor adapter is: it sends one operation under its identity, asks for it, and says what is *known*.
 
-The four answers are the whole vocabulary. If an adapter called something NotSent or NotExecuted that may have been
+The five answers are the whole vocabulary. If an adapter called something NotSent or NotExecuted that may have been
 executed, a customer could be charged twice: in doubt the answer is Unknown.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, Protocol, get_args
+from typing import Final, Literal, Protocol, get_args
 
-DefinitiveStatus = Literal["authorized", "captured", "voided", "declined", "failed"]
+DefinitiveStatus = Literal["authorized", "captured", "voided", "refunded", "declined", "failed"]
 DEFINITIVE_STATUSES: frozenset[str] = frozenset(get_args(DefinitiveStatus))
+#: a refund that had succeeded and failed then: another fact than one that never succeeded, whoever tells it
+FailedLater = Literal["failed_later"]
+FAILED_LATER: Final = "failed_later"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,6 +22,7 @@ class Call:
 
     operation_id: str
     intent_id: str
+    merchant_id: str
     kind: str
     amount: int
     currency: str
@@ -31,11 +35,18 @@ class Call:
 class Definitive:
     """The processor did it, or refused it, for good. Amount and currency are its own words, not ours."""
 
-    status: DefinitiveStatus
+    status: DefinitiveStatus | FailedLater
     provider_ref: str | None
     amount: int | None
     currency: str | None
     error_code: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """The processor has it and will say later what came of it; asked for meanwhile, as with Unknown."""
+
+    provider_ref: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +71,7 @@ class NotSent:
     reason: str
 
 
-Answer = Definitive | Unknown | NotExecuted | NotSent
+Answer = Definitive | Pending | Unknown | NotExecuted | NotSent
 
 
 class ProcessorAdapter(Protocol):

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 # What the owner's event means for us; later in this order wins when one batch holds several events of an attempt.
 Wish = Literal["carry_out", "review", "done"]
+_ATTEMPTS: Final = ("caused_by", "processor_attempt")  # the fields of an event's body that hold one
 _RANK: Final[dict[Wish, int]] = {"carry_out": 0, "review": 1, "done": 2}
 
 
@@ -24,7 +25,6 @@ class Change:
     call: Call
     attempt: int
     processor: str
-    merchant_id: str
     trace_id: str
     wish: Wish
     outcome: str | None  # the status that the owner settled on; None while there is none
@@ -47,11 +47,17 @@ class Lease:
     ends_at: float
 
 
-def change_of(event: Event) -> Change | None:
-    """What an event means for the workers; None when it is about no attempt or about an outcome still open."""
-    attempt: dict[str, Any] | None = event.body.get("processor_attempt")  # type: ignore[assignment] # by the schema
-    if attempt is None:
-        return None
+def changes_of(event: Event) -> list[Change]:
+    """What an event means for the workers: nothing where it is about no attempt, or about an outcome still open.
+
+    One commit may change two: a late capture of a canceled payment, and the refund that it makes.
+    """
+    attempts: list[dict[str, Any] | None] = [event.body.get(name) for name in _ATTEMPTS]  # type: ignore[misc] # schema
+    changes = [_change_of(event, attempt) for attempt in attempts if attempt is not None]
+    return [change for change in changes if change is not None]
+
+
+def _change_of(event: Event, attempt: dict[str, Any]) -> Change | None:
     status = attempt["status"]
     if status == "created":
         wish: Wish = "carry_out"
@@ -65,6 +71,7 @@ def change_of(event: Event) -> Change | None:
         call=Call(
             operation_id=attempt["operation_id"],
             intent_id=attempt["intent_id"],
+            merchant_id=event.scope,
             kind=attempt["kind"],
             amount=attempt["amount"],
             currency=attempt["currency"],
@@ -74,7 +81,6 @@ def change_of(event: Event) -> Change | None:
         ),
         attempt=attempt["attempt"],
         processor=attempt["processor"],
-        merchant_id=event.scope,
         trace_id=event.trace_id,
         wish=wish,
         outcome=None if wish == "carry_out" else status,

@@ -86,7 +86,7 @@ class DispatchStore:
                 "payment_method": arrays.text_array([c.payment_method for c in calls]),
                 "parent_ref": arrays.optional_text_array(c.parent_ref for c in calls),
                 "final": arrays.bool_array(c.final for c in calls),
-                "merchant_id": arrays.text_array([c.merchant_id for c in changes]),
+                "merchant_id": arrays.text_array([c.merchant_id for c in calls]),
                 "trace_id": arrays.text_array([c.trace_id for c in changes]),
                 "status": arrays.text_array(statuses),
                 "outcome": arrays.optional_text_array(c.outcome for c in changes),
@@ -157,6 +157,13 @@ class DispatchStore:
         )
         return [_fact_of(row) for row in rows]
 
+    async def prune(self) -> int:
+        """Removes finished rows that are old enough, a bounded number; how many there were."""
+        rows = await self._run(
+            "attempts_prune", {"kept_s": limits.ATTEMPT_DONE_KEPT_S, "count": limits.ATTEMPT_PRUNE_BATCH_MAX}
+        )
+        return int(rows[0][0])
+
     async def backlog(self) -> dict[str, tuple[int, float]]:
         """Count and age in seconds of the oldest attempt that is due, unconfirmed or under review."""
         return {name: (count, age) for name, count, age in await self._run("attempts_backlog", {})}
@@ -174,11 +181,12 @@ def _lease_end() -> float:
 
 def _lease_of(row: tuple[Any, ...], ends_at: float) -> Lease:
     (operation_id, intent_id, attempt, processor, kind, amount, currency, payment_method, parent_ref, final) = row[:10]
-    trace_id, send_count, unknown_count, in_doubt, first_at = row[11:]
+    merchant_id, trace_id, send_count, unknown_count, in_doubt, first_at = row[10:]
     return Lease(
         call=Call(
             operation_id=operation_id,
             intent_id=intent_id,
+            merchant_id=merchant_id,
             kind=kind,
             amount=amount,
             currency=currency,

@@ -16,7 +16,7 @@ import structlog
 from confluent_kafka import Consumer
 from confluent_kafka.cimpl import KafkaException, TopicPartition
 
-from dataflows.payments.attempts.dispatch import Change, change_of, fold
+from dataflows.payments.attempts.dispatch import Change, changes_of, fold
 from schemas import codec, limits, topics
 from schemas.errors import Corrupt
 
@@ -89,21 +89,19 @@ class EventReader:
                     raise KafkaException(error)
                 log.warning("event_reader_kafka_error", error=error.str())
                 continue
-            change = self._change_of(message)
-            if change is not None:
-                changes.append(change)
+            changes += self._changes_of(message)
             positions[message.partition()] = message.offset() + 1
         return EventBatch(fold(changes), positions)
 
-    def _change_of(self, message: Any) -> Change | None:
+    def _changes_of(self, message: Any) -> list[Change]:
         try:
-            return change_of(codec.decode_event(message.value() or b""))
+            return changes_of(codec.decode_event(message.value() or b""))
         except Corrupt as error:
             # Parked where it lies: the topic keeps it. The check finds an attempt that nobody carries out.
             self._metrics.events_unreadable.inc()
             where = {"partition": message.partition(), "offset": message.offset()}
             log.error("event_unreadable", reason=error.public, **where)  # noqa: TRY400 - foreign bytes, no bug of ours
-            return None
+            return []
 
     def _commit_when_due(self) -> None:
         now = time.monotonic()

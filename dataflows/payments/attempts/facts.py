@@ -9,13 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from dataflows.payments.attempts.adapter import DEFINITIVE_STATUSES, FAILED_LATER
 from schemas import codec, identity
 from schemas.operations import OPERATIONS
 from schemas.records import Command
 
 _OPERATION: Final = OPERATIONS["record_attempt_outcome"]
 #: one fact of each of these per attempt, for ever
-_ONCE: Final = frozenset({"authorized", "captured", "voided", "declined", "failed", "manual_review"})
+_ONCE: Final = DEFINITIVE_STATUSES | {FAILED_LATER, "manual_review"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +45,7 @@ def command_of(fact: Fact, issued_at: int) -> Command:
     payload: dict[str, object] = {
         "operation_id": fact.operation_id,
         "attempt": fact.attempt,
-        "status": fact.status,
+        "status": "failed" if fact.status == FAILED_LATER else fact.status,
         "provider_ref": fact.provider_ref,
         "amount": fact.amount,
         "currency": fact.currency,

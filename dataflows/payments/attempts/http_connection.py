@@ -7,7 +7,7 @@ knows for certain whether a byte was written, and that is what tells NotSent fro
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import h11
@@ -34,6 +34,7 @@ class HttpAnswer:
 
     status: int
     body: bytes
+    headers: frozenset[tuple[bytes, bytes]] = field(default=frozenset(), compare=False)  # names in lower case
 
 
 class NotConnectedError(Exception):
@@ -52,6 +53,7 @@ class HttpConnection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._waiter: asyncio.Future[HttpAnswer] | None = None
         self._status = 0
+        self._headers: frozenset[tuple[bytes, bytes]] = frozenset()
         self._body = bytearray()
         self.idle_since = 0.0
 
@@ -131,6 +133,7 @@ class HttpConnection(asyncio.Protocol):
             event = self._http.next_event()
             if isinstance(event, h11.Response):
                 self._status = event.status_code
+                self._headers = frozenset((name, value) for name, value in event.headers)
             elif isinstance(event, h11.Data):
                 self._body += event.data
                 if len(self._body) > limits.ATTEMPT_ANSWER_BYTES_MAX:
@@ -138,7 +141,7 @@ class HttpConnection(asyncio.Protocol):
                     return
             elif isinstance(event, h11.EndOfMessage):
                 if self._waiter is not None and not self._waiter.done():
-                    self._waiter.set_result(HttpAnswer(self._status, bytes(self._body)))
+                    self._waiter.set_result(HttpAnswer(self._status, bytes(self._body), self._headers))
                 return
             elif not isinstance(event, h11.InformationalResponse):
                 return  # needs more data, or the connection is at its end

@@ -48,6 +48,8 @@ class AttemptMetrics:
         self.store_errors = Counter(
             "millrace_attempt_store_errors", "Statements that failed and are repeated", registry=registry
         )
+        # No growth for weeks: finished rows pile up.
+        self.pruned = Counter("millrace_attempt_rows_pruned", "Finished dispatch rows removed", registry=registry)
         # High `due`: more workers are needed. `review` above zero: a person has to decide.
         self.backlog = Gauge("millrace_attempt_backlog", "Unfinished attempts", ("state",), registry=registry)
         self.oldest_seconds = Gauge(

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from dataflows.payments.attempts import schedule
-from dataflows.payments.attempts.adapter import Answer, Definitive, NotExecuted, NotSent, Unknown
+from dataflows.payments.attempts.adapter import Answer, Definitive, NotExecuted, NotSent, Pending, Unknown
 from dataflows.payments.attempts.facts import Fact
 from schemas import limits
 
@@ -47,25 +47,29 @@ def settle(lease: Lease, answer: Answer, now: float, jitter: float) -> Settlemen
     match answer:
         case Definitive():
             return _told(lease, answer.status, answer)
+        case Pending(provider_ref):
+            return _open(lease, "pending", "pending", now, provider_ref)
         case Unknown(reason):
-            return _in_doubt(lease, reason, now)
+            return _open(lease, "unknown", reason, now)
         case NotSent(reason) | NotExecuted(reason):
             return _not_executed(lease, reason, now, jitter)
 
 
-def _in_doubt(lease: Lease, reason: str, now: float) -> Settlement:
+def _open(lease: Lease, status: str, reason: str, now: float, provider_ref: str | None = None) -> Settlement:
     delay_ms = schedule.poll_delay_ms(lease.unknown_count)
     if delay_ms is None or _age_s(lease, now) > schedule.DOUBT_MAX_S:
         return _given_to_a_person(lease, reason)
+    error_code = reason if status == "unknown" else None
     record = Record(
         operation_id=lease.call.operation_id,
         status="waiting",
         delay_ms=delay_ms,
         unknowns=1,
-        outcome="unknown",
-        error_code=reason,
+        outcome=status,
+        provider_ref=provider_ref,
+        error_code=error_code,
     )
-    return Settlement(_fact(lease, "unknown", error_code=reason), record)
+    return Settlement(_fact(lease, status, error_code=error_code, provider_ref=provider_ref), record)
 
 
 def _not_executed(lease: Lease, reason: str, now: float, jitter: float) -> Settlement:
@@ -105,7 +109,13 @@ def _told(lease: Lease, status: str, answer: Definitive | None = None, error_cod
     return Settlement(fact, record)
 
 
-def _fact(lease: Lease, status: str, answer: Definitive | None = None, error_code: str | None = None) -> Fact:
+def _fact(
+    lease: Lease,
+    status: str,
+    answer: Definitive | None = None,
+    error_code: str | None = None,
+    provider_ref: str | None = None,
+) -> Fact:
     return Fact(
         operation_id=lease.call.operation_id,
         intent_id=lease.call.intent_id,
@@ -114,7 +124,7 @@ def _fact(lease: Lease, status: str, answer: Definitive | None = None, error_cod
         trace_id=lease.trace_id,
         send_count=lease.send_count,
         status=status,
-        provider_ref=answer.provider_ref if answer else None,
+        provider_ref=answer.provider_ref if answer else provider_ref,
         amount=answer.amount if answer else None,
         currency=answer.currency if answer else None,
         error_code=answer.error_code if answer else error_code,

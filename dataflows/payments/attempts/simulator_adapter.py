@@ -3,27 +3,35 @@
 from __future__ import annotations
 
 from http import HTTPStatus
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 from urllib.parse import quote
 
 import msgspec
 
 from dataflows.owner import fail_points
 from dataflows.payments.attempts.adapter import (
+    FAILED_LATER,
     Answer,
     Call,
     Definitive,
     DefinitiveStatus,
     NotExecuted,
     NotSent,
+    Pending,
     Unknown,
 )
 from dataflows.payments.attempts.http_connection import HttpAnswer, NoAnswerError, NotConnectedError
 from dataflows.payments.attempts.http_pool import HttpPool
+from dataflows.payments.attempts.vault_route import VaultForwarding, VaultRoute, needs_vault
 from schemas import limits
+from schemas.identity import is_card_token
 from schemas.validation import clean_text
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
 PROCESSOR: Final = "simulator"
+_OPERATIONS: Final = "/v1/operations"
 #: refusals of a request that was never executed and never will be: the attempt has failed
 _REFUSED_CODES: Final = frozenset(
     {
@@ -36,23 +44,25 @@ _REFUSED_CODES: Final = frozenset(
 )
 #: refusals that say nothing about the operation itself: it was not executed and may be sent again
 _LATER_STATUSES: Final = frozenset({401, 403, 429})
-_STATUSES_OF_KIND: Final[dict[str, frozenset[str]]] = {
+_STATUSES_OF_KIND: Final[Mapping[str, frozenset[str]]] = {
     "authorize": frozenset({"authorized", "declined", "failed"}),
     "purchase": frozenset({"captured", "declined", "failed"}),
     "capture": frozenset({"captured", "declined", "failed"}),
     "void": frozenset({"voided", "declined", "failed"}),
+    "refund": frozenset({"refunded", "pending", "declined", "failed"}),
 }
 
 
 class _Operation(msgspec.Struct, frozen=True, kw_only=True):
     provider_ref: str
     operation_id: str
-    kind: Literal["authorize", "purchase", "capture", "void"]
-    status: DefinitiveStatus
+    kind: Literal["authorize", "purchase", "capture", "void", "refund"]
+    status: DefinitiveStatus | Literal["pending"]
     reference: str
     amount: int
     currency: str
     decline_code: str | None
+    after_success: bool = False
 
 
 class _Problem(msgspec.Struct, frozen=True):
@@ -67,9 +77,11 @@ _encode = msgspec.json.Encoder().encode
 class SimulatorAdapter:
     """Calls one simulator over HTTP; see ``ProcessorAdapter`` for what its answers mean."""
 
-    def __init__(self, base_url: str, name: str = PROCESSOR) -> None:
+    def __init__(self, base_url: str, name: str = PROCESSOR, vault: VaultRoute | None = None) -> None:
+        """Raises ValueError when an address is none."""
         self._pool = HttpPool(base_url)
         self._name = name
+        self._vault = None if vault is None else VaultForwarding(vault, name)
 
     @property
     def name(self) -> str:
@@ -77,23 +89,19 @@ class SimulatorAdapter:
         return self._name
 
     async def send(self, call: Call) -> Answer:
-        """POST under the operation's identity."""
-        body = {
-            "kind": call.kind,
-            "reference": call.intent_id,
-            "amount": call.amount,
-            "currency": call.currency,
-            "token": call.payment_method,
-            "parent": call.parent_ref,
-            "final": call.final,
-        }
+        """POST under the operation's identity, through the vault when it alone knows the card."""
         headers = [
             ("Content-Type", "application/json"),
             ("Accept", "application/json"),
             ("Idempotency-Key", call.operation_id),
         ]
+        if needs_vault(call):
+            if self._vault is None:
+                return NotExecuted("no_vault")
+            forwarded = await self._vault.request(call, _OPERATIONS, headers, _body_of(call), _written)
+            return answer_to_send(call, forwarded) if isinstance(forwarded, HttpAnswer) else forwarded
         try:
-            answer = await self._pool.request("POST", "/v1/operations", headers, _encode(body), _written)
+            answer = await self._pool.request("POST", _OPERATIONS, headers, _encode(_body_of(call)), _written)
         except NotConnectedError:
             return NotSent("not_connected")
         except NoAnswerError as error:
@@ -104,7 +112,7 @@ class SimulatorAdapter:
         """GET of the operation. A 404 in the processor's own words is proof that no send was executed."""
         try:
             answer = await self._pool.request(
-                "GET", f"/v1/operations/{quote(call.operation_id, safe='')}", [("Accept", "application/json")]
+                "GET", f"{_OPERATIONS}/{quote(call.operation_id, safe='')}", [("Accept", "application/json")]
             )
         except NotConnectedError:
             return NotSent("not_connected")
@@ -115,6 +123,21 @@ class SimulatorAdapter:
     async def close(self) -> None:
         """Closes idle connections."""
         self._pool.close()
+        if self._vault is not None:
+            self._vault.close()
+
+
+def _body_of(call: Call) -> dict[str, object]:
+    """The operation in the processor's words; a token of the vault's means nothing to it."""
+    return {
+        "kind": call.kind,
+        "reference": call.intent_id,
+        "amount": call.amount,
+        "currency": call.currency,
+        "token": None if is_card_token(call.payment_method) else call.payment_method,
+        "parent": call.parent_ref,
+        "final": call.final,
+    }
 
 
 def answer_to_send(call: Call, answer: HttpAnswer) -> Answer:
@@ -147,14 +170,15 @@ def _definitive(call: Call, body: bytes) -> Answer:
         return Unknown("answer_to_another_call")
     if operation.kind != call.kind or operation.status not in _STATUSES_OF_KIND[operation.kind]:
         return Unknown("answer_of_another_kind")
-    if not 0 <= operation.amount <= limits.AMOUNT_MINOR_MAX:
-        return Unknown("unparseable")
     texts = (operation.provider_ref, operation.currency, operation.decline_code or "none")
-    if any(clean_text(text, limits.TEXT_LENGTH_MAX) for text in texts):
+    is_clean = not any(clean_text(text, limits.TEXT_LENGTH_MAX) for text in texts)
+    if not is_clean or not 0 <= operation.amount <= limits.AMOUNT_MINOR_MAX:
         return Unknown("unparseable")
+    if operation.status == "pending":
+        return Pending(operation.provider_ref)
     refused = operation.status in {"declined", "failed"}
     return Definitive(
-        status=operation.status,
+        status=FAILED_LATER if operation.status == "failed" and operation.after_success else operation.status,
         provider_ref=operation.provider_ref,
         amount=operation.amount,
         currency=operation.currency,

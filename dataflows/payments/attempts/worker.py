@@ -78,7 +78,10 @@ class AttemptWorker:
     async def run(self) -> None:
         """Works until ``stop``. Raises an ExceptionGroup when a loop fails; what was leased is then queried later."""
         async with self._group as group:
-            intake = [group.create_task(loop()) for loop in (self._ingest, self._sweep, self._repeat, self._measure)]
+            intake = [
+                group.create_task(loop())
+                for loop in (self._ingest, self._sweep, self._repeat, self._prune, self._measure)
+            ]
             group.create_task(self._recorder.run(lambda: self._is_drained))
             await self._stop.wait()
             await asyncio.wait(intake)
@@ -180,6 +183,13 @@ class AttemptWorker:
 
     async def _told_again(self, fact: Fact) -> None:
         await self._producer.tell(fact)  # whether it was taken or not, the row is due again by its schedule
+
+    async def _prune(self) -> None:
+        while not self._stop.is_set():
+            pruned = await self._durably("prune", self._store.prune)
+            self._metrics.pruned.inc(pruned)
+            if pruned < limits.ATTEMPT_PRUNE_BATCH_MAX:
+                await self._waited(limits.ATTEMPT_PRUNE_INTERVAL_S * 1_000, self._stop)
 
     async def _measure(self) -> None:
         while not self._stop.is_set():

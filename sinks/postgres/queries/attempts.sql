@@ -3,6 +3,8 @@
 -- name: attempts_take
 -- Every batch of events: writes down new attempts, leased by the caller where it has a free slot, and closes those that
 -- the owner has settled. Primary key. Rows come in the order of operation_id, so that two workers do not deadlock.
+-- A finished row is pruned some day, and the stream keeps its events for ever: what the owner calls definitive is not
+-- taken on again, whatever is read. Primary key of processor_attempt, whose row is older than the event.
 insert into attempt_dispatch as d (operation_id, intent_id, attempt, processor, kind, amount, currency, payment_method,
     parent_ref, final, merchant_id, trace_id, status, in_doubt, lease_owner, lease_until, send_count, next_at,
     outcome, provider_ref, error_code, first_at, updated_at)
@@ -19,6 +21,9 @@ from unnest(%(operation_id)s::text[], %(intent_id)s::text[], %(attempt)s::int[],
         %(provider_ref)s::text[], %(error_code)s::text[])
     as e (operation_id, intent_id, attempt, processor, kind, amount, currency, payment_method, parent_ref, final,
         merchant_id, trace_id, status, outcome, provider_ref, error_code)
+where e.status = 'done' or not exists (
+    select from processor_attempt p where p.intent_id = e.intent_id and p.attempt = e.attempt
+        and p.status in ('authorized', 'captured', 'voided', 'refunded', 'declined', 'failed'))
 on conflict (operation_id) do update
     set status = excluded.status, outcome = excluded.outcome, lease_owner = null, lease_until = null,
         provider_ref = coalesce(excluded.provider_ref, d.provider_ref),
@@ -76,6 +81,18 @@ set report_count = d.report_count + 1, updated_at = now(),
 from late where d.operation_id = late.operation_id
 returning d.operation_id, d.intent_id, d.attempt, d.processor, d.trace_id, d.status, d.outcome, d.provider_ref,
     d.outcome_amount, d.outcome_currency, d.error_code, d.send_count;
+
+-- name: attempts_prune
+-- Once a minute, again at once while it finds a full batch: rows that were finished long ago. Index attempt_dispatch_done.
+with old as (
+    select operation_id from attempt_dispatch
+    where status = 'done' and updated_at < now() - %(kept_s)s * interval '1 second'
+    order by updated_at limit %(count)s
+    for update skip locked
+), gone as (
+    delete from attempt_dispatch d using old where d.operation_id = old.operation_id returning 1
+)
+select count(*) from gone;
 
 -- name: attempts_backlog
 -- Metrics, every few seconds: how many are unfinished, and the age of the oldest. One partial index each.

@@ -1,19 +1,41 @@
 -- What the payments owner reads and writes in a batch. Each names its index.
 
 -- name: intents_read
--- The aggregates of a batch. Primary key.
-select id, merchant_id, amount, currency, state, version, capture_method, payment_method, processor, amount_capturable,
-       amount_received, amount_refunded, amount_disputed, last_payment_error, cancellation_reason, latest_attempt,
-       metadata, (extract(epoch from created_at) * 1000000)::bigint, (extract(epoch from updated_at) * 1000000)::bigint,
-       partition
-from payment_intent where id = any (%s::text[]);
+-- The aggregates of a batch, each with its refunds and disputes as JSON of the records' own fields. Primary key;
+-- refund_of_intent and dispute_of_intent, only for payments that were tried at a processor.
+select i.id, i.merchant_id, i.amount, i.currency, i.state, i.version, i.capture_method, i.payment_method, i.processor,
+       i.amount_capturable, i.amount_received, i.amount_refunded, i.amount_disputed, i.last_payment_error,
+       i.cancellation_reason, i.latest_attempt, i.metadata, (extract(epoch from i.created_at) * 1000000)::bigint,
+       (extract(epoch from i.updated_at) * 1000000)::bigint, i.amount_pending,
+       case when i.latest_attempt > 0 then (
+           select json_agg(json_build_object(
+               'id', r.id, 'intent_id', r.intent_id, 'merchant_id', r.merchant_id, 'attempt', r.attempt,
+               'amount', r.amount, 'currency', r.currency, 'state', r.state, 'reason', r.reason,
+               'failure_reason', r.failure_reason, 'from_pending', r.from_pending, 'metadata', r.metadata::json,
+               'version', r.version, 'created_at', (extract(epoch from r.created_at) * 1000000)::bigint,
+               'updated_at', (extract(epoch from r.updated_at) * 1000000)::bigint))::text
+           from refund r where r.intent_id = i.id) end,
+       case when i.latest_attempt > 0 then (
+           select json_agg(json_build_object(
+               'id', d.id, 'intent_id', d.intent_id, 'merchant_id', d.merchant_id, 'processor', d.processor,
+               'provider_ref', d.provider_ref, 'amount', d.amount, 'currency', d.currency, 'fee', d.fee,
+               'reason', d.reason, 'state', d.state, 'funds', d.funds, 'version', d.version,
+               'created_at', (extract(epoch from d.created_at) * 1000000)::bigint,
+               'updated_at', (extract(epoch from d.updated_at) * 1000000)::bigint))::text
+           from dispute d where d.intent_id = i.id) end,
+       i.partition
+from payment_intent i where i.id = any (%s::text[]);
 
 -- name: attempts_read
 -- All attempts of those aggregates. Primary key prefix.
 select intent_id, attempt, kind, status, operation_id, processor, amount, currency, payment_method, parent_ref, final,
        provider_ref, error_code, (extract(epoch from created_at) * 1000000)::bigint,
-       (extract(epoch from updated_at) * 1000000)::bigint
+       (extract(epoch from updated_at) * 1000000)::bigint, settled_line
 from processor_attempt where intent_id = any (%s::text[]);
+
+-- name: journals_read
+-- Which of these journal entries exist. Primary key.
+select id from journal_entry where id = any (%s::text[]);
 
 -- name: chain_read
 -- On take-over: the newest link of the partition's ledger chain. Primary key, from the right.
@@ -23,18 +45,19 @@ select link, hash from ledger_chain where partition = %s order by link desc limi
 -- Intents that the batch created. An id that exists fails the batch: nothing is overwritten.
 insert into payment_intent (id, merchant_id, amount, currency, state, version, capture_method, payment_method, processor,
                             amount_capturable, amount_received, amount_refunded, amount_disputed, last_payment_error,
-                            cancellation_reason, latest_attempt, metadata, partition, created_at, updated_at)
+                            cancellation_reason, latest_attempt, metadata, partition, created_at, updated_at,
+                            amount_pending)
 select t.id, t.merchant_id, t.amount, t.currency, t.state, t.version, t.capture_method, nullif(t.payment_method, ''),
        t.processor, t.amount_capturable, t.amount_received, t.amount_refunded, t.amount_disputed,
        nullif(t.last_payment_error, ''), nullif(t.cancellation_reason, ''), t.latest_attempt, t.metadata, %s,
        timestamptz 'epoch' + t.created_at * interval '1 microsecond',
-       timestamptz 'epoch' + t.updated_at * interval '1 microsecond'
+       timestamptz 'epoch' + t.updated_at * interval '1 microsecond', t.amount_pending
 from unnest(%s::text[], %s::text[], %s::bigint[], %s::text[], %s::text[], %s::bigint[], %s::text[], %s::text[],
             %s::text[], %s::bigint[], %s::bigint[], %s::bigint[], %s::bigint[], %s::text[], %s::text[], %s::int[],
-            %s::text[], %s::bigint[], %s::bigint[])
+            %s::text[], %s::bigint[], %s::bigint[], %s::bigint[])
          as t (id, merchant_id, amount, currency, state, version, capture_method, payment_method, processor,
                amount_capturable, amount_received, amount_refunded, amount_disputed, last_payment_error,
-               cancellation_reason, latest_attempt, metadata, created_at, updated_at);
+               cancellation_reason, latest_attempt, metadata, created_at, updated_at, amount_pending);
 
 -- name: intents_update
 -- Compare-and-set against the versions read. A miss divides by zero, so the commit queued behind it does nothing.
@@ -45,11 +68,11 @@ with written as (
         amount_refunded = t.amount_refunded, amount_disputed = t.amount_disputed,
         last_payment_error = nullif(t.last_payment_error, ''),
         cancellation_reason = nullif(t.cancellation_reason, ''), latest_attempt = t.latest_attempt,
-        updated_at = timestamptz 'epoch' + t.updated_at * interval '1 microsecond'
+        updated_at = timestamptz 'epoch' + t.updated_at * interval '1 microsecond', amount_pending = t.amount_pending
     from unnest(%s::text[], %s::bigint[], %s::text[], %s::bigint[], %s::text[], %s::bigint[], %s::bigint[], %s::bigint[],
-                %s::bigint[], %s::text[], %s::text[], %s::int[], %s::bigint[])
+                %s::bigint[], %s::text[], %s::text[], %s::int[], %s::bigint[], %s::bigint[])
              as t (id, read_version, state, version, payment_method, amount_capturable, amount_received, amount_refunded,
-                   amount_disputed, last_payment_error, cancellation_reason, latest_attempt, updated_at)
+                   amount_disputed, last_payment_error, cancellation_reason, latest_attempt, updated_at, amount_pending)
     where a.id = t.id and a.version = t.read_version
     returning 1
 )
@@ -58,28 +81,89 @@ select 1 / (count(*) = %s)::int from written;
 -- name: attempts_insert
 -- Attempts that the batch started: durable before any I/O. A second live charge of an intent fails (invariant 9).
 insert into processor_attempt (intent_id, attempt, kind, status, operation_id, processor, amount, currency,
-                               payment_method, parent_ref, final, provider_ref, error_code, created_at, updated_at)
+                               payment_method, parent_ref, final, provider_ref, error_code, created_at, updated_at,
+                               settled_line)
 select t.intent_id, t.attempt, t.kind, t.status, t.operation_id, t.processor, t.amount, t.currency, t.payment_method,
        nullif(t.parent_ref, ''), t.final, nullif(t.provider_ref, ''), nullif(t.error_code, ''),
        timestamptz 'epoch' + t.created_at * interval '1 microsecond',
-       timestamptz 'epoch' + t.updated_at * interval '1 microsecond'
+       timestamptz 'epoch' + t.updated_at * interval '1 microsecond', nullif(t.settled_line, '')
 from unnest(%s::text[], %s::int[], %s::text[], %s::text[], %s::text[], %s::text[], %s::bigint[], %s::text[], %s::text[],
-            %s::text[], %s::boolean[], %s::text[], %s::text[], %s::bigint[], %s::bigint[])
+            %s::text[], %s::boolean[], %s::text[], %s::text[], %s::bigint[], %s::bigint[], %s::text[])
          as t (intent_id, attempt, kind, status, operation_id, processor, amount, currency, payment_method, parent_ref,
-               final, provider_ref, error_code, created_at, updated_at);
+               final, provider_ref, error_code, created_at, updated_at, settled_line);
 
 -- name: attempts_update
 -- Attempts have no version of their own: their intent's compare-and-set guards them. Primary key.
 with written as (
     update processor_attempt a
     set status = t.status, provider_ref = nullif(t.provider_ref, ''), error_code = nullif(t.error_code, ''),
-        updated_at = timestamptz 'epoch' + t.updated_at * interval '1 microsecond'
-    from unnest(%s::text[], %s::int[], %s::text[], %s::text[], %s::text[], %s::bigint[])
-             as t (intent_id, attempt, status, provider_ref, error_code, updated_at)
+        updated_at = timestamptz 'epoch' + t.updated_at * interval '1 microsecond', final = t.final,
+        settled_line = nullif(t.settled_line, '')
+    from unnest(%s::text[], %s::int[], %s::text[], %s::text[], %s::text[], %s::bigint[], %s::boolean[], %s::text[])
+             as t (intent_id, attempt, status, provider_ref, error_code, updated_at, final, settled_line)
     where a.intent_id = t.intent_id and a.attempt = t.attempt
     returning 1
 )
 select 1 / (count(*) = %s)::int from written;
+
+-- name: refunds_insert
+-- Refunds that the batch made. Their intent's compare-and-set guards them, as it guards all its parts. Primary key.
+insert into refund (id, intent_id, merchant_id, attempt, amount, currency, state, reason, failure_reason, from_pending,
+                    metadata, version, created_at, updated_at)
+select t.id, t.intent_id, t.merchant_id, t.attempt, t.amount, t.currency, t.state, nullif(t.reason, ''),
+       nullif(t.failure_reason, ''), t.from_pending, t.metadata, t.version,
+       timestamptz 'epoch' + t.created_at * interval '1 microsecond',
+       timestamptz 'epoch' + t.updated_at * interval '1 microsecond'
+from unnest(%s::text[], %s::text[], %s::text[], %s::int[], %s::bigint[], %s::text[], %s::text[], %s::text[], %s::text[],
+            %s::bigint[], %s::text[], %s::bigint[], %s::bigint[], %s::bigint[])
+         as t (id, intent_id, merchant_id, attempt, amount, currency, state, reason, failure_reason, from_pending,
+               metadata, version, created_at, updated_at);
+
+-- name: refunds_update
+-- What a fact may change of a refund. Primary key.
+with written as (
+    update refund r
+    set state = t.state, failure_reason = nullif(t.failure_reason, ''), from_pending = t.from_pending,
+        version = t.version, updated_at = timestamptz 'epoch' + t.updated_at * interval '1 microsecond'
+    from unnest(%s::text[], %s::text[], %s::text[], %s::bigint[], %s::bigint[], %s::bigint[])
+             as t (id, state, failure_reason, from_pending, version, updated_at)
+    where r.id = t.id
+    returning 1
+)
+select 1 / (count(*) = %s)::int from written;
+
+-- name: disputes_insert
+-- Disputes that the batch heard of for the first time. Primary key, and unique (processor, provider_ref).
+insert into dispute (id, intent_id, merchant_id, processor, provider_ref, amount, currency, fee, reason, state, funds,
+                     version, created_at, updated_at)
+select t.id, t.intent_id, t.merchant_id, t.processor, t.provider_ref, t.amount, t.currency, t.fee, nullif(t.reason, ''),
+       t.state, t.funds, t.version, timestamptz 'epoch' + t.created_at * interval '1 microsecond',
+       timestamptz 'epoch' + t.updated_at * interval '1 microsecond'
+from unnest(%s::text[], %s::text[], %s::text[], %s::text[], %s::text[], %s::bigint[], %s::text[], %s::bigint[],
+            %s::text[], %s::text[], %s::text[], %s::bigint[], %s::bigint[], %s::bigint[])
+         as t (id, intent_id, merchant_id, processor, provider_ref, amount, currency, fee, reason, state, funds, version,
+               created_at, updated_at);
+
+-- name: disputes_update
+-- What a fact may change of a dispute. Primary key.
+with written as (
+    update dispute d
+    set state = t.state, funds = t.funds, fee = t.fee, reason = nullif(t.reason, ''), version = t.version,
+        updated_at = timestamptz 'epoch' + t.updated_at * interval '1 microsecond'
+    from unnest(%s::text[], %s::text[], %s::text[], %s::bigint[], %s::text[], %s::bigint[], %s::bigint[])
+             as t (id, state, funds, fee, reason, version, updated_at)
+    where d.id = t.id
+    returning 1
+)
+select 1 / (count(*) = %s)::int from written;
+
+-- name: journals_insert
+-- Journal entries: aggregates of one version. A reference that exists fails the batch. Primary key.
+insert into journal_entry (id, reference, kind, note, scope, partition, created_at)
+select t.id, t.reference, t.kind, nullif(t.note, ''), t.scope, %s,
+       timestamptz 'epoch' + t.created_at * interval '1 microsecond'
+from unnest(%s::text[], %s::text[], %s::text[], %s::text[], %s::text[], %s::bigint[])
+         as t (id, reference, kind, note, scope, created_at);
 
 -- name: ledger_txns_insert
 -- The batch's ledger transactions. The unique reference refuses a fact that was posted before.

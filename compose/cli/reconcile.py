@@ -1,0 +1,153 @@
+"""``millrace reconcile``: settlement reports and bank statements against what we recorded."""
+
+from __future__ import annotations
+
+import json
+from contextlib import nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from compose.settings import load_settings
+from compose.stack.errors import StackError
+
+if TYPE_CHECKING:
+    from rich.status import Status
+
+    from reconciliation.settlement.run import Discrepancy, ReconcileReport, ReconcileSettings
+    from reconciliation.settlement.sources import GivenFile
+
+ROLE = "millrace_operator"
+FORMATS: Final = ("simulator", "stripe", "adyen", "camt053")
+app = typer.Typer()
+
+
+@app.command()
+def reconcile(
+    processor: Annotated[
+        str | None, typer.Option(help="Only this processor's reports; with --file, whose report the file is.")
+    ] = None,
+    file: Annotated[
+        list[Path] | None, typer.Option(exists=True, dir_okay=False, help="A report or bank statement; repeatable.")
+    ] = None,
+    file_format: Annotated[str | None, typer.Option("--format", help="Of the files: " + ", ".join(FORMATS))] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Take in what is new, post it through the owners, and show what is not explained; safe to run again."""
+    from reconciliation.settlement.run import reconcile as run  # noqa: PLC0415 - imports every client
+    from schemas.errors import PlatformError  # noqa: PLC0415
+
+    settings, files = _settings(processor, is_file_given=bool(file)), _files(file or [], file_format, processor)
+    with nullcontext() if as_json else _progress() as status:
+        tell = (lambda _: None) if status is None else status.update
+        try:
+            report = run(settings, files, on_step=tell, on_lines=lambda n: tell(f"{n:,} lines read"))
+        except (PlatformError, OSError) as error:
+            raise StackError(str(error)) from error
+    if as_json:
+        print(json.dumps(_as_object(report)))
+    else:
+        _print(report)
+    raise typer.Exit(1 if report.unavailable or report.posted.undecided else 0)
+
+
+def _settings(processor: str | None, *, is_file_given: bool) -> ReconcileSettings:
+    from reconciliation.settlement.run import ReconcileSettings  # noqa: PLC0415
+
+    addresses = load_settings().addresses()
+    processors = {"simulator": addresses.processor_url}
+    if processor is not None and not is_file_given:
+        if processor not in processors:
+            raise StackError(f"no processor {processor!r} gives reports here; there are {', '.join(processors)}")
+        processors = {processor: processors[processor]}
+    return ReconcileSettings(postgres_dsn=addresses.postgres_dsns[ROLE], kafka=addresses.kafka, processors=processors)
+
+
+def _files(paths: list[Path], file_format: str | None, processor: str | None) -> list[GivenFile]:
+    from reconciliation.settlement.sources import GivenFile  # noqa: PLC0415
+
+    if paths and file_format not in FORMATS:
+        raise StackError(f"give --format with --file: {', '.join(FORMATS)}")
+    if file_format is not None and not paths:
+        raise StackError("--format says how a file is written: give --file")
+    return [GivenFile(path=path, format=file_format, processor=processor) for path in paths]  # type: ignore[arg-type]  # one of FORMATS
+
+
+def _as_object(report: ReconcileReport) -> dict[str, Any]:
+    return {
+        "matched": report.matched,
+        "discrepancies": [
+            {
+                "class": d.found_class,
+                "reference": d.reference,
+                "amount": d.amount,
+                "currency": d.currency,
+                "processor": d.processor,
+                "subject": d.subject,
+                "case": d.case_id,
+                "detail": d.detail,
+                "first_seen": d.first_seen,
+            }
+            for d in report.discrepancies
+        ],
+        "unmatched_older_than_horizon": report.unmatched_older_than_horizon,
+        "new_lines": report.new_lines,
+        "posted": {
+            "decided": report.posted.decided,
+            "refused": report.posted.refused,
+            "undecided": report.posted.undecided,
+        },
+        "unavailable": report.unavailable,
+    }
+
+
+def _progress() -> Status:
+    from rich.console import Console  # noqa: PLC0415
+
+    return Console(stderr=True).status("looking for reports")
+
+
+def _print(report: ReconcileReport) -> None:
+    from rich.console import Console  # noqa: PLC0415
+
+    from schemas import limits  # noqa: PLC0415
+
+    console = Console()
+    shown = report.discrepancies[: limits.SETTLEMENT_SHOWN_MAX]
+    if shown:
+        console.print(_table(shown))
+    if len(shown) < len(report.discrepancies):
+        print(f"... and {len(report.discrepancies) - len(shown)} more: --json shows all")
+    print(
+        f"{report.matched} lines matched, {report.new_lines} new; {report.posted.decided} posted now;"
+        f" {len(report.discrepancies)} discrepancies; {report.unmatched_older_than_horizon} movements without a line"
+        f" for more than {limits.SETTLEMENT_HORIZON_DAYS} days"
+    )
+    for reason in report.unavailable:
+        print(f"not reached: {reason}; run it again when it is back")
+    if report.posted.undecided:
+        print(f"{report.posted.undecided} lines wait for their owner: see 'millrace status', then run it again")
+    if shown:
+        print(
+            "each has a case with its evidence for a person to resolve; a later report may still explain a missing line"
+        )
+
+
+def _table(discrepancies: list[Discrepancy]) -> Any:
+    from rich.markup import escape  # noqa: PLC0415
+    from rich.table import Table  # noqa: PLC0415
+
+    from schemas.currency import format_minor  # noqa: PLC0415
+
+    table = Table(box=None, pad_edge=False)
+    for column in ("class", "reference"):
+        table.add_column(column, overflow="fold")
+    table.add_column("amount", justify="right")
+    for column in ("processor", "since", "detail"):
+        table.add_column(column, overflow="fold")
+    for d in discrepancies:
+        amount = f"{format_minor(d.amount, d.currency)} {d.currency}" if d.currency else ""
+        texts = (d.found_class, d.reference, amount, d.processor, d.first_seen[:16], d.detail or "")
+        table.add_row(*(escape(text) for text in texts))
+    return table

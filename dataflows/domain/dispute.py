@@ -1,0 +1,123 @@
+"""Disputes: what a payer's bank does to a payment. Facts may come in any order, and none is taken back.
+
+State and funds each only go forward (their ranks below), and each fact is joined to what is known: the end depends on
+which facts came, not on their order. Money is posted when ``funds`` moves, never because of ``state``; only a loss of
+withdrawn money clears its hold. Source: reference 3.4 and 3.5.
+
+The rule of what counts as disputed, for ``intent.amount_disputed``, the cap of refunds and invariants 7 and 8: a
+dispute counts while its money is, or may become, the payer's: it needs a response, is under review or is lost, or is an
+inquiry whose funds were withdrawn all the same. It does not count as a mere inquiry (a refund is the usual answer to
+one), nor when it is won, prevented or closed.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from msgspec import structs
+
+from dataflows.domain import ledger
+from dataflows.domain.decision import Context, Decision, Payment
+from dataflows.domain.ledger import Posting
+from dataflows.domain.payment_intent import advance
+from schemas import identity
+from schemas.records import Command, Dispute, Rejection
+
+#: an inquiry may become a dispute at any time; of two ends the worse stands
+STATE_RANK: Final = {
+    "warning_needs_response": 1,
+    "warning_under_review": 2,
+    "warning_closed": 3,
+    "needs_response": 4,
+    "under_review": 5,
+    "prevented": 6,
+    "won": 7,
+    "lost": 8,
+}
+FUNDS_RANK: Final = {"none": 0, "withdrawn": 1, "reinstated": 2}
+_LIVE: Final = frozenset({"needs_response", "under_review", "lost"})
+_INQUIRY: Final = frozenset({"warning_needs_response", "warning_under_review"})
+
+
+def decide_dispute(payment: Payment, command: Command, context: Context) -> Decision | Rejection:
+    """The dispute after a fact about it: made by the first, moved on by later ones."""
+    fact: dict[str, Any] = command.payload
+    intent = payment.intent
+    if not intent.latest_attempt or fact["currency"] != intent.currency:
+        return Rejection("contradicts_payment", "The payment was not charged in this currency.", {})
+    processor = command.scope.partition(":")[2]
+    dispute_id = identity.part_id("dp", intent.id, processor, fact["provider_ref"])
+    known = payment.disputes.get(dispute_id)
+    if known is not None and fact["amount"] != known.amount:
+        return Rejection("contradicts_dispute", "The dispute is about another amount.", {"amount": known.amount})
+    before = known or _unheard_of(payment, command, context, dispute_id)
+    after = _joined(before, fact, context)
+    if known is not None and (after.state, after.funds) == (known.state, known.funds):
+        return Rejection(
+            "stale_fact",
+            "The dispute already has this or a later state.",
+            {"state": known.state, "funds": known.funds},
+        )
+    others = sum(counted(d) for d in payment.disputes.values() if d.id != dispute_id)
+    return Decision(
+        intent=advance(intent, context, amount_disputed=others + counted(after)),
+        dispute=after,
+        postings=_postings(before, after),
+    )
+
+
+def counted(dispute: Dispute) -> int:
+    """What a dispute takes of the refundable amount, by the rule above."""
+    counts = dispute.state in _LIVE or (dispute.state in _INQUIRY and dispute.funds == "withdrawn")
+    return dispute.amount if counts else 0
+
+
+def _unheard_of(payment: Payment, command: Command, context: Context, dispute_id: str) -> Dispute:
+    fact: dict[str, Any] = command.payload
+    return Dispute(
+        id=dispute_id,
+        intent_id=payment.intent.id,
+        merchant_id=payment.intent.merchant_id,
+        processor=command.scope.partition(":")[2],
+        provider_ref=fact["provider_ref"],
+        amount=fact["amount"],
+        currency=fact["currency"],
+        fee=fact["fee"],
+        reason=fact["reason"],
+        state=fact["status"],
+        funds="none",
+        version=0,
+        created_at=context.now,
+        updated_at=context.now,
+    )
+
+
+def _joined(dispute: Dispute, fact: dict[str, Any], context: Context) -> Dispute:
+    """The later state and the later funds of what is known and what is told. The fee is fixed once it is taken."""
+    return structs.replace(
+        dispute,
+        state=max(dispute.state, fact["status"], key=STATE_RANK.__getitem__),
+        funds=max(dispute.funds, fact["funds"], key=FUNDS_RANK.__getitem__),
+        fee=fact["fee"] if dispute.funds == "none" else dispute.fee,
+        reason=dispute.reason or fact["reason"],
+        version=dispute.version + 1,
+        updated_at=context.now,
+    )
+
+
+def _postings(before: Dispute, after: Dispute) -> tuple[Posting, ...]:
+    """What moved between the two: withdrawn before reinstated, whichever was told first; a loss where the hold is."""
+    sides = ledger.Parties(after.processor, after.merchant_id, after.currency)
+    found: list[Posting] = []
+    if before.funds == "none" and after.funds != "none":
+        found.append(ledger.dispute_withdrawn(after.id, after.amount, after.fee, sides))
+    if before.funds != "reinstated" and after.funds == "reinstated":
+        found.append(ledger.dispute_reinstated(after.id, after.amount, sides, after_loss=_is_cleared(before)))
+    if _is_cleared(after):  # and before it was not: else nothing would have changed
+        found.append(ledger.dispute_lost(after.id, after.amount, sides))
+    return tuple(found)
+
+
+def _is_cleared(dispute: Dispute) -> bool:
+    """Whether the hold has ended in a loss."""
+    return dispute.state == "lost" and dispute.funds == "withdrawn"

@@ -1,0 +1,63 @@
+"""What all facts about attempts have in common: when an attempt is open, what is stale, and that an echo is checked."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from msgspec import structs
+
+from dataflows.domain import ledger
+from dataflows.domain.decision import Context, Decision, Payment
+from dataflows.domain.payment_intent import advance
+from schemas.records import ProcessorAttempt, Rejection
+
+OPEN: Final = frozenset({"created", "pending", "unknown", "manual_review"})
+UNDECIDED: Final = frozenset({"pending", "unknown", "manual_review"})  # facts that settle nothing
+REFUSED: Final = frozenset({"declined", "failed"})
+SUCCESS: Final = {
+    "authorize": "authorized",
+    "purchase": "captured",
+    "capture": "captured",
+    "void": "voided",
+    "refund": "refunded",
+}
+
+
+def undecided(
+    payment: Payment, attempt: ProcessorAttempt, fact: dict[str, Any], context: Context
+) -> Decision | Rejection:
+    """A doubt about an open attempt: it is written down, and the attempt stays open."""
+    if fact["status"] == attempt.status or attempt.status == "manual_review":
+        return stale(attempt)
+    after = changed(
+        attempt, context, status=fact["status"], error_code=fact["error_code"], provider_ref=fact["provider_ref"]
+    )
+    return Decision(intent=advance(payment.intent, context), attempt=after)
+
+
+def integrity_error(attempt: ProcessorAttempt, fact: dict[str, Any]) -> str | None:
+    """Why an answer is not the answer to what we asked; the echo is checked, not trusted."""
+    if fact["status"] != SUCCESS[attempt.kind]:
+        return "unexpected_status"
+    if fact["amount"] != attempt.amount:
+        return "amount_mismatch"
+    if fact["currency"] != attempt.currency:
+        return "currency_mismatch"
+    return None
+
+
+def stale(attempt: ProcessorAttempt) -> Rejection:
+    """The refusal of a fact that says nothing new."""
+    return Rejection("stale_fact", "The attempt already has this or a later status.", {"status": attempt.status})
+
+
+def changed(attempt: ProcessorAttempt, context: Context, **changes: object) -> ProcessorAttempt:
+    """The attempt after a fact; a provider_ref that is known is not forgotten."""
+    if changes.get("provider_ref") is None:
+        changes["provider_ref"] = attempt.provider_ref
+    return structs.replace(attempt, updated_at=context.now, **changes)
+
+
+def parties(payment: Payment, attempt: ProcessorAttempt) -> ledger.Parties:
+    """Who is on the two sides of what an attempt moves."""
+    return ledger.Parties(attempt.processor, payment.intent.merchant_id, payment.intent.currency)

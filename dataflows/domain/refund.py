@@ -1,0 +1,171 @@
+"""Refunds: money on its way back to the payer, capped by what was received, never by what a caller believes.
+
+A refund is carried out by an attempt of kind ``refund``; several may be under way, beside captures too. What becomes of
+it is decided in ``refund_outcome``. The state of the intent never changes by a refund. Source: reference 3.1 and 3.3.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from msgspec import structs
+
+from dataflows.domain import ledger
+from dataflows.domain.decision import Context, Decision, Payment, applied
+from dataflows.domain.fact import changed, parties
+from dataflows.domain.payment_intent import advance, new_attempt
+from schemas import identity
+from schemas.operations import OPERATIONS
+from schemas.records import Command, PaymentIntent, ProcessorAttempt, Refund, RefundState, Rejection
+
+AUTOMATIC: Final = "payment_canceled"  # reason of a refund that nobody asked for
+#: refunds that count against what was received
+ACTIVE: Final = frozenset({"pending", "requires_action", "succeeded"})
+_TEMPLATE: Final = OPERATIONS["create_refund"].template
+
+
+def decide_create(payment: Payment, command: Command, context: Context) -> Decision | Rejection:
+    """A refund of what was received and is neither refunded nor disputed; all of it when no amount is given."""
+    intent, wanted = payment.intent, command.payload
+    if wanted["payment_intent"] != intent.id:
+        return Rejection("invalid_command", "The refund names another payment than it was sent to.", {})
+    if not intent.amount_received:
+        return Rejection(
+            "state_conflict",
+            f"An intent that is {intent.state} has received nothing to refund.",
+            {"current_state": intent.state, "current_version": intent.version},
+        )
+    left = refundable(payment)
+    asked: Any = wanted["amount"]
+    amount = left if asked is None else asked
+    if not 0 < amount <= left:
+        return Rejection("amount_exceeds_refundable", f"At most {left} can be refunded.", {"refundable": left})
+    metadata: Any = wanted["metadata"]
+    reason: Any = wanted["reason"]
+    refund_id = identity.part_id("re", intent.id, command.scope, _TEMPLATE, command.idempotency_key)
+    return _started(payment, advance(intent, context), context, refund_id, amount, reason, metadata)
+
+
+def decide_cancel(payment: Payment, command: Command, context: Context) -> Decision | Rejection:
+    """Ends a refund that waits for somebody. One that is pending may be on its way: nobody can call it back."""
+    refund_id: Any = command.payload["refund"]
+    refund = payment.refunds.get(refund_id)
+    if refund is None:
+        return Rejection("not_found", "No such object.", {})
+    if refund.state != "requires_action":
+        return Rejection(
+            "state_conflict",
+            f"A refund that is {refund.state} cannot be canceled.",
+            {"current_state": refund.state, "current_version": refund.version},
+        )
+    attempt = payment.attempts[refund.attempt]
+    ended = changed(attempt, context, status="failed", error_code="canceled")
+    return money_back(payment, refund, ended, context, state="canceled", reason=None)
+
+
+def refundable(payment: Payment) -> int:
+    """What may still be given back: received, less what is refunded or on its way, less what is disputed."""
+    return max(0, payment.intent.amount_received - committed(payment) - payment.intent.amount_disputed)
+
+
+def given_back(payment: Payment, captured: Decision, context: Context) -> Decision:
+    """The late capture of a canceled payment, with the refund of all of it in the same commit."""
+    after = applied(payment, captured)
+    amount = refundable(after)
+    attempt = captured.attempt
+    if attempt is None or not amount:
+        return captured
+    refund_id = identity.part_id("re", payment.intent.id, AUTOMATIC, attempt.operation_id)
+    started = _started(after, captured.intent, context, refund_id, amount, AUTOMATIC, {})
+    return structs.replace(started, caused_by=attempt, postings=(*captured.postings, *started.postings))
+
+
+def committed(payment: Payment) -> int:
+    """The sum of refunds that count."""
+    return sum(r.amount for r in payment.refunds.values() if r.state in ACTIVE)
+
+
+def _started(
+    payment: Payment,
+    intent: PaymentIntent,
+    context: Context,
+    refund_id: str,
+    amount: int,
+    reason: str | None,
+    metadata: dict[str, str],
+) -> Decision:
+    """A pending refund with its attempt; ``intent`` is the payment's, one version on."""
+    attempt = new_attempt(intent, context, "refund", amount, parent=_parent(payment, amount), final=False)
+    from_pending = min(amount, intent.amount_pending)
+    refund = Refund(
+        id=refund_id,
+        intent_id=intent.id,
+        merchant_id=intent.merchant_id,
+        attempt=attempt.attempt,
+        amount=amount,
+        currency=intent.currency,
+        state="pending",
+        reason=reason,
+        failure_reason=None,
+        from_pending=from_pending,
+        metadata=metadata,
+        version=1,
+        created_at=context.now,
+        updated_at=context.now,
+    )
+    return Decision(
+        intent=structs.replace(
+            intent, latest_attempt=attempt.attempt, amount_pending=intent.amount_pending - from_pending
+        ),
+        attempt=attempt,
+        refund=refund,
+        postings=(ledger.refund_created(refund_id, amount, from_pending, parties(payment, attempt)),),
+    )
+
+
+def _parent(payment: Payment, amount: int) -> ProcessorAttempt:
+    """The capture that the refund works on: the first with room for it, else the one with the most."""
+    room = {a.attempt: a.amount for a in _captures(payment)}
+    parents = {a.provider_ref: a.attempt for a in reversed(_captures(payment))}
+    for refund in payment.refunds.values():
+        parent = parents.get(payment.attempts[refund.attempt].parent_ref)
+        if refund.state in ACTIVE and parent is not None:
+            room[parent] -= refund.amount
+    fitting = [number for number, left in room.items() if left >= amount]
+    return payment.attempts[fitting[0] if fitting else max(room, key=lambda number: room[number])]
+
+
+def _captures(payment: Payment) -> list[ProcessorAttempt]:
+    return [a for _, a in sorted(payment.attempts.items()) if a.status == "captured"]
+
+
+def money_back(
+    payment: Payment,
+    refund: Refund,
+    ended: ProcessorAttempt,
+    context: Context,
+    *,
+    state: RefundState,
+    reason: str | None,
+) -> Decision:
+    """What was set aside for a refund goes back where it came from, unless that has matured meanwhile."""
+    to_pending = back_to_pending(payment, refund, context)
+    reference = f"{ended.operation_id}:refund_{state}"
+    posting = ledger.refund_failed(reference, f"refund_{state}", refund.amount, to_pending, parties(payment, ended))
+    return Decision(
+        intent=advance(payment.intent, context, amount_pending=payment.intent.amount_pending + to_pending),
+        attempt=ended,
+        refund=refund_changed(refund, context, state=state, failure_reason=reason),
+        postings=(posting,),
+    )
+
+
+def back_to_pending(payment: Payment, refund: Refund, context: Context) -> int:
+    """The part of the returned money that a later settlement will mature: never more than is unsettled."""
+    unsettled = sum(context.fees.merchant_share(a.amount) for a in _captures(payment) if a.settled_line is None)
+    return max(0, min(refund.from_pending, unsettled - payment.intent.amount_pending))
+
+
+def refund_changed(refund: Refund, context: Context, **changes: object) -> Refund:
+    """The refund one version on."""
+    return structs.replace(refund, version=refund.version + 1, updated_at=context.now, **changes)

@@ -1,0 +1,152 @@
+"""What becomes of a refund: facts of its attempt, through any door and in any order.
+
+What is known of a refund only grows (source: reference 3.3, trap 6): open < failed < refunded < failed after it had
+succeeded. The last is said by the fact identity ``{operation_id}:failed_later``, or by a plain "failed" about a refund
+that is known to have succeeded; it is final, and the attempt is marked so.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from dataflows.domain import ledger
+from dataflows.domain.decision import Context, Decision, Payment
+from dataflows.domain.fact import (
+    OPEN,
+    REFUSED,
+    UNDECIDED,
+    changed,
+    integrity_error,
+    parties,
+    stale,
+    undecided,
+)
+from dataflows.domain.payment_intent import advance
+from dataflows.domain.refund import back_to_pending, committed, money_back, refund_changed
+from schemas.records import Command, ProcessorAttempt, Refund, Rejection
+
+FAILED_LATER: Final = "failed_later"  # last part of the identity of a fact: it succeeded, and then it failed
+_FAILURE_REASONS: Final = {
+    reason: reason
+    for reason in (
+        *("lost_or_stolen_card", "expired_or_canceled_card", "insufficient_funds", "declined"),
+        *("charge_for_pending_refund_disputed", "merchant_request", "unknown"),
+    )
+} | {
+    "lost_card": "lost_or_stolen_card",
+    "stolen_card": "lost_or_stolen_card",
+    "expired_card": "expired_or_canceled_card",
+    "canceled_card": "expired_or_canceled_card",
+    "card_declined": "declined",
+    "do_not_honor": "declined",
+    "charge_disputed": "charge_for_pending_refund_disputed",
+}
+
+
+def decide_outcome(
+    payment: Payment, attempt: ProcessorAttempt, command: Command, context: Context
+) -> Decision | Rejection:
+    """The state after a fact about the attempt of a refund."""
+    fact: dict[str, Any] = command.payload
+    status: str = fact["status"]
+    refund = next(r for r in payment.refunds.values() if r.attempt == attempt.attempt)
+    told_later = command.idempotency_key == f"{attempt.operation_id}:{FAILED_LATER}"
+    is_over = attempt.status == "failed" and attempt.final  # it failed after it had succeeded: nothing comes after that
+    if status == "failed" and not is_over and (told_later or attempt.status == "refunded"):
+        return _failed_after_success(payment, refund, attempt, fact, context)
+    is_success = status not in UNDECIDED and status not in REFUSED
+    if is_over or attempt.status == "refunded" or (attempt.status not in OPEN and not is_success):
+        return stale(attempt)
+    if status in UNDECIDED:
+        return undecided(payment, attempt, fact, context)
+    if status in REFUSED:
+        return _failed(payment, refund, attempt, fact, context)
+    return (_succeeded if attempt.status in OPEN else _succeeded_late)(payment, refund, attempt, fact, context)
+
+
+def _succeeded(
+    payment: Payment, refund: Refund, attempt: ProcessorAttempt, fact: dict[str, Any], context: Context
+) -> Decision | Rejection:
+    if mismatch := integrity_error(attempt, fact):
+        if attempt.status == "manual_review":
+            return stale(attempt)
+        review = changed(
+            attempt, context, status="manual_review", error_code=mismatch, provider_ref=fact["provider_ref"]
+        )
+        return Decision(intent=advance(payment.intent, context), attempt=review)
+    before = payment.intent.amount_refunded
+    fee = context.fees.returned_fee(before, before + refund.amount)
+    return Decision(
+        intent=advance(payment.intent, context, amount_refunded=before + refund.amount),
+        attempt=changed(attempt, context, status="refunded", error_code=None, provider_ref=fact["provider_ref"]),
+        refund=refund_changed(refund, context, state="succeeded", failure_reason=None),
+        postings=(ledger.refund_succeeded(attempt.operation_id, refund.amount, fee, parties(payment, attempt)),),
+    )
+
+
+def _succeeded_late(
+    payment: Payment, refund: Refund, attempt: ProcessorAttempt, fact: dict[str, Any], context: Context
+) -> Decision | Rejection:
+    """Money that moved after all wins over a failure, once; unless another refund has taken its place since."""
+    intent = payment.intent
+    if integrity_error(attempt, fact) or committed(payment) + refund.amount > intent.amount_received:
+        return Rejection("contradicts_attempt", "The processor refunded what it had refused, or another amount.", {})
+    from_pending = min(refund.amount, intent.amount_pending)
+    before = intent.amount_refunded
+    fee = context.fees.returned_fee(before, before + refund.amount)
+    posting = ledger.refund_succeeded_late(
+        attempt.operation_id, refund.amount, from_pending, fee, parties(payment, attempt)
+    )
+    return Decision(
+        intent=advance(
+            intent,
+            context,
+            amount_refunded=before + refund.amount,
+            amount_pending=intent.amount_pending - from_pending,
+        ),
+        attempt=changed(attempt, context, status="refunded", error_code=None, provider_ref=fact["provider_ref"]),
+        refund=refund_changed(refund, context, state="succeeded", failure_reason=None, from_pending=from_pending),
+        postings=(posting,),
+    )
+
+
+def _failed(
+    payment: Payment, refund: Refund, attempt: ProcessorAttempt, fact: dict[str, Any], context: Context
+) -> Decision:
+    code = fact["error_code"] or fact["status"]
+    ended = changed(attempt, context, status=fact["status"], error_code=code, provider_ref=fact["provider_ref"])
+    return money_back(payment, refund, ended, context, state="failed", reason=failure_reason(code))
+
+
+def _failed_after_success(
+    payment: Payment, refund: Refund, attempt: ProcessorAttempt, fact: dict[str, Any], context: Context
+) -> Decision:
+    """It failed for good. When the success was not heard of, both are posted: the ledger tells what happened."""
+    code = fact["error_code"] or "unknown"
+    ended = changed(attempt, context, status="failed", error_code=code, final=True, provider_ref=fact["provider_ref"])
+    intent = payment.intent
+    if attempt.status in REFUSED:  # the merchant has its money already
+        return Decision(intent=advance(intent, context), attempt=ended)
+    with_it = intent.amount_refunded + (0 if attempt.status == "refunded" else refund.amount)
+    fee = context.fees.returned_fee(with_it - refund.amount, with_it)
+    to_pending = back_to_pending(payment, refund, context)
+    sides = parties(payment, attempt)
+    postings = [ledger.refund_failed_later(attempt.operation_id, refund.amount, to_pending, -fee, sides)]
+    if attempt.status != "refunded":
+        postings.insert(0, ledger.refund_succeeded(attempt.operation_id, refund.amount, fee, sides))
+    return Decision(
+        intent=advance(
+            intent,
+            context,
+            amount_refunded=with_it - refund.amount,
+            amount_pending=intent.amount_pending + to_pending,
+        ),
+        attempt=ended,
+        refund=refund_changed(refund, context, state="failed", failure_reason=failure_reason(code)),
+        postings=tuple(postings),
+    )
+
+
+def failure_reason(code: str) -> str:
+    """A processor's code in the public list of reasons."""
+    return _FAILURE_REASONS.get(code, "unknown")

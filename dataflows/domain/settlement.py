@@ -1,0 +1,78 @@
+"""Settlement lines that were matched to an attempt: its money matures once, differences wait in suspense.
+
+Short, over and duplicate lines never change what a merchant gets: the platform stands in until a person has looked.
+Source: reference 3.5 and trap 10.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from dataflows.domain import ledger
+from dataflows.domain.decision import Context, Decision, Payment
+from dataflows.domain.fact import changed, parties
+from dataflows.domain.fees import fee_minor
+from dataflows.domain.ledger import Posting
+from dataflows.domain.payment_intent import advance
+from schemas.records import Command, ProcessorAttempt, Rejection
+
+_MOVED: Final = frozenset({"captured", "refunded"})
+
+
+def decide_line(payment: Payment, command: Command, context: Context) -> Decision | Rejection:
+    """The payment after one matched line. A line is one fact: its identity is checked before this is asked."""
+    line: dict[str, Any] = command.payload
+    attempt = payment.attempts.get(line["attempt"])
+    if attempt is None or attempt.operation_id != line["operation_id"]:
+        return Rejection("not_found", "No such attempt.", {})
+    refusal = _refusal(attempt, line)
+    if refusal is not None:
+        return refusal
+    postings = _differences(payment, attempt, line)
+    if line["finding"] == "duplicate":  # whether the first line was heard of or not
+        return Decision(intent=advance(payment.intent, context), attempt=attempt, postings=postings)
+    matured = _matured(payment, attempt, context)
+    settled = changed(attempt, context, settled_line=line["line_id"])
+    difference = line["fee"] - fee_minor(attempt.amount, context.fees.processor_bps) if _takes_money(attempt) else 0
+    if matured or difference:
+        sides = parties(payment, attempt)
+        postings = (ledger.settled(attempt.operation_id, matured, difference, sides), *postings)
+    intent = advance(payment.intent, context, amount_pending=payment.intent.amount_pending - matured)
+    return Decision(intent=intent, attempt=settled, postings=postings)
+
+
+def _refusal(attempt: ProcessorAttempt, line: dict[str, Any]) -> Rejection | None:
+    came_back = attempt.kind == "refund" and attempt.final  # it was paid, and failed later: both are in settlements
+    if attempt.status not in _MOVED and not came_back:
+        return Rejection("state_conflict", "The attempt has moved no money.", {"current_state": attempt.status})
+    if line["currency"] != attempt.currency:
+        return Rejection("contradicts_attempt", "The line is of another currency.", {"currency": attempt.currency})
+    if (line["finding"] == "matched") == (line["difference"] > 0):
+        return Rejection("invalid_command", "Only a line that is not matched has a difference, above zero.", {})
+    if line["finding"] != "duplicate" and attempt.settled_line is not None:
+        return Rejection("stale_fact", "The attempt is settled already.", {"settled_line": attempt.settled_line})
+    return None
+
+
+def _differences(payment: Payment, attempt: ProcessorAttempt, line: dict[str, Any]) -> tuple[Posting, ...]:
+    """A charge paid twice is a gain, a refund taken twice a loss; short and over say it themselves."""
+    finding = line["finding"]
+    if finding == "matched":
+        return ()
+    is_gain = line["gross"] > 0 if finding == "duplicate" else finding == "over"
+    gained = line["difference"] if is_gain else -line["difference"]
+    reference = f"{attempt.processor}:{line['line_id']}:{finding}"
+    return (ledger.settlement_difference(reference, f"settlement_{finding}", gained, parties(payment, attempt)),)
+
+
+def _matured(payment: Payment, attempt: ProcessorAttempt, context: Context) -> int:
+    """The pending share of this capture; with the last unsettled capture all that is left: nothing stays behind."""
+    if not _takes_money(attempt):
+        return 0
+    others = [a for a in payment.attempts.values() if a.status == "captured" and a.settled_line is None]
+    pending = payment.intent.amount_pending
+    return pending if others == [attempt] else min(context.fees.merchant_share(attempt.amount), pending)
+
+
+def _takes_money(attempt: ProcessorAttempt) -> bool:
+    return attempt.status == "captured"

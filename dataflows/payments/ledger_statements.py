@@ -1,0 +1,68 @@
+"""The set-based writes of the ledger: a batch's transactions, their lines, its link of the chain, and the balances."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from dataflows.owner.batch import Statement
+from dataflows.payments.statements import SQL
+from schemas.records import Command, LedgerTxn
+from sinks.postgres.arrays import Bigints, Integers, int_array, text_array
+from sinks.postgres.ledger_chain import ChainRow
+
+
+def ledger_txns_insert(txns: Sequence[tuple[LedgerTxn, Command]], partition: int) -> Statement:
+    """Ledger transactions with the command that caused each."""
+    return SQL["ledger_txns_insert"], (
+        partition,
+        Bigints([txn.txn_id for txn, _ in txns]),
+        text_array([txn.reference for txn, _ in txns]),
+        text_array([txn.kind for txn, _ in txns]),
+        text_array([command.aggregate_key for _, command in txns]),
+        text_array([command.trace_id for _, command in txns]),
+        Bigints([txn.effective_at for txn, _ in txns]),
+    )
+
+
+def ledger_entries_insert(txns: Sequence[LedgerTxn]) -> Statement:
+    """All lines of these transactions in one statement: the database checks the balance over the whole of it."""
+    lines = [(txn, number, entry) for txn in txns for number, entry in enumerate(txn.entries)]
+    return SQL["ledger_entries_insert"], (
+        Bigints([txn.txn_id for txn, _, _ in lines]),
+        Integers([number for _, number, _ in lines]),
+        text_array([entry.account_id for _, _, entry in lines]),
+        Bigints([entry.debit for _, _, entry in lines]),
+        Bigints([entry.credit for _, _, entry in lines]),
+        text_array([entry.currency for _, _, entry in lines]),
+        Bigints([txn.effective_at for txn, _, _ in lines]),
+    )
+
+
+def chain_rows(txns: Sequence[LedgerTxn]) -> Iterator[ChainRow]:
+    """The entries as the hash chain reads them."""
+    for txn in txns:
+        for number, e in enumerate(txn.entries):
+            head = (txn.txn_id, txn.reference, txn.kind, txn.effective_at)
+            yield (*head, number, e.account_id, e.debit, e.credit, e.currency)
+
+
+def balances_add(txns: Sequence[LedgerTxn], partition: int) -> Statement:
+    """The sums of a batch per account: hot accounts cost one row a batch, not one a command."""
+    sums: dict[str, list[int]] = {}
+    currencies: dict[str, str] = {}
+    for txn in txns:
+        for entry in txn.entries:
+            total = sums.setdefault(entry.account_id, [0, 0, 0])
+            total[0] += entry.debit
+            total[1] += entry.credit
+            total[2] += 1
+            currencies[entry.account_id] = entry.currency
+    accounts = sorted(sums)
+    return SQL["balances_add"], (
+        partition,
+        text_array(accounts),
+        text_array([currencies[a] for a in accounts]),
+        int_array([sums[a][0] for a in accounts]),
+        int_array([sums[a][1] for a in accounts]),
+        Bigints([sums[a][2] for a in accounts]),
+    )

@@ -1,0 +1,64 @@
+"""Reads fields out of foreign JSON. A field of another type than promised is ``Surprise``, never a guess."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from schemas import validation
+from schemas.limits import AMOUNT_MINOR_MAX, WEBHOOK_REFERENCE_LENGTH_MAX
+
+
+class Surprise(Exception):
+    """A field is not what its format promises."""
+
+
+def part(of: dict[str, Any], name: str) -> dict[str, Any]:
+    """An object, empty when it is absent."""
+    value = of.get(name)
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise Surprise(f"{name} is no object")
+    return value
+
+
+def text(of: dict[str, Any], name: str) -> str:
+    """A text that any table of ours can hold."""
+    found = optional_text(of, name)
+    if found is None:
+        raise Surprise(f"{name} is missing")
+    return found
+
+
+def optional_text(of: dict[str, Any], name: str) -> str | None:
+    """A text, or None when it is absent."""
+    value = of.get(name)
+    if value is None:
+        return None
+    if reason := validation.clean_text(value, WEBHOOK_REFERENCE_LENGTH_MAX):
+        raise Surprise(f"{name} {reason}")
+    return str(value)
+
+
+def currency(of: dict[str, Any], name: str) -> str | None:
+    """A currency in our writing."""
+    found = optional_text(of, name)
+    return None if found is None else found.upper()
+
+
+def amount(of: dict[str, Any], name: str) -> int:
+    """Minor units."""
+    value = optional_amount(of, name)
+    if value is None:
+        raise Surprise(f"{name} is missing")
+    return value
+
+
+def optional_amount(of: dict[str, Any], name: str) -> int | None:
+    """Minor units, or None when they are absent. Never a float, never below zero."""
+    value = of.get(name)
+    if value is None:
+        return None
+    if type(value) is not int or not 0 <= value <= AMOUNT_MINOR_MAX:
+        raise Surprise(f"{name} is no amount of minor units")
+    return value

@@ -1,0 +1,52 @@
+"""What an event of a processor says, in our words. Plain data; ``vocabulary`` reads it out of bodies."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+
+class AttemptOutcome(Struct, frozen=True, kw_only=True):
+    """The outcome of one operation of ours. Amount and currency as echoed: the owner judges a mismatch."""
+
+    operation_id: str
+    status: str  # of the attempt; "charged" = success of a charge, whichever kind the attempt is
+    provider_ref: str | None
+    amount: int | None
+    currency: str | None
+    error_code: str | None
+    only_kind: str | None = None  # says nothing about attempts of another kind
+    after_success: bool = False  # a refund's failure that came after its success, whatever we have heard of that
+
+
+class DisputeChange(Struct, frozen=True, kw_only=True):
+    """The state of a dispute and of its money. ``intent_id`` is ours."""
+
+    intent_id: str
+    provider_ref: str
+    status: str
+    funds: str
+    amount: int
+    currency: str
+    fee: int
+    reason: str | None
+
+
+class Nothing(Struct, frozen=True):
+    """Nothing that concerns us."""
+
+    why: str
+
+
+class Unknown(Struct, frozen=True):
+    """Money of which we know nothing: ``reference`` names the processor's object, for a person."""
+
+    reference: str
+
+
+class Unreadable(Struct, frozen=True):
+    """A type that we know with a body that we cannot read: a person has to look, nothing is guessed."""
+
+    why: str
+
+
+Finding = AttemptOutcome | DisputeChange | Nothing | Unknown | Unreadable

@@ -1,0 +1,114 @@
+"""Events of Stripe. What is ours carries ``operation_id`` (and ``reference``, the intent) in its object's metadata.
+
+The adapter gives every call that can carry metadata the operation of that call. What carries none was made by somebody
+else on our account: that is money we know nothing of. Source: Stripe's event types and fixtures.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from dataflows.payments.webhooks import fields
+from dataflows.payments.webhooks.fields import Surprise
+from dataflows.payments.webhooks.findings import AttemptOutcome, DisputeChange, Finding, Nothing, Unknown
+
+#: type of event -> status of the attempt, the field of the amount that moved, the only kind that it speaks of
+_PAYMENTS: Final[dict[str, tuple[str, str, str | None]]] = {
+    "payment_intent.succeeded": ("captured", "amount_received", None),
+    "payment_intent.amount_capturable_updated": ("authorized", "amount_capturable", "authorize"),
+    "payment_intent.payment_failed": ("declined", "amount", None),
+    "payment_intent.canceled": ("voided", "amount", "void"),
+}
+_REFUNDS: Final = frozenset({"refund.created", "refund.updated", "refund.failed", "charge.refund.updated"})
+_REFUND_STATUS: Final = {"succeeded": "refunded", "failed": "failed", "canceled": "failed"}
+_DISPUTES: Final = frozenset(
+    f"charge.dispute.{name}" for name in ("created", "updated", "closed", "funds_withdrawn", "funds_reinstated")
+)
+
+
+def read(event_type: str, body: dict[str, Any]) -> Finding:
+    """What one event says. Raises Surprise."""
+    if event_type in _PAYMENTS:
+        return _payment(event_type, _object_of(body))
+    if event_type in _REFUNDS:
+        return _refund(_object_of(body))
+    if event_type in _DISPUTES:
+        return _dispute(_object_of(body))
+    return Nothing(f"events of type {event_type} say nothing about money")
+
+
+def _object_of(body: dict[str, Any]) -> dict[str, Any]:
+    return fields.part(fields.part(body, "data"), "object")
+
+
+def _payment(event_type: str, found: dict[str, Any]) -> Finding:
+    operation_id = _operation_of(found)
+    if operation_id is None:
+        return Unknown(fields.text(found, "id"))
+    status, amount_field, only_kind = _PAYMENTS[event_type]
+    error = fields.part(found, "last_payment_error") if status == "declined" else {}
+    amount = fields.optional_amount(found, amount_field)
+    return AttemptOutcome(
+        operation_id=operation_id,
+        status=status,
+        provider_ref=fields.text(found, "id"),
+        amount=fields.optional_amount(found, "amount") if amount is None else amount,
+        currency=fields.currency(found, "currency"),
+        error_code=fields.optional_text(error, "decline_code") or fields.optional_text(error, "code"),
+        only_kind=only_kind,
+    )
+
+
+def _refund(found: dict[str, Any]) -> Finding:
+    status = _REFUND_STATUS.get(fields.optional_text(found, "status") or "")
+    if status is None:
+        return Nothing("the refund is under way")
+    operation_id = _operation_of(found)
+    if operation_id is None:
+        return Unknown(fields.text(found, "id"))
+    return AttemptOutcome(
+        operation_id=operation_id,
+        status=status,
+        provider_ref=fields.text(found, "id"),
+        amount=fields.optional_amount(found, "amount"),
+        currency=fields.currency(found, "currency"),
+        error_code=fields.optional_text(found, "failure_reason"),
+        # Stripe takes the money when a refund is made: what reverses that is a balance transaction of its own.
+        after_success=status == "failed" and found.get("failure_balance_transaction") is not None,
+        only_kind="refund",
+    )
+
+
+def _dispute(found: dict[str, Any]) -> Finding:
+    """No call of ours makes a dispute: ours is on its charge, where that is expanded, or was set on it later."""
+    charge = found.get("charge")
+    metadata = fields.part(charge if isinstance(charge, dict) else {}, "metadata") | fields.part(found, "metadata")
+    intent_id = fields.optional_text(metadata, "reference")
+    if intent_id is None:
+        return Unknown(fields.text(found, "id"))
+    funds, fee = _funds(found)
+    return DisputeChange(
+        intent_id=intent_id,
+        provider_ref=fields.text(found, "id"),
+        status=fields.text(found, "status"),
+        funds=funds,
+        amount=fields.amount(found, "amount"),
+        currency=fields.text(found, "currency").upper(),
+        fee=fee,
+        reason=fields.optional_text(found, "reason"),
+    )
+
+
+def _funds(found: dict[str, Any]) -> tuple[str, int]:
+    """What has happened to the money so far, by the balance transactions; and the fee of the withdrawal."""
+    moves = found.get("balance_transactions") or []
+    if not isinstance(moves, list) or not all(isinstance(m, dict) and type(m.get("amount")) is int for m in moves):
+        raise Surprise("balance_transactions is no list of amounts")
+    if not moves:
+        return "none", 0
+    fee = sum(fields.optional_amount(m, "fee") or 0 for m in moves if m["amount"] < 0)
+    return ("reinstated" if any(m["amount"] > 0 for m in moves) else "withdrawn"), fee
+
+
+def _operation_of(found: dict[str, Any]) -> str | None:
+    return fields.optional_text(fields.part(found, "metadata"), "operation_id")

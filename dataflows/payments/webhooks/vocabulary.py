@@ -1,0 +1,95 @@
+"""From the body of an event to what it says. Pure, and total: whatever a processor signs, nothing is raised."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, Final
+
+import msgspec
+from msgspec import structs
+
+from dataflows.payments.webhooks import adyen_events, simulator_events, stripe_events
+from dataflows.payments.webhooks.fields import Surprise
+from dataflows.payments.webhooks.findings import AttemptOutcome, DisputeChange, Finding, Unknown, Unreadable
+from schemas import identity, operations, validation
+
+#: the ids that our ingress derives; anything else is no payment of ours, and never will be
+_INTENT_ID: Final = re.compile(r"pi_[a-z0-9]{26}")
+_decode: Final = msgspec.json.Decoder().decode
+
+
+def _standard(event_type: str, body: dict[str, Any]) -> Finding:
+    """Senders of Standard Webhooks are free in their words: ours, else objects as Stripe's."""
+    reader = simulator_events.read if event_type in simulator_events.TYPES else stripe_events.read
+    return reader(event_type, body)
+
+
+_READERS: Final[dict[str, Callable[[str, dict[str, Any]], Finding]]] = {
+    "simulator": simulator_events.read,
+    "standard": _standard,
+    "stripe": stripe_events.read,
+    "adyen": adyen_events.read,
+}
+
+
+def read(processor: str, event_type: str, body: bytes) -> Finding:
+    """What an event says; an id that cannot be ours is Unknown, a value that no command may have is Unreadable."""
+    try:
+        document = _decode(body)
+        if not isinstance(document, dict):
+            return Unreadable("the event is no object")
+        found = _READERS[processor](event_type, document)
+    except (Surprise, msgspec.DecodeError) as error:
+        return Unreadable(str(error))
+    if isinstance(found, AttemptOutcome):
+        return _checked_outcome(found)
+    if isinstance(found, DisputeChange):
+        return _checked_dispute(found)
+    return found
+
+
+def _checked_outcome(found: AttemptOutcome) -> Finding:
+    place = identity.place_of_operation(found.operation_id)
+    if place is None or not _INTENT_ID.fullmatch(place[0]):
+        return Unknown(found.operation_id)
+    status = "captured" if found.status == "charged" else found.status
+    payload = outcome_payload(structs.replace(found, status=status), place[1])
+    return _refused("record_attempt_outcome", payload) or found
+
+
+def _checked_dispute(found: DisputeChange) -> Finding:
+    if not _INTENT_ID.fullmatch(found.intent_id):
+        return Unknown(found.intent_id)
+    return _refused("record_dispute", dispute_payload(found)) or found
+
+
+def _refused(operation: str, payload: dict[str, Any]) -> Unreadable | None:
+    _, wrong = validation.normalize(operations.OPERATIONS[operation].payload, payload)
+    return Unreadable("; ".join(f"{w['field']} {w['reason']}" for w in wrong)) if wrong else None
+
+
+def outcome_payload(found: AttemptOutcome, attempt: int) -> dict[str, Any]:
+    """The payload of record_attempt_outcome."""
+    return {
+        "operation_id": found.operation_id,
+        "attempt": attempt,
+        "status": found.status,
+        "provider_ref": found.provider_ref,
+        "amount": found.amount,
+        "currency": found.currency,
+        "error_code": found.error_code,
+    }
+
+
+def dispute_payload(found: DisputeChange) -> dict[str, Any]:
+    """The payload of record_dispute."""
+    return {
+        "provider_ref": found.provider_ref,
+        "status": found.status,
+        "funds": found.funds,
+        "amount": found.amount,
+        "currency": found.currency,
+        "fee": found.fee,
+        "reason": found.reason,
+    }

@@ -1,0 +1,110 @@
+"""The webhook worker: events of the inbox in, facts out, until the owner has decided each.
+
+The order that makes it safe, for every round:
+1. due events are claimed: they are due again a little later, whatever happens to this process;
+2. each is read and held against what is committed: payments, attempts, decisions on the same fact;
+3. facts whose attempt can be seen are durable in Kafka (acks=all) before any row says so;
+4. states are written; what was told is looked at again until the owner's decision is there.
+Killed anywhere, the next round does the same again under the same identities. Any number of workers may run.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+
+import psycopg
+import structlog
+
+from dataflows.owner import fail_points
+from dataflows.payments.webhooks import vocabulary
+from dataflows.payments.webhooks.inbox_store import InboxStore
+from dataflows.payments.webhooks.metrics import WebhookMetrics
+from dataflows.payments.webhooks.steps import Due, Step, next_step
+from dataflows.payments.webhooks.teller import Teller
+from schemas import limits
+
+log = structlog.get_logger()
+_STATES = ("stored", "parked")
+
+
+class WebhookWorker:
+    """One worker over a store and a teller, which their maker closes."""
+
+    def __init__(self, *, store: InboxStore, teller: Teller, metrics: WebhookMetrics) -> None:
+        self._store = store
+        self._teller = teller
+        self._metrics = metrics
+        self._is_stopping = False
+        self._measure_at = 0.0
+        self.is_ready = False
+
+    def stop(self) -> None:
+        """``run`` returns after the round that is under way."""
+        self._is_stopping = True  # a signal handler may do this much and no more
+
+    def run(self) -> None:
+        """Works until ``stop``; waits out an absent database. Raises KafkaException when the producer cannot go on."""
+        failures = 0
+        while not self._is_stopping:
+            try:
+                claimed = self.round()
+                self._measure()
+            except psycopg.OperationalError as error:
+                failures += 1
+                self._database_failed(error, failures)
+                continue
+            failures = 0
+            self.is_ready = True
+            if claimed < limits.WEBHOOK_CLAIM_MAX:
+                time.sleep(limits.WEBHOOK_ROUND_INTERVAL_MS / 1_000)
+
+    def round(self) -> int:
+        """One claim and everything that follows from it; how many events it was. May be cut short anywhere."""
+        claimed = self._store.claim()
+        if not claimed:
+            return 0
+        fail_points.reach("webhook_after_claim")
+        findings = [(due, vocabulary.read(due.processor, due.event_type, due.body)) for due in claimed]
+        seen = self._store.look_up(findings)
+        issued_at = time.time_ns() // 1_000
+        steps = [(due, next_step(due, found, seen, issued_at)) for due, found in findings]
+        done = self._told(steps)
+        fail_points.reach("webhook_after_tell")
+        self._store.record(done)
+        fail_points.reach("webhook_after_record")
+        for due, step in done:
+            self._metrics.steps.labels(step.state).inc()
+            if step.case is not None:
+                log.warning("webhook_case", kind=step.case.kind, processor=due.processor, note=step.note)
+        return len(claimed)
+
+    def _told(self, steps: list[tuple[Due, Step]]) -> list[tuple[Due, Step]]:
+        """The steps that may be written down: those whose command, if any, is durable."""
+        # Several events of one fact make one command.
+        commands = {step.command.request_id: step.command for _, step in steps if step.command is not None}
+        if not commands:
+            return steps
+        durable = self._teller.tell(list(commands.values()))
+        self._metrics.untold.inc(len(commands) - len(durable))
+        return [(due, step) for due, step in steps if step.command is None or step.command.request_id in durable]
+
+    def _measure(self) -> None:
+        now = time.monotonic()
+        if now < self._measure_at:
+            return
+        self._measure_at = now + limits.WEBHOOK_BACKLOG_INTERVAL_S
+        backlog = self._store.backlog()
+        for state in _STATES:
+            count, age_s = backlog.get(state, (0, 0.0))
+            self._metrics.backlog.labels(state).set(count)
+            self._metrics.oldest_seconds.labels(state).set(age_s)
+
+    def _database_failed(self, error: psycopg.OperationalError, failures: int) -> None:
+        self.is_ready = False
+        self._metrics.store_errors.inc()
+        self._store.close()
+        log.warning("webhook_store_unavailable", error=str(error).partition("\n")[0])
+        ceiling = limits.WEBHOOK_POSTGRES_BACKOFF_FIRST_MS << min(failures, limits.WEBHOOK_BACKOFF_DOUBLINGS_MAX)
+        wait_ms = min(ceiling, limits.WEBHOOK_POSTGRES_BACKOFF_MAX_MS) * random.uniform(0.5, 1)
+        time.sleep(wait_ms / 1_000)

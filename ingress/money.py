@@ -1,0 +1,59 @@
+"""The routes of money after the payment: refunds, disputes, and what is owed to the merchant."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from ingress import calling, reading
+from schemas.operations import OPERATIONS
+
+router: Final = APIRouter()
+
+
+@router.post("/v1/refunds")
+async def create_refund(request: Request) -> Response:
+    """Gives money of a payment back; the same identity again answers the same."""
+    return await calling.command(request, OPERATIONS["create_refund"], None)
+
+
+@router.post("/v1/refunds/{refund_id}/cancel")
+async def cancel_refund(request: Request, refund_id: str) -> Response:
+    """Takes a refund back that no processor has begun with."""
+    return await calling.command(request, OPERATIONS["cancel_refund"], refund_id)
+
+
+@router.get("/v1/refunds/{refund_id}")
+async def get_refund(request: Request, refund_id: str) -> Response:
+    """The refund; with Prefer: wait=N, as soon as it is not pending any more."""
+    return await calling.resource(request, calling.ingress_of(request).refunds, refund_id)
+
+
+@router.get("/v1/refunds")
+async def list_refunds(request: Request) -> Response:
+    """The caller's refunds, or those of one payment, newest first."""
+    return await calling.page(request, calling.ingress_of(request).refunds)
+
+
+@router.get("/v1/disputes/{dispute_id}")
+async def get_dispute(request: Request, dispute_id: str) -> Response:
+    """The dispute."""
+    return await calling.resource(request, calling.ingress_of(request).disputes, dispute_id)
+
+
+@router.get("/v1/disputes")
+async def list_disputes(request: Request) -> Response:
+    """The caller's disputes, or those of one payment, newest first."""
+    return await calling.page(request, calling.ingress_of(request).disputes)
+
+
+@router.get("/v1/balance")
+async def get_balance(request: Request) -> Response:
+    """What the merchant has pending, available and reserved, now or at a past time."""
+    ingress = calling.ingress_of(request)
+    caller = await ingress.caller(request, calling.READ)
+    at = reading.past_time(request, "at")
+    return calling.json(await ingress.balances.document(caller.merchant, at))

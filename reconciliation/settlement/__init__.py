@@ -1,0 +1,1 @@
+"""Settlement: what processors and the bank report, read, matched to what we recorded, and answered by commands."""

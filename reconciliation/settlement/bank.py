@@ -1,0 +1,214 @@
+"""Bank statements: entries beside the payouts that were announced. A statement that does not foot gives nothing.
+
+The file is read twice: once for its statements, then for the entries of those that foot. One transaction for a file.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from msgspec import Struct
+
+from reconciliation.settlement.camt053 import Entry, Statement, read_statements
+from reconciliation.settlement.line import UnreadableReport
+from reconciliation.settlement.store import Found, execute, found_table, keep_found, resolve_cases
+from schemas import limits
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import psycopg
+
+_FORMAT = "camt053"
+
+
+class TakenStatements(Struct, kw_only=True):
+    """What came of a file of bank statements."""
+
+    lines: int = 0
+    matched: int = 0
+
+
+def take_in_statements(
+    connection: psycopg.Connection,
+    file: tuple[str, bytes],
+    opened: Callable[[], BinaryIO],
+    on_lines: Callable[[int], None] = lambda _: None,
+) -> TakenStatements:
+    """Every sound statement of the file is taken in, once; ``file`` is its name and digest."""
+    name, sha256 = file
+    try:
+        with opened() as stream:
+            statements = _statements(stream)
+    except UnreadableReport as problem:
+        with found_table(connection):
+            found = Found(subject=name, found_class="unreadable_report", reference=name, amount=0, detail=str(problem))
+            keep_found(connection, "bank", name, [found])
+            _keep(connection, ("bank", name, sha256), TakenStatements(), "rejected", str(problem))
+        return TakenStatements()
+    with found_table(connection):
+        resolve_cases(
+            connection,
+            execute(connection, "resolve_about", found_class="unreadable_report", processor="bank", subject=name),
+        )
+        return _take_in(connection, sha256, statements, opened, on_lines)
+
+
+def _statements(stream: BinaryIO) -> list[Statement]:
+    found: list[Statement] = []
+    for part in read_statements(stream):
+        if isinstance(part, Statement):
+            found.append(part)
+        if len(found) > limits.SETTLEMENT_STATEMENTS_MAX:
+            raise UnreadableReport(f"the file has more than {limits.SETTLEMENT_STATEMENTS_MAX} statements")
+    return found
+
+
+def _take_in(
+    connection: psycopg.Connection,
+    sha256: bytes,
+    statements: list[Statement],
+    opened: Callable[[], BinaryIO],
+    on_lines: Callable[[int], None],
+) -> TakenStatements:
+    total = TakenStatements()
+    with opened() as stream:
+        remaining = iter(statements)
+        statement = next(remaining, None)
+        taken = TakenStatements()
+        for part in read_statements(stream):
+            if statement is None:
+                break
+            if isinstance(part, Entry):
+                if not statement.findings:
+                    _take_entry(connection, statement, part, taken)
+                continue
+            _end_statement(connection, sha256, statement, taken)
+            total.lines += taken.lines
+            total.matched += taken.matched
+            on_lines(total.lines)
+            statement, taken = next(remaining, None), TakenStatements()
+    return total
+
+
+def _end_statement(connection: psycopg.Connection, sha256: bytes, statement: Statement, taken: TakenStatements) -> None:
+    processor = f"bank:{statement.account}"
+    subject = statement.id or "?"
+    if not statement.findings:
+        resolved = execute(
+            connection, "resolve_about", found_class="statement_does_not_foot", processor=processor, subject=subject
+        )
+        resolve_cases(connection, resolved)
+        _keep(connection, (processor, subject, sha256), taken, "taken_in", None)
+        return
+    found = Found(
+        subject=subject,
+        found_class="statement_does_not_foot",
+        reference=subject,
+        amount=abs(statement.gap),
+        currency=statement.currency,
+        detail="; ".join(statement.findings),
+    )
+    keep_found(connection, processor, subject, [found])
+    _keep(connection, (processor, subject, sha256), taken, "rejected", found.detail)
+
+
+def _take_entry(connection: psycopg.Connection, statement: Statement, entry: Entry, taken: TakenStatements) -> None:
+    processor, line_id = f"bank:{statement.account}", f"{statement.id}:{entry.number}"
+    if execute(connection, "bank_line_known", processor=processor, line_id=line_id).fetchone():
+        return
+    payout, entry_class, difference = _payout_of(connection, entry)
+    execute(
+        connection,
+        "bank_line_keep",
+        processor=processor,
+        line_id=line_id,
+        report_id=statement.id,
+        line_no=entry.number,
+        type="bank_credit" if entry.amount > 0 else "bank_debit",
+        reference=next(iter(entry.names), None),
+        currency=entry.currency,
+        amount=entry.amount,
+        created=entry.booked_on,
+        **{"class": entry_class},
+        difference=difference,
+        matched=payout[1] if payout and entry_class == "matched" else None,
+        counterpart=payout[0] if payout and entry_class == "matched" else None,
+        posting="due" if entry_class == "matched" else "none",
+    )
+    taken.lines += 1
+    if entry_class == "matched":
+        taken.matched += 1
+        return
+    found = Found(
+        subject=line_id,
+        found_class=entry_class,
+        reference=payout[1] if payout else next(iter(entry.names), line_id),
+        amount=difference,
+        currency=entry.currency,
+        line_id=line_id,
+        detail=f"entry of {entry.amount} on {entry.booked_on}: {', '.join(entry.names[:3])}",
+    )
+    keep_found(connection, processor, statement.id, [found])
+
+
+def _payout_of(connection: psycopg.Connection, entry: Entry) -> tuple[tuple[str, str] | None, str, int]:
+    """The payout that an entry is, its class, and what is wrong. By name first; by amount and date when only one is."""
+    amount = abs(entry.amount)
+    if entry.is_reversal:
+        return None, "bank_unmatched", amount
+    rows = execute(
+        connection,
+        "bank_payouts",
+        names=list(entry.names),
+        currency=entry.currency,
+        amount=entry.amount,
+        limit=limits.SETTLEMENT_NAMES_MAX,
+    ).fetchall()
+    named = [row for row in rows if row[4]]
+    exact = [row for row in named if row[3] == entry.amount]
+    if len(exact) == 1:
+        return (exact[0][0], exact[0][1]), "matched", 0
+    if len(named) == 1:
+        return (named[0][0], named[0][1]), "bank_difference", abs(entry.amount - named[0][3])
+    near = [row for row in rows if row[3] == entry.amount and _is_near(entry.booked_on, row[2])]
+    if not named and len(near) == 1:
+        return (near[0][0], near[0][1]), "matched", 0
+    return None, "bank_unmatched", amount
+
+
+def _is_near(booked_on: str | None, announced: str | None) -> bool:
+    """Whether a payout of that day may be booked on this one; days of the two sides may be a zone apart."""
+    booked, created = _day(booked_on), _day(announced)
+    if booked is None or created is None:
+        return False
+    return -timedelta(days=1) <= booked - created <= timedelta(days=limits.SETTLEMENT_BANK_DAYS_MAX)
+
+
+def _day(text: str | None) -> datetime | None:
+    try:
+        return datetime.fromisoformat(text or "").replace(tzinfo=UTC, hour=0, minute=0, second=0, microsecond=0)
+    except ValueError:
+        return None
+
+
+def _keep(
+    connection: psycopg.Connection, name: tuple[str, str, bytes], taken: TakenStatements, state: str, note: Any
+) -> None:
+    processor, report_id, sha256 = name
+    execute(
+        connection,
+        "report_keep",
+        processor=processor,
+        report_id=report_id,
+        sha256=sha256,
+        format=_FORMAT,
+        state=state,
+        note=note,
+        is_complete_history=False,
+        lines=taken.lines,
+        matched=taken.matched,
+        oldest_at=None,
+        youngest_at=None,
+    )

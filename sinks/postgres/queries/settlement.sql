@@ -1,0 +1,410 @@
+-- Settlement reconciliation: a report is staged, matched and kept in one transaction (reconciliation/settlement).
+
+-- name: stage_create
+-- First of a report: its lines as read, for this transaction alone.
+create temp table settlement_stage (
+    line_no integer not null, line_id text collate "C" not null, type text collate "C" not null,
+    operation_id text collate "C", intent_id text collate "C", attempt integer, reference text collate "C",
+    provider_refs text[] not null, currency text collate "C" not null, gross bigint not null, fee bigint not null,
+    net bigint not null, net_currency text collate "C" not null, batch text collate "C", created text
+) on commit drop;
+create temp table settlement_found (
+    subject text collate "C" not null, class text collate "C" not null, reference text collate "C" not null,
+    amount bigint not null, currency text collate "C", line_id text collate "C", matched text collate "C",
+    detail text, case_id text collate "C"
+) on commit drop;
+
+-- name: stage_copy
+-- ingest, as lines are read.
+copy settlement_stage (line_no, line_id, type, operation_id, intent_id, attempt, reference, provider_refs, currency,
+                       gross, fee, net, net_currency, batch, created) from stdin;
+
+-- name: found_copy
+-- store.keep_found, and the next statement takes them from there.
+copy settlement_found (subject, class, reference, amount, currency, line_id, matched, detail, case_id) from stdin;
+
+-- name: line_copy
+-- judging, in chunks.
+copy settlement_line (processor, line_id, report_id, line_no, type, operation_id, reference, provider_ref, currency,
+                      gross, fee, net, net_currency, batch, created, class, difference, matched, intent_id, attempt,
+                      part_of, finding, posted_gross, posted_fee, posted_difference, posting) from stdin;
+
+-- name: stage_number_repeats
+-- The same identity twice in one file is two lines: the later ones get a number, the same at every reading.
+update settlement_stage s set line_id = s.line_id || '~' || r.number
+from (select line_no, row_number() over (partition by line_id order by line_no) as number from settlement_stage
+      where line_id in (select line_id from settlement_stage group by line_id having count(*) > 1)) r
+where r.line_no = s.line_no and r.number > 1;
+
+-- name: stage_waiting
+-- Lines that waited for an attempt to come to its end are read again, as if they came now. Index settlement_line_waiting.
+with again as (
+    delete from settlement_line where class = 'waiting' and processor = %(processor)s and report_id = %(report_id)s
+    returning *
+)
+insert into settlement_stage
+select line_no, line_id, type, operation_id, intent_id, attempt, reference, array_remove(array[provider_ref], null), currency,
+       gross, fee, net, net_currency, batch, created
+from again;
+
+-- name: batches_paid_out
+-- What is paid out must be what the lines of its batch make; a payout is written with either sign. Asked before known
+-- lines leave the stage.
+select coalesce(batch, ''), net_currency,
+       coalesce(sum(net) filter (where type not like 'payout%%'), 0)::bigint as lines_net,
+       abs(coalesce(sum(net) filter (where type = 'payout'), 0))::bigint as paid
+from settlement_stage group by batch, net_currency
+having count(*) filter (where type = 'payout') > 0;
+
+-- name: changed_lines
+-- A line that was taken in before and now says something else: told, and left as it was.
+select s.line_no, s.line_id, s.type, s.operation_id, s.reference, s.currency, s.gross, k.gross, k.intent_id
+from settlement_stage s
+join settlement_line k on k.processor = %(processor)s and k.line_id = s.line_id
+where (k.type, k.currency, k.gross, k.fee, k.net) is distinct from (s.type, s.currency, s.gross, s.fee, s.net);
+
+-- name: stage_forget_known
+-- Rule: the same lines again, in whatever report, change nothing. Primary key.
+delete from settlement_stage s using settlement_line k
+where k.processor = %(processor)s and k.line_id = s.line_id;
+
+-- name: candidate_create
+-- Every line beside the attempt that its operation names. is_exact: the one line of a movement, equal in everything.
+create temp table settlement_candidate on commit drop as
+with repeated as (
+    select operation_id from settlement_stage where operation_id is not null and type in ('charge', 'refund')
+    group by 1 having count(*) > 1
+), named as (
+    select s.*, a.operation_id as matched, a.status, a.kind, a.created_at as begun_at, a.final as came_back,
+           a.currency as expected_currency, a.amount,
+           case when a.kind <> 'refund' then (a.amount * %(fee_bps)s + 5000) / 10000 else 0 end as expected_fee
+    from settlement_stage s
+    left join processor_attempt a
+        on a.intent_id = s.intent_id and a.attempt = s.attempt and a.operation_id = s.operation_id
+        and a.processor = %(processor)s
+        and ((s.type = 'charge' and a.kind in ('purchase', 'capture')) or (s.type like 'refund%%' and a.kind = 'refund'))
+)
+select n.line_no, n.line_id, n.type, n.operation_id, n.reference, n.provider_refs, n.currency, n.gross, n.fee, n.net,
+       n.net_currency, n.batch, n.created, n.matched, n.intent_id, n.attempt, n.status, n.came_back, n.begun_at,
+       n.amount, n.expected_currency, n.expected_fee,
+       coalesce(
+           n.currency = n.expected_currency and n.net_currency = n.currency and n.net = n.gross - n.fee
+           and n.fee = n.expected_fee
+           and ((n.type = 'charge' and n.status = 'captured' and n.gross = n.amount)
+                or (n.type = 'refund' and n.status = 'refunded' and n.gross = -n.amount))
+           and r.operation_id is null
+           and not exists (select 1 from settlement_line p where p.matched = n.matched), false) as is_exact
+from named n
+left join repeated r on r.operation_id = n.operation_id;
+
+-- name: exact_insert
+-- The plain case, all of them at once; in the order of the report, in which its identities mostly ascend.
+insert into settlement_line (processor, line_id, report_id, line_no, type, operation_id, reference, provider_ref,
+                             currency, gross, fee, net, net_currency, batch, created, class, matched, intent_id, attempt,
+                             finding, posting)
+select %(processor)s, line_id, %(report_id)s, line_no, type, operation_id, reference, provider_refs[1],
+       currency, gross, fee, net, net_currency, batch, created, 'matched', matched, intent_id, attempt, 'matched', 'due'
+from settlement_candidate where is_exact order by line_no;
+
+-- name: loose_count
+-- ingest: whether any line has to be known by other names than its operation.
+select count(*) from settlement_candidate where matched is null and type in ('charge', 'refund', 'refund_reversal');
+
+-- name: loose_by_provider_ref
+-- By the processor's own name of it, when exactly one attempt has it. Scans the attempts: the rare case has no index.
+with named as (
+    select line_no, type, unnest(provider_refs) as ref from settlement_candidate
+    where matched is null and type in ('charge', 'refund', 'refund_reversal')
+), hit as (
+    select n.line_no, min(a.operation_id) as operation_id
+    from named n
+    join processor_attempt a on a.provider_ref = n.ref and a.processor = %(processor)s
+        and a.kind in ('purchase', 'capture', 'refund') and (a.kind = 'refund') = (n.type <> 'charge')
+    group by n.line_no having count(distinct a.operation_id) = 1
+)
+update settlement_candidate c
+set matched = a.operation_id, intent_id = a.intent_id, attempt = a.attempt, status = a.status, came_back = a.final,
+    begun_at = a.created_at, amount = a.amount, expected_currency = a.currency,
+    expected_fee = case when a.kind <> 'refund' then (a.amount * %(fee_bps)s + 5000) / 10000 else 0 end
+from hit h join processor_attempt a on a.operation_id = h.operation_id and a.provider_ref is not null
+where c.line_no = h.line_no;
+
+-- name: loose_by_reference
+-- By payment, amount, currency and type; the n-th such line goes to the n-th such attempt, unsettled ones first.
+-- Without an equal amount: the only attempt of that kind, unless the line names an operation that is none of ours.
+with lines as (
+    select line_no, reference, currency, abs(gross) as amount, type <> 'charge' as is_refund, operation_id,
+           row_number() over (partition by reference, currency, abs(gross), type order by line_no) as number
+    from settlement_candidate
+    where matched is null and reference is not null and type in ('charge', 'refund', 'refund_reversal')
+), attempts as (
+    select a.*, a.kind = 'refund' as is_refund, count(*) over same as alike, count(*) over kin as of_kind,
+           row_number() over (same order by exists (select 1 from settlement_line p where p.matched = a.operation_id),
+                              a.attempt rows between unbounded preceding and unbounded following) as number
+    from processor_attempt a
+    where a.intent_id in (select reference from lines) and a.processor = %(processor)s
+      and (a.status in ('captured', 'refunded') or (a.kind = 'refund' and a.status = 'failed' and a.final))
+      and a.kind in ('purchase', 'capture', 'refund')
+    window same as (partition by a.intent_id, a.amount, a.currency, a.kind = 'refund'),
+           kin as (partition by a.intent_id, a.kind = 'refund')
+), hit as (
+    select distinct on (l.line_no) l.line_no, a.*
+    from lines l
+    join attempts a on a.intent_id = l.reference and a.is_refund = l.is_refund
+        and ((a.amount = l.amount and a.currency = l.currency and a.number = least(l.number, a.alike))
+             or (a.of_kind = 1 and l.operation_id is null))
+    order by l.line_no, a.amount = l.amount desc
+)
+update settlement_candidate c
+set matched = h.operation_id, intent_id = h.intent_id, attempt = h.attempt, status = h.status, came_back = h.final,
+    begun_at = h.created_at, amount = h.amount, expected_currency = h.currency,
+    expected_fee = case when h.kind <> 'refund' then (h.amount * %(fee_bps)s + 5000) / 10000 else 0 end
+from hit h where c.line_no = h.line_no;
+
+-- name: candidate_drop
+-- ingest: lines that were kept as the sum of several captures.
+delete from settlement_candidate where line_no = any(%(line_nos)s);
+
+-- name: loose_lines
+-- ingest: those lines as they were staged.
+select line_no, line_id, type, operation_id, reference, provider_refs, currency, gross, fee, net, net_currency, batch,
+       created
+from settlement_candidate where line_no = any(%(line_nos)s);
+
+-- name: loose_sums
+-- One line for several captures of a payment: they add up to it and none is settled.
+select c.line_no, array_agg(a.operation_id order by a.attempt), array_agg(a.attempt order by a.attempt),
+       array_agg(a.amount order by a.attempt)
+from settlement_candidate c
+join processor_attempt a on a.intent_id = c.reference and a.currency = c.currency and a.processor = %(processor)s
+    and a.status = 'captured' and a.kind in ('purchase', 'capture')
+where c.matched is null and c.type = 'charge' and c.operation_id is null
+  and not exists (select 1 from settlement_line p where p.matched = a.operation_id)
+group by c.line_no, c.gross having sum(a.amount) = c.gross and count(*) between 2 and %(parts_max)s;
+
+-- name: disputes_match
+-- By the processor's name of the dispute, else by payment, amount and currency when there is one such.
+with wanted as (
+    select line_no, type, reference, currency, abs(gross) as amount, provider_refs from settlement_candidate
+    where type in ('dispute', 'dispute_reversal')
+), hit as (
+    select distinct on (w.line_no) w.line_no, d.*
+    from wanted w
+    join dispute d on d.processor = %(processor)s
+        and (d.provider_ref = any(w.provider_refs)
+             or (d.intent_id = w.reference and d.amount = w.amount and d.currency = w.currency))
+    order by w.line_no, d.provider_ref = any(w.provider_refs) desc, d.created_at
+)
+update settlement_candidate c
+set matched = case c.type when 'dispute' then h.id else h.id || ':reversed' end, intent_id = h.intent_id, attempt = null,
+    status = case when h.funds = 'reinstated' or (h.funds = 'withdrawn' and c.type = 'dispute') then 'moved'
+                  else 'pending' end,
+    amount = h.amount, expected_currency = h.currency,
+    expected_fee = case c.type when 'dispute' then h.fee else 0 end
+from hit h where c.line_no = h.line_no;
+
+-- name: payouts_of_report
+-- ingest: payouts come before whatever undoes them.
+select line_no, line_id, type, operation_id, reference, provider_refs, currency, gross, fee, net, net_currency, batch,
+       created
+from settlement_candidate where type = 'payout' order by line_no;
+
+-- name: payouts_match
+-- A payout that came back, beside the payout that it undoes, when that was posted.
+update settlement_candidate c set matched = p.line_id, amount = p.posted_gross
+from settlement_line p
+where c.type = 'payout_reversal' and p.processor = %(processor)s and p.type = 'payout'
+  and p.provider_ref = any(c.provider_refs) and abs(p.net) = abs(c.net) and p.currency = c.currency
+  and p.class = 'announced';
+
+-- name: candidates_to_judge
+-- Everything but the plain case, movement by movement, with what earlier lines paid.
+select c.line_no, c.line_id, c.type, c.operation_id, c.reference, c.provider_refs, c.currency, c.gross, c.fee, c.net,
+       c.net_currency, c.batch, c.created, c.matched, c.intent_id, c.attempt, c.status, c.came_back, c.amount,
+       c.expected_currency, c.expected_fee, p.gross::bigint, p.lines
+from settlement_candidate c
+cross join lateral (
+    select coalesce(sum(l.gross), 0) as gross, count(*) as lines from settlement_line l
+    where l.matched = c.matched and l.part_of is null and l.class = any(%(paying)s)
+) p
+where not c.is_exact and c.type <> 'payout' order by c.matched nulls last, c.type, c.line_no;
+
+-- name: missing_arrived
+-- What was missing has its line now; its case is closed unless somebody proposed something already.
+update settlement_discrepancy d set state = 'resolved', resolved_at = clock_timestamp()
+where d.state = 'open' and d.class = 'missing' and d.processor = %(processor)s
+  and d.matched in (select c.matched from settlement_candidate c where c.matched is not null)
+returning d.reference;
+
+-- name: shortages_end
+-- A later line changes what was wrong with an earlier one of the same movement.
+update settlement_discrepancy d set state = 'resolved', resolved_at = clock_timestamp()
+where d.state = 'open' and d.class in ('short', 'over') and d.processor = %(processor)s and d.matched = any(%(matched)s)
+returning d.reference;
+
+-- name: resolve_about
+-- A report that is sound now was rejected before.
+update settlement_discrepancy d set state = 'resolved', resolved_at = clock_timestamp()
+where d.state = 'open' and d.class = %(found_class)s and d.processor = %(processor)s and d.subject = %(subject)s
+returning d.reference;
+
+-- name: cases_resolve
+-- Cases of what was explained, when nothing else is open about the same reference. One that a person works on stays.
+update repair_case c set state = 'resolved', resolved_at = clock_timestamp(), resolved_by = 'reconciliation',
+                         note = 'a later report explained it'
+where c.kind = 'settlement_difference' and c.reference = any(%(references)s) and c.state = 'open'
+  and not exists (select 1 from settlement_discrepancy d
+                  where d.reference = c.reference and d.state = 'open' and d.case_id is not null);
+
+-- name: missing_find
+-- Captured before a younger capture was begun that is settled, and without any line. Where not every report since the
+-- beginning is known, only between settled ones: what is older may stand in a report that nobody gave us.
+with span as (
+    select processor, max(youngest_at) as youngest,
+           case when bool_or(is_complete_history) then '-infinity'::timestamptz else min(oldest_at) end as oldest
+    from settlement_report where state <> 'rejected' group by processor
+)
+insert into settlement_found
+select a.operation_id, 'missing', a.intent_id, a.amount, a.currency, null, a.operation_id, null,
+       'case_' || substr(encode(sha256(convert_to('missing' || a.operation_id, 'UTF8')), 'hex'), 1, 26)
+from processor_attempt a join span s on s.processor = a.processor
+where a.kind in ('purchase', 'capture') and a.status = 'captured' and a.processor = %(processor)s
+  and a.updated_at <= s.youngest and a.created_at >= s.oldest and a.settled_line is null
+  and not exists (select 1 from settlement_line l where l.matched = a.operation_id);
+
+-- name: discrepancies_keep
+-- New ones only: what is known, open or resolved, stays as it is.
+with fresh as (
+    insert into settlement_discrepancy (processor, subject, class, reference, amount, currency, line_id, matched, detail,
+                                        case_id)
+    select distinct on (subject, class) %(processor)s, subject, class, reference, amount, currency, line_id, matched,
+           detail, case_id
+    from settlement_found order by subject, class
+    on conflict (processor, subject, class) do update
+        set state = 'open', resolved_at = null, amount = excluded.amount, first_seen = clock_timestamp()
+        where settlement_discrepancy.state = 'resolved' and settlement_discrepancy.class = any(%(recurring)s)
+    returning *
+), opened as (
+    insert into repair_case (id, kind, reference, processor, evidence)
+    select distinct on (reference) case_id, 'settlement_difference', reference, processor,
+           jsonb_build_object('class', class, 'amount', amount, 'currency', currency, 'line', line_id,
+                              'report', %(report_id)s::text, 'operation', matched, 'detail', detail)
+    from fresh where case_id is not null order by reference, class
+    on conflict do nothing returning id, reference
+)
+update settlement_line l set case_id = f.case_id
+from fresh f where l.processor = f.processor and l.line_id = f.line_id and f.case_id is not null;
+
+-- name: found_clear
+-- store.keep_found, after discrepancies_keep.
+truncate settlement_found;
+
+-- name: report_known
+-- run: whether a report has to be fetched and read. Primary key.
+select state, sha256 from settlement_report where processor = %(processor)s and report_id = %(report_id)s;
+
+-- name: report_keep
+-- Last of a report. Primary key.
+insert into settlement_report (processor, report_id, sha256, format, state, note, is_complete_history, lines, matched,
+                               oldest_at, youngest_at)
+values (%(processor)s, %(report_id)s, %(sha256)s, %(format)s, %(state)s, %(note)s, %(is_complete_history)s, %(lines)s,
+        %(matched)s, %(oldest_at)s, %(youngest_at)s)
+on conflict (processor, report_id) do update
+set sha256 = excluded.sha256, state = case settlement_report.state when 'taken_in' then 'taken_in' else excluded.state end,
+    note = excluded.note, lines = settlement_report.lines + excluded.lines,
+    matched = settlement_report.matched + excluded.matched,
+    oldest_at = least(settlement_report.oldest_at, excluded.oldest_at),
+    youngest_at = greatest(settlement_report.youngest_at, excluded.youngest_at),
+    ingested_at = clock_timestamp();
+
+-- name: report_recount
+-- Lines that had waited are matched now.
+update settlement_report
+set matched = settlement_report.matched + %(matched)s, oldest_at = least(settlement_report.oldest_at, %(oldest_at)s),
+    youngest_at = greatest(settlement_report.youngest_at, %(youngest_at)s)
+where processor = %(processor)s and report_id = %(report_id)s;
+
+-- name: candidates_span
+-- ingest: what was new, and between which captures the report reaches.
+select min(begun_at) filter (where type = 'charge'), max(begun_at) filter (where type = 'charge'), count(*), count(*) filter (where is_exact) from settlement_candidate;
+
+-- name: reporting_processors
+-- run: processors of whom something may be missing.
+select distinct processor from settlement_report where state <> 'rejected' and youngest_at is not null;
+
+-- name: reports_waiting
+-- run: reports with lines to be judged again. Index settlement_line_waiting.
+select distinct processor, report_id from settlement_line where class = 'waiting';
+
+-- name: waiting_outcomes
+-- Lines that tell what an open attempt is still waited for. Index settlement_line_waiting.
+select l.processor, l.line_id, l.type, l.provider_ref, l.gross, l.currency, a.intent_id, a.attempt, a.operation_id
+from settlement_line l
+join processor_attempt a on a.intent_id = l.intent_id and a.attempt = l.attempt and a.operation_id = l.matched
+where l.class = 'waiting' and a.status in ('created', 'pending', 'unknown') and a.currency = l.currency
+  and l.type in ('charge', 'refund') and l.gross = case l.type when 'charge' then a.amount else -a.amount end
+order by l.processor, l.line_id limit %(limit)s;
+
+-- name: postings_due
+-- What the owners have to be told, or told again. Index settlement_line_due.
+select processor, line_id, type, operation_id, currency, coalesce(posted_gross, gross), coalesce(posted_fee, fee),
+       posted_difference, net, net_currency, finding, matched, intent_id, attempt, counterpart
+from settlement_line where posting = 'due' and (processor, line_id) > (%(after_processor)s, %(after_line)s)
+order by processor, line_id limit %(limit)s;
+
+-- name: postings_decided
+-- What the owners said. Primary key, of a chunk of keys.
+select i.merchant_id, i.key, i.status, i.response from unnest(%(scopes)s::text[], %(keys)s::text[]) as asked (scope, key)
+join idempotency i on i.merchant_id = asked.scope and i.key = asked.key;
+
+-- name: postings_done
+-- posting: what was decided leaves the list of what is due. Primary key.
+update settlement_line l set posting = asked.posting
+from unnest(%(processors)s::text[], %(lines)s::text[], %(postings)s::text[]) as asked (processor, line_id, posting)
+where l.processor = asked.processor and l.line_id = asked.line_id and l.posting = 'due';
+
+-- name: bank_payouts
+-- Payouts that an entry may be: announced, not received and not come back; of its amount, or of its name.
+-- Index settlement_line_payout.
+select p.processor, p.line_id, p.created, p.posted_gross,
+       (p.line_id = any(%(names)s) or p.provider_ref = any(%(names)s) or p.reference = any(%(names)s)
+        or p.batch = any(%(names)s) or p.report_id = any(%(names)s)) as is_named
+from settlement_line p
+where p.type = 'payout' and p.class = 'announced' and p.currency = %(currency)s
+  and (p.posted_gross = %(amount)s or p.provider_ref = any(%(names)s) or p.line_id = any(%(names)s)
+       or p.reference = any(%(names)s) or p.batch = any(%(names)s))
+  and not exists (select 1 from settlement_line r where r.matched = p.line_id
+                  and (r.counterpart = p.processor or (r.type = 'payout_reversal' and r.processor = p.processor)))
+order by p.posted_gross = %(amount)s desc, p.line_id limit %(limit)s;
+
+-- name: bank_line_known
+-- bank: an entry that an earlier statement brought. Primary key.
+select 1 from settlement_line where processor = %(processor)s and line_id = %(line_id)s;
+
+-- name: bank_line_keep
+-- bank: an entry with what it was found to be.
+insert into settlement_line (processor, line_id, report_id, line_no, type, reference, currency, gross, fee, net,
+                             net_currency, created, class, difference, matched, counterpart, finding, posting)
+values (%(processor)s, %(line_id)s, %(report_id)s, %(line_no)s, %(type)s, %(reference)s, %(currency)s, %(amount)s, 0,
+        %(amount)s, %(currency)s, %(created)s, %(class)s, %(difference)s, %(matched)s, %(counterpart)s, null, %(posting)s);
+
+-- name: summary_matched
+-- run: lines that were matched, ever.
+select coalesce(sum(matched), 0)::bigint from settlement_report;
+
+-- name: summary_discrepancies
+-- Index settlement_discrepancy_open.
+select class, reference, amount, currency, processor, subject, detail,
+       (select c.id from repair_case c
+        where c.kind = 'settlement_difference' and c.reference = d.reference and c.state <> 'resolved'),
+       first_seen
+from settlement_discrepancy d where state = 'open' order by first_seen, processor, subject, class;
+
+-- name: summary_overdue
+-- Money that moved longer ago than the horizon and stands in no report, and lines that wait as long.
+select (select count(*) from processor_attempt a
+        where a.status in ('captured', 'refunded') and a.settled_line is null
+          and a.updated_at < now() - make_interval(days => %(horizon_days)s)
+          and not exists (select 1 from settlement_line l where l.matched = a.operation_id))
+     + (select count(*) from settlement_line l join settlement_report r using (processor, report_id)
+        where l.class = 'waiting' and r.ingested_at < now() - make_interval(days => %(horizon_days)s));

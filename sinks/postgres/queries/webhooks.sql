@@ -1,0 +1,55 @@
+-- The webhook worker's statements (dataflows/payments/webhooks/inbox_store.py).
+
+-- name: events_claim
+-- Every round: takes due events of the inbox and makes them due again a little later, so that a worker that is killed loses
+-- nothing and two workers do not look at the same one. Index provider_event_due.
+with due as (
+    select processor, provider_event_id from provider_event
+    where state in ('stored', 'parked') and next_at <= now()
+    order by next_at limit %(count)s
+    for update skip locked
+)
+update provider_event e
+set tries = e.tries + 1,
+    next_at = now() + (%(schedule_ms)s::bigint[])[least(e.tries + 1, %(tries_max)s)] * interval '1 millisecond'
+from due where e.processor = due.processor and e.provider_event_id = due.provider_event_id
+returning e.received_at, e.processor, e.provider_event_id, e.event_type, e.body, e.tries,
+    e.note, extract(epoch from now() - e.received_at)::float8;
+
+-- name: intents_seen
+-- Every round: the payments that events speak of. Primary key.
+select id, processor, amount_received from payment_intent where id = any(%(intents)s::text[]);
+
+-- name: attempts_seen
+-- Every round: their attempts. Primary key (intent_id, attempt).
+select intent_id, attempt, operation_id, kind, status, processor from processor_attempt
+where intent_id = any(%(intents)s::text[]);
+
+-- name: decisions_seen
+-- Every round, after the attempts: which facts are decided, and the code of a refusal. Primary key.
+select i.merchant_id, i.key,
+    case when i.status = 'refused' then convert_from(i.response, 'UTF8')::jsonb ->> 'code' end
+from unnest(%(scopes)s::text[], %(keys)s::text[]) as w (scope, key)
+join idempotency i on i.merchant_id = w.scope and i.key = w.key;
+
+-- name: cases_open
+-- With events_record, in one transaction: one open case for each kind and reference, whatever repeats it.
+insert into repair_case (id, kind, reference, processor, evidence)
+select c.id, c.kind, c.reference, c.processor, c.evidence::jsonb
+from unnest(%(ids)s::text[], %(kinds)s::text[], %(references)s::text[], %(processors)s::text[], %(evidence)s::text[])
+    as c (id, kind, reference, processor, evidence)
+order by c.kind, c.reference
+on conflict do nothing;
+
+-- name: events_record
+-- After the facts of a round are durable in Kafka. Primary key. What is settled stays settled.
+update provider_event e
+set state = o.state, note = o.note, settled_at = case when o.state in ('applied', 'superseded', 'case') then now() end
+from unnest(%(processors)s::text[], %(provider_event_ids)s::text[], %(states)s::text[], %(notes)s::text[])
+    as o (processor, provider_event_id, state, note)
+where e.processor = o.processor and e.provider_event_id = o.provider_event_id and e.state in ('stored', 'parked');
+
+-- name: events_backlog
+-- Metrics, every few seconds. Index provider_event_due.
+select state, count(*), extract(epoch from now() - min(received_at))::float8
+from provider_event where state in ('stored', 'parked') group by state;

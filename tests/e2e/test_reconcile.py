@@ -1,0 +1,193 @@
+"""Reconciliation of the whole system with the simulator's own reports, faults planted, kills at every step."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import pytest
+
+from tests.conftest import clean_environment
+from tests.eventually import eventually
+from tests.integration.operator_shell import MILLRACE
+from tests.public_system import merchant, public
+
+if TYPE_CHECKING:
+    from tests.public_system import Merchant, PublicSystem
+
+__all__ = ["merchant", "public"]
+pytestmark = [pytest.mark.servers, pytest.mark.slow]
+
+#: reconciles once, and dies at the n-th step
+_KILLED = """
+import os, signal, sys
+from compose.cli.reconcile import _settings
+from reconciliation.settlement.run import reconcile
+left = int(sys.argv[1])
+def step(_):
+    global left
+    left -= 1
+    if left == 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+reconcile(_settings(None, is_file_given=False), [], on_step=step)
+"""
+
+
+def reconciled(system: PublicSystem) -> dict[str, Any]:
+    done = subprocess.run(
+        [MILLRACE, "reconcile", "--json"],
+        env=clean_environment() | system.settings.environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=150,
+    )
+    assert done.returncode == 0, done.stderr
+    return dict(json.loads(done.stdout))
+
+
+def paid(merchant: Merchant, count: int) -> list[str]:
+    """Payments that are captured, one after the other."""
+    ids = []
+    for n in range(count):
+        made = merchant.create(amount=2_000 + n).json()["result"]["id"]
+        assert merchant.act(made, "confirm").status_code == 200
+        eventually(lambda i=made: merchant.fresh(f"/v1/payment_intents/{i}").json()["state"] == "succeeded", 60)
+        ids.append(made)
+    return ids
+
+
+def settle(system: PublicSystem, *faults: dict[str, Any]) -> list[str]:
+    url = f"{system.settings.addresses().processor_url}/settlements"
+    answer = httpx.post(url, json={"faults": list(faults)}, timeout=30, trust_env=False)
+    assert answer.status_code in {200, 201}, answer.text
+    return list(answer.json().get("reports", [answer.json()["report_id"]]))
+
+
+def mine(report: dict[str, Any], ids: list[str]) -> dict[str, tuple[str, int]]:
+    return {d["reference"]: (d["class"], d["amount"]) for d in report["discrepancies"] if d["reference"] in ids}
+
+
+def posted(system: PublicSystem) -> list[tuple[Any, ...]]:
+    """All that reconciliation brought into the ledger."""
+    return system.rows(
+        "select reference, kind from ledger_txn where kind like 'settle%%' or kind like 'payout%%' order by reference"
+    )
+
+
+def test_each_planted_fault_is_found_once_and_a_second_run_changes_nothing(
+    public: PublicSystem,
+    merchant: Merchant,
+) -> None:
+    ids = paid(merchant, 8)
+    faults = [{"kind": "short", "reference": ids[0], "amount": 7}, {"kind": "missing", "reference": ids[1]},
+              {"kind": "duplicate", "reference": ids[2]}, {"kind": "sign_flipped", "reference": ids[3]},
+              {"kind": "over", "reference": ids[4], "amount": 9}, {"kind": "split", "reference": ids[5]}]  # fmt: skip
+    settle(public, *faults)
+    first = reconciled(public)
+    assert mine(first, ids) == {
+        ids[0]: ("short", 7),
+        ids[1]: ("missing", 2_001),
+        ids[2]: ("duplicate", 2_002),
+        ids[3]: ("sign_flipped", 2_003),
+        ids[4]: ("over", 9),
+    }
+    before, balance = posted(public), merchant.fresh("/v1/balance").json()
+    again = reconciled(public)
+    assert (again["new_lines"], again["posted"]) == (0, {"decided": 0, "refused": 0, "undecided": 0})
+    assert again["discrepancies"] == first["discrepancies"]
+    assert again["matched"] == first["matched"]
+    assert posted(public) == before
+    assert merchant.fresh("/v1/balance").json() == balance
+
+
+def test_a_kill_at_any_step_ends_in_the_same_state(public: PublicSystem, merchant: Merchant) -> None:
+    ids = paid(merchant, 5)
+    settle(public, {"kind": "short", "reference": ids[0], "amount": 3}, {"kind": "duplicate", "reference": ids[1]})
+    for step in range(1, 12):
+        killed = subprocess.run(
+            [sys.executable, "-c", _KILLED, str(step)],
+            env=clean_environment() | public.settings.environment(),
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=150,
+        )
+        assert killed.returncode in (0, -9), killed.stderr
+        if killed.returncode == 0:
+            break
+    else:
+        pytest.fail("there are more steps than kills")
+    report = reconciled(public)
+    assert mine(report, ids) == {ids[0]: ("short", 3), ids[1]: ("duplicate", 2_001)}
+    lines = public.rows("select line_id, posting from settlement_line where intent_id = any(%s)", ids)
+    assert len(lines) == 6
+    assert {posting for _, posting in lines} == {"decided"}
+    differences = public.rows(
+        "select kind, count(*) from ledger_txn where aggregate_key = any(%s) and kind like 'settle%%' group by 1 order by 1",
+        ids,
+    )
+    assert differences == [("settled", 5), ("settlement_duplicate", 1), ("settlement_short", 1)]
+
+
+def test_two_at_once_do_the_work_of_one(public: PublicSystem, merchant: Merchant) -> None:
+    ids = paid(merchant, 4)
+    settle(public, {"kind": "over", "reference": ids[0], "amount": 5})
+    with ThreadPoolExecutor(2) as pool:
+        reports = list(pool.map(lambda _: reconciled(public), range(2)))
+    assert [mine(report, ids) for report in reports] == [{ids[0]: ("over", 5)}] * 2
+    assert sorted(report["new_lines"] > 0 for report in reports) == [False, True]
+
+
+def test_truncated_and_resent_reports_lose_and_double_nothing(public: PublicSystem, merchant: Merchant) -> None:
+    ids = paid(merchant, 4)
+    reports = settle(public, {"kind": "truncated"}, {"kind": "resent"}, {"kind": "other_timezone"})
+    report = reconciled(public)
+    assert mine(report, ids) == {}
+    assert [(d["class"], d["reference"]) for d in report["discrepancies"] if d["reference"] in reports] == [
+        ("truncated_report", reports[0])
+    ]
+
+
+def test_a_payout_is_seen_at_the_bank_and_posted_once(public: PublicSystem, merchant: Merchant, tmp_path: Any) -> None:
+    paid(merchant, 2)
+    settle(public)
+    reconciled(public)
+    ((payout, amount),) = public.rows(
+        "select provider_ref, posted_gross from settlement_line where type = 'payout' and class = 'announced'"
+        " order by posted_gross desc limit 1"
+    )
+    statement = tmp_path / "statement.xml"
+    statement.write_text(_statement(payout, amount))
+    for _ in range(2):
+        done = subprocess.run(
+            [MILLRACE, "reconcile", "--json", "--file", str(statement), "--format", "camt053"],
+            env=clean_environment() | public.settings.environment(),
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=150,
+        )
+        assert done.returncode == 0, done.stderr
+    received = public.rows("select reference from ledger_txn where kind = 'payout_received'")
+    assert len(received) == 1
+    cash = public.rows("select sum(balance) from account_total where account_id like 'cash:%%'")
+    assert cash == [(amount,)]
+
+
+def _statement(payout: str, amount: int) -> str:
+    money = f'<Amt Ccy="USD">{amount // 100}.{amount % 100:02d}</Amt><CdtDbtInd>CRDT</CdtDbtInd>'
+    zero = '<Amt Ccy="USD">0.00</Amt><CdtDbtInd>CRDT</CdtDbtInd>'
+    return (
+        '<Document xmlns="urn:iso:std:iso:20022:tech:xsd:camt.053.001.08"><BkToCstmrStmt><Stmt>'
+        f"<Id>S{uuid.uuid4().hex[:10]}</Id><Acct><Id><IBAN>NL00TEST</IBAN></Id></Acct>"
+        f"<Bal><Tp><CdOrPrtry><Cd>OPBD</Cd></CdOrPrtry></Tp>{zero}</Bal>"
+        f"<Bal><Tp><CdOrPrtry><Cd>CLBD</Cd></CdOrPrtry></Tp>{money}</Bal>"
+        f"<Ntry>{money}<Sts><Cd>BOOK</Cd></Sts><NtryDtls><TxDtls><Refs><EndToEndId>{payout}</EndToEndId></Refs></TxDtls>"
+        "</NtryDtls></Ntry></Stmt></BkToCstmrStmt></Document>"
+    )

@@ -1,0 +1,125 @@
+"""The vault as a process: its memory stays its own, its log tells nothing, two share a port, the database may go."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import sys
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import httpx
+import pytest
+
+from tests.card_traces import in_files, in_postgres
+from tests.vault_world import card, processor, world
+
+if TYPE_CHECKING:
+    from tests.vault_world import Processor, VaultWorld
+
+__all__ = ["processor", "world"]  # the fixtures of this module
+pytestmark = [pytest.mark.servers, pytest.mark.timeout(240)]
+NUMBERS = ("4242424242424242", "4000000000000002")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_its_memory_goes_into_no_file(world: VaultWorld) -> None:
+    """No core may be written, and the process counts as undumpable: its files in /proc are root's."""
+    process = world.processes[0]
+    assert resource.prlimit(process.pid, resource.RLIMIT_CORE) == (0, 0)
+    world.holder().token()
+    if os.geteuid() != 0:
+        with pytest.raises(PermissionError):
+            Path(f"/proc/{process.pid}/environ").read_bytes()
+    folder = Path(f"/proc/{process.pid}/cwd").resolve()
+    before = set(folder.iterdir())
+    victim = world.start()
+    victim.send_signal(signal.SIGSEGV)
+    assert victim.wait(20) == -signal.SIGSEGV
+    assert set(folder.iterdir()) == before
+    world.processes.remove(victim)
+
+
+def test_two_processes_are_one_vault(world: VaultWorld) -> None:
+    """The same key at both at once makes one token, and each opens what the other sealed."""
+    second = world.start()
+    holder = world.holder()
+
+    def fresh(method: str, path: str, **more: object) -> httpx.Response:
+        headers = {"Authorization": holder.http.headers["authorization"]}
+        return httpx.request(method, f"{world.url}{path}", headers=headers, timeout=20, trust_env=False, **more)  # type: ignore[arg-type]
+
+    for _ in range(5):
+        body = {"idempotency_key": uuid.uuid4().hex, "payload": card()}
+        with ThreadPoolExecutor(8) as pool:
+            answers = list(pool.map(lambda _, body=body: fresh("POST", "/v1/tokens", json=body), range(8)))
+        assert {a.status_code for a in answers} == {201}
+        assert len({a.text for a in answers}) == 1
+        path = answers[0].headers["location"]
+        assert {fresh("GET", path).status_code for _ in range(8)} == {200}
+    second.send_signal(signal.SIGKILL)
+    second.wait(20)
+    world.processes.remove(second)
+    assert holder.token()
+
+
+def test_nothing_that_was_sent_is_in_a_log_or_table(world: VaultWorld, processor: Processor) -> None:
+    """Good and bad cards, wrong routes and bodies, calls that succeed, fail and echo; then every file and table is read."""
+    holder = world.holder()
+    tokens = [holder.token(number) for number in NUMBERS]
+    for number in NUMBERS:
+        assert holder.tokenize(card(number), key=number).status_code == 201
+        assert holder.http.post(f"/v1/{number}", json={}).status_code == 404
+        assert holder.http.get(f"/v1/tokens/{number}").status_code == 404
+        assert holder.http.post("/v1/tokens", content=f"{{{number}").status_code in (400, 415)
+        assert holder.tokenize(card(number), request_id=number).status_code == 201
+        assert holder.http.get("/readyz", headers={"traceparent": number, "x-request-id": number}).status_code == 200
+    for answer in (lambda body: body, lambda _: b"<" + NUMBERS[0].encode(), lambda _: b""):
+        processor.answer = answer
+        for token in tokens:
+            assert world.forward(token, holder.name).status_code == 200
+    home = world.settings.the_home().path
+    assert in_files(home / "logs", NUMBERS) == []
+    assert in_postgres(world.settings.addresses().postgres_superuser_dsn, NUMBERS) == []
+    assert in_files(home, NUMBERS) == []
+
+
+def test_the_scan_finds_what_is_planted(world: VaultWorld) -> None:
+    """The scan itself: a number in a text, a bytea, a JSON document, a log."""
+    dsn = world.settings.addresses().postgres_superuser_dsn
+    for column, value in (
+        ("text", "card 4242-4242-4242-4242!"),
+        ("bytea", b"\x00NDI0MjQyNDI0MjQyNDI0Mg=="),
+        ("jsonb", '{"n": [4242424242424242]}'),
+    ):
+        world.rows(f"create table public.planted (x {column})")
+        world.rows("insert into public.planted values (%s)", value)
+        assert in_postgres(dsn, NUMBERS) == ["public.planted"], column
+        world.rows("drop table public.planted")
+    log = world.settings.the_home().log("planted")
+    log.write_text("x" * 5_000_000 + "4242 4242 4242 4242")
+    assert in_files(log.parent, NUMBERS) == ["planted.log"]
+    log.unlink()
+
+
+def test_without_its_database_it_answers_503(world: VaultWorld) -> None:
+    """Connections that break are replaced; a database that is out is said, with nothing made; then it goes on."""
+    holder = world.holder()
+    key = uuid.uuid4().hex
+    token = holder.tokenize(key=key).json()["result"]["id"]
+    kill = "select count(pg_terminate_backend(pid)) from pg_stat_activity where application_name = 'millrace-vault'"
+    assert world.rows(kill)[0][0] > 0
+    assert holder.http.get(f"/v1/tokens/{token}").status_code == 200
+    world.rows("alter role millrace_vault nologin")
+    try:
+        world.rows(kill)
+        refused = holder.tokenize()
+        assert (refused.status_code, refused.json()["code"]) == (503, "unavailable")
+        assert holder.http.get("/healthz").status_code == 200
+    finally:
+        world.rows("alter role millrace_vault login")
+    again = holder.tokenize(key=key)
+    assert (again.status_code, again.json()["result"]["id"]) == (201, token)

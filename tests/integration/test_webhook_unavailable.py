@@ -1,0 +1,50 @@
+"""What a processor hears when the inbox cannot be reached: a 503 that makes it try again, never a 2xx."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+import httpx
+import pytest
+
+from ingress.app import create_app
+from ingress.webhooks.gateway import WebhookGateway
+from tests.attempts_world import free_port
+from tests.unit import test_webhook_signatures as vectors
+
+SECRETS = {"stripe": (vectors.STRIPE_SECRET,), "adyen": (vectors.ADYEN_KEY,)}
+
+
+def post(processor: str, raw: bytes, headers: dict[str, str], times: int = 1) -> list[httpx.Response]:
+    """Deliveries to a gateway whose database does not exist."""
+
+    async def deliver() -> list[httpx.Response]:
+        dsn = f"postgresql://nobody@127.0.0.1:{free_port()}/none"
+        gateway = WebhookGateway(dsn, SECRETS, clock=lambda: vectors.NOW)
+        await gateway.open()
+        app: Any = create_app(SimpleNamespace(webhooks=gateway))  # type: ignore[arg-type] # all that the route asks for
+        fields = {"Content-Type": "application/json"} | headers
+        try:
+            transport = httpx.ASGITransport(app)
+            async with httpx.AsyncClient(transport=transport, base_url="http://millrace") as client:
+                return [
+                    await client.post(f"/v1/webhooks/{processor}", content=raw, headers=fields) for _ in range(times)
+                ]
+        finally:
+            await gateway.close()
+
+    return asyncio.run(deliver())
+
+
+def test_without_a_database_nothing_is_acknowledged() -> None:
+    for answer in post("stripe", vectors.STRIPE_BODY, {"Stripe-Signature": vectors.stripe_header()}, times=2):
+        assert (answer.status_code, answer.json()["code"]) == (503, "unavailable")
+        assert int(answer.headers["retry-after"]) > 0
+
+
+@pytest.mark.parametrize("header", ["", vectors.stripe_header(at=vectors.NOW - 3_600)])
+def test_a_forger_learns_nothing_about_the_database(header: str) -> None:
+    (answer,) = post("stripe", vectors.STRIPE_BODY, {"Stripe-Signature": header})
+    assert (answer.status_code, answer.json()["code"]) == (401, "invalid_signature")

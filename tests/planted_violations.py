@@ -1,0 +1,130 @@
+"""What breaks each invariant of ``millrace check``, as SQL over a sound history: see ``test_check_invariants``."""
+
+from __future__ import annotations
+
+ENTRY = "ctid = (select min(ctid) from ledger_entry)"
+ATTEMPT_COLUMNS = (
+    "intent_id, attempt, kind, status, operation_id, processor, amount, currency, payment_method, parent_ref, final,"
+    " provider_ref, error_code, created_at, updated_at"
+)
+CAPTURED = "(select operation_id from processor_attempt where status = 'captured' order by operation_id limit 1)"
+SUCCEEDED = "(select id from payment_intent where state = 'succeeded' order by id limit 1)"
+
+SETTLED = "(select operation_id from processor_attempt where settled_line is not null order by operation_id limit 1)"
+REFUNDED = "(select intent_id from refund where state = 'succeeded' order by id limit 1)"
+IN_FLIGHT = "(select account_id from account_balance where starts_with(account_id, 'refund_in_flight:') limit 1)"
+EARLIER = "now() - interval '2 minutes'"
+EVENT = (
+    "insert into provider_event (processor, provider_event_id, event_type, body, state, received_at, next_at) values"
+)
+
+#: invariant -> what breaks it
+PLANTED: dict[str, list[str]] = {
+    "1": [f"update ledger_entry set debit = debit + 1, credit = 0 where {ENTRY}"],
+    "2": ["delete from ledger_entry where ctid = (select min(ctid) from ledger_entry)"],
+    "3": ["insert into ledger_entry values (7, 0, 'c:USD', 5, 0, 'USD', now()), (7, 1, 'c:USD', 0, 5, 'USD', now())"],
+    "4": ["update account_balance set debits = debits + 1 where ctid = (select min(ctid) from account_balance)"],
+    "5": ["alter table ledger_entry disable trigger ledger_entry_immutable"],
+    "ledger_chain": [f"update ledger_entry set account_id = 'x' || account_id where {ENTRY}"],
+    "6": [f"update processor_attempt set amount = amount + 1 where operation_id = {CAPTURED}"],
+    "refunds": ["update refund set state = 'succeeded', version = 2 where state = 'pending'"],
+    "settled": [f"update processor_attempt set settled_line = null where operation_id = {SETTLED}"],
+    "7": [f"update payment_intent set amount_received = amount_received - 1 where id = {SUCCEEDED}"],
+    "8": [f"update payment_intent set amount_refunded = amount_received + 1 where id = {SUCCEEDED}"],
+    "9": ["drop index processor_attempt_one_charge"],
+    "10": ["update payment_intent set amount_capturable = amount_capturable + 1 where state = 'requires_capture'"],
+    "11": [f"update payment_intent set version = version + 1 where id = {SUCCEEDED}"],
+    "results": ["delete from idempotency where ctid = (select min(ctid) from idempotency)"],
+    "12": ["delete from attempt_dispatch where status = 'waiting'"],
+    "outbox": ["delete from outbox where seq = 2 and partition = 0"],
+    "published": ["update partition_owner set published_seq = published_seq + 1 where partition = 4"],
+    "13": [f"{EVENT} ('simulator', 'evt_1', 'x', '', 'stored', {EARLIER}, {EARLIER})"],
+    "17": [f"update account_balance set debits = credits + 1 where account_id = {IN_FLIGHT}"],
+    "parked": ["insert into parked_aggregate values ('pi_x', 'commands', 0, 1, 'why', now())"],
+}  # fmt: skip
+
+#: more ways to break the same invariant: its id, and statements
+OTHER_WAYS: list[tuple[str, *tuple[str, ...]]] = [
+    ("3", f"update ledger_entry set effective_at = effective_at + interval '1 s' where {ENTRY}"),
+    (
+        "3",
+        "alter table ledger_entry drop constraint ledger_entry_currency",
+        f"update ledger_entry set currency = 'CHF' where {ENTRY}",
+    ),
+    (
+        "3",
+        "alter table ledger_entry drop constraint ledger_entry_one_sided",
+        f"update ledger_entry set debit = 5, credit = 5 where {ENTRY}",
+    ),
+    ("3", "insert into ledger_txn values (9, 'ref', 'capture', 'pi_x', '', 0, now(), now())"),
+    ("4", "delete from account_balance where ctid = (select min(ctid) from account_balance)"),
+    ("4", "insert into account_balance values ('ghost:USD', 0, 'USD', 0, 0, 0)"),
+    ("5", "drop trigger ledger_txn_immutable on ledger_txn"),
+    ("5", "grant update on ledger_entry to millrace_owner"),
+    ("5", "grant update (debit) on ledger_entry to millrace_ingress"),
+    ("5", "alter table ledger_txn owner to millrace_owner"),
+    (
+        "5",
+        "create function harmless() returns trigger language plpgsql as 'begin return null; end'",
+        "drop trigger ledger_txn_immutable on ledger_txn",
+        "create trigger ledger_txn_immutable before update on ledger_txn execute function harmless()",
+    ),
+    ("ledger_chain", "delete from ledger_entry where txn_id = (select max(txn_id) from ledger_entry)"),
+    ("ledger_chain", "delete from ledger_chain where link = 1 and partition = 2"),
+    (
+        "ledger_chain",
+        "update ledger_txn set reference = reference || 'x' where txn_id = (select min(txn_id) from ledger_txn)",
+    ),
+    (
+        "ledger_chain",
+        "insert into ledger_txn values (1, 'ref', 'capture', 'pi_x', '', 0, now(), now())",
+        "insert into ledger_entry values (1, 0, 'a:USD', 5, 0, 'USD', now()), (1, 1, 'b:USD', 0, 5, 'USD', now())",
+    ),
+    ("6", f"update processor_attempt set status = 'failed' where operation_id = {CAPTURED}"),
+    ("6", "update ledger_txn set reference = 'other:capture' where txn_id = (select min(txn_id) from ledger_txn)"),
+    ("7", f"update payment_intent set state = 'canceled' where id = {SUCCEEDED}"),
+    ("7", f"delete from payment_intent where id = {SUCCEEDED}"),
+    ("7", f"update payment_intent set amount_refunded = amount_refunded - 1 where id = {REFUNDED}"),
+    ("7", "update payment_intent set amount_disputed = amount_disputed + 1 where amount_disputed > 0"),
+    ("7", f"update payment_intent set amount_pending = amount_pending + 1 where id = {REFUNDED}"),
+    ("7", "update dispute set state = 'prevented' where state = 'lost'"),
+    ("refunds", "update refund set amount = amount - 1, from_pending = 0 where state = 'succeeded'"),
+    ("refunds", "delete from refund where state = 'pending'"),
+    ("refunds", f"update processor_attempt set attempt = 77 where kind = 'refund' and intent_id = {REFUNDED}"),
+    ("6", "update processor_attempt set status = 'refunded' where kind = 'refund' and status = 'created'"),
+    ("6", f"update processor_attempt set status = 'failed' where kind = 'refund' and intent_id = {REFUNDED}"),
+    ("settled", "update processor_attempt set settled_line = 'line' where status = 'declined'"),
+    ("settled", "delete from journal_entry"),
+    ("8", f"update refund set amount = 1000000, from_pending = 0 where intent_id = {REFUNDED}"),
+    (
+        "8",
+        "update refund set created_at = now() where id in (select r.id from refund r join dispute d using (intent_id))",
+        "update dispute set amount = 1000000 where state = 'lost'",
+    ),
+    ("10", "update dispute set funds = 'withdrawn' where state = 'won'"),
+    ("10", "update refund set amount = amount + 1 where state = 'pending'"),
+    ("11", "delete from journal_entry"),
+    (
+        "13",
+        f"{EVENT} ('simulator', 'evt_1', 'x', '', 'parked', now() - interval '1 day', {EARLIER})",
+    ),
+    ("13", f"{EVENT} ('simulator', 'evt_1', 'x', '', 'applied', now(), now())"),
+    ("17", "update account_balance set currency = 'CHF' where ctid = (select min(ctid) from account_balance)"),
+    ("8", f"update payment_intent set amount_received = amount + 1 where id = {SUCCEEDED}"),
+    (
+        "9",
+        "drop index processor_attempt_one_charge",
+        "create temporary table second as select * from processor_attempt where operation_id = " + CAPTURED,
+        "update second set attempt = 99, kind = 'purchase', operation_id = 'op_second'",
+        "alter table second drop column live_charge",
+        f"insert into processor_attempt ({ATTEMPT_COLUMNS}) select {ATTEMPT_COLUMNS} from second",
+        "update processor_attempt set kind = 'purchase' where intent_id = (select intent_id from second)",
+    ),
+    ("outbox", "delete from outbox where seq = 1"),
+    ("outbox", "update partition_owner set published_seq = 99999 where partition = 0"),
+    ("11", "update outbox set version = version + 1 where seq = 1 and partition = 0"),
+    ("results", "update outbox set event_id = 'evt_other' where seq = 1 and partition = 0"),
+    ("results", "update idempotency set aggregate_key = 'pi_other' where ctid = (select min(ctid) from idempotency)"),
+    ("12", "update attempt_dispatch set amount = amount + 1 where ctid = (select min(ctid) from attempt_dispatch)"),
+    ("12", "update attempt_dispatch set status = 'done' where status = 'waiting'"),
+]

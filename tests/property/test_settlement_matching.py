@@ -1,0 +1,110 @@
+"""The rules of matching, proved on their own: whatever lines come in whatever order, nothing is lost or counted twice."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reconciliation.settlement.line import Line
+from reconciliation.settlement.matching import PAYING, Expected, Settled, Verdict, judge_all
+
+amounts = st.integers(1, 10_000)
+signs = st.sampled_from((1, -1))
+
+
+def lines_of(*gross: int, currency: str = "USD") -> list[Line]:
+    return [
+        Line(line_no=n, line_id=f"ln_{n}", type="charge", operation_id=None, reference=None, provider_refs=(), currency=currency,
+             gross=amount, fee=0, net=amount, net_currency=currency)
+        for n, amount in enumerate(gross)
+    ]  # fmt: skip
+
+
+def expecting(amount: int) -> Expected:
+    return Expected(amount=amount, currency="USD", fee=0)
+
+
+def booked(verdicts: list[Verdict]) -> int:
+    """What the owner books to suspense: a duplicate by its sign, short as a loss, over as a gain."""
+    total = 0
+    for verdict in verdicts:
+        if verdict.posting == "duplicate":
+            total += verdict.posted_gross
+        elif verdict.posting is not None:
+            total += verdict.posted_difference * {"matched": 0, "over": 1, "short": -1}[verdict.posting]
+    return total
+
+
+def settled_by(lines: list[Line], verdicts: list[Verdict]) -> Settled:
+    paying = [line.gross for line, verdict in zip(lines, verdicts, strict=True) if verdict.line_class in PAYING]
+    return Settled(gross=sum(paying), lines=len(paying))
+
+
+@given(amounts, signs, st.lists(st.integers(-10_000, 10_000), max_size=8))
+def test_suspense_is_what_was_paid_less_what_was_expected(amount: int, sign: int, gross: list[int]) -> None:
+    lines = lines_of(*gross)
+    verdicts = list(judge_all(expecting(sign * amount), Settled(), lines))
+    paid = settled_by(lines, verdicts)
+    assert booked(verdicts) == (paid.gross - sign * amount if paid.lines else 0)
+
+
+@given(amounts, signs, st.lists(st.integers(-10_000, 10_000), max_size=8), st.data())
+def test_it_is_the_same_over_any_number_of_reports(
+    amount: int, sign: int, gross: list[int], data: st.DataObject
+) -> None:
+    """Posted once and for all: the sum does not depend on where one report ends and the next begins."""
+    cut = data.draw(st.integers(0, len(gross)))
+    expected, lines = expecting(sign * amount), lines_of(*gross)
+    first = list(judge_all(expected, Settled(), lines[:cut]))
+    second = list(judge_all(expected, settled_by(lines[:cut], first), lines[cut:]))
+    paid = settled_by(lines, first + second)
+    assert booked(first + second) == (paid.gross - sign * amount if paid.lines else 0)
+
+
+@given(amounts, signs, st.lists(st.integers(-10_000, 10_000), max_size=8))
+def test_a_movement_settles_once(amount: int, sign: int, gross: list[int]) -> None:
+    """The merchant's share matures with one line; every other one is only a difference."""
+    verdicts = list(judge_all(expecting(sign * amount), Settled(), lines_of(*gross)))
+    assert sum(verdict.posting in ("matched", "short", "over") for verdict in verdicts) <= 1
+
+
+@given(amounts, signs, st.integers(2, 6), st.data())
+def test_parts_that_add_up_are_one_settlement(amount: int, sign: int, count: int, data: st.DataObject) -> None:
+    amount += count
+    cuts = sorted(data.draw(st.lists(st.integers(1, amount - 1), min_size=count - 1, max_size=count - 1, unique=True)))
+    parts = [sign * (end - begin) for begin, end in zip([0, *cuts], [*cuts, amount], strict=True)]
+    verdicts = list(judge_all(expecting(sign * amount), Settled(), lines_of(*parts)))
+    assert {verdict.line_class for verdict in verdicts} == {"matched"}
+    assert [verdict.posting for verdict in verdicts] == ["matched"] + [None] * (count - 1)
+    assert verdicts[0].posted_gross == sign * amount
+
+
+@given(amounts.filter(lambda a: a > 1), signs)
+def test_one_mutation_is_one_verdict(amount: int, sign: int) -> None:
+    expected = expecting(sign * amount)
+
+    def classes(*gross: int) -> list[str]:
+        return [verdict.line_class for verdict in judge_all(expected, Settled(), lines_of(*gross))]
+
+    whole = sign * amount
+    assert classes(whole) == ["matched"]
+    assert classes(whole - 1) == ["short"]
+    assert classes(whole + 1) == ["over"] or whole == -1
+    assert classes(whole, whole) == ["matched", "duplicate"]
+    assert classes(-whole) == ["sign_flipped"]
+    assert [v.line_class for v in judge_all(expected, Settled(), lines_of(whole, currency="EUR"))] == [
+        "currency_mismatch"
+    ]
+
+
+def test_lines_without_end_are_judged_as_they_come() -> None:
+    """Memory: a hostile report has a million lines for one capture."""
+
+    def endless() -> object:
+        n = 0
+        while True:
+            yield lines_of(1_000)[0]
+            n += 1
+
+    verdicts = judge_all(expecting(1_000), Settled(), endless())  # type: ignore[arg-type]  # a generator of lines
+    assert [next(verdicts).line_class for _ in range(3_000)] == ["matched"] + ["duplicate"] * 2_999

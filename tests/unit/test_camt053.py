@@ -1,0 +1,144 @@
+"""Bank statements: streamed, hostile XML refused, and a statement that does not foot is told, never relied on."""
+
+from __future__ import annotations
+
+import io
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reconciliation.settlement.camt053 import Entry, Statement, read_statements
+from reconciliation.settlement.line import UnreadableReport
+from schemas import limits
+
+SAMPLES = Path(__file__).parents[3] / "shared" / "data" / "camt"
+HEAD = '<Document xmlns="urn:iso:std:iso:20022:tech:xsd:camt.053.001.08"><BkToCstmrStmt>'
+TAIL = "</BkToCstmrStmt></Document>"
+
+
+def amount(value: str, direction: str = "CRDT", currency: str = "EUR") -> str:
+    return f'<Amt Ccy="{currency}">{value}</Amt><CdtDbtInd>{direction}</CdtDbtInd>'
+
+
+def balance(code: str, value: str, **given: str) -> str:
+    return f"<Bal><Tp><CdOrPrtry><Cd>{code}</Cd></CdOrPrtry></Tp>{amount(value, **given)}</Bal>"
+
+
+def entry(value: str, more: str = "", **given: str) -> str:
+    return f"<Ntry>{amount(value, **given)}<Sts><Cd>BOOK</Cd></Sts>{more}</Ntry>"
+
+
+def statement(*entries: str, opening: str = "10.00", closing: str = "15.00", balances: str | None = None) -> bytes:
+    both = balance("OPBD", opening) + balance("CLBD", closing) if balances is None else balances
+    account = "<Acct><Id><IBAN>NL00BANK</IBAN></Id></Acct>"
+    return f"{HEAD}<Stmt><Id>S1</Id>{account}{both}{''.join(entries)}</Stmt>{TAIL}".encode()
+
+
+def read(data: bytes) -> list[Entry | Statement]:
+    return list(read_statements(io.BytesIO(data)))
+
+
+def findings(data: bytes) -> list[str]:
+    return [finding for part in read(data) if isinstance(part, Statement) for finding in part.findings]
+
+
+def test_a_statement_that_foots_gives_its_entries() -> None:
+    details = (
+        "<AcctSvcrRef>REF 1</AcctSvcrRef><BookgDt><Dt>2026-01-02</Dt></BookgDt><NtryDtls><TxDtls><Refs>"
+        "<EndToEndId>po_7</EndToEndId></Refs><RmtInf><Ustrd>payout ln_9 of the week</Ustrd></RmtInf></TxDtls></NtryDtls>"
+    )
+    first, second, told = read(statement(entry("7.50", details), entry("2.50", direction="DBIT")))
+    assert isinstance(first, Entry)
+    assert isinstance(second, Entry)
+    assert isinstance(told, Statement)
+    assert (first.amount, first.currency, first.booked_on, second.amount) == (750, "EUR", "2026-01-02", -250)
+    assert {"REF 1", "po_7", "ln_9"} <= set(first.names)
+    assert (told.id, told.account, told.findings, told.gap, told.entries) == ("S1", "NL00BANK", [], 0, 2)
+
+
+@pytest.mark.parametrize(
+    ("data", "finding"),
+    [
+        (statement(entry("5.01")), "do not make"),
+        (statement(), "do not make"),
+        (statement(entry("5.00"), balances=balance("OPBD", "10.00")), "no opening or no closing"),
+        (statement(entry("5.00", currency="SEK")), "several currencies"),
+        (statement(entry("5.000")), "more decimals"),
+        (statement(entry("5", currency="XAU")), "not a currency"),
+        (statement(entry("5.00", direction="BOTH")), "neither credit nor debit"),
+        (statement(entry("5.00", f"<NtryDtls><TxDtls>{amount('4.99')}</TxDtls></NtryDtls>")), "details do not make"),
+        (statement(entry("5.00", f"<NtryDtls><TxDtls>{amount('5.00', currency='SEK')}</TxDtls></NtryDtls>")), "details are in SEK"),
+        (statement(entry("5.00")).replace(b"NL00BANK", b""), "no account"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_relied_on_is_a_finding(data: bytes, finding: str) -> None:
+    assert any(finding in told for told in findings(data)), findings(data)
+
+
+def test_entries_that_are_not_booked_move_nothing() -> None:
+    assert findings(statement(entry("5.00"), entry("3.00").replace("BOOK", "PDNG"))) == []
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        b'<!DOCTYPE x [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;">]><Document/>',
+        b'<!DOCTYPE x SYSTEM "file:///etc/passwd"><Document/>',
+        b"<Document>",
+        b"",
+        b"not xml",
+        b"<html></html>",
+        b'<Document xmlns="urn:iso:std:iso:20022:tech:xsd:pain.001.001.03"/>',
+        statement(entry("5.00"))[:-60],
+        HEAD.encode() + b"<a>" * 100,
+        HEAD.encode() + b"<Stmt><Id>\x00</Id>",
+    ],
+)
+def test_hostile_files_are_refused_as_a_whole(hostile: bytes) -> None:
+    with pytest.raises(UnreadableReport):
+        read(hostile)
+
+
+@pytest.mark.parametrize("opening", [b"<Stmt><Id>", b"<Stmt><Id a='", b"<Stmt><Id>5</Id><!--"])
+def test_a_token_without_an_end_takes_no_memory(opening: bytes) -> None:
+    class Endless:
+        """Goes on for ever."""
+
+        head = HEAD.encode() + opening
+
+        def read(self, size: int) -> bytes:
+            data, self.head = self.head or b"z" * size, b""
+            return data
+
+    tracemalloc.start()
+    endless: Any = Endless()
+    with pytest.raises(UnreadableReport):
+        list(read_statements(endless))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 16 * limits.SETTLEMENT_BLOCK_BYTES
+
+
+def sample(name: str) -> list[Entry | Statement]:
+    path = SAMPLES / name
+    if not path.exists():
+        pytest.skip("the bank statements are in the shared data folder, which is not here")
+    return read(path.read_bytes())
+
+
+def test_the_famous_samples_that_do_not_foot() -> None:
+    second, eighth = sample("camt053.v2.minimal.xml")[-1], sample("camt053.v8.xml")[-1]
+    assert isinstance(second, Statement)
+    assert isinstance(eighth, Statement)
+    assert second.findings == ["several currencies: CHF, EUR, JPY, SEK"]
+    assert eighth.findings == ["entry 1: its details are in SEK", "several currencies: CHF, EUR, JPY, SEK"]
+    assert (second.account, eighth.account) == ("NL26VAYB8060476890", "NL26VAYB8060476890")
+
+
+def test_the_sample_of_two_statements_foots() -> None:
+    parts = sample("camt053.v2.multi.statement.xml")
+    assert [part.amount for part in parts if isinstance(part, Entry)] == [885, -700]
+    statements = [part for part in parts if isinstance(part, Statement)]
+    assert [(s.id[:3], s.gap, s.findings) for s in statements] == [("253", 0, []), ("254", 0, [])]

@@ -1,0 +1,61 @@
+"""Whatever breaks inside the vault, no log line and no answer quotes what was sent."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+import httpx
+import pytest
+
+from vault.app import Edge
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+NUMBER = "4242424242424242"
+
+
+def answered(app: ASGIApp) -> httpx.Response:
+    async def call() -> httpx.Response:
+        transport = httpx.ASGITransport(Edge(app))
+        async with httpx.AsyncClient(transport=transport, base_url="http://vault") as client:
+            return await client.post("/", content=NUMBER)
+
+    return asyncio.run(call())
+
+
+async def breaks(_: Scope, __: Receive, ___: Send) -> None:
+    card_number = NUMBER
+    raise ValueError(f"invalid literal: {card_number!r}")
+
+
+def test_a_bug_is_told_by_its_place_alone(capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.DEBUG):
+        answer = answered(breaks)
+    assert (answer.status_code, answer.json()["code"]) == (500, "internal_error")
+    out, err = capfd.readouterr()
+    assert "ValueError" in out + err
+    assert "test_vault_edge.py" in out + err
+    assert NUMBER not in out + err + caplog.text + answer.text
+
+
+def test_an_answer_that_had_begun_is_not_begun_again() -> None:
+    async def breaks_late(scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await breaks(scope, receive, send)
+
+    sent: list[Message] = []
+
+    async def call() -> None:
+        async def receive() -> Message:
+            return {"type": "http.request"}
+
+        async def send(message: Message) -> None:
+            sent.append(message)
+
+        await Edge(breaks_late)({"type": "http", "headers": []}, receive, send)
+
+    asyncio.run(call())
+    assert [message["type"] for message in sent] == ["http.response.start"]

@@ -1,0 +1,79 @@
+"""What events of other processors than the simulator mean in our words."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from dataflows.payments.webhooks import vocabulary
+from dataflows.payments.webhooks.findings import AttemptOutcome, DisputeChange, Nothing
+from dataflows.payments.webhooks.steps import AttemptSeen, Seen
+from tests.unit.test_webhook_steps import CHARGE, INTENT, REFUND, due, step
+
+
+def stripe_object(**fields: Any) -> bytes:
+    return json.dumps({"data": {"object": {"id": "pi_3", "currency": "usd", "amount": 1_000} | fields}}).encode()
+
+
+@pytest.mark.parametrize(
+    ("event_type", "fields", "status", "amount"),
+    [
+        ("payment_intent.succeeded", {"amount_received": 900}, "captured", 900),
+        ("payment_intent.amount_capturable_updated", {"amount_capturable": 1_000}, "authorized", 1_000),
+        ("payment_intent.payment_failed", {"last_payment_error": {"decline_code": "lost_card"}}, "declined", 1_000),
+        ("payment_intent.canceled", {}, "voided", 1_000),
+        ("refund.updated", {"status": "succeeded"}, "refunded", 1_000),
+        ("refund.failed", {"status": "failed", "failure_balance_transaction": "txn_1"}, "failed", 1_000),
+    ],
+)
+def test_stripes_words(event_type: str, fields: dict[str, Any], status: str, amount: int) -> None:
+    found = vocabulary.read("stripe", event_type, stripe_object(metadata={"operation_id": CHARGE}, **fields))
+    assert isinstance(found, AttemptOutcome)
+    assert (found.operation_id, found.status, found.amount, found.currency) == (CHARGE, status, amount, "USD")
+    assert found.after_success == (event_type == "refund.failed")
+    assert found.error_code == ("lost_card" if status == "declined" else None)
+
+
+def test_a_refund_under_way_says_nothing_yet() -> None:
+    raw = stripe_object(status="pending", metadata={"operation_id": REFUND})
+    assert isinstance(vocabulary.read("stripe", "refund.created", raw), Nothing)
+
+
+@pytest.mark.parametrize(
+    ("moves", "funds", "fee"),
+    [([], "none", 0), ([(-1_000, 1_500)], "withdrawn", 1_500), ([(-1_000, 1_500), (1_000, 0)], "reinstated", 1_500)],
+)
+def test_the_money_of_a_stripe_dispute_is_read_from_its_balance_transactions(
+    moves: list[tuple[int, int]], funds: str, fee: int
+) -> None:
+    transactions = [{"amount": amount, "fee": fee} for amount, fee in moves]
+    raw = stripe_object(
+        id="dp_1", status="needs_response", balance_transactions=transactions, metadata={"reference": INTENT}
+    )
+    found = vocabulary.read("stripe", "charge.dispute.updated", raw)
+    assert isinstance(found, DisputeChange)
+    assert (found.intent_id, found.provider_ref, found.funds, found.fee) == (INTENT, "dp_1", funds, fee)
+
+
+@pytest.mark.parametrize(("kind", "status"), [("purchase", "captured"), ("authorize", "authorized")])
+def test_adyens_authorisation_is_the_success_of_whatever_charge_it_was(kind: str, status: str) -> None:
+    item = {
+        "merchantReference": CHARGE,
+        "pspReference": "psp1",
+        "success": "true",
+        "amount": {"value": 1_000, "currency": "USD"},
+    }
+    world = Seen(
+        attempts={(INTENT, 1): AttemptSeen(operation_id=CHARGE, kind=kind, status="created", processor="adyen")}
+    )
+    command = step(due("AUTHORISATION", json.dumps(item).encode(), "adyen"), world).command
+    assert command is not None
+    assert command.payload["status"] == status
+    refused = step(
+        due("AUTHORISATION", json.dumps(item | {"success": "false", "reason": "Refused"}).encode(), "adyen"), world
+    )
+    assert refused.command is not None
+    assert (refused.command.payload["status"], refused.command.payload["error_code"]) == ("declined", "Refused")
+    assert step(due("REFUND", json.dumps(item).encode(), "adyen"), world).state == "superseded", "of another operation"

@@ -1,0 +1,163 @@
+"""The vault's HTTP edge: few routes, and one place where every failure becomes an answer that tells nothing.
+
+No traceback leaves this process and none is logged: its message could quote what a caller sent.
+"""
+
+from __future__ import annotations
+
+import traceback
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+import structlog
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from ingress import problems, reading
+from schemas import errors, limits
+from vault import forwarding, metrics, sealing, token_request
+from vault.key_file import VaultKeysUnusable
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+    from vault.state import Vault
+
+READ: Final = "payments:read"
+WRITE: Final = "payments:write"
+_NO_STORE: Final = {"Cache-Control": "no-store"}
+_encode: Final = msgspec.json.Encoder().encode
+
+
+class Edge:
+    """Bounds header fields, and answers what nothing else handled without a word about it."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Passes the request on; a bug is a 500 and one log line with its place."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        if len(scope["headers"]) > limits.HEADERS_MAX:
+            await _problem(problems.HeadersTooLarge())(scope, receive, send)
+            return
+        is_answered = False
+
+        async def watched(message: Message) -> None:
+            nonlocal is_answered
+            is_answered = True
+            await send(message)
+
+        try:
+            await self._app(scope, receive, watched)
+        except Exception as error:  # noqa: BLE001 - whatever it is, its message must not reach a log
+            places = [f"{frame.filename}:{frame.lineno}" for frame in traceback.extract_tb(error.__traceback__)]
+            structlog.get_logger().error("vault_crashed", kind=type(error).__name__, places=places)
+            if not is_answered:
+                await _problem(_bug())(scope, receive, send)
+
+
+def create_app(vault: Vault) -> ASGIApp:
+    """The application over one vault; who made the vault starts and closes it."""
+
+    async def create_token(request: Request) -> Response:
+        caller = await vault.caller(request, WRITE)
+        raw = await reading.body(request, reading.JSON, limits.VAULT_BODY_BYTES_MAX)
+        asked = token_request.read_request(raw, request.headers)
+        token, was_made_before = await vault.cards.create(caller.merchant, asked.idempotency_key, asked.card)
+        headers = {"Location": f"{token_request.PATH}/{token.id}"}
+        if was_made_before:
+            headers["Idempotency-Replayed"] = "true"
+        return _json({"result": token.document()}, 201, headers)
+
+    async def get_token(request: Request) -> Response:
+        caller = await vault.caller(request, READ)
+        token = await vault.cards.find(caller.merchant, request.path_params["token_id"])
+        return _json(token.document())
+
+    async def delete_token(request: Request) -> Response:
+        caller = await vault.caller(request, WRITE)
+        token_id = request.path_params["token_id"]
+        await vault.cards.delete(caller.merchant, token_id)
+        return _json({"result": {"id": token_id, "object": "token", "deleted": True}})
+
+    async def forward(request: Request) -> Response:
+        vault.require_worker(request)
+        raw = await reading.body(request, reading.JSON, limits.VAULT_FORWARD_BODY_BYTES_MAX)
+        answer = await vault.forwarder.carry_out(forwarding.read_forward(raw), request.headers)
+        headers = answer.headers | {forwarding.MARK: "processor"} | _NO_STORE
+        return Response(answer.body, answer.status, headers)
+
+    async def healthz(_: Request) -> Response:
+        return JSONResponse({"status": "alive"})
+
+    async def readyz(_: Request) -> Response:
+        reason = await vault.why_not_ready()
+        if reason is not None:
+            raise errors.Unavailable(reason)
+        return JSONResponse({"status": "ready"})
+
+    one_token = f"{token_request.PATH}/{{token_id}}"
+    routes = [
+        Route(token_request.PATH, create_token, methods=["POST"]),
+        Route(one_token, get_token, methods=["GET"]),
+        Route(one_token, delete_token, methods=["DELETE"]),
+        Route("/v1/forward", forward, methods=["POST"]),
+        Route("/healthz", healthz),
+        Route("/readyz", readyz),
+    ]
+    handlers: dict[Any, Any] = {
+        errors.PlatformError: _on_platform_error,
+        HTTPException: _on_http_exception,
+        ClientDisconnect: _on_disconnect,
+    }
+    app = Starlette(routes=routes, exception_handlers=handlers)
+    app.router.redirect_slashes = False
+    return Edge(app)
+
+
+def _json(document: dict[str, Any], status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    return Response(_encode(document), status, _NO_STORE | (headers or {}), "application/json")
+
+
+def _problem(error: errors.PlatformError) -> Response:
+    status = problems.row(error.code).status
+    return Response(problems.of_error(error), status, problems.headers_of(error.code), problems.MEDIA_TYPE)
+
+
+def _bug() -> errors.PlatformError:
+    return errors.PlatformError("Something went wrong; try again with the same identity.")
+
+
+async def _on_platform_error(_: Request, error: Exception) -> Response:
+    if not isinstance(error, errors.PlatformError):
+        raise error
+    if isinstance(error, errors.Rejected):
+        return _problem(error)
+    structlog.get_logger().warning("vault_request_failed", code=error.code, cause=error.public, **error.context)
+    if isinstance(error, VaultKeysUnusable):  # what to do about it is the operator's to read
+        return _problem(errors.Unavailable())
+    if isinstance(error, sealing.CardUnreadable):
+        metrics.CARDS_UNREADABLE.inc()
+        return _problem(_bug())
+    return _problem(error)
+
+
+async def _on_http_exception(_: Request, error: Exception) -> Response:
+    """What the router itself refuses: an unknown path or method."""
+    if not isinstance(error, HTTPException):
+        raise error
+    if error.status_code != 405:  # noqa: PLR2004 - the router knows two refusals
+        return _problem(errors.NotFound("There is no such route."))
+    allowed = (error.headers or {}).get("Allow", "")
+    headers = problems.headers_of("method_not_allowed") | {"Allow": allowed}
+    return Response(problems.render("method_not_allowed", f"Use {allowed} here."), 405, headers, problems.MEDIA_TYPE)
+
+
+async def _on_disconnect(_: Request, __: Exception) -> Response:
+    return Response(status_code=400)  # nobody hears it

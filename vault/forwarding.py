@@ -1,0 +1,184 @@
+"""The detokenizing proxy: one call of a worker to one of our processors, with the card in place of its token.
+
+It reaches the configured processors and nothing else: the path is appended to a fixed base address, redirects are
+not followed, and no header of a caller but a few named ones leaves. What the worker hears is always one of: the
+processor's answer (marked by a header), nothing was sent (4xx, 503), or it may have been executed (502).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import httpx
+import msgspec
+
+from ingress import strict_json
+from schemas import errors, limits
+from vault import metrics, scrubbing
+
+if TYPE_CHECKING:
+    from vault.card import Card
+    from vault.cards import Cards
+
+#: on every answer that is the processor's own and not the vault's
+MARK: Final = "X-Vault-Answer"
+#: what of a worker's header fields travels on
+PASSED_ON: Final = ("idempotency-key", "traceparent", "tracestate", "x-request-id")
+_PASSED_BACK: Final = ("idempotency-replayed", "retry-after")
+_FIELDS: Final = frozenset(("token", "merchant_id", "path", "body"))
+_OPTIONAL: Final = frozenset(("processor",))
+#: Segments of plain characters, none of them only dots: nothing to decode, to normalise or to climb up by.
+_PATH: Final = re.compile(r"(?:/(?!\.+(?:/|\Z))[A-Za-z0-9._~:-]+)+")
+_MS: Final = 1_000
+_encode: Final = msgspec.json.Encoder().encode
+
+
+class OutcomeUnknown(errors.PlatformError):
+    """The call may have reached the processor; ask the processor what became of it."""
+
+    code = "outcome_unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forward:
+    """A call as a worker asks for it. It holds no card yet."""
+
+    token: str
+    merchant_id: str
+    processor: str | None
+    path: str
+    body: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessorAnswer:
+    """What the processor said, without the card."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+
+def read_forward(raw: bytes) -> Forward:
+    """The call that the bytes describe. Raises MalformedRequest or InvalidCommand."""
+    given = strict_json.parse(raw)
+    if not isinstance(given, dict) or not given.keys() >= _FIELDS or not given.keys() <= _FIELDS | _OPTIONAL:
+        raise errors.MalformedRequest("Send an object of token, merchant_id, path and body, and perhaps processor.")
+    if not all(isinstance(given[name], str) for name in given.keys() - {"body"}) or not isinstance(given["body"], dict):
+        raise errors.MalformedRequest("The body must be an object, the other fields strings.")
+    path = given["path"]
+    if len(path) > limits.VAULT_PATH_LENGTH_MAX or not _PATH.fullmatch(path):
+        reason = "must be the rest of the processor's address: /segments of A-Z a-z 0-9 . _ ~ : - and nothing else"
+        raise errors.InvalidCommand([{"field": "path", "reason": reason}])
+    if "card" in given["body"] or given["body"].get("payment_method", given["token"]) != given["token"]:
+        reason = "must have the token as its payment_method, and no card: the vault puts it in"
+        raise errors.InvalidCommand([{"field": "body", "reason": reason}])
+    return Forward(
+        token=given["token"],
+        merchant_id=given["merchant_id"],
+        processor=given.get("processor"),
+        path=path,
+        body=given["body"],
+    )
+
+
+class Forwarder:
+    """Calls processors for one vault process, so many at once. ``close`` it after."""
+
+    def __init__(self, cards: Cards, processors: Mapping[str, str]) -> None:
+        """``processors``: name to base address; the first is meant when a call names none."""
+        self._cards = cards
+        self._processors = dict(processors)
+        self._places = limits.VAULT_FORWARDS_MAX
+        self._client = httpx.AsyncClient(
+            trust_env=False,
+            follow_redirects=False,
+            timeout=httpx.Timeout(limits.VAULT_FORWARD_TIMEOUT_MS / _MS, connect=limits.VAULT_CONNECT_TIMEOUT_MS / _MS),
+            limits=httpx.Limits(
+                max_connections=limits.VAULT_FORWARDS_MAX,
+                max_keepalive_connections=limits.VAULT_FORWARDS_MAX,
+                keepalive_expiry=limits.VAULT_CONNECTION_IDLE_S,
+            ),
+        )
+
+    async def close(self) -> None:
+        """Closes every connection."""
+        await self._client.aclose()
+
+    async def carry_out(self, forward: Forward, headers: Mapping[str, str]) -> ProcessorAnswer:
+        """The processor's answer. Raises NotFound, Overloaded, Unavailable (not sent) or OutcomeUnknown."""
+        base = self._base_url(forward.processor)
+        if self._places == 0:
+            metrics.FORWARDS.labels("overloaded").inc()
+            raise errors.Overloaded
+        self._places -= 1
+        metrics.FORWARDS_OPEN.inc()
+        try:
+            card = await self._cards.reveal(forward.merchant_id, forward.token)
+            status, answered, body = await self._send(base + forward.path, _with_card(forward, card), headers)
+        finally:
+            self._places += 1
+            metrics.FORWARDS_OPEN.dec()
+        metrics.FORWARDS.labels("answered").inc()
+        return _cleaned(status, answered, body, card.number)
+
+    def _base_url(self, processor: str | None) -> str:
+        name = next(iter(self._processors)) if processor is None else processor
+        base = self._processors.get(name)
+        if base is None:
+            reason = f"must be one of {', '.join(self._processors)}"
+            raise errors.InvalidCommand([{"field": "processor", "reason": reason}])
+        return base.rstrip("/")
+
+    async def _send(self, url: str, content: bytes, headers: Mapping[str, str]) -> tuple[int, httpx.Headers, bytes]:
+        fields = {"Content-Type": "application/json", "Accept": "application/json", "Accept-Encoding": "identity"}
+        fields |= {name: headers[name] for name in PASSED_ON if name in headers}
+        try:
+            async with (
+                asyncio.timeout(limits.VAULT_FORWARD_TIMEOUT_MS / _MS),
+                self._client.stream("POST", url, content=content, headers=fields) as answer,
+            ):
+                return answer.status_code, answer.headers, await _bounded(answer)
+        except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout):
+            metrics.FORWARDS.labels("not_sent").inc()
+            raise errors.Unavailable("The processor cannot be reached; nothing was sent to it.") from None
+        except (httpx.HTTPError, httpx.StreamError, TimeoutError):
+            # Without the cause: an error of a client may quote what it sent.
+            metrics.FORWARDS.labels("unknown").inc()
+            raise OutcomeUnknown from None
+
+
+async def _bounded(answer: httpx.Response) -> bytes:
+    kept = bytearray()
+    async for chunk in answer.aiter_bytes():
+        kept += chunk
+        if len(kept) > limits.VAULT_ANSWER_BYTES_MAX:
+            raise httpx.ReadError("the answer is larger than allowed")
+    return bytes(kept)
+
+
+def _with_card(forward: Forward, card: Card) -> bytes:
+    """The body that leaves. The same for every send of one operation, as the processor compares it."""
+    body = {name: value for name, value in forward.body.items() if value != forward.token}
+    body["card"] = {"number": card.number, "exp_month": card.exp_month, "exp_year": card.exp_year}
+    return _encode(body)
+
+
+def _cleaned(status: int, headers: httpx.Headers, body: bytes, number: str) -> ProcessorAnswer:
+    try:
+        clean, was_held = scrubbing.scrubbed(body, number)
+    except scrubbing.Withheld as error:
+        metrics.ANSWERS_SCRUBBED.inc()
+        raise OutcomeUnknown("The processor's answer held a card number and is withheld.") from error
+    if was_held:
+        metrics.ANSWERS_SCRUBBED.inc()
+    kept = {"content-type": "application/octet-stream"}
+    for name in ("content-type", *_PASSED_BACK):
+        value = headers.get(name)
+        if value is not None and not scrubbing.holds_number(value, number):
+            kept[name] = value
+    return ProcessorAnswer(status=status, headers=kept, body=clean)

@@ -1,0 +1,84 @@
+-- What the vault reads and writes, as the role millrace_vault. Each names its index.
+
+-- name: keys_all
+-- vault/keyring.py and vault/rotation.py: every key that ever was, few rows.
+select key_id, purpose, state, check_value from vault.key order by key_id;
+
+-- name: key_register
+-- vault/keyring.py, on a vault's very first start. Two that start at once register the same key; one of another file
+-- is refused by key_active, and then told apart by its check value.
+insert into vault.key (key_id, purpose, state, check_value)
+values (%(key_id)s, %(purpose)s, 'active', %(check_value)s)
+on conflict do nothing;
+
+-- name: card_insert
+-- vault/cards.py: request and card together, once. (fenced, claimed) = (0, 0) the key is not the active one any more;
+-- (1, 0) the caller's key was used before; (1, 1) stored. The share lock makes a rotation wait for this commit.
+with fence as materialized (
+    select key_id from vault.key where key_id = %(key_id)s and state = 'active' for share
+), claimed as (
+    insert into vault.token_request (merchant_id, key_digest, request_digest, token_id)
+    select %(merchant)s::text, %(key_digest)s::bytea, %(request_digest)s::bytea, %(id)s::text from fence
+    on conflict (merchant_id, key_digest) do nothing
+    returning token_id
+), stored as (
+    insert into vault.card (id, merchant_id, network, last4, fingerprint, key_id, wrapped_key, ciphertext)
+    select token_id, %(merchant)s::text, %(network)s::text, %(last4)s::text, %(fingerprint)s::text, %(key_id)s::text,
+           %(wrapped_key)s::bytea, %(ciphertext)s::bytea
+    from claimed
+    returning id
+)
+select (select count(*) from fence), (select count(*) from stored);
+
+-- name: request_find
+-- vault/cards.py: what a caller's key made before. Primary key.
+select request_digest, token_id from vault.token_request where merchant_id = %(merchant)s and key_digest = %(key_digest)s;
+
+-- name: card_find
+-- vault/cards.py: one card of its own merchant. Primary key.
+select fingerprint, key_id, wrapped_key, ciphertext from vault.card
+where id = %(id)s and merchant_id = %(merchant)s and deleted_at is null;
+
+-- name: card_shred
+-- vault/cards.py: nothing of the card is left but that it was. One row for a card that is gone now or was before.
+with shredded as (
+    update vault.card
+    set fingerprint = null, key_id = null, wrapped_key = null, ciphertext = null, deleted_at = now()
+    where id = %(id)s and merchant_id = %(merchant)s and deleted_at is null
+    returning id
+), forgotten as (
+    update vault.token_request r set request_digest = null from shredded s where r.token_id = s.id
+)
+select id from vault.card where id = %(id)s and merchant_id = %(merchant)s;
+
+-- name: rotation_lock
+-- vault/rotation.py: one rotation at a time, on whatever machine; the end of the session gives it back.
+select pg_try_advisory_lock(x'7661756c'::int);
+
+-- name: rotation_retire_active
+-- vault/rotation.py: from this commit on no card is sealed with the keys before.
+update vault.key set state = 'retiring' where purpose = 'wrap' and state = 'active';
+
+-- name: rotation_cards
+-- vault/rotation.py: the next step's cards. Index card_of_key. Locked: a deletion at the same time waits or is waited for.
+select id, merchant_id, wrapped_key, ciphertext from vault.card
+where key_id = %(key_id)s and id > %(after)s order by id limit %(limit)s for update;
+
+-- name: rotation_rewrap
+-- vault/rotation.py: the step's cards under their new key.
+update vault.card c set key_id = %(key_id)s, wrapped_key = t.wrapped_key
+from unnest(%(ids)s::text[], %(wrapped_keys)s::bytea[]) as t (id, wrapped_key) where c.id = t.id;
+
+-- name: rotation_left
+-- vault/rotation.py: how many cards still need a key. Index card_of_key.
+select count(*) from vault.card where key_id = %(key_id)s;
+
+-- name: rotation_retired
+-- vault/rotation.py: the key is needed no more; nothing happens while a card needs it.
+update vault.key set state = 'retired', retired_at = now()
+where key_id = %(key_id)s and state = 'retiring' and not exists (select from vault.card c where c.key_id = %(key_id)s);
+
+-- name: cards_by_key
+-- 'millrace vault status'. Index card_of_key.
+select k.key_id, k.state, k.created_at, k.retired_at, (select count(*) from vault.card c where c.key_id = k.key_id)
+from vault.key k where k.purpose = 'wrap' order by k.key_id;

@@ -1,0 +1,101 @@
+"""One vault process: its parts, wired in one place, and their start and end."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from ingress.auth import Authenticator, Caller
+from ingress.jwks import KeySource
+from schemas import errors, limits
+from vault import metrics
+from vault.cards import Cards
+from vault.forwarding import Forwarder
+from vault.key_file import KeyFile, VaultKeysUnusable
+from vault.keyring import Keyring
+from vault.store import VaultStore
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+_MS: Final = 1_000
+_BEARER: Final = "Bearer "
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VaultConfig:
+    """Plain values of one process; the wiring that reads settings is compose/services/vault.py."""
+
+    postgres_dsn: str = field(repr=False)  # of the role millrace_vault
+    key_file: KeyFile
+    forward_secret: str = field(repr=False)  # what workers prove themselves with
+    processors: Mapping[str, str]  # name to base address, the only places that a card is sent to
+    jwks: str  # a file or an http(s) address
+    issuer: str
+    audience: str
+
+
+class Vault:
+    """Stateless but for keys and connections: any process can answer any call."""
+
+    def __init__(self, config: VaultConfig) -> None:
+        self._store = VaultStore(config.postgres_dsn)
+        self._keys = KeySource(config.jwks)
+        self._authenticator = Authenticator(self._keys, config.issuer, config.audience)
+        self._keyring = Keyring(config.key_file, self._store)
+        self._secret_digest = hashlib.sha256(config.forward_secret.encode()).digest()
+        self._refresher: asyncio.Task[None] | None = None
+        self._ready: tuple[float, str | None] = (float("-inf"), None)
+        self.cards = Cards(self._keyring, self._store)
+        self.forwarder = Forwarder(self.cards, config.processors)
+
+    async def start(self) -> None:
+        """Reads the keys. Raises VaultKeysUnusable when they are not the right ones, Unavailable without a database."""
+        await self._store.open()
+        await self._keys.refresh()
+        await self._keyring.refresh()
+        self._refresher = asyncio.get_running_loop().create_task(self._keyring.stay_fresh())
+
+    async def close(self) -> None:
+        """Disconnects. Call it when no request is open."""
+        if self._refresher is not None:
+            self._refresher.cancel()
+        await self.forwarder.close()
+        await self._store.close()
+
+    async def caller(self, request: Request, scope: str) -> Caller:
+        """The verified merchant, who has the scope. Raises Unauthenticated or Forbidden."""
+        caller = await self._authenticator.caller(request.headers.get("authorization"))
+        caller.require(scope)
+        return caller
+
+    def require_worker(self, request: Request) -> None:
+        """Raises Unauthenticated unless the caller knows the internal secret; takes as long whatever was sent."""
+        said = request.headers.get("authorization", "")
+        digest = hashlib.sha256(said.removeprefix(_BEARER).encode(errors="replace")).digest()
+        if not (hmac.compare_digest(digest, self._secret_digest) and said.startswith(_BEARER)):
+            metrics.FORWARDS.labels("denied").inc()
+            raise errors.Unauthenticated("Only our own workers may do this.")
+
+    async def why_not_ready(self) -> str | None:
+        """None when calls can be served; asked often, so an answer holds for a moment."""
+        at, reason = self._ready
+        if time.monotonic() - at > limits.READY_CACHE_MS / _MS:
+            reason = await self._probe()
+            self._ready = (time.monotonic(), reason)
+        return reason
+
+    async def _probe(self) -> str | None:
+        try:
+            self._keys.require_fresh()
+            await self._keyring.refresh()
+        except VaultKeysUnusable:
+            return "The vault's keys are not the right ones; see its log."
+        except errors.Unavailable as error:
+            return error.public
+        return None
