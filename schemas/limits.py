@@ -107,6 +107,7 @@ STACK_START_TIMEOUT_S: Final = 180  # cold: Kafka's jars are fetched first
 HEALTH_POLL_INTERVAL_S: Final = 0.05
 HEALTH_CHECK_TIMEOUT_S: Final = 2
 SUPERVISOR_TICK_S: Final = 0.2
+GUARD_READ_BYTES_MAX: Final = 64 * 1024
 SERVICE_STOP_TIMEOUT_S: Final = 15  # a draining service, then KILL
 SERVER_STOP_TIMEOUT_S: Final = 20
 STACK_STOP_TIMEOUT_S: Final = 60

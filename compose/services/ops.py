@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
+from compose.stack.errors import StackError
 from schemas import limits
 
 if TYPE_CHECKING:
@@ -62,11 +63,15 @@ class _Handler(BaseHTTPRequestHandler):
 def serve_ops(port: int | None, ready: Callable[[], bool | str]) -> OpsServer | None:
     """Serves health and metrics from a thread until the process ends; ``ready`` answers True or why not.
 
-    ``port`` None takes ``MILLRACE_OPS_PORT``; without either nothing is served and None is returned.
+    ``port`` None takes ``MILLRACE_OPS_PORT``; without either nothing is served and None is returned. Raises StackError
+    when the port is busy.
     """
     chosen = port if port is not None else int(os.environ.get(PORT_VARIABLE, "0"))
     if not chosen:
         return None
-    server = OpsServer(chosen, ready)
+    try:
+        server = OpsServer(chosen, ready)
+    except OSError as error:
+        raise StackError(f"{PORT_VARIABLE}={chosen}: {error.strerror}; choose a free port, or 0 for none") from error
     threading.Thread(target=server.serve_forever, name="ops", daemon=True).start()
     return server

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from compose.stack.home import read_json, write_private
 from compose.stack.processes import ProcessId
@@ -64,11 +64,22 @@ class StackState:
         """Replaces the file at once."""
         write_private(home.state_file, json.dumps(asdict(self), indent=1))
 
+    def line(self) -> bytes:
+        """The state as one line, for the guard."""
+        return json.dumps(asdict(self)).encode() + b"\n"
+
 
 def read_state(home: Home) -> StackState | None:
     """The last written state; None before the first start. It may be of a stack that was killed: ask ``running``."""
     found = read_json(home.state_file)
-    if found is None:
-        return None
+    return None if found is None else _state(found)
+
+
+def state_of_line(line: bytes) -> StackState:
+    """The reverse of ``StackState.line``."""
+    return _state(json.loads(line))
+
+
+def _state(found: dict[str, Any]) -> StackState:
     processes = [ProcessState(**state) for state in found.pop("processes")]
     return replace(StackState(**found), processes=processes)

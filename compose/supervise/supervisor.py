@@ -47,6 +47,7 @@ class Supervisor:
         self._servers: list[Child] = []
         self._services: list[Child] = []
         self._guard: processes.ProcessId | None = None
+        self._guard_line = -1
         self._leases = PortLeases()  # held for the life of this process
         self._writing = Lock()
         self._stop_asked = False
@@ -67,7 +68,7 @@ class Supervisor:
         left = read_state(self._home)
         if left is not None:
             guard.clean_up(left)
-        guard_handle, keep_open = guard.start(self._home, self._stack_id)
+        guard_handle, self._guard_line = guard.start(self._home)
         self._guard = processes.identify(guard_handle.pid)
         self._write()
         try:
@@ -83,7 +84,7 @@ class Supervisor:
             self._error = f"{type(error).__name__}: {error} (log: {self._home.log('supervisor')})"
             _say(self._error)
         self._stop()
-        os.close(keep_open)
+        os.close(self._guard_line)
         guard_handle.wait(limits.SERVICE_STOP_TIMEOUT_S)
         return 1 if self._error else 0
 
@@ -143,6 +144,8 @@ class Supervisor:
 
     def _watch(self) -> None:
         while not self._stopping():
+            if not self._home.lock_file.exists():
+                raise StackError(f"the home {self._home.path} was removed: everything that ran in it is stopped")
             for child in (*self._servers, *self._services):
                 if child.check():
                     self._write()
@@ -176,13 +179,16 @@ class Supervisor:
             if self._guard is not None:
                 states.append(_own_state("guard", self._guard))
             states += [child.state() for child in (*self._servers, *self._services)]
-            StackState(
+            state = StackState(
                 stack_id=self._stack_id,
                 phase=self._phase,
                 servers_only=self._servers_only,
                 error=self._error,
                 processes=states,
-            ).write(self._home)
+            )
+            guard.tell(self._guard_line, state)
+            if self._home.run.is_dir():  # else it was removed, and what runs must still be stopped
+                state.write(self._home)
 
 
 def _side_by_side(start: Callable[..., None], *arguments: Sequence[object]) -> None:

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import time
 from concurrent.futures import Future
+from typing import Final
 
+from confluent_kafka import KafkaError, TopicPartition
 from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._listoffsets import OffsetSpec
 from confluent_kafka.cimpl import KafkaException, NewTopic
 
 from schemas import limits, topics
 from schemas.errors import InvariantViolation
 from sinks.kafka.connection import KafkaConnection
 
+_NO_LEADER: Final = frozenset(
+    {KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE, KafkaError.UNKNOWN_TOPIC_OR_PART}
+)
+
 
 def ensure_topics(connection: KafkaConnection) -> list[str]:
-    """Creates what is missing and returns its names.
+    """Creates what is missing, waits until it can be written and read, and returns its names.
 
     Raises InvariantViolation when a topic has another partition count: keys would move to other owners.
     """
@@ -36,7 +44,29 @@ def ensure_topics(connection: KafkaConnection) -> list[str]:
     if wanted:
         for name, future in admin.create_topics(wanted, request_timeout=limits.KAFKA_ADMIN_TIMEOUT_S).items():
             _settle(name, future)
+        _await_leaders(admin, missing)
     return [t.name for t in missing]
+
+
+def _is_passing(error: KafkaException) -> bool:
+    return bool(error.args[0].retriable() or error.args[0].code() in _NO_LEADER)
+
+
+def _await_leaders(admin: AdminClient, created: list[topics.Topic]) -> None:
+    """A broker names itself leader of a new partition a moment before it is one: offsets are asked of the leader."""
+    latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]  # the wheel's types stop short of it
+    wanted = {TopicPartition(t.name, p): latest for t in created for p in range(t.partitions)}
+    deadline = time.monotonic() + limits.KAFKA_ADMIN_TIMEOUT_S
+    while True:
+        try:
+            for future in admin.list_offsets(wanted, request_timeout=limits.KAFKA_ADMIN_TIMEOUT_S).values():
+                future.result(timeout=limits.KAFKA_ADMIN_TIMEOUT_S)
+        except KafkaException as error:
+            if not _is_passing(error) or time.monotonic() > deadline:
+                raise
+            time.sleep(limits.HEALTH_POLL_INTERVAL_S)
+        else:
+            return
 
 
 def _settle(name: str, future: Future[None]) -> None:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import time
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
+import psycopg
 import pytest
 
 from tests.eventually import eventually
@@ -131,18 +134,42 @@ def test_a_command_past_its_deadline_is_not_started(public: PublicSystem, mercha
 
 
 def test_a_deadline_that_an_owner_saw_pass_is_a_504(public: PublicSystem, merchant: Merchant) -> None:
-    answers = []
-    with public.frozen("owner"):
-        line = {"operation": "POST /v1/payment_intents"} | merchant.envelope("k")
-        request = merchant.http.build_request(
-            "POST",
-            "/v1/commands",
-            content=json.dumps(line),
-            headers={"Content-Type": "application/x-ndjson", "X-Deadline-Ms": "1"},
+    """The owner wakes just after the deadline, while the caller still listens: "not started", and nothing is stored."""
+    key, deadline_s = uuid.uuid4().hex, 0.6
+
+    def asked_too_late() -> bool:
+        with ThreadPoolExecutor(1) as pool:
+            with public.frozen("owner"):
+                began = time.monotonic()
+                late = pool.submit(merchant.create, key, {"X-Deadline-Ms": str(int(deadline_s * 1_000))})
+                eventually(lambda: time.monotonic() - began > deadline_s, what="the deadline")
+            answer = late.result()
+        assert answer.status_code == 504, answer.text  # 202 when the caller had stopped listening: tried again
+        assert answer.json()["code"] == "deadline_exceeded"
+        return True
+
+    eventually(asked_too_late, 30)
+    first = merchant.create(key)
+    assert (first.status_code, "idempotency-replayed" in first.headers) == (201, False)
+
+
+def test_a_command_that_breaks_its_owner_is_parked_and_said_so(public: PublicSystem, merchant: Merchant) -> None:
+    """The caller hears 409 parked, so does everybody who touches that object; others are served."""
+    with psycopg.connect(public.settings.addresses().postgres_superuser_dsn, autocommit=True) as superuser:
+        superuser.execute(
+            "alter table payment_intent add constraint poison check (metadata not like '%poisoned%') not valid"
         )
-        answers.append(json.loads(merchant.http.send(request).text))
-    assert answers[0]["status"] in {202, 504}
-    assert merchant.create("k").status_code == 201
+        try:
+            request_id = f"r-{uuid.uuid4().hex}"
+            poisoned = merchant.create("p", {"X-Request-Id": request_id}, metadata={"order": "poisoned"})
+        finally:
+            superuser.execute("alter table payment_intent drop constraint poison")
+    assert (poisoned.status_code, poisoned.json()["code"]) == (409, "parked"), poisoned.text
+    operation = merchant.fresh(f"/v1/operations/{request_id}").json()
+    assert (operation["status"], operation["problem"]["code"]) == ("parked", "parked")
+    again = merchant.create("p", metadata={"order": "poisoned"})
+    assert (again.status_code, again.json()["code"]) == (409, "parked")
+    assert merchant.create().status_code == 201
 
 
 def _lines(merchant: Merchant, *documents: Any, headers: dict[str, str] | None = None) -> httpx.Response:

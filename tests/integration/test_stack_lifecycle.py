@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -104,6 +105,19 @@ def test_a_killed_supervisor_leaves_nothing(operator: Operator) -> None:
     eventually(lambda: alive(state) == [] and marked(state.stack_id) == [], within_s=40, what="nothing is left")
     operator.up()
     assert_all_kept(operator.settings())
+
+
+@pytest.mark.parametrize("supervisor_too", [False, True])
+def test_a_removed_home_ends_what_ran_in_it(operator: Operator, *, supervisor_too: bool) -> None:
+    """Left running, its services would join whatever stack gets the same ports next; the guard knows them by their mark."""
+    operator.up(ONLY_REDIS)
+    state, supervisor = operator.state(), operator.process("supervisor").pid
+    if supervisor_too:
+        os.kill(supervisor, signal.SIGSTOP)
+    shutil.rmtree(operator.home)
+    if supervisor_too:
+        os.kill(supervisor, signal.SIGKILL)
+    eventually(lambda: alive(state) == [] and marked(state.stack_id) == [], within_s=40, what="nothing is left")
 
 
 def test_a_killed_supervisor_and_guard_are_cleaned_up_by_down(operator: Operator) -> None:

@@ -96,6 +96,12 @@ class Stream:
             )
         assert self._producer.flush(30) == 0
 
+    def append(self, *records: tuple[int, bytes, str]) -> None:
+        """Appends records as they are: partition, value, key."""
+        for partition, value, key in records:
+            self._producer.produce(self.service.commands_topic, value, key, partition)
+        assert self._producer.flush(30) == 0
+
     def read(self, topic: str, partition: int) -> list[bytes]:
         """Every record of a partition as it is now."""
         consumer = Consumer(self.kafka.consumer("history", f"history-{uuid.uuid4().hex}"))

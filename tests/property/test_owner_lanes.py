@@ -1,0 +1,169 @@
+"""One owner process in this process, on real Kafka and Postgres: what its lanes do with batches that must not be committed."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dataflows.owner import fail_points
+from dataflows.owner.batch import PartitionBatch, Record
+from dataflows.owner.drivers import run_plain
+from dataflows.owner.process import OwnerProcess
+from dataflows.owner.supervise import supervise
+from schemas import codec, limits, topics
+from schemas.errors import OwnershipLost
+from tests.eventually import eventually
+from tests.faults.owners import command
+from tests.property import end_state
+from tests.property.test_owner_model import Stream
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from schemas.records import Command
+    from tests.conftest import Stack
+
+pytestmark = [pytest.mark.servers, pytest.mark.timeout(120)]
+PARTITION = 3
+
+
+class Death(OwnershipLost):
+    """The batch fails as a whole, at a fail point; nothing of it is parked."""
+
+
+class OneOwner:
+    """Topics and a database of their own, and an owner that the test turns."""
+
+    def __init__(self, stack: Stack, owner_dsn: str, superuser_dsn: str) -> None:
+        self.stream = Stream(stack.addresses.kafka)
+        self.dsn = owner_dsn
+        self.stored = end_state.Stored(superuser_dsn)
+        self.stop = threading.Event()
+
+    def process(self) -> OwnerProcess:
+        group = f"{self.stream.service.events_topic}-lanes"
+        return OwnerProcess(self.stream.kafka, self.dsn, self.stream.service, "owner-lanes", group, self.stop)
+
+    def send(self, *commands: Command, partition: int = PARTITION) -> None:
+        self.stream.append(*((partition, codec.encode_command(one), one.aggregate_key) for one in commands))
+
+    def committed(self) -> list[int]:
+        """The offsets whose results are stored, in order."""
+        return [row[0] for row in self.stored.rows('select "offset" from idempotency order by 1')]
+
+    def next_offset(self) -> int:
+        return self.stored.positions().get(PARTITION, 0)
+
+
+@pytest.fixture
+def owner(stack: Stack, new_database: Callable[[], tuple[str, str]]) -> Iterator[OneOwner]:
+    """It is asked to stop when the test ends."""
+    one = OneOwner(stack, *new_database())
+    yield one
+    one.stop.set()
+    one.stored.close()
+
+
+def creates(count: int, partition: int = PARTITION) -> list[Command]:
+    """Commands whose payments belong to the partition."""
+    found: list[Command] = []
+    number = 0
+    while len(found) < count:
+        number += 1
+        payload = {"amount": number, "currency": "USD", "payment_method": "tok_sim_approve"}
+        made = command("create_payment_intent", f"lanes-{number}", payload)
+        if topics.partition_for(made.aggregate_key, topics.PAYMENTS_PARTITIONS) == partition:
+            found.append(made)
+    return found
+
+
+def test_what_follows_a_failed_batch_waits_for_it(owner: OneOwner, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another lane may hold the next batch of the same partition already: committing it would skip the failed one."""
+    monkeypatch.setattr(limits, "BATCH_MESSAGES_MAX", 2)
+    deaths = []
+
+    def reach(point: str) -> None:
+        if point == "before_commit" and not deaths:
+            # every later batch is read by now, so that a lane could take it at once
+            eventually(lambda: len(process.reader._ready) >= 3, what="batches that wait behind this one")
+            deaths.append(point)
+            raise Death
+
+    monkeypatch.setattr(fail_points, "reach", reach)
+    owner.send(*creates(8))
+    process = owner.process()
+    try:
+        with pytest.raises(Death):
+            run_plain(process)
+    finally:
+        process.close()
+    assert (owner.committed(), owner.next_offset()) == ([], 0)
+    assert deaths == ["before_commit"]
+    thread = _supervised(owner)
+    eventually(lambda: owner.committed() == list(range(8)), 30, what="all committed by the next owner")
+    owner.stop.set()
+    thread.join(30)
+
+
+def test_a_batch_that_does_not_follow_what_was_committed_is_refused(owner: OneOwner) -> None:
+    """A stale batch, read before the partition went away and came back, would leave the commands between undone."""
+    first, second, third = creates(3)
+    process = owner.process()
+    try:
+        lease = process.leases.acquire(process.lanes[0].connection, PARTITION)
+        assert lease is not None
+        process.publisher.resume(process.lanes[0].connection, lease)
+        process.lanes[0].commit(PartitionBatch(PARTITION, [Record(0, b"", first)], follows=0))
+        assert owner.committed() == [0]
+        with pytest.raises(OwnershipLost):
+            process.lanes[1].commit(PartitionBatch(PARTITION, [Record(2, b"", third)], follows=2))
+        assert (owner.committed(), owner.next_offset()) == ([0], 1)
+        assert process.leases.get(PARTITION) is None, "no lane may go on with this partition before it is read again"
+        del second
+    finally:
+        process.close()
+
+
+def test_lost_ownership_starts_the_owner_over(owner: OneOwner, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It joins again, takes the lease with a higher epoch, and nothing is missing."""
+    lost = []
+
+    def reach(point: str) -> None:
+        if point == "after_claim" and len(lost) < 2:
+            lost.append(point)
+            raise OwnershipLost("as a test has it")
+
+    monkeypatch.setattr(fail_points, "reach", reach)
+    owner.send(*creates(5))
+    thread = _supervised(owner)
+    eventually(lambda: owner.committed() == list(range(5)), 40, what="all committed in the end")
+    epochs = owner.stored.rows(f"select epoch from partition_owner where partition = {PARTITION}")
+    assert (len(lost), epochs[0][0]) == (2, 3)
+    owner.stop.set()
+    thread.join(30)
+    assert not thread.is_alive()
+
+
+def test_a_command_in_a_partition_of_another_aggregate_is_refused_and_not_stored(owner: OneOwner) -> None:
+    """A producer of its own partitioning could otherwise split one payment between two owners."""
+    (strange,) = creates(1, partition=PARTITION + 1)
+    (own,) = creates(1)
+    owner.send(strange, own)
+    thread = _supervised(owner)
+    eventually(lambda: owner.next_offset() == 2, 30, what="both decided")
+    assert owner.committed() == [1]
+    assert owner.stored.rows("select id from payment_intent") == [(own.aggregate_key,)]
+    owner.stop.set()
+    thread.join(30)
+
+
+def _supervised(owner: OneOwner) -> threading.Thread:
+    def run() -> None:
+        group = f"{owner.stream.service.events_topic}-again"
+        supervise(owner.stream.kafka, owner.dsn, owner.stream.service, "owner-again", owner.stop, group=group)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    return thread
