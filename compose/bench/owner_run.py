@@ -243,6 +243,8 @@ def _measured(
     after = next((s for s in samples if all_started(s) and not none_finished(s)), samples[-1])
     window.append(after)
     begin, end = window[0], window[-1]
+    if end.offsets == begin.offsets:  # too short a run for a window: all of it, start and end included
+        begin, end = samples[max(0, first - 1)], samples[-1]
     seconds = max(end.at - begin.at, 1e-3)
     commands = sum(end.offsets) - sum(begin.offsets)
     used = {name: end.cpu[name] - begin.cpu[name] for name in end.cpu}

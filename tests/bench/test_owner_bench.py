@@ -86,6 +86,12 @@ def test_the_rate_is_that_of_the_window_in_which_all_owners_work() -> None:
     assert run.cpu_us_per_command == {"owner": 10_000.0}
 
 
+def test_a_run_too_short_for_a_window_is_measured_whole() -> None:
+    samples = [sample(0.0, [0, 0], 0.0), sample(1.0, [400, 0], 1.0), sample(2.0, [400, 400], 3.0)]
+    run = _measured(samples, [0, 0], [400, 400], 2, "bytewax")
+    assert (run.window_s, run.commands_per_s) == (2.0, 400.0)
+
+
 @pytest.mark.servers
 @pytest.mark.slow
 @pytest.mark.timeout(240)
