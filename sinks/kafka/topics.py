@@ -16,7 +16,12 @@ from schemas.errors import InvariantViolation
 from sinks.kafka.connection import KafkaConnection
 
 _NO_LEADER: Final = frozenset(
-    {KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE, KafkaError.UNKNOWN_TOPIC_OR_PART}
+    {
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError._NOENT,  # noqa: SLF001 - the library's name for "No leaders found"
+    }
 )
 
 

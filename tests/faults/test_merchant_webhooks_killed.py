@@ -46,10 +46,10 @@ def test_killed_anywhere_it_is_told_again_with_the_same_id(
     victim = told.start(MILLRACE_FAIL_POINT=fail_point)
     intent_id = told.payment(merchant)
     assert victim.wait(30) == -signal.SIGKILL
+    told.hurry(endpoint)  # the lease of the killed one; later it could be the one of the next
     told.start()
 
     def taken() -> bool:
-        told.hurry(endpoint)  # the lease of the killed one
         return bool(rows(told, endpoint) and rows(told, endpoint)[0][1] == "delivered")
 
     eventually(taken, 30, what="delivered")

@@ -154,6 +154,11 @@ def test_poison_command_parks_its_aggregate_only(owner_world: OwnerWorld) -> Non
         owner_world.send_payments(10)
         owner_world.start_owner()
         owner_world.await_all()
+        eventually(
+            lambda: owner_world.query("select 1 from parked_aggregate where aggregate_key = %s", intent),
+            30,
+            what="parked, while what it fails on is still there",
+        )
         superuser.execute("alter table payment_intent drop constraint poison")
     assert owner_world.query("select state from dead_letter where aggregate_key = %s", intent) == [("open",)]
     assert owner_world.query("select reason from parked_aggregate where aggregate_key = %s", intent)[0][0].startswith(
