@@ -37,7 +37,16 @@ PREFERRED_PORTS: Final = {
     "vault_port": 8082,
 }
 #: our own processes: modules of ``compose.services``
-SERVICES: Final = ("simulator", "vault", "owner", "processor_worker", "webhook_worker", "clickhouse_sink", "ingress")
+SERVICES: Final = (
+    "simulator",
+    "vault",
+    "owner",
+    "processor_worker",
+    "webhook_worker",
+    "merchant_webhooks",
+    "clickhouse_sink",
+    "ingress",
+)
 PREFIX: Final = "MILLRACE_"
 DATABASE: Final = "millrace"
 
@@ -79,6 +88,9 @@ class Settings(BaseSettings):
     webhook_secrets_standard: SecretStr | None = None
     webhook_secrets_adyen: SecretStr | None = None
     webhook_secrets_simulator: SecretStr | None = None
+
+    #: merchants' webhook endpoints may be on this machine and without TLS: for development and tests only
+    merchant_webhooks_loopback: bool = False
 
     #: keys of the card vault that a key management system provides, in a private file; otherwise made in the home
     vault_keys_file: Path | None = None

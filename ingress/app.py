@@ -11,7 +11,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.routing import Match
 
-from ingress import health, money, openapi, operators, payments, problems, registry
+from ingress import endpoint_routes, health, money, openapi, operators, payments, problems, registry, repair_routes
 from ingress.webhooks import routes as webhooks
 from schemas import errors, limits
 
@@ -22,7 +22,16 @@ if TYPE_CHECKING:
     from ingress.state import Ingress
 
 
-ROUTERS: Final = (payments.router, money.router, operators.router, health.router, registry.router, webhooks.router)
+ROUTERS: Final = (
+    payments.router,
+    money.router,
+    endpoint_routes.router,
+    operators.router,
+    repair_routes.router,
+    health.router,
+    registry.router,
+    webhooks.router,
+)
 
 
 class BoundedHeaders:

@@ -10,7 +10,14 @@ from functools import cache
 from typing import Any, Final
 
 from ingress import openapi_elements as elements
-from ingress import openapi_payloads, openapi_reads, openapi_schemas, openapi_webhooks
+from ingress import (
+    openapi_endpoints,
+    openapi_payloads,
+    openapi_reads,
+    openapi_repairs,
+    openapi_schemas,
+    openapi_webhooks,
+)
 from schemas.operations import OPERATIONS, Operation
 
 TITLE: Final = "Millrace payments"
@@ -47,6 +54,8 @@ def document() -> Json:
             paths.setdefault(path_of(operation), {})["post"] = _command(operation)
     for path, read in openapi_reads.paths().items():
         paths.setdefault(path, {}).update(read)
+    paths |= openapi_repairs.paths()
+    paths |= openapi_endpoints.paths()
     paths["/v1/commands"] = {"post": _commands()}
     paths["/v1/webhooks/{processor}"] = {"post": openapi_webhooks.receive(elements.refusals)}
     return {
@@ -54,7 +63,10 @@ def document() -> Json:
         "info": {"title": TITLE, "version": "1", "description": openapi_schemas.OVERVIEW},
         "paths": paths,
         "components": {
-            "schemas": openapi_schemas.components() | openapi_payloads.components(),
+            "schemas": openapi_schemas.components()
+            | openapi_payloads.components()
+            | openapi_endpoints.components()
+            | openapi_repairs.components(),
             "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer", "bearerFormat": "JWT"}},
         },
     }

@@ -33,6 +33,7 @@ TABLE: Final[dict[str, Row]] = {
     "unauthenticated": Row(401, "A valid bearer token is required"),
     "invalid_signature": Row(401, "The webhook is not signed by its processor"),
     "forbidden": Row(403, "The token lacks a scope"),
+    "four_eyes_required": Row(403, "Another person has to approve"),
     "not_found": Row(404, "No such object"),
     "method_not_allowed": Row(405, "The method is not allowed here"),
     "version_conflict": Row(409, "The expected version is not the current one"),

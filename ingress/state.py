@@ -11,17 +11,20 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from ingress.accepted import AcceptedRequests
+from ingress.audit import Audit
 from ingress.auth import Authenticator, Caller
 from ingress.balances import Balances
 from ingress.cases import Cases
 from ingress.checkpoints import Checkpoints
 from ingress.commands import Commands
 from ingress.cursors import Cursors
+from ingress.endpoints import Endpoints
 from ingress.events import Events, EventStreams
 from ingress.exchange import Exchange
 from ingress.jwks import KeySource
 from ingress.operations import OperationLog
 from ingress.payment_methods import PaymentMethods
+from ingress.repairs import Repairs
 from ingress.resources import DISPUTES, INTENTS, REFUNDS, Resources
 from ingress.store import Store
 from ingress.stored import StoredResults
@@ -51,6 +54,7 @@ class IngressConfig:
     audience: str
     cursor_key: bytes = field(repr=False)
     webhook_secrets: Mapping[str, tuple[str, ...]] = field(default_factory=dict, repr=False)  # by processor, all active
+    merchant_webhooks_loopback: bool = False  # development: endpoints of merchants on this machine, without TLS
 
 
 class Ingress:
@@ -71,10 +75,14 @@ class Ingress:
         self.disputes = Resources(self.store, self.cursors, DISPUTES)
         self.balances = Balances(self.store)
         self.cases = Cases(self.store, self.cursors)
+        self._audited_store = Store(config.postgres_dsn, synchronous_commit="on")
+        self.audit = Audit(self._audited_store, self.authenticator)
+        self.repairs = Repairs(self._audited_store, self.exchange)
         self.operations = OperationLog(self.store, self.accepted)
         self.checkpoints = Checkpoints(self.store, self.cursors)
         self.events = Events(self.store, self.cursors)
         self.streams = EventStreams(self.events, self.store)
+        self.endpoints = Endpoints(config.postgres_dsn, self.cursors, loopback=config.merchant_webhooks_loopback)
         self.webhooks = WebhookGateway(config.postgres_dsn, config.webhook_secrets)
         self._cleaner: asyncio.Task[None] | None = None
         self._ready: tuple[float, str | None] = (float("-inf"), None)
@@ -82,7 +90,9 @@ class Ingress:
     async def start(self) -> None:
         """Connects in the background; ``why_not_ready`` tells when it may serve."""
         await self.store.open()
+        await self._audited_store.open()
         await self.webhooks.open()
+        await self.endpoints.open()
         await self.keys.refresh()
         self.exchange.start()
         self._cleaner = asyncio.get_running_loop().create_task(self._clean())
@@ -101,6 +111,8 @@ class Ingress:
         self.streams.close()
         await self.exchange.close()
         await self.webhooks.close()
+        await self.endpoints.close()
+        await self._audited_store.close()
         await self.store.close()
 
     async def caller(self, request: Request, scope: str) -> Caller:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from confluent_kafka import Producer
 from psycopg.rows import dict_row
 
+from reconciliation.audit.log import audited
 from schemas import codec, limits
 from schemas.errors import Corrupt, NotFound, StateConflict, Unavailable
 from sinks.postgres.sql_files import queries
@@ -61,7 +62,7 @@ def parked_list(connection: psycopg.Connection, *, every_state: bool = False) ->
 
 def parked_discard(connection: psycopg.Connection, place: Place, decision: Decision) -> None:
     """The command is given up for ever and its aggregate works again. Raises NotFound or StateConflict."""
-    with connection.transaction():
+    with audited(connection, decision.operator, "parked.discard", str(place), note=decision.note):
         aggregate_key, state, _, _ = _lock(connection, place)
         if state != "open":
             raise StateConflict(f"{place} is {state} already")
@@ -71,7 +72,7 @@ def parked_discard(connection: psycopg.Connection, place: Place, decision: Decis
 def parked_retry(connection: psycopg.Connection, kafka: KafkaConnection, place: Place, decision: Decision) -> None:
     """The command lies in its topic again and its aggregate works. Raises NotFound, StateConflict or Unavailable."""
     # 1. Decide, durably.
-    with connection.transaction():
+    with audited(connection, decision.operator, "parked.retry", str(place), note=decision.note):
         aggregate_key, state, record, republished_at = _lock(connection, place)
         if state == "discarded" or republished_at is not None:
             raise StateConflict(f"{place} is {state} already")

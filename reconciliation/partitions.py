@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from psycopg.rows import dict_row
 
+from reconciliation.audit.log import audited
 from schemas.errors import StateConflict
 from sinks.postgres.sql_files import queries
 
@@ -24,5 +25,6 @@ def partitions_list(connection: psycopg.Connection) -> list[dict[str, Any]]:
 def partition_resume(connection: psycopg.Connection, topic: str, partition: int, operator: str, note: str) -> None:
     """The partition's owner goes on within seconds. Raises StateConflict when it is not halted."""
     values = {"topic": topic, "partition": partition, "operator": operator, "note": note}
-    if connection.execute(_SQL["partition_resume"].encode(), values).fetchone() is None:
-        raise StateConflict(f"{topic}/{partition} is not halted; see 'millrace partitions list'")
+    with audited(connection, operator, "partition.resume", f"{topic}/{partition}", note=note):
+        if connection.execute(_SQL["partition_resume"].encode(), values).fetchone() is None:
+            raise StateConflict(f"{topic}/{partition} is not halted; see 'millrace partitions list'")

@@ -416,3 +416,48 @@ SETTLEMENT_SHOWN_MAX: Final = 50  # discrepancies in the table for people
 CHECK_EVENTS_GRACE_S: Final = 60  # how far a processor's events may lie behind before that is a gap
 BENCH_SETTLEMENT_LINES_DEFAULT: Final = 1_000_000
 BENCH_SETTLEMENT_LINES_MAX: Final = 10_000_000
+
+# --- demo: one of each ------------------------------------------------------------------------------------
+DEMO_ACT_WAIT_S: Final = 40  # for one step of an act to show
+
+# --- repairs and audit -------------------------------------------------------------------------------------
+REPAIR_NOTE_LENGTH_MAX: Final = 200  # with both names it fits into the note of a journal entry
+REPAIR_PERSON_LENGTH_MAX: Final = 128  # a token's subject
+REPAIR_POLL_MS: Final = 50
+REPAIR_DECISION_WAIT_S: Final = 30  # for the owner; then the repair stays approved and is finished by the next run
+REPAIRS_OF_CASE_MAX: Final = 100  # listed of one case
+REPAIRS_LISTED_MAX: Final = 500
+AUDIT_TEXT_LENGTH_MAX: Final = 200  # of an actor or object, as a stranger may have written it
+AUDIT_FETCH_ROWS: Final = 2_000
+AUDIT_LISTED_MAX: Final = 10_000
+CASES_LISTED_MAX: Final = 500
+
+# --- webhooks to merchants ---------------------------------------------------------------------------------
+MERCHANT_WEBHOOK_URL_LENGTH_MAX: Final = 2_048
+MERCHANT_WEBHOOK_PORT_MIN: Final = 1_024  # beside 80 and 443: below are mail, shells and directories
+MERCHANT_WEBHOOK_ENDPOINTS_MAX: Final = 50  # of one merchant; each gets every event that it asked for
+MERCHANT_WEBHOOK_SECRET_BYTES: Final = 32
+MERCHANT_WEBHOOK_SECRET_OVERLAP_S: Final = 86_400  # a replaced secret still signs for so long
+MERCHANT_WEBHOOK_SECRETS_MAX: Final = 5  # that sign at once: rotations within the overlap
+MERCHANT_WEBHOOK_RETRY_SCHEDULE_S: Final = (0, 5, 300, 1_800, 7_200, 18_000, 36_000, *(50_400,) * 3)  # 2.5 days in all
+MERCHANT_WEBHOOK_JITTER: Final = 0.1  # of a wait, either way: those that failed together do not come back together
+MERCHANT_WEBHOOK_CONNECT_TIMEOUT_S: Final = 5
+MERCHANT_WEBHOOK_SEND_TIMEOUT_S: Final = 15  # from the connection to the status; a dripping answer is cut
+MERCHANT_WEBHOOK_LEASE_S: Final = 90  # longer than resolving and sending; a killed sender's deliveries wait so long
+MERCHANT_WEBHOOK_ANSWER_BYTES_MAX: Final = 16 * 1024
+MERCHANT_WEBHOOK_SENDS_MAX: Final = 32  # under way in one process
+MERCHANT_WEBHOOK_SENDS_ENDPOINT_MAX: Final = 4  # claimed at once for one endpoint: a slow one leaves room for others
+MERCHANT_WEBHOOK_CLAIM_INTERVAL_MS: Final = 200
+MERCHANT_WEBHOOK_EVENTS_BATCH_MAX: Final = 500
+MERCHANT_WEBHOOK_READ_TIMEOUT_MS: Final = 500
+MERCHANT_WEBHOOK_READER_LEASE_S: Final = 5  # of the one process that reads the stream
+MERCHANT_WEBHOOK_POSTGRES_POOL_MAX: Final = 6
+MERCHANT_WEBHOOK_STATEMENT_TIMEOUT_MS: Final = 10_000
+MERCHANT_WEBHOOK_BACKOFF_MS: Final = 500  # when Postgres or Kafka is away
+MERCHANT_WEBHOOK_KEPT_S: Final = 30 * 86_400  # finished deliveries in the log
+MERCHANT_WEBHOOK_PRUNE_INTERVAL_S: Final = 60
+MERCHANT_WEBHOOK_PRUNE_BATCH_MAX: Final = 1_000
+
+# --- export of the ledger ----------------------------------------------------------------------------------
+EXPORT_FETCH_ROWS: Final = 5_000  # in memory at once
+EXPORT_STATEMENT_TIMEOUT_MS: Final = 600_000

@@ -17,6 +17,18 @@ EARLIER = "now() - interval '2 minutes'"
 EVENT = (
     "insert into provider_event (processor, provider_event_id, event_type, body, state, received_at, next_at) values"
 )
+OLD_SUSPENSE = (
+    "with t as (insert into ledger_txn values (8, 'old', 'x', 'pi_x', '', 0, now() - interval '8 days', now())),"
+    " e as (insert into ledger_entry values (8, 0, 'recon_suspense:old:USD', 5, 0, 'USD', now() - interval '8 days'),"
+    " (8, 1, 'cash:old:USD', 0, 5, 'USD', now() - interval '8 days'))"
+    " insert into account_balance values ('recon_suspense:old:USD', 0, 'USD', 5, 0, 1), ('cash:old:USD', 0, 'USD', 0, 5, 1)"
+)
+AUDITED = "select audit_append('a', 'case.read', 'c', 'done', '{}') from generate_series(1, 3)"
+REPAIR = (
+    "insert into repair_case (id, kind, reference) values ('case_1', 'planted', 'x')",
+    "insert into repair_proposal (id, case_id, template, entries, note, author, request_hash, preview, state, decided_by,"
+    " decided_at, txn_id) values ('rp_1', 'case_1', 'entries', '[]', 'n', 'a', '', '[]', 'posted', 'b', now(), 1)",
+)
 
 #: invariant -> what breaks it
 PLANTED: dict[str, list[str]] = {
@@ -40,6 +52,9 @@ PLANTED: dict[str, list[str]] = {
     "published": ["update partition_owner set published_seq = published_seq + 1 where partition = 4"],
     "13": [f"{EVENT} ('simulator', 'evt_1', 'x', '', 'stored', {EARLIER}, {EARLIER})"],
     "17": [f"update account_balance set debits = credits + 1 where account_id = {IN_FLIGHT}"],
+    "16": ["update journal_entry set scope = 'ledger:repair' where ctid = (select min(ctid) from journal_entry)"],
+    "aged": [OLD_SUSPENSE],
+    "audit": [AUDITED, "alter table audit_log disable trigger user", "update audit_log set actor = 'x' where seq = 1"],
     "parked": ["insert into parked_aggregate values ('pi_x', 'commands', 0, 1, 'why', now())"],
 }  # fmt: skip
 
@@ -110,6 +125,21 @@ OTHER_WAYS: list[tuple[str, *tuple[str, ...]]] = [
     ),
     ("13", f"{EVENT} ('simulator', 'evt_1', 'x', '', 'applied', now(), now())"),
     ("17", "update account_balance set currency = 'CHF' where ctid = (select min(ctid) from account_balance)"),
+    ("16", *REPAIR),
+    ("16", "insert into journal_entry values ('jr_x', 'repair:rp_1', 'repair', null, 'ledger:x', 0, now())"),
+    (
+        "16",
+        "alter table repair_proposal drop constraint repair_four_eyes",
+        REPAIR[0],
+        REPAIR[1].replace("'posted', 'b', now(), 1", "'approved', 'a', now(), null"),
+        "select audit_append('a', 'repair.approve', 'rp_1', 'done', '{}')",
+    ),
+    ("16", REPAIR[0], REPAIR[1].replace("'posted', 'b', now(), 1", "'approved', 'b', now(), null")),
+    ("audit", AUDITED, "alter table audit_log disable trigger user", "delete from audit_log where seq = 3"),
+    ("audit", AUDITED, "alter table audit_log disable trigger user", "delete from audit_log where seq = 1"),
+    ("audit", "grant insert on audit_log to millrace_worker"),
+    ("audit", "grant update (state) on repair_proposal to millrace_operator"),
+    ("audit", "drop trigger audit_head_kept on audit_head"),
     ("8", f"update payment_intent set amount_received = amount + 1 where id = {SUCCEEDED}"),
     (
         "9",

@@ -54,6 +54,8 @@ def replay(
     if sum(given is not None for given in (from_time, from_offset, checkpoint)) > 1:
         raise StackError("give one of --from-time, --from-offset and --checkpoint")
     settings = _settings(source)
+    if swap:
+        _audit_swap(target)
     with nullcontext() if as_json else _progress() as status:
         try:
             report = run_replay(
@@ -71,6 +73,16 @@ def replay(
     else:
         _print(report)
     raise typer.Exit(1 if report.differences and not report.swapped else 0)
+
+
+def _audit_swap(target: str) -> None:
+    """Before it begins: the exchange is the other store's transaction."""
+    from compose.cli.cases import shell_user  # noqa: PLC0415
+    from compose.cli.parked import operator_connection  # noqa: PLC0415
+    from reconciliation.audit.log import append  # noqa: PLC0415
+
+    with operator_connection() as connection:
+        append(connection, shell_user(), "replay.swap", str(target), "begun")
 
 
 def _settings(source: SourceName) -> ReplaySettings:

@@ -25,8 +25,13 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 @app.command()
 def rotate(as_json: AsJson = False) -> None:
     """Seal with a new key from now on, re-wrap every card, and forget the old key. Run again, it goes on."""
+    from compose.cli.cases import shell_user  # noqa: PLC0415
+    from compose.cli.parked import operator_connection  # noqa: PLC0415
+    from reconciliation.audit.log import append  # noqa: PLC0415
     from vault import rotation  # noqa: PLC0415 - imports the drivers and cryptography
 
+    with operator_connection() as log:  # before it begins: the keys do not lie in the database of the log
+        append(log, shell_user(), "vault.rotate", "keys", "begun")
     with _vault_connection() as connection:
         done = rotation.rotate(connection, load_settings().vault_keys())
     if as_json:

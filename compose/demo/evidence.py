@@ -21,7 +21,12 @@ if TYPE_CHECKING:
     from reconciliation.processor_book import Entry
 
 _QUERIES: Final = queries("compose.demo", "evidence.sql")
-_BOOK_SECTION: Final = {"capture": "captured", "authorize": "authorized", "void": "voided"}
+_BOOK_SECTION: Final = {
+    "capture": "captured",
+    "authorize": "authorized",
+    "void": "voided",
+    "refund_succeeded": "refunded",
+}
 _VOLUME_COLUMNS: Final = (
     "merchant_id",
     "currency",

@@ -5,12 +5,14 @@
 select owner_id from partition_owner where topic = %(topic)s;
 
 -- name: unfinished
--- settling: attempts that a worker still has to do something about, and events that ClickHouse does not hold yet.
+-- settling: attempts that a worker still has to do something about, events that ClickHouse does not hold yet, and
+-- webhooks that are not applied.
 select
     (select count(*) from attempt_dispatch where status in ('waiting', 'leased', 'reported')) as attempts,
     (select count(*) from outbox o
      left join sink_position p on p.sink = 'clickhouse' and p.topic = o.topic and p.partition = o.partition
-     where o.seq > coalesce(p.last_seq, 0)) as events;
+     where o.seq > coalesce(p.last_seq, 0)) as events,
+    (select count(*) from provider_event where state in ('stored', 'parked')) as webhooks;
 
 -- name: trial_balance
 -- The sums of every kind of account per currency, from the immutable lines.
@@ -21,16 +23,20 @@ order by 1, 2;
 
 -- name: ledger_effects
 -- What the ledger says that the processor did, by the operation that did it; to be compared with its book.
--- A purchase or a capture moves money to the receivable; an authorization holds, a void releases.
+-- A purchase or a capture moves money to the receivable, a refund from it; an authorization holds, a void releases.
+-- A refund that came back is in neither book.
 select split_part(t.reference, ':', 1) as operation_id,
        t.kind,
        t.aggregate_key as reference,
        e.currency,
-       sum(case t.kind when 'void' then e.credit else e.debit end)::bigint as amount
+       sum(case when t.kind in ('void', 'refund_succeeded') then e.credit else e.debit end)::bigint as amount
 from ledger_txn t
 join ledger_entry e using (txn_id)
 where (t.kind = 'capture' and e.account_id like 'processor\_receivable:%%')
    or (t.kind in ('authorize', 'void') and e.account_id like 'auth\_hold:%%')
+   or (t.kind = 'refund_succeeded' and e.account_id like 'processor\_receivable:%%'
+       and not exists (select 1 from ledger_txn b
+                       where b.reference = split_part(t.reference, ':', 1) || ':failed_later'))
 group by 1, 2, 3, 4;
 
 -- name: volume_hourly
@@ -105,3 +111,10 @@ select o.partition, o.seq, o.event_id, o.version, (extract(epoch from o.occurred
 from outbox o
 where o.topic = %(topic)s and o.aggregate_key = %(intent)s
 order by o.seq;
+
+-- name: act_postings
+-- The ledger transactions of some payments, in their order; a table of a demo is small.
+select aggregate_key as intent, array_agg(kind order by txn_id) as kinds
+from ledger_txn
+where aggregate_key = any(%(intents)s)
+group by 1;

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from compose.demo.evidence import Evidence
+    from compose.demo.one_of_each import OneOfEach
     from compose.demo.owner_kill import Kill
     from compose.demo.tally import Tally, Told
     from compose.demo.timeline import Stop
@@ -60,6 +61,29 @@ def show_counts(console: Console, tally: Tally, evidence: Evidence, kill: Kill |
     for name, value in rows:
         table.add_row(name, str(value))
     console.print(table)
+
+
+def show_one_of_each(console: Console, played: OneOfEach) -> None:
+    """Every act: what was done, how it ended, what it posted; then the breaks as planted and as found."""
+    table = _table(
+        "One of each", *((c, "left") for c in ("act", "what happens", "how it ended", "ledger transactions"))
+    )
+    for act in played.acts:
+        table.add_row(act.name, act.says, escape(act.ended), ", ".join(act.posted))
+    console.print(table)
+    console.print()
+    done = played.settlement
+    columns = (("break", "left"), ("the processor's report says", "left"), ("found as", "left"), ("off by", "right"))
+    table = _table("A settlement with planted breaks, reconciled", *columns)
+    for one in done.planted:
+        found = done.found.get(one.payment.intent_id)
+        off = f"{format_minor(found.amount, found.currency)} {found.currency}" if found and found.currency else ""
+        table.add_row(one.kind, one.says, found.found_class if found else "[red]not found[/red]", off)
+    console.print(table)
+    others = len(done.found) - done.breaks_found
+    console.print(
+        f"{done.matched} lines matched, {done.breaks_found} of {len(done.planted)} breaks found, {others} others."
+    )
 
 
 def show_trial_balance(console: Console, evidence: Evidence) -> None:

@@ -11,6 +11,7 @@ from compose.cli.check import check_settings
 from compose.demo import report
 from compose.demo.acknowledged import Acknowledgements
 from compose.demo.evidence import Evidence, gather
+from compose.demo.one_of_each import OneOfEach, compare_postings, play_one_of_each
 from compose.demo.owner_kill import Kill, kill_an_owner
 from compose.demo.settling import settle
 from compose.demo.stories import stories_of
@@ -40,6 +41,7 @@ class Verdict:
     differences: list[str]
     gaps: int
     killed: bool
+    played: OneOfEach
 
     @property
     def is_ok(self) -> bool:
@@ -60,6 +62,9 @@ class Verdict:
             "stale_refused": tally.stale_refused,
             "keys_reused_refused": tally.reused_refused,
             "owners_killed": int(self.killed),
+            "acts": sum(not act.problem for act in self.played.acts),
+            "breaks_planted": len(self.played.settlement.planted),
+            "breaks_found": self.played.settlement.breaks_found,
             "differences": len(self.differences),
             "seconds": f"{seconds:.1f}",
         }
@@ -86,12 +91,18 @@ def demonstrate(stack: OwnStack, invoices: Invoices, rate: float, narrator: Narr
         )
     finally:
         acknowledged.close()
+    played = play_one_of_each(stack, narrator)
+    addresses = stack.settings.addresses()
+    with narrator.busy("waiting until everything is final"):
+        asyncio.run(settle(addresses.postgres_reader_dsn, tally))
+    compare_postings(played, addresses.postgres_reader_dsn)
+    tally.problems += played.problems
     narrator.say(f"{acknowledged.count} answers said committed: {acknowledged.path.name} in {stack.home}")
     with narrator.busy("comparing ledger, processor, ClickHouse"):
-        evidence = gather(stack.settings.addresses())
+        evidence = gather(addresses)
         checked = run_check(check_settings(acknowledged.path))
-    _show(narrator.console, stack, tally=tally, evidence=evidence, kill=kill, checked=checked)
-    return Verdict(tally, tally.problems + evidence.differences, checked.gaps, kill is not None)
+    _show(narrator.console, stack, tally=tally, evidence=evidence, kill=kill, checked=checked, played=played)
+    return Verdict(tally, tally.problems + evidence.differences, checked.gaps, kill is not None, played)
 
 
 async def _pay(
@@ -140,12 +151,21 @@ def _tell_of_kill(kill: Kill, tally: Tally, narrator: Narrator) -> None:
 
 
 def _show(
-    console: Console, stack: OwnStack, *, tally: Tally, evidence: Evidence, kill: Kill | None, checked: Report
+    console: Console,
+    stack: OwnStack,
+    *,
+    tally: Tally,
+    evidence: Evidence,
+    kill: Kill | None,
+    checked: Report,
+    played: OneOfEach,
 ) -> None:
     chosen = worth_showing(tally.told, kill.killed_at if kill else 0)
     if chosen is not None:
         console.print()
         report.show_timeline(console, chosen, timeline(chosen, stack.settings.addresses()))
+    console.print()
+    report.show_one_of_each(console, played)
     for show in (report.show_trial_balance, report.show_book, report.show_volumes):
         console.print()
         show(console, evidence)

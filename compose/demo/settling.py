@@ -1,4 +1,4 @@
-"""Waits until nothing moves any more: attempts, events, ClickHouse. Bounded; what is left is a problem."""
+"""Waits until nothing moves any more: attempts, events, ClickHouse, webhooks. Bounded; what is left is a problem."""
 
 from __future__ import annotations
 
@@ -23,11 +23,14 @@ async def settle(postgres_dsn: str, tally: Tally) -> float:
     async with await psycopg.AsyncConnection.connect(postgres_dsn, autocommit=True) as connection:
         while True:
             rows = await connection.execute(_QUERIES["unfinished"])
-            attempts, events = await rows.fetchone() or (0, 0)
+            attempts, events, webhooks = await rows.fetchone() or (0, 0, 0)
             took = time.monotonic() - began
-            if not attempts and not events:
+            if not attempts and not events and not webhooks:
                 return took
             if took > limits.DEMO_VIEWS_WAIT_S:
-                tally.problem(f"after {took:.0f} s {attempts} attempts are open and {events} events not in ClickHouse")
+                tally.problem(
+                    f"after {took:.0f} s {attempts} attempts are open, {events} events not in ClickHouse and "
+                    f"{webhooks} webhooks not applied"
+                )
                 return took
             await asyncio.sleep(limits.DEMO_SETTLE_POLL_MS / 1_000)

@@ -35,6 +35,7 @@ async def _serve(settings: Settings, instance: int) -> None:
         audience=AUDIENCE,
         cursor_key=keys.cursor_key(),
         webhook_secrets=settings.active_webhook_secrets(),
+        merchant_webhooks_loopback=settings.merchant_webhooks_loopback,
     )
     loop = asyncio.get_running_loop()
 

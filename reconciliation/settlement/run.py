@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import psycopg
 from msgspec import Struct, field
 
+from reconciliation.repair.lists import aged_cases_open
 from reconciliation.settlement.bank import take_in_statements
 from reconciliation.settlement.ingest import ReportFile, take_in, take_in_waiting
 from reconciliation.settlement.posting import Posted, Teller, post_due, tell_outcomes
@@ -141,6 +142,8 @@ class _Run:
         # 4. Effects, through the owners alone.
         posted = post_due(self._connection, self._teller, lambda n: self._on_step(f"{n} lines posted"))
         self._on_step("posted")
+        # 5. What waits in suspense or on its way for too long is a person's.
+        aged_cases_open(self._connection)
         return self._report(posted)
 
     def _fetch(self, processor: str, url: str, path: Path) -> None:

@@ -8,9 +8,11 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from beancount import loader
+from beancount.core import data
 
 from tests.conftest import clean_environment
 from tests.eventually import eventually
@@ -74,20 +76,76 @@ def lines_until(demo: subprocess.Popen[str], words: str) -> Iterator[str]:
     raise AssertionError(f"the demo ended without {words!r}: {demo.stderr and demo.stderr.read()}")
 
 
-def test_invoices_of_a_file_end_in_a_verdict(environment: dict[str, str], orders: Path):
-    """Payments, a killed owner, every comparison; the last line counts, and nothing stays."""
-    demo = started(environment, "--orders", orders, "--rate", "10")
+def test_invoices_of_a_file_end_in_a_verdict(environment: dict[str, str], orders: Path, tmp_path: Path):
+    """Payments, a killed owner, one act of each kind, every comparison; kept, it can be used, and ended without a trace.
+
+    beancount, which shares no code with us, reads the whole ledger and finds every balance as the owners wrote it.
+    """
+    demo = started(environment, "--orders", orders, "--rate", "10", "--keep")
     out, err = demo.communicate(timeout=DEMO_S)
-    last = out.splitlines()[-1]
-    assert demo.returncode == 0, out + err
-    assert re.match(r"DEMO OK payments=24 captured=\d+ duplicates_replayed=\d+ invariant_gaps=0 ", last)
-    assert "owners_killed=1" in last
-    assert "1 credit notes skipped" in out
-    for stop in ("HTTP request", "Kafka command", "owner", "attempt", "dispatch", "processor's book", "Kafka fact"):
-        assert stop in out, stop
-    for stop in ("ledger", "outbox", "Kafka event", "ClickHouse"):
-        assert stop in out, stop
+
+    def printed(what: str) -> str:
+        return next(line.partition(":")[2].strip() for line in out.splitlines() if line.strip().startswith(what))
+
+    def shell(command: str) -> str:
+        return subprocess.run(
+            ["/bin/sh", "-c", command], env=environment, capture_output=True, text=True, check=True, timeout=DEMO_S
+        ).stdout
+
+    try:
+        assert demo.returncode == 0, out + err
+        last = out.splitlines()[-1]
+        assert re.match(r"DEMO OK payments=24 captured=\d+ duplicates_replayed=\d+ invariant_gaps=0 ", last)
+        assert "owners_killed=1 acts=6 breaks_planted=4 breaks_found=4 differences=0 " in last
+        assert "1 credit notes skipped" in out
+        for stop in ("HTTP request", "Kafka command", "owner", "attempt", "dispatch", "processor's book", "Kafka fact"):
+            assert stop in out, stop
+        for stop in ("ledger", "outbox", "Kafka event", "ClickHouse"):
+            assert stop in out, stop
+        assert "4 of 4 breaks found, 0 others" in out
+        assert shell(printed("a token:")).count(".") == 2
+        exported(environment | {"MILLRACE_HOME": printed("the end:").split()[0].partition("=")[2]}, tmp_path)
+    finally:
+        shell(printed("the end:"))
     assert left_behind(environment) == ([], [])
+
+
+def exported(environment: dict[str, str], folder: Path) -> None:
+    """The export balances in beancount, is the same on both ways out, and one cent makes it wrong."""
+    path = folder / "ledger.beancount"
+
+    def export(*arguments: str | Path) -> str:
+        command = [MILLRACE, "export", "--format", "beancount", *arguments]
+        return subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=60).stdout
+
+    assert export("--output", path) == ""
+    text = path.read_text()
+    assert export() == text
+    entries, errors, _ = loader.load_string(text)
+    assert errors == []
+    kinds = {entry.meta["kind"] for entry in entries if isinstance(entry, data.Transaction)}
+    assert {
+        "capture",
+        "refund_failed_later",
+        "dispute_lost",
+        "dispute_reinstated",
+        "settled",
+        "settlement_short",
+    } <= kinds
+    assert sum(isinstance(entry, data.Balance) for entry in entries) == len(data_accounts(entries)) > 30
+    planted = re.sub(r"(  Assets:ProcessorReceivable:\S+  20\.0)1 GBP", r"\g<1>2 GBP", text, count=1)
+    assert planted != text
+    assert {"does not balance", "Balance failed"} <= {
+        words
+        for error in loader.load_string(planted)[1]
+        for words in ("does not balance", "Balance failed")
+        if words in error.message
+    }
+
+
+def data_accounts(entries: list[Any]) -> set[str]:
+    """The accounts that were opened."""
+    return {entry.account for entry in entries if isinstance(entry, data.Open)}
 
 
 def test_a_demo_that_is_cut_short_cleans_up(environment: dict[str, str], orders: Path):
@@ -130,24 +188,3 @@ def test_a_file_that_is_none_is_one_line(environment: dict[str, str], tmp_path: 
     out, err = demo.communicate(timeout=DEMO_S)
     assert (demo.returncode, out) == (1, "")
     assert re.fullmatch(r"millrace: cannot read .*missing\.csv: No such file.*\n", err)
-
-
-def test_a_kept_demo_can_be_used_and_ended(environment: dict[str, str], orders: Path):
-    """--keep says how: the printed commands work as they are printed."""
-    demo = started(environment, "--orders", orders, "--rate", "10", "--keep")
-    out, err = demo.communicate(timeout=DEMO_S)
-    assert demo.returncode == 0, out + err
-
-    def printed(what: str) -> str:
-        return next(line.partition(":")[2].strip() for line in out.splitlines() if line.strip().startswith(what))
-
-    def shell(command: str) -> str:
-        return subprocess.run(
-            ["/bin/sh", "-c", command], env=environment, capture_output=True, text=True, check=True, timeout=DEMO_S
-        ).stdout
-
-    try:
-        assert shell(printed("a token:")).count(".") == 2
-    finally:
-        shell(printed("the end:"))
-    assert left_behind(environment) == ([], [])

@@ -187,6 +187,10 @@ def test_each_currency_balances_for_itself() -> None:
     assert ledger.is_balanced([entry(1, 0), entry(0, 1), entry(7, 0, "EUR"), entry(0, 7, "EUR")])
 
 
+def test_one_balanced_currency_excuses_no_other() -> None:
+    assert not ledger.is_balanced([entry(1, 0), entry(0, 1), entry(7, 0, "EUR"), entry(0, 8, "EUR")])
+
+
 def test_references_of_one_payment_are_unique_for_ever() -> None:
     """A fact posts once whatever door it came through: the reference is the attempt's identity and the kind."""
     payment = cases.after(None, cases.create(capture="manual"))

@@ -1,0 +1,68 @@
+"""``millrace audit``: who did what as an operator, and the proof that nobody changed that record."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+
+from compose.cli.parked import operator_connection
+from compose.stack.errors import StackError
+
+app = typer.Typer(no_args_is_help=True)
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+
+
+@app.command("list")
+def list_(
+    as_json: AsJson = False,
+    actor: Annotated[str | None, typer.Option(help="Only what this person did.")] = None,
+    about: Annotated[str | None, typer.Option("--object", help="Only what concerns this object.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="How many rows, of the newest.")] = 100,
+) -> None:
+    """Show the newest rows, oldest of them first."""
+    from reconciliation.audit.log import entries  # noqa: PLC0415 - imports the driver
+
+    with operator_connection() as connection:
+        rows = entries(connection, actor=actor, name=about, limit=limit)
+    if as_json:
+        print(json.dumps({"data": rows}, default=str))
+        return
+    for row in rows:
+        when = f"{row['at']:%Y-%m-%d %H:%M:%S}"
+        print(f"{row['seq']:>8}  {when}  {row['actor']}  {row['action']}  {row['object']}  {row['outcome']}")
+    if not rows:
+        print("nothing is in the audit log")
+
+
+@app.command()
+def verify(
+    as_json: AsJson = False,
+    noted: Annotated[
+        str | None, typer.Option(metavar="SEQ:HASH", help="A head that an earlier run printed and you kept elsewhere.")
+    ] = None,
+) -> None:
+    """Recompute the hash chain; exit status 1 and the first broken row when it is not whole."""
+    from reconciliation.audit.verify import verify as verify_chain  # noqa: PLC0415
+
+    with operator_connection() as connection:
+        verdict = verify_chain(connection, _head(noted))
+    if as_json:
+        whole = verdict.broken_seq is None
+        print(json.dumps({"whole": whole, "rows": verdict.rows, "head": f"{verdict.rows}:{verdict.head}",
+                          "broken_seq": verdict.broken_seq, "reason": verdict.reason}))  # fmt: skip
+    elif verdict.broken_seq is None:
+        print(f"{verdict.rows} rows, whole; note this head elsewhere: {verdict.rows}:{verdict.head}")
+    else:
+        print(f"broken at row {verdict.broken_seq}: {verdict.reason}; {verdict.rows} rows before it are whole")
+    raise typer.Exit(0 if verdict.broken_seq is None else 1)
+
+
+def _head(text: str | None) -> tuple[int, str] | None:
+    if text is None:
+        return None
+    seq, _, digest = text.partition(":")
+    if not seq.isdecimal() or len(digest) != 64:  # noqa: PLR2004 - hex digits of SHA-256
+        raise StackError(f"{text!r} is not SEQ:HASH, as 'millrace audit verify' prints it")
+    return int(seq), digest

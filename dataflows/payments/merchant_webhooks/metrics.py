@@ -1,0 +1,25 @@
+"""What the sender of merchants' webhooks counts; every name here, with what a high value means."""
+
+from __future__ import annotations
+
+from prometheus_client import REGISTRY, CollectorRegistry, Counter
+
+
+class MerchantWebhookMetrics:
+    """The metrics of one process."""
+
+    def __init__(self, registry: CollectorRegistry = REGISTRY) -> None:
+        self.planned = Counter("millrace_merchant_webhook_planned", "Deliveries made from events", registry=registry)
+        # High `retry`: receivers are out. Any `given_up`: a merchant missed an event.
+        self.tries = Counter(
+            "millrace_merchant_webhook_tries", "Tries by what came of them", ("outcome",), registry=registry
+        )
+        self.disabled = Counter(
+            "millrace_merchant_webhook_endpoints_disabled", "Endpoints that were given up", registry=registry
+        )
+        # High: records that are no events of ours; they are passed over.
+        self.unreadable = Counter(
+            "millrace_merchant_webhook_events_unreadable", "Records passed over", registry=registry
+        )
+        # High: Postgres or Kafka is away; nothing is lost, everything is late.
+        self.outages = Counter("millrace_merchant_webhook_outages", "Rounds that failed", registry=registry)

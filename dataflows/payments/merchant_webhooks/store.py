@@ -1,0 +1,189 @@
+"""Endpoints, deliveries and positions in Postgres. Every method may raise psycopg.OperationalError: it is done again.
+
+What is durable when: a planned delivery together with the position behind its event; a claim before the send; what
+came of a send after it. A claim that is never marked comes due again when its lease is over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import psycopg
+import psycopg_pool
+
+from dataflows.owner import fail_points
+from dataflows.payments.merchant_webhooks.planning import Endpoint, plan
+from schemas import limits
+from schemas.records import Event
+from sinks.clickhouse.stream import Position
+from sinks.postgres.sql_files import queries
+
+# As for the other workers: on a young table a plan would keep a sequential scan or a hash join for ever.
+_SESSION: Final = (
+    "-c enable_seqscan=off -c enable_hashjoin=off -c enable_mergejoin=off -c synchronous_commit=on "
+    f"-c statement_timeout={limits.MERCHANT_WEBHOOK_STATEMENT_TIMEOUT_MS}"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """One delivery that this process may try now, and where it goes."""
+
+    id: str
+    endpoint_id: str
+    event_id: str
+    tries: int  # this one included
+    body: bytes = field(repr=False)
+    url: str
+
+
+class LostReader(Exception):
+    """Another process reads the stream now; what was read here is its business."""
+
+
+class DeliveryStore:
+    """A small pool of connections as the role millrace_worker; any thread may use it."""
+
+    def __init__(self, dsn: str, worker: str) -> None:
+        self._worker = worker
+        self._sql = {
+            name: text.encode() for name, text in queries("sinks.postgres", "queries/merchant_webhooks.sql").items()
+        }
+        self._pool = psycopg_pool.ConnectionPool(
+            dsn,
+            min_size=1,
+            max_size=limits.MERCHANT_WEBHOOK_POSTGRES_POOL_MAX,
+            timeout=limits.POSTGRES_CONNECT_TIMEOUT_S,
+            check=psycopg_pool.ConnectionPool.check_connection,
+            open=True,
+            kwargs={
+                "autocommit": True,
+                "application_name": worker,
+                "options": _SESSION,
+                "connect_timeout": limits.POSTGRES_CONNECT_TIMEOUT_S,
+            },
+        )
+
+    def close(self) -> None:
+        """Closes every connection."""
+        self._pool.close()
+
+    # --- the stream -------------------------------------------------------------------------------------------
+
+    def claim_reader(self) -> int | None:
+        """The epoch of this process as the reader of the stream; None while another one reads."""
+        parameters = {"holder": self._worker, "lease_s": limits.MERCHANT_WEBHOOK_READER_LEASE_S}
+        rows = self._rows("reader_claim", parameters)
+        return int(rows[0][0]) if rows else None
+
+    def release_reader(self, epoch: int) -> None:
+        """Lets the next process read at once."""
+        self._rows("reader_release", {"epoch": epoch})
+
+    def positions(self, partitions: Iterable[int]) -> dict[int, Position]:
+        """Where to read on; from the beginning where nothing was read yet."""
+        found = {p: Position(offset, seq) for p, offset, seq in self._rows("positions", {})}
+        return {p: found.get(p, Position()) for p in partitions}
+
+    def keep(self, epoch: int, events: Sequence[Event], positions: Mapping[int, Position]) -> int:
+        """Makes the deliveries of these events and the positions behind them durable, all or nothing; how many.
+
+        Raises LostReader when another process has taken the stream over: nothing is written then.
+        """
+        with self._pool.connection() as connection, connection.transaction():
+            lease = {"epoch": epoch, "lease_s": limits.MERCHANT_WEBHOOK_READER_LEASE_S}
+            if not connection.execute(self._sql["reader_renew"], lease).fetchall():
+                raise LostReader
+            if not events:
+                return 0
+            merchants = sorted({event.scope for event in events})
+            rows = connection.execute(self._sql["endpoints_of"], {"merchants": merchants}).fetchall()
+            names = ("id", "merchant_id", "events", "created_at")
+            planned = plan(events, [Endpoint(**dict(zip(names, row, strict=True))) for row in rows])
+            if planned:
+                columns = {
+                    "ids": [d.id for d in planned],
+                    "endpoints": [d.endpoint_id for d in planned],
+                    "events": [d.event_id for d in planned],
+                    "aggregates": [d.aggregate_key for d in planned],
+                    "seqs": [d.seq for d in planned],
+                    "operations": [d.operation for d in planned],
+                    "bodies": [d.body for d in planned],
+                }
+                connection.execute(self._sql["deliveries_plan"], columns)
+                fail_points.reach("merchant_webhook_before_plan")
+            ordered = sorted(positions.items())
+            connection.execute(
+                self._sql["positions_write"],
+                {
+                    "partitions": [p for p, _ in ordered],
+                    "next_offsets": [at.next_offset for _, at in ordered],
+                    "last_seqs": [at.last_seq for _, at in ordered],
+                },
+            )
+            return len(planned)
+
+    # --- deliveries -------------------------------------------------------------------------------------------
+
+    def claim(self, count: int, busy: Sequence[str]) -> list[Claim]:
+        """Deliveries that are due, none of the busy endpoints; each is due again when its lease is over."""
+        parameters = {
+            "count": count,
+            "busy": list(busy),
+            "endpoint_max": limits.MERCHANT_WEBHOOK_SENDS_ENDPOINT_MAX,
+            "lease_s": limits.MERCHANT_WEBHOOK_LEASE_S,
+        }
+        return [Claim(*row) for row in self._rows("deliveries_claim", parameters)]
+
+    def secrets(self, endpoint_id: str) -> list[str]:
+        """The secrets that sign now, the newest first. Never log them."""
+        parameters = {"endpoint": endpoint_id, "overlap_s": limits.MERCHANT_WEBHOOK_SECRET_OVERLAP_S}
+        return [secret for (secret,) in self._rows("secrets_of", parameters)]
+
+    def delivered(self, claim: Claim, status: int) -> None:
+        """The receiver has it; the first time, that verifies the endpoint."""
+        with self._pool.connection() as connection, connection.transaction():
+            marked = {"id": claim.id, "tries": claim.tries, "status": status}
+            row = connection.execute(self._sql["delivered"], marked).fetchone()
+            if row is not None and claim.tries > 1:  # an earlier try may have put off what follows
+                self._follow(connection, row)
+
+    def failed(
+        self, claim: Claim, wait_s: float | None, status: int | None, error: str, *, is_gone: bool = False
+    ) -> bool:
+        """Due again after a wait, or given up (None); whether that disabled the endpoint.
+
+        An endpoint is disabled when it says that it is gone, or took nothing during the whole schedule of a delivery.
+        """
+        with self._pool.connection() as connection, connection.transaction():
+            marked = {"id": claim.id, "tries": claim.tries, "wait_s": wait_s, "status": status, "error": error}
+            row = connection.execute(self._sql["failed"], marked).fetchone()
+            if row is None:
+                return False
+            self._follow(connection, row[:4])
+            if wait_s is not None:
+                return False
+            reason = "gone" if is_gone else "failed_for_its_whole_schedule"
+            terms = {"endpoint": row[0], "reason": reason, "since": row[4], "always": is_gone}
+            if connection.execute(self._sql["endpoint_disable"], terms).fetchone() is None:
+                return False
+            connection.execute(self._sql["deliveries_give_up"], {"endpoint": row[0]})
+            return True
+
+    def prune(self) -> None:
+        """Deletes old finished deliveries, a bounded number, and secrets that sign no more."""
+        bounds = {"kept_s": limits.MERCHANT_WEBHOOK_KEPT_S, "count": limits.MERCHANT_WEBHOOK_PRUNE_BATCH_MAX}
+        self._rows("prune", bounds)
+        self._rows("secrets_prune", {"overlap_s": limits.MERCHANT_WEBHOOK_SECRET_OVERLAP_S})
+        self._rows("orphans_end", {})
+
+    def _follow(self, connection: psycopg.Connection, marked: tuple[Any, ...]) -> None:
+        names = ("endpoint", "aggregate", "seq", "next_at")
+        connection.execute(self._sql["deliveries_follow"], dict(zip(names, marked, strict=True)))
+
+    def _rows(self, name: str, parameters: dict[str, Any]) -> list[tuple[Any, ...]]:
+        with self._pool.connection() as connection:
+            cursor = connection.execute(self._sql[name], parameters)
+            return cursor.fetchall() if cursor.description else []

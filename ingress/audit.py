@@ -1,0 +1,63 @@
+"""Every read and write of an operator, failures included, stands in the audit log before its answer is given.
+
+What cannot be audited is not answered: an outage of the log is a 503. A request without a valid token has no actor and
+is not kept; a valid token without the scope is.
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+from ingress import calling
+from schemas import errors, limits
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from starlette.requests import Request
+
+    from ingress.auth import Authenticator, Caller
+    from ingress.store import Store
+
+
+class Audit:
+    """Appends to the log over a store whose commits wait for the disk."""
+
+    def __init__(self, store: Store, authenticator: Authenticator) -> None:
+        self._store = store
+        self._authenticator = authenticator
+
+    @asynccontextmanager
+    async def operator(
+        self, request: Request, action: str, name: str, *, audits_itself: bool = False
+    ) -> AsyncIterator[Caller]:
+        """Who calls, with the operator's scope; what the block raises is audited as refused, else as done.
+
+        ``audits_itself``: the block's own transaction says what was done. Raises as ``Ingress.caller``.
+        """
+        caller = await self._authenticator.caller(request.headers.get("authorization"))
+        try:
+            caller.require(calling.OPERATOR)
+            yield caller
+        except errors.Rejected as error:
+            await self._append(caller, action, name, "refused", {"code": error.code})
+            raise
+        if not audits_itself:
+            await self._append(caller, action, name, "done", {"query": _clean(request.url.query)})
+
+    async def _append(self, caller: Caller, action: str, name: str, outcome: str, details: dict[str, Any]) -> None:
+        parameters = {
+            "actor": _clean(caller.subject),
+            "action": action,
+            "object": _clean(name),
+            "outcome": outcome,
+            "details": json.dumps({"merchant": caller.merchant} | details),
+        }
+        await self._store.rows("audit_append", parameters)
+
+
+def _clean(text: str) -> str:
+    """A stranger's text as the log can hold it: bounded, and visible."""
+    return "".join(c if c.isprintable() else "\ufffd" for c in text[: limits.AUDIT_TEXT_LENGTH_MAX])

@@ -1,0 +1,2 @@
+-- POST /v1/repairs/{id}/approve: durable before anything is sent.
+select repair_approve(%(id)s, %(actor)s)

@@ -1,0 +1,202 @@
+"""Repairs of the ledger: proposed by one person, approved by another, then posted once. Nothing here is ever automatic.
+
+A person is a token's subject. The approval is durable before the command is sent; whatever dies after it, the same
+command is sent again (by the approver's retry or ``millrace repair resume``) and its identity has one effect.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from schemas import errors, identity, limits, rendering, repair, validation
+
+if TYPE_CHECKING:
+    from ingress.envelope import Fields
+    from ingress.exchange import Exchange
+    from ingress.store import Store
+
+_FIELDS: Final = (
+    "id",
+    "case_id",
+    "template",
+    "entries",
+    "note",
+    "author",
+    "reverses",
+    "reversed_by",
+    "state",
+    "preview",
+    "proposed_at",
+    "decided_by",
+    "decided_at",
+    "decision_note",
+    "txn_id",
+    "refusal",
+    "posted_at",
+)
+_ENVELOPE: Final = frozenset(("idempotency_key", "payload"))
+
+
+class FourEyesRequired(errors.Forbidden):
+    """Another person than the author has to approve a repair."""
+
+    code = "four_eyes_required"
+
+
+class Repairs:
+    """Proposals and decisions of one process, over a store whose commits wait for the disk."""
+
+    def __init__(self, store: Store, exchange: Exchange) -> None:
+        self._store = store
+        self._exchange = exchange
+
+    async def propose(self, case_id: str, body: dict[str, Any], fields: Fields, author: str) -> dict[str, Any]:
+        """The proposal, once for each identity. Raises InvalidCommand, NotFound, StateConflict or KeyReused."""
+        key, payload = _identity_and_payload(body, fields)
+        wanted = repair.read_proposal(payload)
+        rows = await self._store.rows("repairs_case", {"id": case_id})
+        if not rows:
+            raise errors.NotFound
+        processor, currency = rows[0]
+        entries = repair.entries_of(wanted, processor, await self._mirrored(wanted["reference"]))
+        repair.require_sound(entries, currency)
+        proposal_id = identity.derived_id("rp", author, f"propose {case_id}", key)
+        parameters = {
+            "id": proposal_id,
+            "case": case_id,
+            "template": wanted["template"] or "entries",
+            "entries": json.dumps(entries),
+            "note": wanted["note"],
+            "author": author,
+            "hash": identity.request_hash("propose", case_id, wanted),
+        }
+        _require(await self._word("repairs_propose", parameters), "proposed")
+        return await self.get(proposal_id)
+
+    async def reverse(self, repair_id: str, body: dict[str, Any], fields: Fields, author: str) -> dict[str, Any]:
+        """A new proposal with the entries of a posted one, mirrored. Raises as ``propose``."""
+        key, payload = _identity_and_payload(body, fields)
+        wanted = repair.read_decision(repair.REVERSE, payload)
+        proposal_id = identity.derived_id("rp", author, f"reverse {repair_id}", key)
+        parameters = {
+            "id": proposal_id,
+            "repair": repair_id,
+            "case": identity.derived_id("case", author, f"reverse {repair_id}", key),
+            "note": wanted["note"],
+            "author": author,
+            "hash": identity.request_hash("reverse", repair_id, wanted),
+        }
+        _require(await self._word("repairs_reverse", parameters), "proposed")
+        return await self.get(proposal_id)
+
+    async def approve(self, repair_id: str, approver: str) -> dict[str, Any]:
+        """The proposal, posted; or approved, when its owner has not decided in time. Raises FourEyesRequired."""
+        _require(await self._word("repairs_approve", {"id": repair_id, "actor": approver}), "approved")
+        found = await self._read(repair_id)
+        if found["state"] == "approved":
+            await self._post(found)
+        return await self.get(repair_id)
+
+    async def reject(self, repair_id: str, body: dict[str, Any], person: str) -> dict[str, Any]:
+        """The proposal, rejected; its case waits again. Its author may withdraw it so."""
+        wanted = repair.read_decision(repair.DECISION, body)
+        _require(
+            await self._word("repairs_reject", {"id": repair_id, "actor": person, "note": wanted["note"]}), "rejected"
+        )
+        return await self.get(repair_id)
+
+    async def get(self, repair_id: str) -> dict[str, Any]:
+        """One proposal. Raises NotFound."""
+        return _render(await self._read(repair_id))
+
+    async def of_case(self, case_id: str) -> dict[str, Any]:
+        """The proposals of a case, newest first. Raises NotFound."""
+        if not await self._store.rows("repairs_case", {"id": case_id}):
+            raise errors.NotFound
+        rows = await self._store.rows("repairs_of_case", {"id": case_id, "limit": limits.REPAIRS_OF_CASE_MAX})
+        return {"data": [_render(dict(zip(_FIELDS, row, strict=True))) for row in rows]}
+
+    async def _post(self, found: dict[str, Any]) -> None:
+        """Sends the command and takes over what became of it, as far as that is known in time."""
+        command = repair.command_of(
+            found["id"],
+            found["template"],
+            json.loads(found["entries"]),
+            found["note"],
+            found["author"],
+            found["decided_by"],
+            time.time_ns() // 1_000,
+        )
+        try:
+            await self._exchange.carry_out([command], limits.RESULT_WAIT_DEFAULT_S, only_acknowledged=False, bulk=False)
+        except (errors.Unavailable, errors.QuotaExceeded):
+            return  # it stays approved, which is what the answer says
+        await self._word("repairs_settle", {"id": found["id"]})
+
+    async def _mirrored(self, reference: str | None) -> list[repair.Entry] | None:
+        if reference is None:
+            return None
+        ((text,),) = await self._store.rows("repairs_mirror", {"reference": reference})
+        return None if text is None else json.loads(text)
+
+    async def _read(self, repair_id: str) -> dict[str, Any]:
+        rows = await self._store.rows("repairs_by_id", {"id": repair_id})
+        if not rows:
+            raise errors.NotFound
+        return dict(zip(_FIELDS, rows[0], strict=True))
+
+    async def _word(self, query: str, parameters: dict[str, Any]) -> str:
+        ((word,),) = await self._store.rows(query, parameters)
+        return str(word)
+
+
+def _identity_and_payload(body: dict[str, Any], fields: Fields) -> tuple[str, dict[str, Any]]:
+    """The retry identity and the payload, of an envelope or of a bare payload with the header Idempotency-Key."""
+    if not _ENVELOPE & body.keys():
+        body = {"payload": body}
+    key, payload = body.get("idempotency_key", fields.idempotency_key), body.get("payload")
+    if body.keys() - _ENVELOPE or not isinstance(payload, dict):
+        raise errors.MalformedRequest("Send {idempotency_key, payload}, or the bare payload with Idempotency-Key.")
+    if fields.idempotency_key not in (None, key):
+        raise errors.MalformedRequest("The header and the body name different idempotency keys.")
+    if key is None:
+        raise errors.IdempotencyKeyRequired
+    if reason := validation.clean_text(key, limits.IDEMPOTENCY_KEY_LENGTH_MAX):
+        raise errors.InvalidCommand([{"field": "idempotency_key", "reason": reason}])
+    return key, payload
+
+
+def _require(word: str, done: str) -> None:
+    """Turns the database's word into an error, unless it is done now or was done before by the same person."""
+    if word in (done, "known"):
+        return
+    if word == "not_found":
+        raise errors.NotFound
+    if word == "key_reused":
+        raise errors.KeyReused
+    if word == "four_eyes_required":
+        raise FourEyesRequired
+    subject, _, state = word.partition("_")
+    raise errors.StateConflict(f"The {subject} is {state}.")
+
+
+def _render(found: dict[str, Any]) -> dict[str, Any]:
+    times = {
+        name: None if found[name] is None else rendering.timestamp(found[name])
+        for name in ("proposed_at", "decided_at", "posted_at")
+    }
+    return {
+        **found,
+        **times,
+        "object": "repair",
+        "entries": msgspec.Raw(found["entries"].encode()),
+        "preview": msgspec.Raw(found["preview"].encode()),
+        "txn_id": None
+        if found["txn_id"] is None
+        else str(found["txn_id"]),  # may pass what a JSON number holds exactly
+        "reference": repair.reference_of(found["id"]),
+    }

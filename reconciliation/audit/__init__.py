@@ -1,0 +1,1 @@
+"""The audit log at a shell: to append to, to read, and to prove unchanged."""

@@ -1,0 +1,58 @@
+-- Cases and repairs as an operator at a shell sees them, and the finishing of what two persons decided.
+
+-- name: cases_page
+-- `millrace cases list`: newest first; index repair_case_age.
+select c.id, c.kind, c.reference, c.processor, c.state, c.opened_at, c.resolved_at, c.resolved_by, c.note
+from repair_case c
+where (%(every_state)s or c.state <> 'resolved') and (%(kind)s::text is null or c.kind = %(kind)s)
+order by c.opened_at desc, c.id desc limit %(limit)s;
+
+-- name: case_by_id
+-- `millrace cases show`. Primary key.
+select c.id, c.kind, c.reference, c.processor, c.state, c.evidence, c.opened_at, c.resolved_at, c.resolved_by, c.note
+from repair_case c where c.id = %(id)s;
+
+-- name: aged_open
+-- `millrace cases sweep`: money that waits for longer than the horizon gets a case, one for each account. What is left of
+-- a balance after all that came within the horizon is what is older.
+insert into repair_case (id, kind, reference, processor, evidence)
+select 'case_' || substr(encode(sha256(convert_to('aged' || a.account_id || clock_timestamp(), 'UTF8')), 'hex'), 1, 26),
+       'aged_balance', a.account_id, nullif(split_part(a.account_id, ':', 2), a.currency),
+       jsonb_build_object('balance', a.balance, 'older_than_horizon', a.aged, 'currency', a.currency)
+from (
+    select b.account_id, b.currency, b.balance,
+           abs(b.balance) - coalesce(sum(greatest(sign(b.balance) * (e.debit - e.credit), 0)), 0) as aged
+    from account_total b
+    left join ledger_entry e on e.account_id = b.account_id
+                            and e.effective_at >= now() - make_interval(days => %(horizon_days)s)
+    where b.account_id ~ '^(recon_suspense|rounding|payout_in_transit):' and b.balance <> 0
+    group by b.account_id, b.currency, b.balance
+) a
+where a.aged > 0
+  and not exists (select 1 from repair_case o
+                  where o.state <> 'resolved' and (o.reference = a.account_id or o.processor = split_part(a.account_id, ':', 2)))
+on conflict do nothing
+returning id, reference;
+
+-- name: repairs_page
+-- `millrace repair list`: newest first.
+select p.id, p.case_id, p.template, p.state, p.author, p.decided_by, p.note, p.txn_id, p.proposed_at, p.posted_at, p.refusal
+from repair_proposal p
+where %(every_state)s or p.state in ('proposed', 'approved')
+order by p.proposed_at desc, p.id desc limit %(limit)s;
+
+-- name: repair_by_id
+-- `millrace repair show`. Primary key. The preview is of now until somebody decides.
+select p.id, p.case_id, p.template, p.entries, p.note, p.author, p.reverses, p.state,
+       case when p.state = 'proposed' then repair_preview(p.entries) else p.preview end as preview,
+       p.proposed_at, p.decided_by, p.decided_at, p.decision_note, p.txn_id, p.refusal, p.posted_at
+from repair_proposal p where p.id = %(id)s;
+
+-- name: repairs_unfinished
+-- resume: approved and not known to be posted, oldest first; index repair_proposal_unfinished.
+select p.id, p.template, p.entries, p.note, p.author, p.decided_by
+from repair_proposal p where p.state = 'approved' order by p.decided_at limit %(limit)s;
+
+-- name: repair_settle
+-- resume: takes over what the owner decided, if it has.
+select repair_settle(%(id)s);

@@ -1,0 +1,102 @@
+"""Runs the fast tests of the domain once per mutant, in a forked process with bounded time; prints what survived.
+
+``python -m tests.mutation ledger refund`` takes minutes and needs no servers. A mutant is killed when a test fails or
+does not end in time. Tests that generate run last: most mutants are dead by then.
+"""
+
+from __future__ import annotations
+
+import importlib.abc
+import importlib.machinery
+import os
+import signal
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import ModuleType
+from typing import Final
+
+import hypothesis
+import hypothesis.stateful  # imported once for all forks
+import pytest
+
+from tests.mutation.mutants import Mutant, mutants_of
+
+_DOMAIN: Final = Path("dataflows/domain")
+_UNIT: Final = ("ledger", "domain_refunds", "domain_disputes", "domain_settlement", "domain_facts", "domain_states")
+_TESTS: Final = (
+    *(f"tests/unit/test_{name}.py" for name in _UNIT),
+    *(f"tests/property/test_{name}.py" for name in ("domain_properties", "every_door", "refunds_and_disputes")),
+)
+_SECONDS_MAX: Final = 60
+_AIM: Final = 0.85
+
+
+class _Mutated(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Gives one module another source, whoever imports it first."""
+
+    def __init__(self, module: str, source: str) -> None:
+        self._module, self._source = module, source
+
+    def find_spec(self, name: str, *_: object) -> importlib.machinery.ModuleSpec | None:
+        return importlib.machinery.ModuleSpec(name, self) if name == self._module else None
+
+    def exec_module(self, module: ModuleType) -> None:
+        exec(compile(self._source, self._module, "exec"), module.__dict__)
+
+
+def survives(module: str, source: str, seconds_max: int = _SECONDS_MAX) -> bool:
+    """True when every test passes with this source, in a process of its own."""
+    pid = os.fork()
+    if pid == 0:
+        _silence()
+        sys.meta_path.insert(0, _Mutated(module, source))
+        hypothesis.settings.register_profile("mutation", database=None, derandomize=True)
+        hypothesis.settings.load_profile("mutation")
+        code = pytest.main(["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--assert=plain", *_TESTS])
+        os._exit(int(code))
+    bound = threading.Timer(seconds_max, os.kill, (pid, signal.SIGKILL))
+    bound.start()
+    _, status = os.waitpid(pid, 0)
+    bound.cancel()
+    return status == 0
+
+
+def _silence() -> None:
+    nothing = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nothing, 1)
+    os.dup2(nothing, 2)
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+def judged(name: str, pool: ThreadPoolExecutor) -> bool:
+    """Prints the survivors of one module and how many were killed; True when it is enough."""
+    module, source = f"dataflows.domain.{name}", (_DOMAIN / f"{name}.py").read_text()
+    if not survives(module, source, 10 * _SECONDS_MAX):
+        sys.exit(f"{name}: the tests fail without any mutation")
+    mutants = mutants_of(source)
+    alive: list[Mutant] = []
+    for mutant, lives in zip(mutants, pool.map(lambda m: survives(module, m.source), mutants), strict=True):
+        if lives:
+            alive.append(mutant)
+            _say(f"survived {_DOMAIN / name}.py:{mutant.line}: {mutant.what}")
+    killed = len(mutants) - len(alive)
+    _say(f"{name}: {killed} of {len(mutants)} mutants killed, {killed / len(mutants):.0%}")
+    return killed >= _AIM * len(mutants)
+
+
+def main() -> None:
+    """Judges the modules that are named; exit status 1 when one is below the aim."""
+    names = sys.argv[1:] or ["ledger", "refund", "dispute", "settlement"]
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        results = [judged(name, pool) for name in names]
+    sys.exit(0 if all(results) else 1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,250 @@
+"""One payment whose facts come through every door on a virtual clock: the doors' own builders, the owner's own fold.
+
+No server and no sleep. A telling happens some time after its fact. The world knows what it was told and no more: the
+merchant takes its next step once it may, and the processor's next facts follow from that.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import msgspec
+from msgspec import structs
+
+from dataflows.domain import commands as domain
+from dataflows.domain.decision import Payment
+from dataflows.domain.fees import fee_minor
+from dataflows.domain.ledger import is_balanced
+from dataflows.owner.batch import Record, Statement
+from dataflows.owner.fold import Fold, Known
+from dataflows.owner.service import Committed
+from dataflows.payments.attempts import facts
+from dataflows.payments.attempts.adapter import FAILED_LATER
+from dataflows.payments.service import payments_service
+from dataflows.payments.webhooks import commands as webhooks
+from dataflows.payments.webhooks import vocabulary
+from dataflows.payments.webhooks.findings import AttemptOutcome, DisputeChange
+from reconciliation.settlement import commands as settlement
+from schemas import rendering
+from schemas.records import Command, Rejection
+from tests import payment_cases as cases
+
+INTENT: Final = "pi_" + "a" * 26
+AMOUNT: Final = 10_000
+REFUNDS: Final = (1_500, 2_500)
+DISPUTED: Final = {"dis_1": 2_000, "dis_2": 1_000}
+OPEN: Final = frozenset({"created", "pending", "unknown", "manual_review"})
+DOUBTS: Final = ("unknown", "pending")
+_SUCCESS: Final = {"authorize": "authorized", "purchase": "captured", "capture": "captured"}
+_EVENTS: Final = {
+    "authorized": "charge.authorized",
+    "captured": "charge.captured",
+    "refunded": "refund.succeeded",
+    "failed": "refund.failed",
+    FAILED_LATER: "refund.failed",
+}
+#: at which doors a fact may be told; a line of a settlement is a door too, for what is still open when it comes
+DOORS: Final = {"outcome": ("answer", "webhook", "poll"), FAILED_LATER: ("webhook", "poll")}
+
+
+@dataclass(frozen=True)
+class Truth:
+    """What happens to the payment."""
+
+    manual: bool
+    refunds: tuple[str, ...]  # refunded, failed or failed_later
+    disputes: tuple[tuple[str, str, str], ...]  # the bank's name for it, state, funds
+    finding: str  # of the capture's line in the settlement
+    lines_of_refunds: bool
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Who tells what, and how long (seconds) after it happened. A fact without a plan is told at once by an answer."""
+
+    tellings: dict[str, list[tuple[str, int]]] = field(default_factory=dict)  # fact to doors and delays
+    doubts: list[tuple[int, str, int]] = field(default_factory=list)  # attempt, unknown or pending, delay
+
+    def of(self, fact: str, door: str) -> Iterable[tuple[str, int]]:
+        """The doors and delays of a fact."""
+        return self.tellings.get(fact, [(door, 0)])
+
+
+class World:
+    """A payment, told by its plan until nothing is left to tell."""
+
+    def __init__(self, truth: Truth, plan: Plan) -> None:
+        self.truth, self.plan = truth, plan
+        self.payment: Payment | None = None
+        self.known: dict[tuple[str, str], Known] = {}
+        self.balances: Counter[str] = Counter()
+        self.references: list[str] = []
+        self.events = self.copies = 0
+        self._queue: list[tuple[int, int, Callable[[], list[Command]]]] = []
+        self._numbers = itertools.count()
+        self._now = 0
+        self._begun: set[int] = set()
+
+    def run(self) -> World:
+        """Tells everything in the order of time; the merchant goes on as soon as it can."""
+        self._hear(_on_intent(cases.create(amount=AMOUNT, capture="manual" if self.truth.manual else "automatic")))
+        self._hear(_on_intent(cases.confirm()))
+        self._go_on()
+        while self._queue:
+            self._now, _, tell = heapq.heappop(self._queue)
+            for command in tell():
+                self._hear(command)
+                self._go_on()
+        return self
+
+    def decide(self, command: Command, offset: int, now: int) -> Committed | Rejection:
+        """As the workspace of an owner."""
+        decision = domain.decide(self.payment, command, cases.CONTEXT)
+        if isinstance(decision, Rejection):
+            return decision
+        self.payment = cases.apply(self.payment, decision)
+        self.events += 1
+        for posting in decision.postings:
+            assert is_balanced(posting.entries)
+            assert posting.reference not in self.references, "a fact posts once"
+            self.references.append(posting.reference)
+            for entry in posting.entries:
+                self.balances[entry.account_id] += entry.debit - entry.credit
+        intent = decision.intent
+        body: dict[str, Any] = dict.fromkeys(("processor_attempt", "refund", "dispute", "caused_by"))
+        body |= {"payment_intent": structs.asdict(intent), "ledger_txns": []}
+        return Committed(rendering.payment_intent(intent), intent.version, intent.merchant_id, body)
+
+    def writes(self) -> list[Statement]:
+        """Nothing is stored."""
+        return []
+
+    def committed(self) -> None:
+        """Nothing is stored."""
+
+    def _hear(self, command: Command) -> None:
+        prior = self.known.get((command.scope, command.idempotency_key))
+        if prior is not None:
+            self.copies += 1
+            assert prior.request_hash == command.request_hash, "doors tell one fact in one way"
+        Fold(payments_service(), 0, 0, self.known, set(), self).run([Record(0, b"", command)], cases.CONTEXT.now)
+
+    def _go_on(self) -> None:
+        """What the merchant and the processor do next, now that this much is known."""
+        payment, truth = self._payment(), self.truth
+        if payment.intent.state == "requires_capture" and len(payment.attempts) == 1:
+            self._hear(_on_intent(cases.capture()))
+        if payment.intent.amount_received and not payment.refunds:
+            for number, amount in enumerate(REFUNDS):
+                self._hear(_on_intent(structs.replace(cases.refund(amount, key=f"r{number}"), payload={
+                    "payment_intent": INTENT, "amount": amount, "reason": None, "metadata": {}})))  # fmt: skip
+            for dispute in truth.disputes:
+                self._plan(" ".join(dispute), "webhook", lambda _, d=dispute: [self._dispute(*d)])
+        for number in sorted(self._payment().attempts.keys() - self._begun):
+            self._begun.add(number)
+            self._begin(number)
+
+    def _begin(self, number: int) -> None:
+        """The processor carries out an attempt: its facts are true from now on, whenever somebody tells them."""
+        attempt = self._payment().attempts[number]
+        for of, status, delay in self.plan.doubts:
+            if of == number:
+                self._at(delay, lambda s=status, d=delay: [self._outcome(number, s, "answer", send_count=d)])
+        if attempt.kind == "refund":
+            outcome = self.truth.refunds[number - 2 - self.truth.manual]
+            last = "failed" if outcome == "failed" else "refunded"
+            self._tell_outcome(number, last)
+            if outcome == FAILED_LATER:
+                self._tell_outcome(number, FAILED_LATER, first_door="webhook")
+            if self.truth.lines_of_refunds and last == "refunded":
+                self._plan(f"line {number}", "settlement", lambda _: self._lines(number, "matched"))
+            return
+        self._tell_outcome(number, _SUCCESS[attempt.kind])
+        if attempt.kind != "authorize":
+            self._plan(f"line {number}", "settlement", lambda _: self._lines(number, self.truth.finding))
+            if self.truth.finding == "duplicate":
+                self._plan(f"second line {number}", "settlement", lambda _: self._lines(number, "matched"))
+
+    def _tell_outcome(self, number: int, status: str, first_door: str = "answer") -> None:
+        self._plan(f"{status} {number}", first_door, lambda door: [self._outcome(number, status, door)])
+
+    def _plan(self, fact: str, first_door: str, tell: Callable[[str], list[Command]]) -> None:
+        for door, delay in self.plan.of(fact, first_door):
+            self._at(delay, lambda d=door: tell(d))
+
+    def _at(self, delay: int, tell: Callable[[], list[Command]]) -> None:
+        heapq.heappush(self._queue, (self._now + delay, next(self._numbers), tell))
+
+    def _payment(self) -> Payment:
+        assert self.payment is not None
+        return self.payment
+
+    def _outcome(self, number: int, status: str, door: str, send_count: int = 1) -> Command:
+        attempt = self._payment().attempts[number]
+        ends = status not in DOUBTS
+        said: dict[str, Any] = {
+            "operation_id": attempt.operation_id,
+            "provider_ref": f"pr_{number}" if ends else None,
+            "amount": attempt.amount,
+            "currency": attempt.currency,
+            "error_code": "expired_card" if status in ("failed", FAILED_LATER) else None,
+        }
+        if door == "webhook":
+            return _webhook(_EVENTS[status], said | {"reference": INTENT, "after_success": status == FAILED_LATER})
+        fact = facts.Fact(intent_id=INTENT, attempt=number, processor=cases.PROCESSOR, trace_id="0" * 32,
+                          send_count=send_count, status=status, **said)  # fmt: skip
+        return facts.command_of(fact, self._now)
+
+    def _dispute(self, name: str, state: str, funds: str) -> Command:
+        return _webhook("dispute.updated", {
+            "dispute_id": name, "reference": INTENT, "status": state, "funds": funds, "amount": DISPUTED[name],
+            "currency": "usd", "fee": 1_500, "reason": "fraudulent",
+        })  # fmt: skip
+
+    def _lines(self, number: int, finding: str) -> list[Command]:
+        """What reconciliation tells of a line: of what is open still that it happened, then the line itself."""
+        attempt = self._payment().attempts[number]
+        is_refund = attempt.kind == "refund"
+        payload: dict[str, object] = {
+            "operation_id": attempt.operation_id, "attempt": number,
+            "status": "refunded" if is_refund else "captured", "provider_ref": f"pr_{number}",
+            "amount": attempt.amount, "currency": attempt.currency, "error_code": None,
+        }  # fmt: skip
+        told = []
+        if attempt.status in OPEN:
+            told = [settlement.outcome_command(cases.PROCESSOR, attempt.operation_id, payload, INTENT, self._now)]
+        off = {"short": 7, "over": 9, "duplicate": attempt.amount}.get(finding, 0)
+        fee = 0 if is_refund else fee_minor(attempt.amount, cases.CONTEXT.fees.processor_bps) + 3
+        due = settlement.Due(
+            processor=cases.PROCESSOR, line_id=f"rep:{number}:{finding}", type="refund" if is_refund else "charge",
+            operation_id=attempt.operation_id, currency="USD", gross=-attempt.amount if is_refund else attempt.amount,
+            fee=fee, difference=off, net=0, net_currency="USD", finding=finding, matched=attempt.operation_id,
+            intent_id=INTENT, attempt=number, counterpart=None,
+        )  # fmt: skip
+        return [*told, settlement.command_of(due, self._now)]
+
+
+def _webhook(event_type: str, data: dict[str, Any]) -> Command:
+    body = msgspec.json.encode({"id": "evt", "type": event_type, "created": 1, "data": data})
+    found = vocabulary.read(cases.PROCESSOR, event_type, body)
+    if isinstance(found, DisputeChange):
+        key, operation, payload = webhooks.dispute_key(found), cases.DISPUTE, vocabulary.dispute_payload(found)
+    else:
+        assert isinstance(found, AttemptOutcome), found
+        number = int(found.operation_id.rpartition("_")[2])
+        operation, payload = cases.OUTCOME, vocabulary.outcome_payload(found, number)
+        key = webhooks.outcome_key(found.operation_id, found.status)
+        if found.after_success:
+            key = webhooks.failed_later_key(found.operation_id)
+    return webhooks.command_of(operation, cases.PROCESSOR, key, INTENT, payload, "evt", 0)
+
+
+def _on_intent(command: Command) -> Command:
+    """A command of the merchant; each has an identity of its own."""
+    key = f"{command.operation}:{command.idempotency_key}"
+    return structs.replace(command, aggregate_key=INTENT, idempotency_key=key)
