@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -12,6 +12,8 @@ from schemas import limits
 
 if TYPE_CHECKING:
     from compose.demo.narrator import Narrator
+
+_OF_WEBHOOKS: Final = ("webhook_worker", "merchant_webhooks")
 
 
 def http(
@@ -31,17 +33,22 @@ def http(
     lines: Annotated[
         int, typer.Option(min=1, max=limits.COMMANDS_LINES_MAX, help="Commands of one list.")
     ] = limits.BENCH_LINES_DEFAULT,
+    webhooks: Annotated[
+        bool, typer.Option("--webhooks", help="The processor also tells every outcome by webhook: twice the facts.")
+    ] = False,
 ) -> None:
     """Measure create and confirm over HTTP: single commands in an open loop, then POST /v1/commands."""
     from compose.bench.http_report import HttpBench, HttpPlan  # noqa: PLC0415 - the help needs none of it
     from compose.demo.narrator import Narrator  # noqa: PLC0415
     from compose.demo.own_stack import own_stack  # noqa: PLC0415
+    from compose.settings import SERVICES  # noqa: PLC0415
 
     narrator = Narrator(on_stderr=True)
     plan = HttpPlan(rate=rate, seconds=seconds, connections=connections, bulk_connections=bulk_connections, lines=lines)
     with ExitStack() as leaving:
         with narrator.busy("starting a stack"):
-            stack = leaving.enter_context(own_stack("bench", progress=narrator.stack))
+            services = SERVICES if webhooks else tuple(s for s in SERVICES if s not in _OF_WEBHOOKS)
+            stack = leaving.enter_context(own_stack("bench", services=services, progress=narrator.stack))
         result = HttpBench(stack, plan, narrator.say).run()
     if as_json:
         print(json.dumps(result, indent=1))

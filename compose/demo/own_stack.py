@@ -66,7 +66,13 @@ def forget_other_servers() -> list[str]:
 
 @contextmanager
 def own_stack(
-    name: str, *, tied: bool = True, owners: int = 2, ingresses: int = 2, progress: Callable[[StackState], None]
+    name: str,
+    *,
+    tied: bool = True,
+    owners: int = 2,
+    ingresses: int = 2,
+    services: tuple[str, ...] = SERVICES,
+    progress: Callable[[StackState], None],
 ) -> Iterator[OwnStack]:
     """A ready stack for the time of the block. Raises ``StackError`` in one line when it cannot start.
 
@@ -81,7 +87,7 @@ def own_stack(
     stack: OwnStack | None = None
     with _home_in_environment(home):
         settings = load_settings(home).model_copy(
-            update={"owner_processes": owners, "ingress_processes": ingresses, "services": SERVICES}
+            update={"owner_processes": owners, "ingress_processes": ingresses, "services": services}
         )
         try:
             _choose_ports(settings)

@@ -32,7 +32,9 @@ def run(settings: Settings, instance: int) -> None:  # noqa: ARG001 - one to a s
     port = addresses.processor_port
     serve_ops(None, partial(_readiness, port))
     try:
-        receiver = Receiver(f"{addresses.base_url}{WEBHOOK_PATH}", settings.webhook_secrets()["simulator"])
+        receiver = None
+        if "webhook_worker" in settings.services:  # without it nobody would ever apply what is told
+            receiver = Receiver(f"{addresses.base_url}{WEBHOOK_PATH}", settings.webhook_secrets()["simulator"])
         serve_forever(SimulatorConfig(folder=settings.the_home().data(FOLDER_NAME), receiver=receiver), port)
     except SimulatorError as error:
         raise StackError(error.message) from error
