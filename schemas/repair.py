@@ -10,9 +10,8 @@ import re
 from collections.abc import Sequence
 from typing import Any, Final
 
-from schemas import identity, limits, validation
+from schemas import facts, limits, validation
 from schemas.errors import InvalidCommand
-from schemas.operations import OPERATIONS
 from schemas.records import Command
 from schemas.validation import Field
 
@@ -25,7 +24,6 @@ KIND_OF_REVERSAL: Final = "repair_reversal"
 REVERSAL: Final = "reversal"
 TEMPLATES: Final = ("write_off", "move_from_suspense", "reverse")
 SIDES: Final = ("loss", "gain")
-_POST: Final = OPERATIONS["post_journal"]
 _NAME: Final = rf"[A-Za-z0-9_-]{{1,{limits.SCOPE_LENGTH_MAX}}}"
 #: debits grow what we own and spend, credits what we owe and earn
 _ACCOUNT: Final = re.compile(
@@ -178,25 +176,18 @@ def command_of(
 ) -> Command:
     """The command of an approved proposal: the same identity and hash whoever sends it, whenever (microseconds)."""
     reference = reference_of(proposal_id)
-    aggregate = identity.derived_id("jr", "ledger", _POST.name, reference)
     payload: dict[str, object] = {
         "reference": reference,
         "kind": KIND_OF_REVERSAL if template == REVERSAL else KIND,
         "entries": [{name: e[name] for name in ("account_id", "debit", "credit", "currency")} for e in entries],
         "note": f"{note} (proposed by {author}, approved by {approver})",
     }
-    return Command(
-        operation=_POST.name,
-        request_id=identity.derived_id("rq", LEDGER_SCOPE, _POST.name, reference),
-        idempotency_key=reference,
-        aggregate_key=aggregate,
-        expected_version=None,
+    return facts.fact_command(
+        "post_journal",
         scope=LEDGER_SCOPE,
-        request_hash=identity.request_hash(_POST.template, aggregate, payload),
-        trace_id=identity.request_hash("trace", LEDGER_SCOPE, {"key": reference}).hex()[:32],
-        issued_at=issued_at,
-        deadline_at=0,
-        reply_to=-1,
-        reply_id=0,
+        key=reference,
+        aggregate_key=facts.journal_id(reference),
         payload=payload,
+        trace_id=facts.trace_of(LEDGER_SCOPE, reference),
+        issued_at=issued_at,
     )

@@ -15,9 +15,10 @@ from compose.simulator.operations import provider_ref_for
 from dataflows.domain import commands as domain
 from dataflows.domain.decision import Context, Decision, Payment, applied
 from dataflows.domain.fees import FeeSchedule
-from dataflows.domain.journal import JournalEntry, decide_post, journal_id
+from dataflows.domain.journal import JournalEntry, decide_post
 from dataflows.payments.workspace import txn_id
 from schemas import codec, identity, topics
+from schemas.facts import journal_id
 from schemas.records import Command, LedgerTxn, ProcessorAttempt
 from sinks.postgres.ledger_chain import GENESIS, link_hash
 from tests.committed_store import Commit, store_aggregates, store_ledger, store_parts, store_results

@@ -9,8 +9,8 @@ from msgspec import structs
 from dataflows.domain import commands
 from dataflows.domain.decision import Context, Decision, Payment, applied
 from dataflows.domain.fees import FeeSchedule, fee_minor
-from dataflows.domain.journal import journal_id
 from schemas import identity
+from schemas.facts import journal_id
 from schemas.operations import OPERATIONS
 from schemas.records import Command, Rejection
 

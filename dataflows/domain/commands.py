@@ -10,9 +10,9 @@ from typing import Any, Final
 
 from dataflows.domain import dispute, payment_intent, processor_attempt, refund, settlement
 from dataflows.domain.decision import Context, Decision, Payment
+from schemas.facts import PROCESSOR_SCOPE
 from schemas.records import Command, Rejection
 
-PROCESSOR_SCOPE: Final = "processor:"
 SETTLEMENT_SCOPE: Final = "settlement:"
 
 _DECIDE: Final[dict[str, Callable[[Payment, Command, Context], Decision | Rejection]]] = {

@@ -11,7 +11,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from dataflows.domain.ledger import Posting, is_balanced
-from schemas import identity
+from schemas.facts import journal_id
 from schemas.records import Command, LedgerEntry, Rejection
 
 LEDGER_SCOPE: Final = "ledger:"
@@ -47,8 +47,3 @@ def decide_post(command: Command, *, exists: bool) -> JournalEntry | Rejection:
     return JournalEntry(
         id=command.aggregate_key, posting=Posting(reference, wanted["kind"], entries), note=wanted["note"]
     )
-
-
-def journal_id(reference: str) -> str:
-    """The aggregate of a reference: whoever posts it reaches the same owner."""
-    return identity.derived_id("jr", "ledger", "post_journal", reference)

@@ -23,9 +23,9 @@ from dataflows.domain.fact import (
 )
 from dataflows.domain.payment_intent import advance
 from dataflows.domain.refund import back_to_pending, committed, money_back, refund_changed
+from schemas.facts import FAILED_LATER, outcome_key
 from schemas.records import Command, ProcessorAttempt, Refund, Rejection
 
-FAILED_LATER: Final = "failed_later"  # last part of the identity of a fact: it succeeded, and then it failed
 _FAILURE_REASONS: Final = {
     reason: reason
     for reason in (
@@ -50,7 +50,7 @@ def decide_outcome(
     fact: dict[str, Any] = command.payload
     status: str = fact["status"]
     refund = next(r for r in payment.refunds.values() if r.attempt == attempt.attempt)
-    told_later = command.idempotency_key == f"{attempt.operation_id}:{FAILED_LATER}"
+    told_later = command.idempotency_key == outcome_key(attempt.operation_id, FAILED_LATER)
     is_over = attempt.status == "failed" and attempt.final  # it failed after it had succeeded: nothing comes after that
     if status == "failed" and not is_over and (told_later or attempt.status == "refunded"):
         return _failed_after_success(payment, refund, attempt, fact, context)

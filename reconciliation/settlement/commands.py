@@ -9,13 +9,9 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from schemas import identity
-from schemas.operations import OPERATIONS
+from schemas import facts
 from schemas.records import Command
 
-_LINE: Final = OPERATIONS["record_settlement_line"]
-_JOURNAL: Final = OPERATIONS["post_journal"]
-_OUTCOME: Final = OPERATIONS["record_attempt_outcome"]
 _LEDGER_SCOPE: Final = "ledger:reconciliation"
 
 
@@ -54,8 +50,8 @@ def outcome_command(
     processor: str, operation_id: str, payload: dict[str, object], intent_id: str, issued_at: int
 ) -> Command:
     """The fact that a settlement line proves, with the identity that it has at every other door."""
-    key = f"{operation_id}:{payload['status']}"
-    return _command(_OUTCOME, f"processor:{processor}", key, intent_id, payload, issued_at)
+    key = facts.outcome_key(operation_id, str(payload["status"]))
+    return _command("record_attempt_outcome", facts.processor_scope(processor), key, intent_id, payload, issued_at)
 
 
 def _line_command(due: Due, issued_at: int) -> Command:
@@ -69,7 +65,9 @@ def _line_command(due: Due, issued_at: int) -> Command:
         "difference": due.difference,
         "currency": due.currency,
     }
-    return _command(_LINE, f"settlement:{due.processor}", due.line_id, str(due.intent_id), payload, issued_at)
+    return _command(
+        "record_settlement_line", f"settlement:{due.processor}", due.line_id, str(due.intent_id), payload, issued_at
+    )
 
 
 def _payout_command(due: Due, issued_at: int) -> Command:
@@ -97,8 +95,7 @@ def _received_command(due: Due, issued_at: int) -> Command:
 
 def _journal_command(reference: str, kind: str, entries: list[dict[str, Any]], issued_at: int) -> Command:
     payload: dict[str, object] = {"reference": reference, "kind": kind, "entries": entries, "note": None}
-    aggregate = identity.derived_id("jr", "ledger", _JOURNAL.name, reference)
-    return _command(_JOURNAL, _LEDGER_SCOPE, reference, aggregate, payload, issued_at)
+    return _command("post_journal", _LEDGER_SCOPE, reference, facts.journal_id(reference), payload, issued_at)
 
 
 def _transfer(debit: str, credit: str, amount: int, currency: str) -> list[dict[str, Any]]:
@@ -112,20 +109,14 @@ def _transfer(debit: str, credit: str, amount: int, currency: str) -> list[dict[
 
 
 def _command(
-    operation: Any, scope: str, key: str, aggregate_key: str, payload: dict[str, object], issued_at: int
+    operation: str, scope: str, key: str, aggregate_key: str, payload: dict[str, object], issued_at: int
 ) -> Command:
-    return Command(
-        operation=operation.name,
-        request_id=identity.derived_id("rq", scope, operation.name, key),
-        idempotency_key=key,
-        aggregate_key=aggregate_key,
-        expected_version=None,
+    return facts.fact_command(
+        operation,
         scope=scope,
-        request_hash=identity.request_hash(operation.template, aggregate_key, payload),
-        trace_id=identity.request_hash("trace", scope, {"key": key}).hex()[:32],
-        issued_at=issued_at,
-        deadline_at=0,
-        reply_to=-1,
-        reply_id=0,
+        key=key,
+        aggregate_key=aggregate_key,
         payload=payload,
+        trace_id=facts.trace_of(scope, key),
+        issued_at=issued_at,
     )

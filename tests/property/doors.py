@@ -24,13 +24,13 @@ from dataflows.owner.batch import Record, Statement
 from dataflows.owner.fold import Fold, Known
 from dataflows.owner.service import Committed
 from dataflows.payments.attempts import facts
-from dataflows.payments.attempts.adapter import FAILED_LATER
 from dataflows.payments.service import payments_service
 from dataflows.payments.webhooks import commands as webhooks
 from dataflows.payments.webhooks import vocabulary
 from dataflows.payments.webhooks.findings import AttemptOutcome, DisputeChange
 from reconciliation.settlement import commands as settlement
 from schemas import rendering
+from schemas.facts import FAILED_LATER, outcome_key
 from schemas.records import Command, Rejection
 from tests import payment_cases as cases
 
@@ -238,9 +238,9 @@ def _webhook(event_type: str, data: dict[str, Any]) -> Command:
         assert isinstance(found, AttemptOutcome), found
         number = int(found.operation_id.rpartition("_")[2])
         operation, payload = cases.OUTCOME, vocabulary.outcome_payload(found, number)
-        key = webhooks.outcome_key(found.operation_id, found.status)
+        key = outcome_key(found.operation_id, found.status)
         if found.after_success:
-            key = webhooks.failed_later_key(found.operation_id)
+            key = outcome_key(found.operation_id, FAILED_LATER)
     return webhooks.command_of(operation, cases.PROCESSOR, key, INTENT, payload, "evt", 0)
 
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from dataflows.payments.attempts.adapter import FAILED_LATER
+from schemas.facts import FAILED_LATER
 from tests.property.doors import DOORS, DOUBTS, Plan, Truth, World
 
 _CLOCK_S: Final = 14 * 86_400

@@ -11,10 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dataflows.payments.attempts import facts
-from dataflows.payments.webhooks import commands, vocabulary
+from dataflows.payments.webhooks import vocabulary
 from dataflows.payments.webhooks.findings import Unknown, Unreadable
 from dataflows.payments.webhooks.steps import AttemptSeen, Due, IntentSeen, Seen, Step, next_step
 from schemas import identity, limits
+from schemas.facts import processor_scope
 
 INTENT = "pi_" + "a" * 26
 CHARGE = identity.operation_id(INTENT, 1)
@@ -63,7 +64,7 @@ def seen(
             operation_id=operation, kind=kind, status=status, processor=processor
         )
     for key, code in decisions.items():
-        found.decisions[commands.scope_of(processor), key.replace("__", ":")] = code
+        found.decisions[processor_scope(processor), key.replace("__", ":")] = code
     return found
 
 

@@ -7,13 +7,12 @@ executed, a customer could be charged twice: in doubt the answer is Unknown.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, Literal, Protocol, get_args
+from typing import Literal, Protocol, get_args
 
 DefinitiveStatus = Literal["authorized", "captured", "voided", "refunded", "declined", "failed"]
 DEFINITIVE_STATUSES: frozenset[str] = frozenset(get_args(DefinitiveStatus))
 #: a refund that had succeeded and failed then: another fact than one that never succeeded, whoever tells it
 FailedLater = Literal["failed_later"]
-FAILED_LATER: Final = "failed_later"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

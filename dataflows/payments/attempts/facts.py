@@ -9,12 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from dataflows.payments.attempts.adapter import DEFINITIVE_STATUSES, FAILED_LATER
-from schemas import codec, identity
-from schemas.operations import OPERATIONS
+from dataflows.payments.attempts.adapter import DEFINITIVE_STATUSES
+from schemas import codec, facts
+from schemas.facts import FAILED_LATER
 from schemas.records import Command
 
-_OPERATION: Final = OPERATIONS["record_attempt_outcome"]
 #: one fact of each of these per attempt, for ever
 _ONCE: Final = DEFINITIVE_STATUSES | {FAILED_LATER, "manual_review"}
 
@@ -38,10 +37,9 @@ class Fact:
 
 def command_of(fact: Fact, issued_at: int) -> Command:
     """The command of a fact; equal facts have equal identity and hash, whenever they are issued (microseconds)."""
-    key = f"{fact.operation_id}:{fact.status}"
+    key = facts.outcome_key(fact.operation_id, fact.status)
     if fact.status not in _ONCE:
         key = f"{key}:{fact.send_count}"
-    scope = f"processor:{fact.processor}"
     payload: dict[str, object] = {
         "operation_id": fact.operation_id,
         "attempt": fact.attempt,
@@ -51,20 +49,14 @@ def command_of(fact: Fact, issued_at: int) -> Command:
         "currency": fact.currency,
         "error_code": fact.error_code,
     }
-    return Command(
-        operation=_OPERATION.name,
-        request_id=identity.derived_id("rq", scope, _OPERATION.name, key),
-        idempotency_key=key,
+    return facts.fact_command(
+        "record_attempt_outcome",
+        scope=facts.processor_scope(fact.processor),
+        key=key,
         aggregate_key=fact.intent_id,
-        expected_version=None,
-        scope=scope,
-        request_hash=identity.request_hash(_OPERATION.template, fact.intent_id, payload),
+        payload=payload,
         trace_id=fact.trace_id,
         issued_at=issued_at,
-        deadline_at=0,
-        reply_to=-1,
-        reply_id=0,
-        payload=payload,
     )
 
 

@@ -10,7 +10,6 @@ import msgspec
 
 from dataflows.owner import fail_points
 from dataflows.payments.attempts.adapter import (
-    FAILED_LATER,
     Answer,
     Call,
     Definitive,
@@ -24,6 +23,7 @@ from dataflows.payments.attempts.http_connection import HttpAnswer, NoAnswerErro
 from dataflows.payments.attempts.http_pool import HttpPool
 from dataflows.payments.attempts.vault_route import VaultForwarding, VaultRoute, needs_vault
 from schemas import limits
+from schemas.facts import FAILED_LATER
 from schemas.identity import is_card_token
 from schemas.validation import clean_text
 

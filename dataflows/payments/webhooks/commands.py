@@ -1,7 +1,4 @@
-"""The commands that facts of webhooks travel as. Their identities are those of every other door for the same fact.
-
-If an identity differed from what an answer or a poll uses, one fact would be decided twice.
-"""
+"""The commands that facts of webhooks travel as; ``schemas.facts`` gives them the identity that every door uses."""
 
 from __future__ import annotations
 
@@ -9,26 +6,10 @@ import hashlib
 from typing import Any, Final
 
 from dataflows.payments.webhooks.findings import DisputeChange
-from schemas import identity
-from schemas.operations import OPERATIONS
+from schemas import facts
 from schemas.records import Command
 
 _TRACE_LENGTH: Final = 32
-
-
-def scope_of(processor: str) -> str:
-    """Who says it."""
-    return f"processor:{processor}"
-
-
-def outcome_key(operation_id: str, status: str) -> str:
-    """The identity of a definitive outcome: once per attempt and status, for ever."""
-    return f"{operation_id}:{status}"
-
-
-def failed_later_key(operation_id: str) -> str:
-    """The identity of a refund's failure after its success."""
-    return f"{operation_id}:failed_later"
 
 
 def dispute_key(found: DisputeChange) -> str:
@@ -46,20 +27,13 @@ def command_of(
     issued_at: int,
 ) -> Command:
     """The command; equal facts have equal identity, whichever of their events told them."""
-    scope = scope_of(processor)
     trace = hashlib.sha256(f"{processor}\x1f{provider_event_id}".encode()).hexdigest()[:_TRACE_LENGTH]
-    return Command(
-        operation=operation,
-        request_id=identity.derived_id("rq", scope, operation, key),
-        idempotency_key=key,
+    return facts.fact_command(
+        operation,
+        scope=facts.processor_scope(processor),
+        key=key,
         aggregate_key=intent_id,
-        expected_version=None,
-        scope=scope,
-        request_hash=identity.request_hash(OPERATIONS[operation].template, intent_id, payload),
+        payload=payload,
         trace_id=trace,
         issued_at=issued_at,
-        deadline_at=0,
-        reply_to=-1,
-        reply_id=0,
-        payload=payload,
     )

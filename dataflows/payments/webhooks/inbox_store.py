@@ -14,7 +14,7 @@ import psycopg
 from dataflows.payments.webhooks import commands
 from dataflows.payments.webhooks.findings import AttemptOutcome, DisputeChange, Finding
 from dataflows.payments.webhooks.steps import AttemptSeen, Due, IntentSeen, Seen, Step
-from schemas import identity, limits
+from schemas import facts, identity, limits
 from sinks.postgres.sql_files import queries
 
 # As for the attempts' worker: on a young table a plan would keep a sequential scan or a hash join for ever.
@@ -63,7 +63,7 @@ class InboxStore:
         for intent_id, number, *row in self._rows("attempts_seen", {"intents": intents}):
             fields = dict(zip(AttemptSeen.__struct_fields__, row, strict=True))
             seen.attempts[intent_id, number] = AttemptSeen(**fields)
-        identities = [(commands.scope_of(due.processor), key) for due, found in findings for key in _keys_of(found)]
+        identities = [(facts.processor_scope(due.processor), key) for due, found in findings for key in _keys_of(found)]
         parameters = {"scopes": [scope for scope, _ in identities], "keys": [key for _, key in identities]}
         for scope, key, refusal in self._rows("decisions_seen", parameters):
             seen.decisions[scope, key] = refusal
@@ -151,5 +151,5 @@ def _keys_of(found: Finding) -> list[str]:
     if not isinstance(found, AttemptOutcome):
         return []
     statuses = ("authorized", "captured") if found.status == "charged" else (found.status,)
-    keys = [commands.outcome_key(found.operation_id, status) for status in statuses]
-    return [*keys, commands.failed_later_key(found.operation_id)] if found.status == "failed" else keys
+    keys = [facts.outcome_key(found.operation_id, status) for status in statuses]
+    return [*keys, facts.outcome_key(found.operation_id, facts.FAILED_LATER)] if found.status == "failed" else keys

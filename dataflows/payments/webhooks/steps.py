@@ -12,7 +12,7 @@ from msgspec import Struct, field, structs
 
 from dataflows.payments.webhooks import commands, vocabulary
 from dataflows.payments.webhooks.findings import AttemptOutcome, DisputeChange, Finding, Nothing, Unknown, Unreadable
-from schemas import identity, limits
+from schemas import facts, identity, limits
 from schemas.records import Command
 
 _SUCCESS_OF_CHARGE: Final = {"authorize": "authorized", "purchase": "captured"}
@@ -110,10 +110,10 @@ def _outcome_keys(due: Due, found: AttemptOutcome, attempt: AttemptSeen) -> list
     """The identity to tell the fact under, last; before it, one that may have been decided earlier."""
     if due.note is not None and due.note.startswith(_TOLD_AS):
         return [due.note.removeprefix(_TOLD_AS)]  # one event is one fact, whatever came of the attempt since
-    key = commands.outcome_key(found.operation_id, found.status)
+    key = facts.outcome_key(found.operation_id, found.status)
     if attempt.kind != "refund" or found.status != "failed":
         return [key]
-    later = commands.failed_later_key(found.operation_id)
+    later = facts.outcome_key(found.operation_id, facts.FAILED_LATER)
     # A refund that failed after it had succeeded is another fact than one that never succeeded: whichever of success
     # and failure is heard of first, the failure is the end.
     return [later] if found.after_success or attempt.status == "refunded" else [later, key]
@@ -143,7 +143,7 @@ def _decided_or_told(
     reference: str,
     issued_at: int,
 ) -> Step:
-    scope = commands.scope_of(due.processor)
+    scope = facts.processor_scope(due.processor)
     for key in keys:
         if (scope, key) in seen.decisions:
             return _decided(due, seen.decisions[scope, key], reference)

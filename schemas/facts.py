@@ -1,0 +1,66 @@
+"""Facts: commands of our own processes. Their identity is made here alone, so that every door tells a fact alike.
+
+If two doors (an answer, a webhook, a query, a settlement line) named one fact differently, it would be decided twice.
+Equal facts have equal identity and hash, whenever they are told.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from schemas import identity
+from schemas.operations import OPERATIONS
+from schemas.records import Command
+
+PROCESSOR_SCOPE: Final = "processor:"
+#: the status in the identity of a refund's failure after its success; in its payload it is "failed"
+FAILED_LATER: Final = "failed_later"
+_TRACE_LENGTH: Final = 32
+
+
+def fact_command(
+    operation: str,
+    *,
+    scope: str,
+    key: str,
+    aggregate_key: str,
+    payload: dict[str, object],
+    trace_id: str,
+    issued_at: int,
+) -> Command:
+    """The command of a fact that nobody waits for; ``issued_at`` is in microseconds."""
+    return Command(
+        operation=operation,
+        request_id=identity.derived_id("rq", scope, operation, key),
+        idempotency_key=key,
+        aggregate_key=aggregate_key,
+        expected_version=None,
+        scope=scope,
+        request_hash=identity.request_hash(OPERATIONS[operation].template, aggregate_key, payload),
+        trace_id=trace_id,
+        issued_at=issued_at,
+        deadline_at=0,
+        reply_to=-1,
+        reply_id=0,
+        payload=payload,
+    )
+
+
+def trace_of(scope: str, key: str) -> str:
+    """The trace of a fact that no request and no event of a processor caused."""
+    return identity.request_hash("trace", scope, {"key": key}).hex()[:_TRACE_LENGTH]
+
+
+def processor_scope(processor: str) -> str:
+    """Who says what a processor did."""
+    return f"{PROCESSOR_SCOPE}{processor}"
+
+
+def outcome_key(operation_id: str, status: str) -> str:
+    """The identity of a definitive outcome, or of ``FAILED_LATER``: once per attempt and status, for ever."""
+    return f"{operation_id}:{status}"
+
+
+def journal_id(reference: str) -> str:
+    """The aggregate of a journal entry: whoever posts the reference reaches the same owner."""
+    return identity.derived_id("jr", "ledger", "post_journal", reference)
