@@ -78,6 +78,8 @@ def _intent() -> Json:
             "last_payment_error": {"anyOf": [a_schema({"code": _STRING}), {"type": "null"}]},
             "cancellation_reason": _TEXT_OR_NULL,
             "latest_attempt": _SUM,
+            "next_action": {"anyOf": [a_schema({"type": _STRING, "url": _STRING}), {"type": "null"}]},
+            "authorized_until": {"type": ["string", "null"], "format": "date-time"},
             "metadata": _METADATA,
             "created_at": _TIME,
             "updated_at": _TIME,

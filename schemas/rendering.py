@@ -45,6 +45,8 @@ def payment_intent(intent: records.PaymentIntent) -> dict[str, Any]:
         "last_payment_error": None if intent.last_payment_error is None else {"code": intent.last_payment_error},
         "cancellation_reason": intent.cancellation_reason,
         "latest_attempt": intent.latest_attempt,
+        "next_action": None if intent.next_action is None else {"type": "redirect_to_url", "url": intent.next_action},
+        "authorized_until": None if intent.authorized_until is None else timestamp(intent.authorized_until),
         "metadata": intent.metadata,
         "created_at": timestamp(intent.created_at),
         "updated_at": timestamp(intent.updated_at),

@@ -16,6 +16,7 @@ from dataflows.domain.decision import Payment
 from dataflows.domain.fees import FeeSchedule
 from dataflows.owner.batch import Statement
 from dataflows.payments import statements
+from dataflows.payments.policies import PolicyBook
 from dataflows.payments.workspace import PaymentsWorkspace
 from schemas import limits
 from schemas.records import Dispute, PaymentIntent, ProcessorAttempt, Refund
@@ -35,10 +36,13 @@ _disputes: Final = msgspec.json.Decoder(list[Dispute])
 class PaymentsPartition:
     """The payments state of one owned partition."""
 
-    def __init__(self, connection: OwnerConnection, partition: int, fees: FeeSchedule, processor: str) -> None:
+    def __init__(
+        self, connection: OwnerConnection, partition: int, fees: FeeSchedule, processor: str, policies: PolicyBook
+    ) -> None:
         self.partition = partition
         self.fees = fees
         self.processor = processor
+        self.policies = policies
         row = connection.execute(statements.SQL["chain_read"], (partition,)).fetchone()
         self.link, self.hash = row or (0, GENESIS)
         self.remembered: dict[str, Payment] = {}  # payments under way as this lease committed them, oldest first

@@ -15,7 +15,16 @@ from dataflows.owner.service import MISROUTED, Committed
 from dataflows.payments import ledger_statements, statements
 from schemas import rendering
 from schemas.errors import UnbalancedPosting
-from schemas.records import Command, Dispute, LedgerTxn, PaymentIntent, ProcessorAttempt, Refund, Rejection
+from schemas.records import (
+    Command,
+    Dispute,
+    LedgerTxn,
+    PaymentIntent,
+    ProcessorAttempt,
+    Refund,
+    Rejection,
+    RiskAssessment,
+)
 from schemas.topics import PAYMENTS_PARTITIONS, partition_for
 from sinks.postgres.ledger_chain import link_hash
 
@@ -50,6 +59,7 @@ class PaymentsWorkspace:
         self.refunds_changed: dict[str, Refund] = {}
         self.disputes_new: dict[str, Dispute] = {}
         self.disputes_changed: dict[str, Dispute] = {}
+        self.assessments: list[RiskAssessment] = []
         self.journals = journals  # those that exist
         self.journals_new: list[tuple[JournalEntry, str, int]] = []
         self.txns: list[tuple[LedgerTxn, Command]] = []
@@ -62,7 +72,10 @@ class PaymentsWorkspace:
             return MISROUTED
         if command.operation == "post_journal":
             return self._journal(command, offset, now)
-        context = Context(now=now, fees=self.partition.fees, processor=self.partition.processor)
+        partition = self.partition
+        context = Context(
+            now=now, fees=partition.fees, processor=partition.processor, policies=partition.policies.current
+        )
         decision = domain.decide(self.payments.get(command.aggregate_key), command, context)
         if isinstance(decision, Rejection):
             return decision
@@ -81,6 +94,9 @@ class PaymentsWorkspace:
                 "refund": decision.refund,
                 "dispute": decision.dispute,
                 "caused_by": decision.caused_by,
+                "risk": decision.risk,
+                "account": None,
+                "payout": None,
             },
         )
 
@@ -103,6 +119,9 @@ class PaymentsWorkspace:
                 "refund": None,
                 "dispute": None,
                 "caused_by": None,
+                "risk": None,
+                "account": None,
+                "payout": None,
             },
         )
 
@@ -157,6 +176,8 @@ class PaymentsWorkspace:
                 is_new = attempt.attempt not in payment.attempts or identity in self.attempts_new
                 (self.attempts_new if is_new else self.attempts_changed)[identity] = attempt
                 payment.attempts[attempt.attempt] = attempt
+        if decision.risk is not None:
+            self.assessments.append(decision.risk)
         if (refund := decision.refund) is not None:
             is_new = refund.id not in payment.refunds or refund.id in self.refunds_new
             (self.refunds_new if is_new else self.refunds_changed)[refund.id] = refund
@@ -195,6 +216,8 @@ class PaymentsWorkspace:
             found.append(statements.disputes_insert(list(self.disputes_new.values())))
         if self.disputes_changed:
             found.append(statements.disputes_update(list(self.disputes_changed.values())))
+        if self.assessments:
+            found.append(statements.assessments_insert(self.assessments))
         if self.journals_new:
             found.append(statements.journals_insert(self.journals_new, self.partition.partition))
         return found

@@ -51,6 +51,8 @@ _INTENT: Final[dict[str, Any]] = {
     "created_at": 1_800_000_000_000_000,
     "updated_at": 1_800_000_000_000_002,
     "amount_pending": 1,
+    "next_action": "https://acs.example/challenge",
+    "authorized_until": 1_800_000_600_000_000,
 }
 _ATTEMPT: Final[dict[str, Any]] = {
     "intent_id": "pi_golden",
@@ -69,6 +71,7 @@ _ATTEMPT: Final[dict[str, Any]] = {
     "created_at": 1_800_000_000_000_001,
     "updated_at": 1_800_000_000_000_002,
     "settled_line": "report_1:7",
+    "route": "routing 3: EUR cards",
 }
 _REFUND: Final[dict[str, Any]] = {
     "id": "re_golden_abcdefghij",
@@ -101,6 +104,8 @@ _DISPUTE: Final[dict[str, Any]] = {
     "version": 2,
     "created_at": 1_800_000_000_000_001,
     "updated_at": 1_800_000_000_000_002,
+    "evidence": {"receipt": "Beleg Nr. 7"},
+    "evidence_state": "draft",
 }
 _TXN: Final[dict[str, Any]] = {
     "txn_id": 2**60,
@@ -196,7 +201,7 @@ RECORDS: Final[dict[str, dict[str, Any]]] = {
         "event_id": "evt_p0007000000000001",
         "aggregate_key": "pi_golden",
         "event_type": "payment_system_committed",
-        "schema_version": 2,
+        "schema_version": 3,
         "trace_id": "0123456789abcdef0123456789abcdef",
         "seq": 1,
         "occurred_at": 1_800_000_000_000_002,
@@ -209,7 +214,40 @@ RECORDS: Final[dict[str, dict[str, Any]]] = {
             "ledger_txns": [_TXN],
             "refund": _REFUND,
             "dispute": _DISPUTE,
-            "caused_by": _ATTEMPT | {"attempt": 1, "settled_line": None},
+            "caused_by": _ATTEMPT | {"attempt": 1, "settled_line": None, "route": None},
+            "risk": {
+                "intent_id": "pi_golden",
+                "attempt": 2,
+                "outcome": "review",
+                "score": 70,
+                "policy_version": 4,
+                "reasons": [{"rule": "velocity_card", "score": 70, "detail": "6 in 3600 s", "shadow": False}],
+                "decided_by": None,
+                "created_at": 1_800_000_000_000_001,
+            },
+            "account": {
+                "id": "ma_golden",
+                "merchant_id": "m_1",
+                "state": "frozen",
+                "frozen_reason": "court order",
+                "version": 5,
+                "created_at": 1_800_000_000_000_000,
+                "updated_at": 1_800_000_000_000_002,
+            },
+            "payout": {
+                "id": "pt_golden",
+                "account_id": "ma_golden",
+                "merchant_id": "m_1",
+                "amount": 1,
+                "currency": "KWD",
+                "state": "failed",
+                "destination": "main",
+                "failure_reason": "account_closed",
+                "metadata": {},
+                "version": 2,
+                "created_at": 1_800_000_000_000_001,
+                "updated_at": 1_800_000_000_000_002,
+            },
         },
     },
     "ResultBatch": {
