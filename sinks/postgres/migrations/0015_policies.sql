@@ -10,6 +10,9 @@ alter table processor_attempt drop constraint processor_attempt_status_check;
 alter table processor_attempt add constraint processor_attempt_status_check
     check (status in ('created', 'pending', 'unknown', 'authorized', 'captured', 'voided', 'refunded', 'declined',
                       'failed', 'manual_review', 'requires_action', 'blocked'));
+-- An attempt that risk blocked was never sent: it is no charge.
+alter table processor_attempt alter column live_charge set expression as
+    (kind in ('authorize', 'purchase') and status not in ('declined', 'failed', 'voided', 'blocked'));
 alter table dispute add column evidence text;         -- JSON: the merchant's own texts
 alter table dispute add column evidence_state text check (evidence_state in ('draft', 'submitted'));
 
