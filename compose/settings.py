@@ -35,6 +35,7 @@ PREFERRED_PORTS: Final = {
     "ingress_port": 8080,
     "processor_port": 8081,
     "vault_port": 8082,
+    "rls_port": 8083,
 }
 #: our own processes: modules of ``compose.services``
 SERVICES: Final = (
@@ -45,6 +46,9 @@ SERVICES: Final = (
     "webhook_worker",
     "merchant_webhooks",
     "clickhouse_sink",
+    "limiter_owner",
+    "limiter_usage",
+    "limiter_gateway",
     "ingress",
 )
 PREFIX: Final = "MILLRACE_"
@@ -108,6 +112,7 @@ class Settings(BaseSettings):
     ingress_port: int | None = Port
     processor_port: int | None = Port
     vault_port: int | None = Port
+    rls_port: int | None = Port
 
     services: Annotated[tuple[str, ...], NoDecode] = SERVICES  # MILLRACE_SERVICES=owner,ingress runs these only
     ingress_processes: int = Field(default=2, ge=1, le=limits.INGRESS_PROCESSES_MAX)
@@ -222,6 +227,7 @@ class Settings(BaseSettings):
             ingress_port=ports["ingress_port"],
             processor_port=ports["processor_port"],
             vault_port=ports["vault_port"],
+            rls_port=ports["rls_port"],
         )
 
 
@@ -237,6 +243,7 @@ class Addresses:
     ingress_port: int
     processor_port: int
     vault_port: int
+    rls_port: int
 
     @property
     def kafka_bootstrap(self) -> str:
@@ -252,6 +259,11 @@ class Addresses:
     def postgres_reader_dsn(self) -> str:
         """What analysts and scripts use: select only."""
         return self.postgres_dsns["millrace_reader"]
+
+    @property
+    def rls_address(self) -> str:
+        """Envoy's RateLimitService, host and port."""
+        return f"{LOOPBACK}:{self.rls_port}"
 
     @property
     def processor_url(self) -> str:

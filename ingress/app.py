@@ -11,7 +11,18 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.routing import Match
 
-from ingress import endpoint_routes, health, money, openapi, operators, payments, problems, registry, repair_routes
+from ingress import (
+    endpoint_routes,
+    health,
+    limiter_routes,
+    money,
+    openapi,
+    operators,
+    payments,
+    problems,
+    registry,
+    repair_routes,
+)
 from ingress.webhooks import routes as webhooks
 from schemas import errors, limits
 
@@ -30,6 +41,7 @@ ROUTERS: Final = (
     repair_routes.router,
     health.router,
     registry.router,
+    limiter_routes.router,
     webhooks.router,
 )
 

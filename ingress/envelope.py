@@ -103,12 +103,12 @@ def _read(operation: Operation, path_id: str | None, body: dict[str, Any], field
     given = body.get("payload", {})
     if not isinstance(given, dict):
         raise errors.MalformedRequest("The payload must be a JSON object.")
-    if name := validation.names_its_caller(given):
+    if name := validation.names_its_caller(given, operation.payload):
         raise errors.MalformedRequest(f"The payload must not say {name}: it comes only from the token.")
     given = _with_its_part(operation, path_id, given)
     aggregate_key = _aggregate_key(operation, path_id, given, merchant, key)
     _refuse_contradictions(operation, path_id, body, aggregate_key)
-    payload, wrong = validation.normalize(operation.payload, given)
+    payload, wrong = operation.normalize(given)
     wrong += _wrong_identities(key, request_id)
     if wrong:
         raise errors.InvalidCommand(wrong)
@@ -140,6 +140,8 @@ def _with_its_part(operation: Operation, path_id: str | None, given: dict[str, A
 
 def _aggregate_key(operation: Operation, path_id: str | None, given: dict[str, Any], merchant: str, key: str) -> str:
     """The aggregate that the command works on: it names the partition, and the owner who decides."""
+    if operation.own_field is not None and isinstance(named := given.get(operation.own_field), str):
+        return named
     if operation.payment_field is not None:
         named = given.get(operation.payment_field)
         return named if isinstance(named, str) else ""  # what is no id is refused with all other wrong values

@@ -24,11 +24,13 @@ from ingress.exchange import Exchange
 from ingress.jwks import KeySource
 from ingress.operations import OperationLog
 from ingress.payment_methods import PaymentMethods
+from ingress.quota_policies import QuotaPolicies
 from ingress.repairs import Repairs
 from ingress.resources import DISPUTES, INTENTS, REFUNDS, Resources
 from ingress.store import Store
 from ingress.stored import StoredResults
 from ingress.webhooks.gateway import WebhookGateway
+from limiter.store import CounterStore
 from schemas import errors, limits
 
 if TYPE_CHECKING:
@@ -47,6 +49,7 @@ class IngressConfig:
 
     kafka: KafkaConnection
     postgres_dsn: str = field(repr=False)  # of the role millrace_ingress
+    redis_url: str = field(repr=False)
     instance: int
     jwks: str  # a file or an http(s) address
     jwks_served: Path | None  # the development issuer's file, shown at /.well-known/jwks.json
@@ -84,6 +87,8 @@ class Ingress:
         self.streams = EventStreams(self.events, self.store)
         self.endpoints = Endpoints(config.postgres_dsn, self.cursors, loopback=config.merchant_webhooks_loopback)
         self.webhooks = WebhookGateway(config.postgres_dsn, config.webhook_secrets)
+        self._counters = CounterStore(config.redis_url)
+        self.quota_policies = QuotaPolicies(self.store, self.cursors, self._counters)
         self._cleaner: asyncio.Task[None] | None = None
         self._ready: tuple[float, str | None] = (float("-inf"), None)
 
@@ -112,6 +117,7 @@ class Ingress:
         await self.exchange.close()
         await self.webhooks.close()
         await self.endpoints.close()
+        await self._counters.close()
         await self._audited_store.close()
         await self.store.close()
 

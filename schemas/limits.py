@@ -604,3 +604,26 @@ SIMULATOR_ACTION_MS: Final = 15 * 60_000  # how long it waits for a payer
 SIMULATOR_AUTHORIZATION_MS: Final = 7 * 86_400_000
 SIMULATOR_SHORT_AUTHORIZATION_MS: Final = 3_000  # of the card whose holds end soon
 SIMULATOR_DUE_MAX: Final = 500  # actions and holds that end in one commit
+# Rate limiter: policies
+LIMIT_WINDOW_MS_MAX: Final = 366 * 24 * 3_600_000  # a year; in milliseconds as policies say it
+LIMIT_SLOTS_MAX: Final = 60
+LIMIT_KEY_PART_LENGTH_MAX: Final = 1_024
+LIMIT_VERSIONS_SHOWN_MAX: Final = 100
+LIMIT_POLICIES_MAX: Final = 100_000  # of one snapshot
+LIMIT_SNAPSHOT_POLL_S: Final = 0.4  # a published policy is in force on every gateway within 2 s
+LIMIT_SNAPSHOT_LIFE_S: Final = 3_600  # a snapshot that old and not renewed is expired
+LIMIT_SNAPSHOT_RENEW_S: Final = 600
+
+# Rate limiter: decisions
+LIMIT_COST_MAX: Final = 2**31 - 1
+LIMIT_IDENTITY_MS: Final = 60_000  # how long a request identity is remembered
+LIMIT_STORE_TIMEOUT_S: Final = 0.25
+LIMIT_STORE_RETRY_S: Final = 0.5  # how long a store that failed is left alone
+LIMIT_STORE_CALLS_MAX: Final = 4_096  # in flight of one gateway; past it a decision takes the failure mode
+LIMIT_LEASES_MAX: Final = 200_000  # of one gateway
+LIMIT_LEASE_MS: Final = 1_000
+LIMIT_LEASE_SHARE: Final = 10  # leases of one key hold at most a tenth of its capacity
+LIMIT_LEASE_SIZE_MAX: Final = 4_096
+LIMIT_DECISIONS_FLUSH_S: Final = 0.05
+LIMIT_DECISIONS_BLOCK_MAX: Final = 8_192
+LIMIT_DECISIONS_QUEUE_MAX: Final = 262_144  # past it rows are counted as lost, and no decision waits

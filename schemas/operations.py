@@ -6,10 +6,11 @@ A client's ``operation`` is ``METHOD path`` with the real id in place of ``{id}`
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
-from schemas import topics, validation
+from schemas import limit_policy, topics, validation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,11 +31,18 @@ class Operation:
     payload: validation.Fields
     payment_field: str | None = None
     part_field: str | None = None
+    own_field: str | None = None  # names the aggregate when it exists already; absent, one is made
+    together: Callable[[dict[str, Any]], list[dict[str, str]]] | None = None  # what fields must fulfil with each other
 
     @property
     def template(self) -> str:
         """``METHOD path`` as documented, the first part of the request hash."""
         return f"{self.method} {self.path}"
+
+    def normalize(self, payload: dict[str, Any]) -> tuple[dict[str, Any], list[dict[str, str]]]:
+        """``validation.normalize`` by this operation's fields, and by what they must fulfil together."""
+        result, wrong = validation.normalize(self.payload, payload)
+        return result, wrong or (self.together(result) if self.together else [])
 
 
 def _payment(
@@ -128,6 +136,18 @@ OPERATIONS: Final[dict[str, Operation]] = {
             validation.SETTLEMENT_LINE,
         ),
         _fact("post_journal", "/journal/{id}", "PostJournal", validation.JOURNAL),
+        Operation(
+            name="publish_policy",
+            method="POST",
+            path="/v1/policies",
+            record="PublishPolicy",
+            topic=topics.COMMANDS_LIMITER,
+            scope="limits:write",
+            creates="pl",
+            payload=validation.PUBLISH_POLICY,
+            own_field="policy_id",
+            together=limit_policy.wrong_terms,
+        ),
     )
 }
 BY_RECORD: Final = {o.record: o for o in OPERATIONS.values()}

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, get_args
 
-from schemas import currency, limits, records
+from schemas import currency, limit_policy, limits, records
 
 Check = Callable[[Any], str | None]  # the reason why a value is refused, or None
 
@@ -187,12 +187,51 @@ JOURNAL: Final[Fields] = {
     "note": Field(_text, None, nullable=True),
 }
 
+
+def _whole(smallest: int, largest: int) -> Check:
+    reason = f"must be an integer from {smallest} to {largest}"
+    return lambda value: None if type(value) is int and smallest <= value <= largest else reason
+
+
+def _limit_scope(value: object) -> str | None:
+    if not isinstance(value, dict) or value.keys() != set(limit_policy.KEY_PARTS):
+        return "must have tenant, user and route, each a value or *"
+    for name, text in value.items():
+        if reason := clean_text(text, limits.LIMIT_KEY_PART_LENGTH_MAX):
+            return f"{name} {reason}"
+    return None
+
+
+def _key_parts(value: object) -> str | None:
+    allowed = limit_policy.KEY_PARTS
+    if not isinstance(value, list) or not value or len(set(map(str, value))) < len(value):
+        return "must be a list of different key parts"
+    return None if all(part in allowed for part in value) else "must be of " + ", ".join(allowed)
+
+
+PUBLISH_POLICY: Final[Fields] = {
+    "policy_id": Field(_identity, None, nullable=True),  # absent = a new policy
+    "scope": Field(_limit_scope),
+    "per": Field(_key_parts, list(limit_policy.KEY_PARTS)),  # the parts that a counter is kept by
+    "algorithm": Field(_choice(*get_args(limit_policy.Algorithm))),
+    "capacity": Field(_whole(1, limit_policy.CAPACITY_MAX)),
+    "refill_rate": Field(_whole(1, limit_policy.CAPACITY_MAX), None, nullable=True),
+    "refill_period_ms": Field(_whole(1, limits.LIMIT_WINDOW_MS_MAX), 1_000),
+    "window_ms": Field(_whole(1, limits.LIMIT_WINDOW_MS_MAX), None, nullable=True),
+    "slots": Field(_whole(1, limits.LIMIT_SLOTS_MAX), 10),
+    "strict": Field(_boolean, default=False),
+    "consistency": Field(_choice(*get_args(limit_policy.Consistency)), "leased"),
+    "failure_mode": Field(_choice(*get_args(limit_policy.FailureMode)), "closed"),
+    "shadow": Field(_boolean, default=False),
+    "audit": Field(_choice(*get_args(limit_policy.Audit)), "full"),
+}
+
 _OF_THE_TOKEN: Final = frozenset({"merchant", "merchant_id", "tenant", "tenant_id", "scope"})
 
 
-def names_its_caller(payload: dict[str, object]) -> str | None:
+def names_its_caller(payload: dict[str, object], fields: Fields) -> str | None:
     """The first field that only a token may say (merchant, tenant), or None. Rule: identity comes only from claims."""
-    return next((name for name in payload if name in _OF_THE_TOKEN), None)
+    return next((name for name in payload if name in _OF_THE_TOKEN and name not in fields), None)
 
 
 def _sendable(name: object) -> str:

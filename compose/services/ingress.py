@@ -28,6 +28,7 @@ async def _serve(settings: Settings, instance: int) -> None:
     config = IngressConfig(
         kafka=addresses.kafka,
         postgres_dsn=addresses.postgres_dsns["millrace_ingress"],
+        redis_url=addresses.redis_url,
         instance=instance,
         jwks=str(keys.jwks),
         jwks_served=keys.jwks,

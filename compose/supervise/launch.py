@@ -141,6 +141,7 @@ def world(settings: Settings, state: StackState) -> dict[str, Any]:
         "base_url": addresses.base_url,
         "processor_url": addresses.processor_url,
         "vault_url": addresses.vault_url,
+        "rls_address": addresses.rls_address,
         "webhook_secrets": {name: s for name, s in settings.webhook_secrets().items() if name != "simulator"},
     }
 

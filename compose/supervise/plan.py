@@ -37,7 +37,7 @@ def assign_ports(settings: Settings, leases: PortLeases, *, servers_only: bool) 
     """Ports for everything that this stack runs itself; remembered in the home."""
     unused = {name for setting, names in _PORTS_OF.items() if getattr(settings, setting) for name in names}
     if servers_only:
-        unused |= {"ingress_port", "processor_port", "vault_port"}
+        unused |= {"ingress_port", "processor_port", "vault_port", "rls_port"}
     explicit = {name: port for name, port in settings.explicit_ports().items() if name not in unused}
     return leases.assign(settings.the_home(), PREFERRED_PORTS, explicit)
 
@@ -93,7 +93,12 @@ def _service_spec(settings: Settings, service: str, instance: int, ops_port: int
     home = settings.the_home()
     name = f"{service}-{instance}"
     addresses = settings.addresses()
-    urls = {"ingress": addresses.base_url, "simulator": addresses.processor_url, "vault": addresses.vault_url}
+    urls = {
+        "ingress": addresses.base_url,
+        "simulator": addresses.processor_url,
+        "vault": addresses.vault_url,
+        "limiter_gateway": addresses.rls_address,
+    }
     environment = {
         "MILLRACE_HOME": str(home.path),
         STACK_ID_VARIABLE: stack_id,

@@ -171,7 +171,7 @@ def _refusal(rejection: Rejection) -> bytes:
 
 def _validate(command: Command) -> Rejection | None:
     """Normalizes the payload in place; the refusal when it, or an identity in the envelope, is not allowed."""
-    command.payload, wrong = validation.normalize(operations.OPERATIONS[command.operation].payload, command.payload)
+    command.payload, wrong = operations.OPERATIONS[command.operation].normalize(command.payload)
     if not wrong:
         return None
     return Rejection("invalid_command", "The command has wrong values; see errors.", {"errors": wrong})

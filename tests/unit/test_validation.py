@@ -195,8 +195,8 @@ def test_hostile_field_names_are_reported_in_a_form_that_can_be_sent(name: str) 
 
 @pytest.mark.parametrize("name", ["merchant", "merchant_id", "tenant", "tenant_id", "scope"])
 def test_only_a_token_says_who_the_caller_is(name: str) -> None:
-    assert validation.names_its_caller({"amount": 1, name: "m_2"}) == name
-    assert validation.names_its_caller({"amount": 1, name.upper(): "m_2"}) is None
+    assert validation.names_its_caller({"amount": 1, name: "m_2"}, validation.CREATE_INTENT) == name
+    assert validation.names_its_caller({"amount": 1, name.upper(): "m_2"}, validation.CREATE_INTENT) is None
 
 
 json_values = st.recursive(

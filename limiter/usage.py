@@ -1,0 +1,141 @@
+"""Totals of keys out of the stream of decisions, exactly once: they move with the position, in one transaction.
+
+Several consumers may run: the position of a partition is compared and set, so of two that read the same blocks one
+fails and reads on from where the other got to.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+import psycopg
+import structlog
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+
+from limiter.decisions import ALLOWED, DUPLICATE, Block, decode
+from schemas import limits, topics
+from sinks.postgres.sql_files import queries
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sinks.kafka.connection import KafkaConnection
+
+SQL: Final = queries("sinks.postgres.queries", "limiter.sql")
+_POLL_S: Final = 0.2
+_BLOCKS_MAX: Final = 200
+_log: Final = structlog.get_logger(__name__)
+
+
+class Total:
+    """What one key was allowed and denied in a batch."""
+
+    __slots__ = ("allowed", "allowed_cost", "as_of", "denied", "policy", "version")
+
+    def __init__(self) -> None:
+        self.allowed = self.denied = self.allowed_cost = self.version = self.as_of = 0
+        self.policy = ""
+
+
+def totals(blocks: Sequence[Block]) -> dict[str, Total]:
+    """The totals of blocks by limit key. A duplicate consumed nothing and is not counted."""
+    found: dict[str, Total] = {}
+    for block in blocks:
+        columns = zip(
+            block.key, block.policy, block.policy_version, block.cost, block.flags, block.offset_us, strict=True
+        )
+        for key, policy, version, cost, flags, offset_us in columns:
+            if flags & DUPLICATE:
+                continue
+            total = found.setdefault(block.keys[key], Total())
+            if flags & ALLOWED:
+                total.allowed += 1
+                total.allowed_cost += cost
+            else:
+                total.denied += 1
+            total.policy, total.version = block.policies[policy], max(total.version, version)
+            total.as_of = max(total.as_of, block.started_at + offset_us)
+    return found
+
+
+class UsageStream:
+    """Reads decisions and adds them up until ``stop``."""
+
+    def __init__(self, kafka: KafkaConnection, dsn: str, client_id: str) -> None:
+        self._dsn = dsn
+        self._stop = threading.Event()
+        self._consumer = Consumer(kafka.consumer(client_id, "limiter-usage"))
+        self.is_ready = False
+
+    def stop(self) -> None:
+        """The loop ends after the batch that is under way."""
+        self._stop.set()
+
+    def run(self) -> None:
+        """Reads until ``stop``; servers that are away are waited for."""
+        while not self._stop.is_set():
+            try:
+                with psycopg.connect(self._dsn, autocommit=True, connect_timeout=5) as connection:
+                    self._follow(connection)
+            except (psycopg.OperationalError, psycopg.InterfaceError, KafkaException, _PositionLost) as error:
+                _log.warning("usage_restarts", cause=type(error).__name__)
+                self._stop.wait(limits.LIMIT_STORE_RETRY_S)
+        self._consumer.close()
+
+    def _follow(self, connection: psycopg.Connection[Any]) -> None:
+        positions: dict[int, int] = dict(connection.execute(SQL["usage_positions"]).fetchall())
+        self._consumer.assign([TopicPartition(topics.DECISIONS, p, offset) for p, offset in positions.items()])
+        self.is_ready = True
+        while not self._stop.is_set():
+            blocks: list[Block] = []
+            after: dict[int, int] = {}
+            for message in self._consumer.consume(_BLOCKS_MAX, _POLL_S):
+                self._take(message, blocks, after)
+            if after:
+                self._add(connection, blocks, positions, after)
+                positions |= after
+
+    def _take(self, message: Any, blocks: list[Block], after: dict[int, int]) -> None:
+        if error := message.error():
+            if error.fatal():
+                raise KafkaException(error)
+            _log.warning("usage_kafka_error", error=error.str())
+            return
+        after[message.partition()] = message.offset() + 1
+        try:
+            blocks.append(decode(message.value() or b""))
+        except msgspec.DecodeError as error:
+            where = {"partition": message.partition(), "offset": message.offset()}
+            _log.error("decisions_unreadable", reason=str(error), **where)
+
+    def _add(
+        self, connection: psycopg.Connection[Any], blocks: list[Block], before: dict[int, int], after: dict[int, int]
+    ) -> None:
+        """Adds a batch and moves its positions. Raises _PositionLost when another consumer was faster."""
+        added = sorted(totals(blocks).items())  # two consumers lock keys in one order
+        with connection.transaction():
+            for partition, offset in sorted(after.items()):
+                moved = connection.execute(SQL["usage_position"], (offset, partition, before[partition]))
+                if moved.rowcount != 1:
+                    raise _PositionLost
+            if added:
+                connection.execute(SQL["usage_add"], _columns(added))
+
+
+class _PositionLost(Exception):
+    """Another consumer added this batch."""
+
+
+def _columns(added: Sequence[tuple[str, Total]]) -> tuple[Any, ...]:
+    found = [total for _, total in added]
+    return (
+        [key for key, _ in added],
+        [t.policy for t in found],
+        [t.version for t in found],
+        [t.allowed for t in found],
+        [t.denied for t in found],
+        [t.allowed_cost for t in found],
+        [t.as_of for t in found],
+    )

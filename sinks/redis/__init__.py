@@ -1,0 +1,1 @@
+"""The counter store: Redis functions, each in a file of its own."""
