@@ -1,6 +1,6 @@
 """Keeps a gateway's policies in step with what is published: fetched by HTTP, used only when verified.
 
-A snapshot that is refused, or does not come, changes nothing: the one in use stays. The last revision is remembered over
+A snapshot that is refused, or does not come, changes nothing: the one in use stays. The last revision is kept over
 restarts, so that an old snapshot cannot come back.
 """
 

@@ -56,7 +56,10 @@ def normal_route(route: str) -> str:
 
 def _decoded(field: str, text: str) -> str:
     for _ in range(_DECODINGS_MAX):
-        decoded = unquote(text, errors="strict") if "%" in text else text
+        try:
+            decoded = unquote(text, errors="strict") if "%" in text else text
+        except UnicodeDecodeError as error:
+            raise errors.InvalidCommand([{"field": field, "reason": "is not UTF-8 when decoded"}]) from error
         if decoded == text:
             return unicodedata.normalize("NFC", text)
         text = decoded

@@ -1,4 +1,4 @@
-"""Keys of policy snapshots: the newest signs, all that are listed verify. Rotation adds one, and later takes one away."""
+"""Keys of policy snapshots: the newest signs, all listed ones verify. Rotation adds one and later takes one away."""
 
 from __future__ import annotations
 

@@ -9,7 +9,6 @@ from msgspec import Struct
 from schemas.limit_policy import LimitPolicy, as_policy
 from schemas.records import Command, Rejection
 
-
 _NOT_FOUND: Final = Rejection("not_found", "No such object.", {})
 
 
