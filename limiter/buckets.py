@@ -26,6 +26,7 @@ class Bucket:
         "deny_cost",
         "deny_until_ns",
         "granted",
+        "id_",
         "keys",
         "lease_ends_ns",
         "lease_id",
@@ -33,10 +34,11 @@ class Bucket:
         "level",
         "plain_terms",
         "remaining",
-        "reset_us",
+        "reset_ms",
         "seen",
         "seen_since_ns",
         "settling",
+        "version",
     )
 
     def __init__(self, level: Level, values: str) -> None:
@@ -44,6 +46,8 @@ class Bucket:
         kind = "c" if level.policy.algorithm == "concurrency" else "b"
         self.keys = (f"rl:{{{name}}}:{kind}".encode(), f"rl:{{{name}}}:l".encode())
         self.level = level
+        self.id_ = level.id_
+        self.version = level.version
         self.plain_terms = packed_terms(level, 0)
         self.left = 0  # of the lease
         self.asking = False  # a lease is being asked for
@@ -51,7 +55,7 @@ class Bucket:
         self.lease_id = b""
         self.lease_ends_ns = 0
         self.remaining = 0  # at the store, when it was last asked
-        self.reset_us = 0
+        self.reset_ms = 0
         self.deny_until_ns = 0
         self.deny_cost = 0
         self.seen = 0  # cost asked for since ``seen_since_ns``
@@ -80,6 +84,20 @@ class Bucket:
         if self.lease_id:
             self.settling.append((self.lease_id, self.granted - self.left))
             self.lease_id, self.left, self.granted, self.lease_ends_ns = b"", 0, 0, 0
+
+
+class KeyState:
+    """One limit key under one snapshot: its name, its buckets, and the one bucket that can decide it alone."""
+
+    __slots__ = ("buckets", "leased", "name", "row", "single")
+
+    def __init__(self, name: str, buckets: tuple[Bucket, ...], row: int) -> None:
+        self.name = name
+        self.buckets = buckets
+        self.row = row  # in the stream's dictionary, for the single bucket's policy
+        real = [bucket for bucket in buckets if not bucket.level.policy.shadow]
+        self.leased = bool(real) and all(b.level.policy.consistency == "leased" for b in buckets)
+        self.single = buckets[0] if len(buckets) == 1 and self.leased else None
 
 
 def packed_terms(level: Level, want: int) -> bytes:

@@ -1,6 +1,6 @@
 """The stream of decisions: columnar blocks, sent in the background. Recording never waits and never fails.
 
-A block holds decisions of some milliseconds of one gateway for one partition (that of the limit key), texts once.
+A block holds the decisions of some milliseconds of one gateway on the keys of one partition, and their texts once.
 ``event_id`` of a decision is ``block:index``: made once, so consumers drop what they have seen. When the stream is out
 for long, rows are lost and counted; a decision is not delayed by a microsecond. Source: reference limiter 4.
 """
@@ -10,37 +10,48 @@ from __future__ import annotations
 import asyncio
 import itertools
 import time
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 import msgspec
+import numpy as np
 import xxhash
 from msgspec import Struct
 
+from limiter.ring import RECORD_TYPE, Records, Ring, left_behind
 from schemas import limits
 from schemas.topics import DECISIONS_PARTITIONS
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    import numpy.typing as npt
+
     from limiter.decision import Decision
 
 ALLOWED, DEGRADED, DUPLICATE, APPROXIMATE = 1, 2, 4, 8
 _US: Final = 1_000
 _encode: Final = msgspec.msgpack.Encoder().encode
+_lines: Final = msgspec.json.Encoder().encode
+
+
+class Row(NamedTuple):
+    """What many decisions have in common: the key, and the policy that decided."""
+
+    key: str
+    policy_id: str
+    policy_version: int
 
 
 class Block(Struct, frozen=True, kw_only=True):
-    """Decisions in columns: ``key`` and ``policy`` point into the texts, ``offset_us`` counts from ``started_at``."""
+    """Decisions as records of ``RECORD_TYPE``, whose ``row`` is an index into ``rows``."""
 
     block_id: str
-    started_at: int  # microseconds since the epoch
-    keys: list[str]
-    policies: list[str]
-    key: list[int]
-    policy: list[int]
-    policy_version: list[int]
-    cost: list[int]
-    remaining: list[int]
-    flags: list[int]
-    offset_us: list[int]
+    rows: list[Row]
+    records: bytes
+
+    def columns(self) -> Records:
+        """The decisions."""
+        return np.frombuffer(self.records, RECORD_TYPE)
 
 
 decode: Final = msgspec.msgpack.Decoder(Block).decode
@@ -49,28 +60,50 @@ decode: Final = msgspec.msgpack.Decoder(Block).decode
 class BlockSink(Protocol):
     """Where blocks go."""
 
+    @property
+    def under_way(self) -> int:
+        """Blocks that were taken and are not yet safe."""
+        ...
+
     def send(self, partition: int, block: bytes) -> bool:
         """Takes a block without waiting; False when there is no room."""
         ...
 
 
 class Recorder:
-    """Collects decisions of one process, and hands them on as blocks."""
+    """Collects decisions of one process in a ring, and hands them on as blocks.
 
-    def __init__(self, name: str, sink: BlockSink) -> None:
+    The dictionary of rows lies beside the ring, one JSON line a row: together they outlive the process.
+    """
+
+    def __init__(self, name: str, sink: BlockSink, ring_file: Path, records: int = limits.LIMIT_RING_RECORDS) -> None:
         self._name = name
         self._sink = sink
-        self._rows: list[tuple[int, str, int, Decision]] = []
         self._numbers = itertools.count(1)
+        self._rows: list[Row] = []
+        self._known: dict[Row, int] = {}
+        self._partitions: list[int] = []
+        self.recovered = self._recover(ring_file)
+        self.ring = Ring(ring_file, records)
+        self._dictionary = _dictionary_of(ring_file).open("wb", buffering=0)
         self.lost = 0
         self.recorded = 0
 
+    def row(self, key: str, policy_id: str, policy_version: int) -> int:
+        """The number of a row; a new one is written down first."""
+        row = Row(key, policy_id, policy_version)
+        number = self._known.get(row)
+        if number is None:
+            number = self._known[row] = len(self._rows)
+            self._rows.append(row)
+            self._partitions.append(partition_of(key))
+            self._dictionary.write(_lines(row) + b"\n")
+        return number
+
     def record(self, key: str, cost: int, decided: Decision) -> None:
         """Notes one decision."""
-        if len(self._rows) < limits.LIMIT_DECISIONS_QUEUE_MAX:
-            self._rows.append((time.time_ns(), key, cost, decided))
-        else:
-            self.lost += 1
+        row = self.row(key, decided.policy_id, decided.policy_version)
+        self.ring.put(row, cost, flags_of(decided), decided.remaining, time.time_ns() // _US)
 
     async def run(self) -> None:
         """Flushes until cancelled."""
@@ -79,36 +112,60 @@ class Recorder:
             self.flush()
 
     def flush(self) -> None:
-        """Sends what was recorded, at most one block for each partition and bound of rows."""
-        rows, self._rows = self._rows, []
-        parted: list[list[tuple[int, str, int, Decision]]] = [[] for _ in range(DECISIONS_PARTITIONS)]
-        for row in rows:
-            parted[partition_of(row[1])].append(row)
-        for partition, part in enumerate(parted):
-            for at in range(0, len(part), limits.LIMIT_DECISIONS_BLOCK_MAX):
-                self._send(partition, part[at : at + limits.LIMIT_DECISIONS_BLOCK_MAX])
+        """Sends what was recorded; once everything is safe, a restart need not read it again."""
+        taken = self.ring.take()
+        if len(taken):
+            self._send(taken, self._rows, np.array(self._partitions, np.uint8))
+        if not self._sink.under_way:
+            self.ring.flushed()
 
-    def _send(self, partition: int, rows: list[tuple[int, str, int, Decision]]) -> None:
-        keys: dict[str, int] = {}
-        policies: dict[str, int] = {}
-        started_ns = rows[0][0]
-        block = Block(
-            block_id=f"{self._name}.{next(self._numbers)}",
-            started_at=started_ns // _US,
-            key=[keys.setdefault(key, len(keys)) for _, key, _, _ in rows],
-            policy=[policies.setdefault(d.policy_id, len(policies)) for *_, d in rows],
-            keys=list(keys),
-            policies=list(policies),
-            policy_version=[d.policy_version for *_, d in rows],
-            cost=[cost for _, _, cost, _ in rows],
-            remaining=[d.remaining for *_, d in rows],
-            flags=[_flags(d) for *_, d in rows],
-            offset_us=[(at - started_ns) // _US for at, *_ in rows],
+    def close(self) -> None:
+        """Call it after the last flush."""
+        self._dictionary.close()
+        self.ring.close()
+
+    def _send(self, taken: Records, rows: list[Row], partitions: npt.NDArray[np.uint8]) -> None:
+        where = partitions[taken["row"]]
+        for partition in range(DECISIONS_PARTITIONS):
+            part = taken[where == partition]
+            for at in range(0, len(part), limits.LIMIT_DECISIONS_BLOCK_MAX):
+                block = part[at : at + limits.LIMIT_DECISIONS_BLOCK_MAX]
+                if self._sink.send(partition, self._encoded(block, rows)):
+                    self.recorded += len(block)
+                else:
+                    self.lost += len(block)
+
+    def _encoded(self, part: Records, rows: list[Row]) -> bytes:
+        numbers, places = np.unique(part["row"], return_inverse=True)
+        records = part.copy()
+        records["row"] = places
+        return _encode(
+            Block(
+                block_id=f"{self._name}.{next(self._numbers)}",
+                rows=[rows[number] for number in numbers.tolist()],
+                records=records.tobytes(),
+            )
         )
-        if self._sink.send(partition, _encode(block)):
-            self.recorded += len(rows)
-        else:
-            self.lost += len(rows)
+
+    def _recover(self, ring_file: Path) -> int:
+        """Sends what the process before had recorded and not flushed, and gives their number."""
+        found = left_behind(ring_file)
+        if not len(found):
+            return 0
+        lines = _dictionary_of(ring_file).read_bytes().splitlines()
+        rows = [msgspec.json.decode(line, type=Row) for line in lines if line.endswith(b"]")]
+        found = found[found["row"] < len(rows)]
+        if len(found):
+            self._send_recovered(found, rows)
+        return len(found)
+
+    def _send_recovered(self, found: Records, rows: list[Row]) -> None:
+        self.lost = self.recorded = 0
+        self._send(found, rows, np.array([partition_of(row.key) for row in rows], np.uint8))
+
+
+def _dictionary_of(ring_file: Path) -> Path:
+    return ring_file.with_suffix(".rows")
 
 
 def partition_of(key: str) -> int:
@@ -116,5 +173,21 @@ def partition_of(key: str) -> int:
     return xxhash.xxh3_64_intdigest(key.encode()) % DECISIONS_PARTITIONS
 
 
-def _flags(d: Decision) -> int:
+def flags_of(d: Decision) -> int:
+    """The flags of a record."""
     return ALLOWED * d.allowed | DEGRADED * d.degraded | DUPLICATE * d.duplicate | APPROXIMATE * d.approximate
+
+
+def as_dict(block: Block) -> list[dict[str, Any]]:
+    """Every decision of a block for people and tests."""
+    return [
+        {
+            "event_id": f"{block.block_id}:{at}",
+            **block.rows[int(r["row"])]._asdict(),
+            "cost": int(r["cost"]),
+            "remaining": int(r["remaining"]),
+            "allowed": bool(r["flags"] & ALLOWED),
+            "at": int(r["at"]),
+        }
+        for at, r in enumerate(block.columns())
+    ]

@@ -16,7 +16,14 @@ class KafkaBlocks:
     """A producer of its own: the queue of decisions must never delay anything else."""
 
     def __init__(self, kafka: KafkaConnection, client_id: str) -> None:
-        self._producer = Producer(kafka.producer(client_id, **{"compression.type": "lz4", "linger.ms": 5}))
+        settings = {"compression.type": "lz4", "linger.ms": 5, "queue.buffering.max.messages": limits.LIMIT_BLOCKS_MAX}
+        self._producer = Producer(kafka.producer(client_id, **settings))
+
+    @property
+    def under_way(self) -> int:
+        """Blocks that Kafka has not acknowledged."""
+        self._producer.poll(0)
+        return len(self._producer)
 
     def send(self, partition: int, block: bytes) -> bool:
         """Takes a block without waiting; False when the queue is full."""

@@ -14,17 +14,16 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from limiter import keys, store
-from limiter.buckets import Bucket, packed_terms
+from limiter.buckets import Bucket, KeyState, packed_terms
 from limiter.decision import UNLIMITED, Decision
 from limiter.failure import WithoutStore
+from limiter.fast_path import fast_path
 from limiter.identities import Identities
 from limiter.policies import PolicySet
 from schemas import errors, limits
 from schemas.limit_policy import KEY_PARTS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from limiter.decisions import Recorder
     from limiter.policies import Level
     from limiter.store import CounterStore
@@ -33,18 +32,7 @@ _US_PER_MS: Final = 1_000
 _NS_PER_US: Final = 1_000
 _LEASE_CAUTION: Final = 0.999  # a lease ends here a little before it ends at the store
 _DENIAL_KEPT_NS: Final = 250_000_000  # a settled lease may free quota earlier than the store could know
-
-
-class _Key:
-    """One limit key under one snapshot: its name and its buckets."""
-
-    __slots__ = ("buckets", "leased", "name", "revision")
-
-    def __init__(self, name: str, revision: int, buckets: tuple[Bucket, ...]) -> None:
-        self.name = name
-        self.revision = revision
-        self.buckets = buckets
-        self.leased = bool(buckets) and all(b.level.policy.consistency == "leased" for b in buckets)
+_NEVER: Final = -(2**62)
 
 
 class Limiter:
@@ -53,17 +41,19 @@ class Limiter:
     def __init__(self, counter_store: CounterStore, recorder: Recorder, name: str) -> None:
         self._store = counter_store
         self._recorder = recorder
-        self._without_store = WithoutStore()
         self._name = f"{name}.{secrets.token_hex(4)}"  # leases of a process that ended are nobody's
+        self._without_store = WithoutStore()
         self._policies = PolicySet([], 0, limits.LIMIT_LEASE_SHARE)
-        self._keys: dict[tuple[str, str, str], _Key] = {}
+        self._keys: dict[tuple[str, str, str], KeyState] = {}
         self._buckets: dict[tuple[str, int, str], Bucket] = {}
         self._identities = Identities(limits.LIMIT_IDENTITY_MS * _US_PER_MS * _NS_PER_US)
         self._under_way: dict[tuple[str, str], asyncio.Future[Decision]] = {}
         self._lease_numbers = itertools.count(1)
         self._calls = 0
         self.store_calls = 0
-        self.decisions = 0
+        self.degraded = 0
+        #: decides without waiting, or gives None: then ``check`` has to ask the store
+        self.check_now = fast_path(self._keys, self._identities, recorder.ring, time.time_ns() - time.monotonic_ns())
 
     @property
     def revision(self) -> int:
@@ -75,40 +65,38 @@ class Limiter:
         self._policies = policies
         self._keys.clear()
         versions = {(level.store_id, level.version) for level in policies.all_levels()}
-        for place, bucket in list(self._buckets.items()):
+        for place, bucket in self._buckets.items():
             if place[:2] not in versions:
                 bucket.end_lease()
-                if not bucket.settling:
-                    del self._buckets[place]
 
     async def check(self, tenant: str, user: str, route: str, cost: int = 1, request_id: str | None = None) -> Decision:
-        """Decides and charges. Raises InvalidCommand for what can be no key or cost; nothing is consumed then."""
-        place = (tenant, user, route)
-        key = self._keys.get(place)
-        if key is None:
-            key = self._key(place)
+        """Decides and charges.
+
+        Raises InvalidCommand for what can be no key or cost, KeyReused for an identity that had another cost: nothing
+        is consumed then.
+        """
+        decided = self.check_now(tenant, user, route, cost, request_id)
+        if decided is not None:
+            return decided
         if not 0 <= cost <= limits.LIMIT_COST_MAX:
             reason = f"must be from 0 to {limits.LIMIT_COST_MAX}"
             raise errors.InvalidCommand([{"field": "cost", "reason": reason}])
-        self.decisions += 1
+        place = (tenant, user, route)
+        key = self._keys.get(place) or self._key(place)
         if not key.buckets:
             return UNLIMITED
-        now_ns = time.monotonic_ns()
-        if request_id is not None:
-            known = self._identities.find((key.name, request_id), now_ns)
-            if known is not None:
-                return self._repeated(known, cost)
-        local = self._locally(key, cost, now_ns)
-        if local is not None:
-            return self._finish(key, cost, request_id, local, now_ns)
-        return await self._remotely(key, cost, request_id)
+        if request_id is None:
+            return await self._decide(key, cost, None)
+        return await self._once(key, cost, request_id)
 
-    def _key(self, place: tuple[str, str, str]) -> _Key:
+    def _key(self, place: tuple[str, str, str]) -> KeyState:
         parts = keys.key_parts(*place)
-        if len(self._keys) >= limits.LIMIT_LEASES_MAX:
+        if len(self._keys) >= limits.LIMIT_KEYS_MAX:
             self._keys.clear()
         buckets = tuple(self._bucket(level, parts) for level in self._policies.levels(parts))
-        key = self._keys[place] = _Key(keys.limit_key(parts), self._policies.revision, buckets)
+        name = keys.limit_key(parts)
+        row = self._recorder.row(name, buckets[0].id_, buckets[0].version) if buckets else 0
+        key = self._keys[place] = KeyState(name, buckets, row)
         return key
 
     def _bucket(self, level: Level, parts: dict[str, str]) -> Bucket:
@@ -116,7 +104,7 @@ class Limiter:
         place = (level.store_id, level.version, values)
         bucket = self._buckets.get(place)
         if bucket is None:
-            if len(self._buckets) >= limits.LIMIT_LEASES_MAX:
+            if len(self._buckets) >= limits.LIMIT_KEYS_MAX:
                 self._forget()
             bucket = self._buckets[place] = Bucket(level, values)
         return bucket
@@ -127,178 +115,134 @@ class Limiter:
         for place in [p for p, b in self._buckets.items() if not b.lease_id and not b.settling]:
             del self._buckets[place]
 
-    def _repeated(self, known: tuple[int, Decision], cost: int) -> Decision:
-        if known[0] != cost:
-            raise errors.KeyReused
-        return known[1]._replace(duplicate=True)
-
-    def _locally(self, key: _Key, cost: int, now_ns: int) -> Decision | None:
-        """The decision that leases, or a refusal that still holds, allow without the store."""
-        for bucket in key.buckets:
-            if now_ns < bucket.deny_until_ns and cost >= bucket.deny_cost and not bucket.level.policy.shadow:
-                bucket.saw(cost, now_ns)
-                wait = (bucket.deny_until_ns - now_ns) // 1_000_000 + 1
-                return Decision(
-                    False,
-                    max(0, bucket.remaining),
-                    bucket.reset_us // _US_PER_MS + 1,
-                    wait,
-                    bucket.level.id_,
-                    bucket.level.version,
-                    approximate=True,
-                )
-        if not key.leased or any(b.left < cost or now_ns >= b.lease_ends_ns for b in key.buckets):
-            return None
-        for bucket in key.buckets:
-            bucket.left -= cost
-            bucket.saw(cost, now_ns)
-        least = min(key.buckets, key=lambda b: b.remaining + b.left)
-        return Decision(
-            True,
-            least.remaining + least.left,
-            least.reset_us // _US_PER_MS + 1,
-            0,
-            least.level.id_,
-            least.level.version,
-            approximate=True,
-        )
-
-    async def _remotely(self, key: _Key, cost: int, request_id: str | None) -> Decision:
-        """One call of the store. The same identity at the same time waits for the first to be decided."""
-        if request_id is None:
-            return await self._ask(key, cost, None)
-        place = (key.name, request_id)
-        first = self._under_way.get(place)
+    async def _once(self, key: KeyState, cost: int, request_id: str) -> Decision:
+        """A decision under an identity: one that is under way is waited for, one that was made is repeated."""
+        identity = (key.name, request_id)
+        first = self._under_way.get(identity)
         if first is not None:
-            known = await asyncio.shield(first)
-            return await self.check_again(key, cost, request_id, known)
-        mine: asyncio.Future[Decision] = asyncio.get_running_loop().create_future()
-        self._under_way[place] = mine
+            await asyncio.wait((first,))
+        known = self._identities.find(identity)
+        if known is not None:
+            if known[0] != cost:
+                raise errors.KeyReused
+            repeated = known[1]._replace(duplicate=True)
+            self._recorder.record(key.name, cost, repeated)
+            return repeated
+        mine = self._under_way.setdefault(identity, asyncio.get_running_loop().create_future())
         try:
-            decided = await self._ask(key, cost, request_id)
-        except BaseException:
-            mine.cancel()
-            raise
-        else:
-            mine.set_result(decided)
+            decided = await self._decide(key, cost, request_id)
+            if decided.allowed and not decided.degraded:
+                self._identities.keep(identity, cost, decided)
             return decided
         finally:
-            del self._under_way[place]
+            if not mine.done():
+                mine.set_result(UNLIMITED)  # who waits looks the decision up
+            self._under_way.pop(identity, None)
 
-    async def check_again(self, key: _Key, cost: int, request_id: str, first: Decision) -> Decision:
-        """After the same identity was decided: its answer, or a decision of its own where it had been refused."""
-        known = self._identities.find((key.name, request_id), time.monotonic_ns())
-        if known is not None:
-            return self._repeated(known, cost)
-        return first if first.degraded else await self._ask(key, cost, request_id)
+    async def _decide(self, key: KeyState, cost: int, request_id: str | None) -> Decision:
+        decided = await self._ask(key, cost, request_id)
+        if decided is None:
+            decided = self._without_store.decide([b.level for b in key.buckets], key.name, cost)
+            self.degraded += 1
+        self._recorder.record(key.name, cost, decided)
+        return decided
 
-    async def _ask(self, key: _Key, cost: int, request_id: str | None) -> Decision:
+    async def _ask(self, key: KeyState, cost: int, request_id: str | None) -> Decision | None:
+        """One call of the store over all buckets; None when it does not answer in time, or must not be asked."""
         if self._calls >= limits.LIMIT_STORE_CALLS_MAX:
-            return self._degraded(key, cost)
+            return None
         self._calls += 1
         self.store_calls += 1
-        now_ns = time.monotonic_ns()
+        asked_ns = time.monotonic_ns()
         lease_id = f"{self._name}.{next(self._lease_numbers)}".encode()
-        terms = [self._asked(bucket, cost, now_ns) for bucket in key.buckets]
+        terms = [_asked(bucket, cost, asked_ns) for bucket in key.buckets]
         identity = b"" if request_id is None else request_id.encode()
         try:
-            await self._settle(key.buckets)
-            answer = await self._store.decide(
-                key.buckets, terms, cost, identity, b"rl:q:" + key.name.encode() + b"\x1f" + identity, lease_id
-            )
+            for bucket in key.buckets:
+                await self._settle(bucket)
+            identity_key = b"rl:q:" + key.name.encode() + b"\x1f" + identity
+            answer = await self._store.decide(key.buckets, terms, cost, identity, identity_key, lease_id)
         except store.StoreUnavailable:
-            return self._degraded(key, cost)
+            return None
         finally:
             self._calls -= 1
-            for bucket, asked in zip(key.buckets, terms, strict=True):
-                if asked is not bucket.plain_terms:
+            for bucket, packed in zip(key.buckets, terms, strict=True):
+                if packed is not bucket.plain_terms:
                     bucket.asking = False
         if answer[0] == store.CONFLICT:
             raise errors.KeyReused
         if answer[0] in (store.STALE_EPOCH, store.WRONG):
-            return self._degraded(key, cost)
-        decided = self._read(key, cost, answer, now_ns, lease_id)
-        return self._finish(key, cost, request_id, decided, now_ns)
+            return None
+        return _taken_in(key, cost, answer, asked_ns, lease_id)
 
-    def _asked(self, bucket: Bucket, cost: int, now_ns: int) -> bytes:
-        bucket.saw(cost, now_ns)
-        if bucket.lease_id and (now_ns >= bucket.lease_ends_ns or bucket.left < cost):
-            bucket.end_lease()
-        want = 0 if bucket.lease_id or bucket.asking else bucket.wanted(now_ns)
-        bucket.asking = bucket.asking or want > 0
-        return packed_terms(bucket.level, want) if want else bucket.plain_terms
-
-    def _read(self, key: _Key, cost: int, answer: list[int], asked_ns: int, lease_id: bytes) -> Decision:
-        """Takes in what the store said of every bucket; the decision is that of the bucket with least left."""
-        code = answer[0]
-        least: tuple[int, Bucket, int] | None = None
-        for at, bucket in enumerate(key.buckets):
-            available, reset_us, retry_us, _, granted, lease_us = answer[1 + at * store.ROW : 1 + (at + 1) * store.ROW]
-            bucket.remaining, bucket.reset_us = available, reset_us
-            if granted:
-                bucket.end_lease()
-                bucket.lease_id, bucket.granted, bucket.left = lease_id, granted, granted
-                bucket.lease_ends_ns = asked_ns + int(lease_us * _NS_PER_US * _LEASE_CAUTION)
-            if bucket.level.policy.shadow:
-                continue
-            if code == store.DENIED and retry_us:
-                kept_ns = _DENIAL_KEPT_NS if retry_us < 0 else min(_DENIAL_KEPT_NS, retry_us * _NS_PER_US)
-                bucket.deny_until_ns, bucket.deny_cost = asked_ns + kept_ns, cost
-            weight = -retry_us if code == store.DENIED and retry_us >= 0 else available
-            if retry_us < 0:
-                weight = -(2**62)
-            if least is None or weight < least[0]:
-                least = (weight, bucket, retry_us)
-        if least is None:
-            return UNLIMITED  # only shadow policies govern the key
-        _, bucket, retry_us = least
-        retry_ms = -1 if retry_us < 0 else -(-retry_us // _US_PER_MS)
-        level = bucket.level
-        return Decision(
-            code != store.DENIED,
-            bucket.remaining + bucket.left,
-            -(-bucket.reset_us // _US_PER_MS),
-            retry_ms,
-            level.id_,
-            level.version,
-            duplicate=code == store.DUPLICATE,
-        )
-
-    def _degraded(self, key: _Key, cost: int) -> Decision:
-        """The failure mode's answer. Its identity is not remembered: a retry asks the store again."""
-        decided = self._without_store.decide([b.level for b in key.buckets], key.name, cost)
-        self._recorder.record(key.name, cost, decided)
-        return decided
-
-    def _finish(self, key: _Key, cost: int, request_id: str | None, decided: Decision, now_ns: int) -> Decision:
-        """Remembers what was consumed under the identity, and hands the decision to the stream."""
-        if request_id is not None and decided.allowed:
-            self._identities.keep((key.name, request_id), cost, decided, now_ns)
-        self._recorder.record(key.name, cost, decided)
-        return decided
-
-    async def _settle(self, buckets: Sequence[Bucket]) -> None:
+    async def _settle(self, bucket: Bucket) -> None:
         """Tells the store what ended leases spent. Raises StoreUnavailable, and keeps what was not told."""
-        for bucket in buckets:
-            while bucket.settling:
-                ended = bucket.settling.pop()  # taken first: another call may be settling the same bucket
-                try:
-                    await self._store.settle(bucket, *ended)
-                except store.StoreUnavailable:
-                    bucket.settling.append(ended)
-                    raise
+        while bucket.settling:
+            ended = bucket.settling.pop()  # taken first: another call may be settling the same bucket
+            try:
+                await self._store.settle(bucket, *ended)
+            except store.StoreUnavailable:
+                bucket.settling.append(ended)
+                raise
 
-    async def settle_ended(self) -> None:
-        """Settles leases that ran out; called every now and then."""
+    async def maintain(self) -> None:
+        """Settles leases that ran out, and lets old identities go; called every now and then.
+
+        Raises StoreUnavailable.
+        """
         now_ns = time.monotonic_ns()
+        self._identities.turn(now_ns)
         for bucket in list(self._buckets.values()):
             if bucket.lease_id and now_ns >= bucket.lease_ends_ns:
                 bucket.end_lease()
             if bucket.settling:
-                await self._settle([bucket])
+                await self._settle(bucket)
 
     async def close(self) -> None:
-        """Gives every lease back. What cannot be told the store charges whole, in time."""
+        """Gives every lease back. What cannot be told the store charges whole, in time. Raises StoreUnavailable."""
         for bucket in self._buckets.values():
             bucket.end_lease()
-        await self.settle_ended()
+        await self.maintain()
+
+
+def _asked(bucket: Bucket, cost: int, now_ns: int) -> bytes:
+    """The terms that a bucket is asked under: with a lease when demand deserves one and none is held or asked for."""
+    bucket.saw(cost, now_ns)
+    if bucket.lease_id and (now_ns >= bucket.lease_ends_ns or bucket.left < cost):
+        bucket.end_lease()
+    want = 0 if bucket.lease_id or bucket.asking else bucket.wanted(now_ns)
+    bucket.asking = bucket.asking or want > 0
+    return packed_terms(bucket.level, want) if want else bucket.plain_terms
+
+
+def _taken_in(key: KeyState, cost: int, answer: list[int], asked_ns: int, lease_id: bytes) -> Decision:
+    """What the store said of every bucket; the decision is that of the one to wait for longest, or with least left."""
+    code = answer[0]
+    least: tuple[int, Bucket, int] | None = None
+    for at, bucket in enumerate(key.buckets):
+        available, reset_us, retry_us, _, granted, lease_us = answer[1 + at * store.ROW : 1 + (at + 1) * store.ROW]
+        bucket.remaining, bucket.reset_ms = available, -(-reset_us // _US_PER_MS)
+        if granted:
+            bucket.end_lease()
+            bucket.lease_id, bucket.granted, bucket.left = lease_id, granted, granted
+            bucket.lease_ends_ns = asked_ns + int(lease_us * _NS_PER_US * _LEASE_CAUTION)
+        if bucket.level.policy.shadow:
+            continue
+        if code == store.DENIED and retry_us:
+            kept_ns = _DENIAL_KEPT_NS if retry_us < 0 else min(_DENIAL_KEPT_NS, retry_us * _NS_PER_US)
+            bucket.deny_until_ns, bucket.deny_cost = asked_ns + kept_ns, cost
+        weight = _NEVER if retry_us < 0 else -retry_us if retry_us else available
+        if least is None or weight < least[0]:
+            least = (weight, bucket, retry_us)
+    if least is None:
+        return UNLIMITED  # only shadow policies govern the key
+    _, bucket, retry_us = least
+    return Decision(
+        allowed=code != store.DENIED,
+        remaining=bucket.remaining + bucket.left,
+        reset_ms=bucket.reset_ms,
+        retry_after_ms=-1 if retry_us < 0 else -(-retry_us // _US_PER_MS),
+        policy_id=bucket.id_,
+        policy_version=bucket.version,
+        duplicate=code == store.DUPLICATE,
+    )

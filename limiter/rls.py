@@ -26,7 +26,7 @@ _ABSENT: Final = "-"
 _UINT32_MAX: Final = 2**32 - 1
 
 
-class RateLimitService(rls_pb2_grpc.RateLimitServiceServicer):
+class RateLimitService(rls_pb2_grpc.RateLimitServiceServicer):  # type: ignore[misc] # generated, without types
     """Answers ShouldRateLimit."""
 
     def __init__(self, limiter: Limiter) -> None:

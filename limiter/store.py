@@ -54,7 +54,7 @@ class CounterStore:
     async def load(self) -> None:
         """The functions are there afterwards. Raises StoreUnavailable."""
         try:
-            await self._redis.execute_command("FUNCTION", "LOAD", "REPLACE", self._library)
+            await self._redis.function_load(self._library, replace=True)
         except RedisError as error:
             raise StoreUnavailable(cause=type(error).__name__) from error
 
@@ -94,12 +94,12 @@ class CounterStore:
         if time.monotonic() < self._shut_until:
             raise StoreUnavailable(cause="left alone after a failure")
         try:
-            answer: Any = await self._redis.execute_command("FCALL", function, len(keys), *keys, *arguments)
+            answer: Any = await self._redis.fcall(function, len(keys), *keys, *arguments)
         except ResponseError as error:
             if _NO_FUNCTION not in str(error):
                 raise
             await self.load()
-            answer = await self._redis.execute_command("FCALL", function, len(keys), *keys, *arguments)
+            answer = await self._redis.fcall(function, len(keys), *keys, *arguments)
         except (RedisError, OSError) as error:
             self._shut_until = time.monotonic() + limits.LIMIT_STORE_RETRY_S
             raise StoreUnavailable(cause=type(error).__name__) from error

@@ -10,6 +10,7 @@ import threading
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
+import numpy as np
 import psycopg
 import structlog
 from confluent_kafka import Consumer, KafkaException, TopicPartition
@@ -43,20 +44,23 @@ def totals(blocks: Sequence[Block]) -> dict[str, Total]:
     """The totals of blocks by limit key. A duplicate consumed nothing and is not counted."""
     found: dict[str, Total] = {}
     for block in blocks:
-        columns = zip(
-            block.key, block.policy, block.policy_version, block.cost, block.flags, block.offset_us, strict=True
-        )
-        for key, policy, version, cost, flags, offset_us in columns:
-            if flags & DUPLICATE:
-                continue
-            total = found.setdefault(block.keys[key], Total())
-            if flags & ALLOWED:
-                total.allowed += 1
-                total.allowed_cost += cost
-            else:
-                total.denied += 1
-            total.policy, total.version = block.policies[policy], max(total.version, version)
-            total.as_of = max(total.as_of, block.started_at + offset_us)
+        columns = block.columns()
+        columns = columns[columns["flags"] & DUPLICATE == 0]
+        allowed = columns["flags"] & ALLOWED != 0
+        size = len(block.rows)
+        counts = np.bincount(columns["row"], minlength=size).tolist()
+        passed = np.bincount(columns["row"][allowed], minlength=size).tolist()
+        costs = np.bincount(columns["row"][allowed], columns["cost"][allowed], minlength=size).tolist()
+        newest = np.zeros(size, np.uint64)
+        np.maximum.at(newest, columns["row"], columns["at"])
+        for row, count, yes, cost, at in zip(block.rows, counts, passed, costs, newest.tolist(), strict=True):
+            if count:
+                total = found.setdefault(row.key, Total())
+                total.allowed += yes
+                total.denied += count - yes
+                total.allowed_cost += int(cost)
+                total.policy, total.version = row.policy_id, max(total.version, row.policy_version)
+                total.as_of = max(total.as_of, at)
     return found
 
 

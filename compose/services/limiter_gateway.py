@@ -61,7 +61,7 @@ async def _serve(settings: Settings, instance: int) -> None:
     issuer.ensure()
     store = CounterStore(addresses.redis_url)
     blocks = KafkaBlocks(addresses.kafka, name)
-    recorder = Recorder(name, blocks)
+    recorder = Recorder(name, blocks, settings.the_home().data("limiter") / f"decisions-{instance}.ring")
     limiter = Limiter(store, recorder, name)
     remembered = settings.the_home().data("limiter") / f"revision-{instance}"
     follower = SnapshotFollower(addresses.base_url, _Token(issuer), keys.verifying_keys, limiter.use, remembered)
@@ -85,6 +85,7 @@ async def _serve(settings: Settings, instance: int) -> None:
     with suppress(StoreUnavailable):
         await limiter.close()
     recorder.flush()
+    recorder.close()
     await asyncio.to_thread(blocks.close)
     await store.close()
 
@@ -93,4 +94,4 @@ async def _settling(limiter: Limiter) -> None:
     while True:
         await asyncio.sleep(_SETTLE_S)
         with suppress(StoreUnavailable):
-            await limiter.settle_ended()
+            await limiter.maintain()
