@@ -16,6 +16,7 @@ from schemas import limits
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from limiter.buckets import Bucket
     from limiter.policies import Level
 
 _RETRY_MS: Final = int(limits.LIMIT_STORE_RETRY_S * 1_000)
@@ -27,22 +28,22 @@ class WithoutStore:
     """The emergency counters of one process."""
 
     def __init__(self) -> None:
-        self._spent: dict[tuple[str, str], tuple[float, int]] = {}  # since when, how much
+        self._spent: dict[bytes, tuple[float, int]] = {}  # by bucket: since when, how much
 
-    def decide(self, levels: Sequence[Level], key: str, cost: int) -> Decision:
+    def decide(self, buckets: Sequence[Bucket], cost: int) -> Decision:
         """The answer of the strictest failure mode among the policies of a key."""
-        real = [level for level in levels if not level.policy.shadow]
-        for level in real:
-            if level.policy.failure_mode != "open":
-                return _refusal(level)
+        real = [bucket for bucket in buckets if not bucket.level.policy.shadow]
+        for bucket in real:
+            if bucket.level.policy.failure_mode != "open":
+                return _refusal(bucket.level)
         now = time.monotonic()
-        for level in real:
-            if not self._may_spend(level, key, cost, now):
-                return _refusal(level)
-        for level in real:
-            since, spent = self._spent.get((level.store_id, key), (now, 0))
-            self._spent[level.store_id, key] = (since, spent + cost)
-        last = real[-1] if real else levels[-1]
+        for bucket in real:
+            if not self._may_spend(bucket, cost, now):
+                return _refusal(bucket.level)
+        for bucket in real:
+            since, spent = self._spent.get(bucket.keys[0], (now, 0))
+            self._spent[bucket.keys[0]] = (since, spent + cost)
+        last = real[-1] if real else buckets[-1]
         return Decision(
             allowed=True,
             remaining=0,
@@ -54,16 +55,16 @@ class WithoutStore:
             degraded=True,
         )
 
-    def _may_spend(self, level: Level, key: str, cost: int, now: float) -> bool:
+    def _may_spend(self, bucket: Bucket, cost: int, now: float) -> bool:
         if len(self._spent) >= _COUNTERS_MAX:
             self._spent.clear()
-        terms = level.terms
+        terms = bucket.level.terms
         periods = terms.period * terms.tick_us / _US_PER_S
         period_s = periods * terms.capacity / terms.refill if terms.algorithm == 0 else periods
-        since, spent = self._spent.get((level.store_id, key), (now, 0))
+        since, spent = self._spent.get(bucket.keys[0], (now, 0))
         if now - since > period_s:
             spent = 0
-            self._spent[level.store_id, key] = (now, 0)
+            self._spent[bucket.keys[0]] = (now, 0)
         return spent + cost <= terms.capacity
 
 

@@ -12,27 +12,33 @@ from typing import TYPE_CHECKING, Final
 from limiter.decision import Decision
 from limiter.decisions import ALLOWED, APPROXIMATE, DUPLICATE
 from limiter.ring import RECORD
-from schemas import errors
+from schemas import errors, limits
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from limiter.buckets import KeyState
-    from limiter.identities import Identities
+    from limiter.identities import Identities, Identity
     from limiter.ring import Ring
 
 CheckNow = "Callable[[str, str, str, int, str | None], Decision | None]"
 _ALLOWED: Final = ALLOWED | APPROXIMATE
+_COST_MAX: Final = limits.LIMIT_COST_MAX
 _NS_PER_US: Final = 1_000
 _NS_PER_MS: Final = 1_000_000
 
 
 def fast_path(  # noqa: C901 - one function on purpose: a call costs as much as the rest of a decision
-    keys: dict[tuple[str, str, str], KeyState], identities: Identities, ring: Ring, wall_offset_ns: int
+    keys: dict[tuple[str, str, str], KeyState],
+    identities: Identities,
+    under_way: Mapping[Identity, object],
+    ring: Ring,
+    wall_offset_ns: int,
 ) -> Callable[[str, str, str, int, str | None], Decision | None]:
     """``check_now`` over these parts; ``wall_offset_ns`` turns the monotonic clock into time since the epoch.
 
-    It gives None when the store has to be asked. Raises KeyReused for an identity that had another cost.
+    An identity that the store is being asked about is not decided here: it would be charged twice. ``check_now``
+    gives None when the store has to be asked. Raises KeyReused for an identity that had another cost.
     """
     key_of = keys.get
     generations = identities.generations
@@ -50,7 +56,9 @@ def fast_path(  # noqa: C901 - one function on purpose: a call costs as much as 
             at = begin
         ring.at = at
 
-    def check_now(tenant: str, user: str, route: str, cost: int, request_id: str | None) -> Decision | None:
+    def check_now(  # noqa: C901, PLR0911 - as above
+        tenant: str, user: str, route: str, cost: int, request_id: str | None
+    ) -> Decision | None:
         key = key_of((tenant, user, route))
         if key is None:
             return None
@@ -67,6 +75,8 @@ def fast_path(  # noqa: C901 - one function on purpose: a call costs as much as 
                     raise errors.KeyReused
                 record(key.row, cost, ALLOWED | DUPLICATE, bucket.left, clock())
                 return known[1]._replace(duplicate=True)
+            if under_way and identity in under_way:
+                return None
         now = clock()
         left = bucket.left - cost
         if left >= 0 <= cost and now < bucket.lease_ends_ns:
@@ -86,7 +96,7 @@ def fast_path(  # noqa: C901 - one function on purpose: a call costs as much as 
                 at = begin
             ring.at = at
             return decided
-        if now < bucket.deny_until_ns and cost >= bucket.deny_cost > 0:
+        if now < bucket.deny_until_ns and _COST_MAX >= cost >= bucket.deny_cost > 0:
             bucket.seen += cost
             record(key.row, cost, APPROXIMATE, 0, now)
             wait_ms = (bucket.deny_until_ns - now) // _NS_PER_MS + 1

@@ -71,7 +71,7 @@ class SnapshotFollower:
                 self._etag = answer.headers.get("etag", "")
             elif answer.status_code != _NOT_MODIFIED:
                 _log.warning("snapshot_not_fetched", status=answer.status_code)
-        except httpx.HTTPError as error:
+        except (httpx.HTTPError, OSError) as error:
             _log.warning("snapshot_not_fetched", reason=type(error).__name__)
         except SnapshotRefused as error:
             self.refused += 1
@@ -82,12 +82,18 @@ class SnapshotFollower:
         snapshot = verified(document, self._keys(), self._last_revision(), time.time())
         self._use(PolicySet(snapshot.policies, snapshot.revision, limits.LIMIT_LEASE_SHARE))
         self.snapshot = snapshot
-        self._remembered.parent.mkdir(parents=True, exist_ok=True)
-        self._remembered.write_text(str(snapshot.revision))
+        self._remember(snapshot.revision)
         _log.info("snapshot_in_use", **described(snapshot))
+
+    def _remember(self, revision: int) -> None:
+        """Whole or not at all: half a number would let an old snapshot in."""
+        self._remembered.parent.mkdir(parents=True, exist_ok=True)
+        scratch = self._remembered.with_suffix(".new")
+        scratch.write_text(str(revision))
+        scratch.replace(self._remembered)
 
     def _last_revision(self) -> int:
         try:
             return int(self._remembered.read_text())
         except (OSError, ValueError):
-            return 0
+            return 0 if self.snapshot is None else self.snapshot.revision

@@ -5,6 +5,7 @@ If two aliases of a route made two keys, each would get the whole quota. Source:
 
 from __future__ import annotations
 
+import hashlib
 import posixpath
 import unicodedata
 from functools import lru_cache
@@ -37,6 +38,11 @@ def parts_of(key: str) -> dict[str, str]:
     if len(pieces) != len(PARTS):
         raise errors.InvalidCommand([{"field": "key", "reason": "must be tenant:user:route"}])
     return key_parts(*pieces)
+
+
+def identity_key(limit_key_: str, identity: bytes) -> bytes:
+    """Where the store keeps what was consumed under an identity: no personal data, and of one length."""
+    return b"rl:q:" + hashlib.blake2b(limit_key_.encode() + b"\x1f" + identity, digest_size=16).hexdigest().encode()
 
 
 @lru_cache(_CACHED)

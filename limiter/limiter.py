@@ -14,11 +14,12 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from limiter import keys, store
-from limiter.buckets import Bucket, KeyState, packed_terms
+from limiter.asking import asked_terms, taken_in
+from limiter.buckets import Bucket, KeyState
 from limiter.decision import UNLIMITED, Decision
 from limiter.failure import WithoutStore
 from limiter.fast_path import fast_path
-from limiter.identities import Identities
+from limiter.identities import Identities, Identity
 from limiter.policies import PolicySet
 from schemas import errors, limits
 from schemas.limit_policy import KEY_PARTS
@@ -30,9 +31,6 @@ if TYPE_CHECKING:
 
 _US_PER_MS: Final = 1_000
 _NS_PER_US: Final = 1_000
-_LEASE_CAUTION: Final = 0.999  # a lease ends here a little before it ends at the store
-_DENIAL_KEPT_NS: Final = 250_000_000  # a settled lease may free quota earlier than the store could know
-_NEVER: Final = -(2**62)
 
 
 class Limiter:
@@ -47,13 +45,15 @@ class Limiter:
         self._keys: dict[tuple[str, str, str], KeyState] = {}
         self._buckets: dict[tuple[str, int, str], Bucket] = {}
         self._identities = Identities(limits.LIMIT_IDENTITY_MS * _US_PER_MS * _NS_PER_US)
-        self._under_way: dict[tuple[str, str], asyncio.Future[Decision]] = {}
+        self._under_way: dict[Identity, asyncio.Future[tuple[int, Decision] | None]] = {}
         self._lease_numbers = itertools.count(1)
         self._calls = 0
         self.store_calls = 0
         self.degraded = 0
         #: decides without waiting, or gives None: then ``check`` has to ask the store
-        self.check_now = fast_path(self._keys, self._identities, recorder.ring, time.time_ns() - time.monotonic_ns())
+        self.check_now = fast_path(
+            self._keys, self._identities, self._under_way, recorder.ring, recorder.wall_offset_ns
+        )
 
     @property
     def revision(self) -> int:
@@ -93,6 +93,7 @@ class Limiter:
         parts = keys.key_parts(*place)
         if len(self._keys) >= limits.LIMIT_KEYS_MAX:
             self._keys.clear()
+            self._recorder.forget()
         buckets = tuple(self._bucket(level, parts) for level in self._policies.levels(parts))
         name = keys.limit_key(parts)
         row = self._recorder.row(name, buckets[0].id_, buckets[0].version) if buckets else 0
@@ -116,33 +117,38 @@ class Limiter:
             del self._buckets[place]
 
     async def _once(self, key: KeyState, cost: int, request_id: str) -> Decision:
-        """A decision under an identity: one that is under way is waited for, one that was made is repeated."""
+        """A decision under an identity: one that is under way is shared, one that was made is repeated."""
         identity = (key.name, request_id)
-        first = self._under_way.get(identity)
-        if first is not None:
-            await asyncio.wait((first,))
+        while (first := self._under_way.get(identity)) is not None:
+            shared = await asyncio.shield(first)
+            if shared is not None:
+                return self._repeated(key, cost, shared)
         known = self._identities.find(identity)
         if known is not None:
-            if known[0] != cost:
-                raise errors.KeyReused
-            repeated = known[1]._replace(duplicate=True)
-            self._recorder.record(key.name, cost, repeated)
-            return repeated
-        mine = self._under_way.setdefault(identity, asyncio.get_running_loop().create_future())
+            return self._repeated(key, cost, known)
+        mine = self._under_way[identity] = asyncio.get_running_loop().create_future()
+        decided = None
         try:
             decided = await self._decide(key, cost, request_id)
             if decided.allowed and not decided.degraded:
                 self._identities.keep(identity, cost, decided)
             return decided
         finally:
-            if not mine.done():
-                mine.set_result(UNLIMITED)  # who waits looks the decision up
-            self._under_way.pop(identity, None)
+            del self._under_way[identity]
+            mine.set_result(None if decided is None else (cost, decided))
+
+    def _repeated(self, key: KeyState, cost: int, known: tuple[int, Decision]) -> Decision:
+        """The same answer again; nothing is consumed. Raises KeyReused."""
+        if known[0] != cost:
+            raise errors.KeyReused
+        repeated = known[1]._replace(duplicate=known[1].allowed)
+        self._recorder.record(key.name, cost, repeated)
+        return repeated
 
     async def _decide(self, key: KeyState, cost: int, request_id: str | None) -> Decision:
         decided = await self._ask(key, cost, request_id)
         if decided is None:
-            decided = self._without_store.decide([b.level for b in key.buckets], key.name, cost)
+            decided = self._without_store.decide(key.buckets, cost)
             self.degraded += 1
         self._recorder.record(key.name, cost, decided)
         return decided
@@ -155,12 +161,13 @@ class Limiter:
         self.store_calls += 1
         asked_ns = time.monotonic_ns()
         lease_id = f"{self._name}.{next(self._lease_numbers)}".encode()
-        terms = [_asked(bucket, cost, asked_ns) for bucket in key.buckets]
+        leased = key.single is not None  # a lease of one level of several could not be spent
+        terms = [asked_terms(bucket, cost, asked_ns, leased) for bucket in key.buckets]
         identity = b"" if request_id is None else request_id.encode()
         try:
             for bucket in key.buckets:
                 await self._settle(bucket)
-            identity_key = b"rl:q:" + key.name.encode() + b"\x1f" + identity
+            identity_key = keys.identity_key(key.name, identity)
             answer = await self._store.decide(key.buckets, terms, cost, identity, identity_key, lease_id)
         except store.StoreUnavailable:
             return None
@@ -173,7 +180,7 @@ class Limiter:
             raise errors.KeyReused
         if answer[0] in (store.STALE_EPOCH, store.WRONG):
             return None
-        return _taken_in(key, cost, answer, asked_ns, lease_id)
+        return taken_in(key, cost, answer, asked_ns, lease_id)
 
     async def _settle(self, bucket: Bucket) -> None:
         """Tells the store what ended leases spent. Raises StoreUnavailable, and keeps what was not told."""
@@ -203,46 +210,3 @@ class Limiter:
         for bucket in self._buckets.values():
             bucket.end_lease()
         await self.maintain()
-
-
-def _asked(bucket: Bucket, cost: int, now_ns: int) -> bytes:
-    """The terms that a bucket is asked under: with a lease when demand deserves one and none is held or asked for."""
-    bucket.saw(cost, now_ns)
-    if bucket.lease_id and (now_ns >= bucket.lease_ends_ns or bucket.left < cost):
-        bucket.end_lease()
-    want = 0 if bucket.lease_id or bucket.asking else bucket.wanted(now_ns)
-    bucket.asking = bucket.asking or want > 0
-    return packed_terms(bucket.level, want) if want else bucket.plain_terms
-
-
-def _taken_in(key: KeyState, cost: int, answer: list[int], asked_ns: int, lease_id: bytes) -> Decision:
-    """What the store said of every bucket; the decision is that of the one to wait for longest, or with least left."""
-    code = answer[0]
-    least: tuple[int, Bucket, int] | None = None
-    for at, bucket in enumerate(key.buckets):
-        available, reset_us, retry_us, _, granted, lease_us = answer[1 + at * store.ROW : 1 + (at + 1) * store.ROW]
-        bucket.remaining, bucket.reset_ms = available, -(-reset_us // _US_PER_MS)
-        if granted:
-            bucket.end_lease()
-            bucket.lease_id, bucket.granted, bucket.left = lease_id, granted, granted
-            bucket.lease_ends_ns = asked_ns + int(lease_us * _NS_PER_US * _LEASE_CAUTION)
-        if bucket.level.policy.shadow:
-            continue
-        if code == store.DENIED and retry_us:
-            kept_ns = _DENIAL_KEPT_NS if retry_us < 0 else min(_DENIAL_KEPT_NS, retry_us * _NS_PER_US)
-            bucket.deny_until_ns, bucket.deny_cost = asked_ns + kept_ns, cost
-        weight = _NEVER if retry_us < 0 else -retry_us if retry_us else available
-        if least is None or weight < least[0]:
-            least = (weight, bucket, retry_us)
-    if least is None:
-        return UNLIMITED  # only shadow policies govern the key
-    _, bucket, retry_us = least
-    return Decision(
-        allowed=code != store.DENIED,
-        remaining=bucket.remaining + bucket.left,
-        reset_ms=bucket.reset_ms,
-        retry_after_ms=-1 if retry_us < 0 else -(-retry_us // _US_PER_MS),
-        policy_id=bucket.id_,
-        policy_version=bucket.version,
-        duplicate=code == store.DUPLICATE,
-    )

@@ -7,12 +7,13 @@ tenant there is no key, and the answer is OK. Every descriptor must be allowed. 
 
 from __future__ import annotations
 
+import hashlib
 from typing import TYPE_CHECKING, Any, Final
 
 import grpc
 from envoy.service.ratelimit.v3 import rls_pb2, rls_pb2_grpc
 
-from schemas import errors
+from schemas import errors, limits
 
 if TYPE_CHECKING:
     from limiter.decision import Decision
@@ -34,7 +35,7 @@ class RateLimitService(rls_pb2_grpc.RateLimitServiceServicer):  # type: ignore[m
 
     async def ShouldRateLimit(self, request: Any, context: Any) -> Any:  # noqa: N802 - the name of the protocol
         """One decision for each descriptor; over the limit when one is."""
-        identity = dict(context.invocation_metadata() or ()).get("x-request-id") or None
+        identity = _identity(dict(context.invocation_metadata() or ()).get("x-request-id"))
         response = rls_pb2.RateLimitResponse(overall_code=_OK)
         try:
             for descriptor in request.descriptors:
@@ -56,6 +57,14 @@ class RateLimitService(rls_pb2_grpc.RateLimitServiceServicer):  # type: ignore[m
         except errors.Rejected as error:
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, error.public)
         return response
+
+
+def _identity(given: str | bytes | None) -> str | None:
+    """A request identity of bounded length; the proxy's clients choose theirs."""
+    if not given:
+        return None
+    text = given if isinstance(given, str) else given.decode(errors="replace")
+    return text if len(text) <= limits.LIMIT_REQUEST_ID_LENGTH_MAX else hashlib.sha256(text.encode()).hexdigest()
 
 
 def _cost(request: Any, descriptor: Any) -> int:

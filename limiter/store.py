@@ -5,12 +5,13 @@ A client that repeats a command after a lost reply would charge twice: repetitio
 
 from __future__ import annotations
 
+import asyncio
 import struct
 import time
 from importlib import resources
 from typing import TYPE_CHECKING, Any, Final
 
-from redis.asyncio import BlockingConnectionPool, Redis
+from redis.asyncio import ConnectionPool, Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import RedisError, ResponseError
@@ -38,16 +39,17 @@ class CounterStore:
     """One shard. Calls share a bounded pool of connections."""
 
     def __init__(self, url: str, *, timeout_s: float = limits.LIMIT_STORE_TIMEOUT_S, connections_max: int = 32) -> None:
-        pool = BlockingConnectionPool.from_url(
+        pool = ConnectionPool.from_url(
             url,
             max_connections=connections_max,
-            timeout=timeout_s,
             socket_timeout=timeout_s,
             socket_connect_timeout=timeout_s,
             retry=Retry(NoBackoff(), 0),
         )
         self._redis = Redis(connection_pool=pool)
         self._library = (resources.files("sinks.redis") / "scripts" / "rl1.lua").read_text()
+        self._places = asyncio.Semaphore(connections_max)
+        self._timeout_s = timeout_s
         self.epoch = 0
         self._shut_until = 0.0
 
@@ -60,7 +62,7 @@ class CounterStore:
 
     async def close(self) -> None:
         """Closes every connection."""
-        await self._redis.aclose()
+        await self._redis.aclose(close_connection_pool=True)
 
     async def decide(
         self,
@@ -91,16 +93,33 @@ class CounterStore:
         return await self._call(b"rl1_peek", [EPOCH_KEY, b"", *bucket.keys], (head, b"", b"", bucket.plain_terms))
 
     async def _call(self, function: bytes, keys: list[bytes], arguments: tuple[bytes, ...]) -> list[int]:
+        """Waits at most one bound for a connection, and one for the answer. A busy gateway is no store that failed."""
+        self._check_open()
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                await self._places.acquire()
+        except TimeoutError as error:
+            raise StoreUnavailable(cause="no connection is free") from error
+        try:
+            self._check_open()  # it may have failed meanwhile
+            return await self._answered(function, keys, arguments)
+        finally:
+            self._places.release()
+
+    def _check_open(self) -> None:
         if time.monotonic() < self._shut_until:
             raise StoreUnavailable(cause="left alone after a failure")
+
+    async def _answered(self, function: bytes, keys: list[bytes], arguments: tuple[bytes, ...]) -> list[int]:
         try:
-            answer: Any = await self._redis.fcall(function, len(keys), *keys, *arguments)
-        except ResponseError as error:
-            if _NO_FUNCTION not in str(error):
-                raise
-            await self.load()
-            answer = await self._redis.fcall(function, len(keys), *keys, *arguments)
-        except (RedisError, OSError) as error:
+            try:
+                answer: Any = await self._redis.fcall(function, len(keys), *keys, *arguments)
+            except ResponseError as error:
+                if _NO_FUNCTION not in str(error):
+                    raise
+                await self.load()  # a server that lost its functions has charged nothing
+                answer = await self._redis.fcall(function, len(keys), *keys, *arguments)
+        except (RedisError, OSError) as error:  # errors that it answers too: memory is full, it became a replica
             self._shut_until = time.monotonic() + limits.LIMIT_STORE_RETRY_S
             raise StoreUnavailable(cause=type(error).__name__) from error
         found: list[int] = answer

@@ -1,7 +1,8 @@
 """Totals of keys out of the stream of decisions, exactly once: they move with the position, in one transaction.
 
 Several consumers may run: the position of a partition is compared and set, so of two that read the same blocks one
-fails and reads on from where the other got to.
+fails and reads on from where the other got to. A gateway that was killed may have sent the end of its ring, and the
+next one sends it again: how far the numbers of a source are counted stands in the same transaction.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ _POLL_S: Final = 0.2
 _BLOCKS_MAX: Final = 200
 _log: Final = structlog.get_logger(__name__)
 
+Source = tuple[str, int]  # a recorder, and the partition of its blocks
+
 
 class Total:
     """What one key was allowed and denied in a batch."""
@@ -40,12 +43,18 @@ class Total:
         self.policy = ""
 
 
-def totals(blocks: Sequence[Block]) -> dict[str, Total]:
-    """The totals of blocks by limit key. A duplicate consumed nothing and is not counted."""
+def totals(blocks: Sequence[tuple[int, Block]], counted: dict[Source, int]) -> dict[str, Total]:
+    """The totals of blocks by limit key; what is below ``counted`` is left out, and ``counted`` moves on.
+
+    A duplicate consumed nothing and is not counted.
+    """
     found: dict[str, Total] = {}
-    for block in blocks:
-        columns = block.columns()
-        columns = columns[columns["flags"] & DUPLICATE == 0]
+    for partition, block in blocks:
+        columns, numbers = block.columns(), block.numbers()
+        place = (block.source, partition)
+        until = counted.get(place, 0)
+        columns = columns[(columns["flags"] & DUPLICATE == 0) & (numbers >= until)]
+        counted[place] = max(until, int(numbers.max(initial=-1)) + 1)
         allowed = columns["flags"] & ALLOWED != 0
         size = len(block.rows)
         counts = np.bincount(columns["row"], minlength=size).tolist()
@@ -93,7 +102,7 @@ class UsageStream:
         self._consumer.assign([TopicPartition(topics.DECISIONS, p, offset) for p, offset in positions.items()])
         self.is_ready = True
         while not self._stop.is_set():
-            blocks: list[Block] = []
+            blocks: list[tuple[int, Block]] = []
             after: dict[int, int] = {}
             for message in self._consumer.consume(_BLOCKS_MAX, _POLL_S):
                 self._take(message, blocks, after)
@@ -101,7 +110,7 @@ class UsageStream:
                 self._add(connection, blocks, positions, after)
                 positions |= after
 
-    def _take(self, message: Any, blocks: list[Block], after: dict[int, int]) -> None:
+    def _take(self, message: Any, blocks: list[tuple[int, Block]], after: dict[int, int]) -> None:
         if error := message.error():
             if error.fatal():
                 raise KafkaException(error)
@@ -109,21 +118,31 @@ class UsageStream:
             return
         after[message.partition()] = message.offset() + 1
         try:
-            blocks.append(decode(message.value() or b""))
+            blocks.append((message.partition(), decode(message.value() or b"")))
         except msgspec.DecodeError as error:
             where = {"partition": message.partition(), "offset": message.offset()}
             _log.error("decisions_unreadable", reason=str(error), **where)
 
     def _add(
-        self, connection: psycopg.Connection[Any], blocks: list[Block], before: dict[int, int], after: dict[int, int]
+        self,
+        connection: psycopg.Connection[Any],
+        blocks: list[tuple[int, Block]],
+        before: dict[int, int],
+        after: dict[int, int],
     ) -> None:
         """Adds a batch and moves its positions. Raises _PositionLost when another consumer was faster."""
-        added = sorted(totals(blocks).items())  # two consumers lock keys in one order
         with connection.transaction():
             for partition, offset in sorted(after.items()):
                 moved = connection.execute(SQL["usage_position"], (offset, partition, before[partition]))
                 if moved.rowcount != 1:
                     raise _PositionLost
+            sources = sorted({block.source for _, block in blocks})
+            rows = connection.execute(SQL["usage_sources"], (sources, sorted(after))).fetchall()
+            counted = {(source, partition): until for source, partition, until in rows}
+            added = sorted(totals(blocks, counted).items())  # two consumers lock keys in one order
+            if counted:
+                columns = zip(*((*place, until) for place, until in sorted(counted.items())), strict=True)
+                connection.execute(SQL["usage_source_counted"], [list(column) for column in columns])
             if added:
                 connection.execute(SQL["usage_add"], _columns(added))
 

@@ -616,6 +616,7 @@ LIMIT_SNAPSHOT_RENEW_S: Final = 600
 
 # Rate limiter: decisions
 LIMIT_COST_MAX: Final = 2**31 - 1
+LIMIT_REQUEST_ID_LENGTH_MAX: Final = 128  # a longer one is remembered by its hash
 LIMIT_IDENTITY_MS: Final = 60_000  # how long a request identity is remembered
 LIMIT_STORE_TIMEOUT_S: Final = 0.25
 LIMIT_STORE_RETRY_S: Final = 0.5  # how long a store that failed is left alone
@@ -629,3 +630,13 @@ LIMIT_DECISIONS_BLOCK_MAX: Final = 8_192
 LIMIT_BLOCKS_MAX: Final = 4_096  # that Kafka has not acknowledged; past it rows are counted as lost, and none waits
 LIMIT_RING_RECORDS: Final = 524_288  # decisions that may wait for the next flush
 LIMIT_IDENTITIES_MAX: Final = 1_000_000  # of one generation: a full one makes room at once
+
+# --- Batched binary CHECK frames (limiter/frames.py)
+LIMIT_FRAME_ENTRIES_MAX: Final = 1_024  # decisions, or keys, of one frame
+LIMIT_FRAME_BYTES_MAX: Final = 262_144  # after the header
+LIMIT_FRAME_KEYS_MAX: Final = 262_144  # that one connection may name
+LIMIT_FRAME_KEY_BYTES_MAX: Final = 67_108_864  # of all names of one connection
+LIMIT_FRAMES_UNDER_WAY_MAX: Final = 64  # of one connection; past it no more is read until one is answered
+LIMIT_FRAME_CONNECTIONS_MAX: Final = 256
+LIMIT_FRAME_TIMEOUT_S: Final = 1.0  # of a client, for one attempt: more than the bound of two store calls
+LIMIT_FRAME_ATTEMPTS: Final = 3

@@ -77,6 +77,8 @@ async def _serve(settings: Settings, instance: int) -> None:
     await server.start()
     serve_ops(None, lambda: follower.is_ready or "no policy snapshot yet")
     tasks = [asyncio.create_task(part) for part in (follower.run(), recorder.run(), _settling(limiter))]
+    for task in tasks:
+        task.add_done_callback(lambda _: ended.set())  # one that fails ends the process; the supervisor starts another
     await ended.wait()
     await server.stop(limits.LIMIT_STORE_TIMEOUT_S)
     for task in tasks:

@@ -49,6 +49,12 @@ create table limit_usage_position (
     partition   integer primary key,
     next_offset bigint not null
 );
+create table limit_usage_source (
+    source      text collate "C",                    -- one process of a gateway
+    partition   integer,
+    next_number bigint not null,                     -- its decisions before this one are counted
+    primary key (source, partition)
+);
 insert into limit_usage_position select n, 0 from generate_series(0, 3) n;
 
 grant select, insert on policy, limit_policy_version to millrace_owner;
@@ -57,4 +63,5 @@ grant select, insert, delete on policy_snapshot to millrace_owner;
 grant select on policy, limit_policy_version, policy_snapshot, limit_usage to millrace_ingress, millrace_operator, millrace_reader;
 grant select, insert, update on limit_usage to millrace_worker;
 grant select, update on limit_usage_position to millrace_worker;
-grant select on limit_usage_position to millrace_operator, millrace_reader;
+grant select, insert, update on limit_usage_source to millrace_worker;
+grant select on limit_usage_position, limit_usage_source to millrace_operator, millrace_reader;

@@ -68,6 +68,16 @@ update limit_usage_position set next_offset = %s where partition = %s and next_o
 -- Where the totals go on counting. Primary key.
 select partition, next_offset from limit_usage_position;
 
+-- name: usage_sources
+-- How far the decisions of sources are counted. Primary key.
+select source, partition, next_number from limit_usage_source where source = any (%s::text[]) and partition = any (%s::int[]);
+
+-- name: usage_source_counted
+-- The decisions of sources are counted up to there, in the transaction that moves the position. Primary key.
+insert into limit_usage_source (source, partition, next_number)
+select * from unnest(%s::text[], %s::int[], %s::bigint[])
+on conflict (source, partition) do update set next_number = excluded.next_number;
+
 -- name: usage_add
 -- Totals of keys, in the transaction that moves the position. Primary key.
 insert into limit_usage as u (limit_key, policy_id, policy_version, allowed, denied, allowed_cost, as_of)
