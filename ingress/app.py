@@ -11,7 +11,22 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.routing import Match
 
-from ingress import endpoint_routes, health, money, openapi, operators, payments, problems, registry, repair_routes
+from ingress import (
+    account_routes,
+    endpoint_routes,
+    health,
+    money,
+    openapi,
+    operators,
+    payments,
+    policy_routes,
+    problems,
+    registry,
+    repair_routes,
+    report_routes,
+    risk_routes,
+)
+from ingress.console import routes as console
 from ingress.webhooks import routes as webhooks
 from schemas import errors, limits
 
@@ -25,12 +40,17 @@ if TYPE_CHECKING:
 ROUTERS: Final = (
     payments.router,
     money.router,
+    account_routes.router,
+    report_routes.router,
     endpoint_routes.router,
     operators.router,
     repair_routes.router,
+    policy_routes.router,
+    risk_routes.router,
     health.router,
     registry.router,
     webhooks.router,
+    *console.ROUTERS,
 )
 
 

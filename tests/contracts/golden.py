@@ -117,6 +117,8 @@ _TXN: Final[dict[str, Any]] = {
         {"account_id": "merchant_pending:m_1:KWD", "debit": 0, "credit": 1, "currency": "KWD"},
     ],
 }
+_OPERATED: Final = _ENVELOPE | {"scope": "operator:by_golden", "aggregate_key": "ma_golden"}
+_RESERVE: Final[dict[str, Any]] = {"merchant_id": "m_1", "amount": 1, "currency": "KWD", "reason": "viele Rückgaben"}
 # One record for every newest version. When a version is added, its record goes here and the older file stays.
 RECORDS: Final[dict[str, dict[str, Any]]] = {
     "CreatePaymentIntent": _ENVELOPE
@@ -129,7 +131,19 @@ RECORDS: Final[dict[str, dict[str, Any]]] = {
             "metadata": {"k": ""},
         }
     },
-    "ConfirmPaymentIntent": _ENVELOPE | {"expected_version": 1, "payload": {"payment_method": "tok_a"}},
+    "ConfirmPaymentIntent": _ENVELOPE
+    | {
+        "expected_version": 1,
+        "payload": {
+            "payment_method": "tok_a",
+            "customer_ip": "2001:db8::1",
+            "customer_country": "AT",
+            "card_country": None,
+        },
+        "signals": {"network": "visa", "velocity:card:count:3600": "3"},
+    },
+    "ReviewPaymentIntent": _ENVELOPE
+    | {"payload": {"decision": "approve", "note": "geprüft", "reviewer": "merchant:m_ops"}},
     "CapturePaymentIntent": _ENVELOPE | {"payload": {"amount": None, "final": True}},
     "CancelPaymentIntent": _ENVELOPE | {"payload": {"cancellation_reason": "fraudulent"}},
     "CreateRefund": _ENVELOPE
@@ -182,6 +196,41 @@ RECORDS: Final[dict[str, dict[str, Any]]] = {
             "note": None,
         },
     },
+    "CreatePayout": _ENVELOPE
+    | {
+        "aggregate_key": "ma_golden",
+        "payload": {"amount": 2**53 - 1, "currency": "KWD", "destination": "Hausbank", "metadata": {"grund": "ß"}},
+    },
+    "CancelPayout": _ENVELOPE | {"aggregate_key": "ma_golden", "payload": {"payout": "pt_golden_abcdefghijklmn"}},
+    "RecordPayoutOutcome": _ENVELOPE
+    | {
+        "aggregate_key": "ma_golden",
+        "scope": "ledger:reconciliation",
+        "reply_to": -1,
+        "payload": {
+            "payout": "pt_golden_abcdefghijklmn",
+            "status": "failed",
+            "amount": 1,
+            "currency": "KWD",
+            "bank": "AT611904300234573201",
+            "reason": "account_closed",
+        },
+    },
+    "HoldReserve": _OPERATED | {"payload": _RESERVE},
+    "ReleaseReserve": _OPERATED | {"payload": _RESERVE},
+    "ConvertCurrency": _OPERATED
+    | {
+        "payload": {
+            "merchant_id": "m_1",
+            "source_amount": 1_000,
+            "source_currency": "KWD",
+            "target_amount": 325,
+            "target_currency": "USD",
+            "rate": "3.2512",
+        },
+    },
+    "FreezeAccount": _OPERATED | {"payload": {"merchant_id": "m_1", "reason": "court order"}},
+    "UnfreezeAccount": _OPERATED | {"payload": {"merchant_id": "m_1", "reason": "geklärt"}},
     "RecordAttemptOutcome": _ENVELOPE
     | {
         "scope": "processor:simulator",
@@ -190,12 +239,33 @@ RECORDS: Final[dict[str, dict[str, Any]]] = {
         "payload": {
             "operation_id": "op_golden_2",
             "attempt": 2,
-            "status": "captured",
+            "status": "requires_action",
             "provider_ref": "pr_2",
             "amount": 1,
             "currency": "KWD",
             "error_code": None,
+            "redirect_url": "https://acs.example/challenge",
+            "authorized_until": 1_800_000_600_000_000,
         },
+    },
+    "UpdatePaymentIntent": _ENVELOPE
+    | {
+        "payload": {
+            "amount": 2**53 - 1,
+            "currency": "KWD",
+            "payment_method": None,
+            "capture_method": "manual",
+            "metadata": {"bestellung": "Ä-1"},
+        }
+    },
+    "IncrementAuthorization": _ENVELOPE | {"payload": {"amount": 2**53 - 1}},
+    "SubmitDisputeEvidence": _ENVELOPE
+    | {"payload": {"dispute": "dp_golden_abcdefghij", "evidence": {"receipt": "Beleg Nr. 7"}, "submit": True}},
+    "ExpireAuthorization": _ENVELOPE
+    | {
+        "scope": "processor:simulator",
+        "reply_to": -1,
+        "payload": {"operation_id": "op_golden_1", "authorized_until": 1_800_000_600_000_000},
     },
     "PaymentSystemCommitted": {
         "event_id": "evt_p0007000000000001",

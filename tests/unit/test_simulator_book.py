@@ -65,6 +65,9 @@ def outcome_of(result: WorkResult) -> Outcome:
     return result.outcome
 
 
+WAITING = {"tok_sim_requires_action": ("authorize", "purchase"), "tok_sim_refund_requires_action": ("refund",)}
+
+
 class Model:
     """What must be true, from the sentences of the README: identities, holds and sums, and no database."""
 
@@ -88,7 +91,9 @@ class Model:
         if token == "tok_sim_error_before_commit" and self.sends[key] == 1:
             return "nothing"
         booked = body.amount + (1 if token == "tok_sim_wrong_amount" else 0)
-        if body.kind in {"authorize", "purchase"}:
+        if body.kind in WAITING.get(token, ()):
+            outcome = "requires_action", body.amount
+        elif body.kind in {"authorize", "purchase"}:
             outcome = {"authorize": "authorized", "purchase": "captured"}[body.kind], booked
             if token in {"tok_sim_decline", "tok_none"}:
                 outcome = "declined", body.amount
@@ -102,6 +107,10 @@ class Model:
             outcome = "captured", booked
             self.captures[provider_ref_for(key)] = booked, token
             self.holds[str(body.parent)] = (0 if body.final else left - booked), token
+        elif body.kind == "increment" and left:
+            refused = token == "tok_sim_increment_declined"
+            outcome = ("declined", body.amount) if refused else ("authorized", booked)
+            self.holds[str(body.parent)] = left + (0 if refused else booked), token
         elif body.kind == "void" and left:
             outcome = "voided", left
             self.holds[str(body.parent)] = 0, token
@@ -128,7 +137,7 @@ new_money = st.builds(
 follow_up = st.builds(
     operation,
     key=st.sampled_from(KEYS),
-    kind=st.sampled_from(["capture", "capture", "void", "refund", "refund"]),
+    kind=st.sampled_from(["capture", "capture", "increment", "void", "refund", "refund"]),
     amount=st.sampled_from([1, 20, 50]),
     parent=st.sampled_from([provider_ref_for(key) for key in KEYS]),
     final=st.booleans(),

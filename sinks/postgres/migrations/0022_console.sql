@@ -22,7 +22,8 @@ create index console_session_ended_age on console_session_ended (expires_at);
 grant select on partition_owner, idempotency, outbox, dead_letter, parked_aggregate, payment_intent, processor_attempt,
     ledger_txn, ledger_entry, account_balance, account_total, attempt_dispatch, sink_fence, sink_position, refund, dispute,
     provider_event, repair_case, repair_proposal, settlement_report, settlement_line, settlement_discrepancy,
-    journal_entry, merchant_webhook_endpoint, merchant_webhook_position, risk_assessment to millrace_console;
+    journal_entry, merchant_webhook_endpoint, merchant_webhook_position, risk_assessment, merchant_account, payout,
+    processor_health to millrace_console;
 grant select (id, endpoint_id, event_id, aggregate_key, operation, state, resent, tries, first_try_at, next_at,
     in_flight_until, last_status, last_error, created_at, finished_at) on merchant_webhook_delivery to millrace_console;
 grant select, insert, delete on console_session_ended to millrace_console;
