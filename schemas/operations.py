@@ -11,7 +11,6 @@ from typing import Final, Literal
 
 from schemas import topics, validation
 
-
 #: whose account: of the caller, of the merchant in the path, of the payout in the path
 AccountBy = Literal["caller", "merchant", "payout"]
 

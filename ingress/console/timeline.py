@@ -219,12 +219,12 @@ def settlement(row: Row) -> Entry:
     return Entry(
         at=row["ingested_at"],
         kind="settlement",
-        title=f"{row['type']} in {row['report_id']}",
+        title=row["type"],
         id=row["line_id"],
         state=row["class"],
         amount=row["net"],
         currency=row["net_currency"],
-        by=row["processor"],
+        by=f"{row['processor']}, {row['report_id']}",
         facts=(
             ("line", row["line_id"]),
             ("matched", row["matched"]),

@@ -23,4 +23,4 @@ def connect(url: str) -> Redis:
         retry=Retry(NoBackoff(), 1),
         client_name="millrace-ingress",
     )
-    return Redis(connection_pool=pool)
+    return Redis.from_pool(pool)  # which closes the pool with the client

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
-from dataflows.payments.attempts.adapter import NotSent
+from dataflows.payments.attempts.adapter import NotSent, Unknown
 from dataflows.payments.attempts.dispatch import Change, changes_of
 from dataflows.payments.attempts.dispatch_store import DispatchStore
 from dataflows.payments.attempts.health import Counts, Health
@@ -125,6 +125,21 @@ def test_given_up_is_only_what_never_left_and_is_then_never_sent(
         assert [fact.error_code for fact in again] == ([code] if code else []), (
             "killed before it told: the next one does"
         )
+
+    with_stores(stage, work)
+
+
+def test_what_may_have_been_sent_waits_for_its_processor_however_long_it_is_away(stage: Stage) -> None:
+    """It waits in the table like what never left, and only the doubt tells them apart."""
+    attempt = new_attempt(processor="doubtful")
+
+    async def work(one: DispatchStore, two: DispatchStore) -> None:
+        (lease,) = await one.take([change(attempt)], {attempt["operation_id"]})
+        await one.record([settle(lease, Unknown("timeout"), lease.first_at, 0.0).record])
+        aged(stage, attempt, limits.ATTEMPT_UNREACHABLE_MAX_S + 1)
+        assert await two.give_up("doubtful", is_away=True) == []
+        (again,) = await two.lease("doubtful", 1)
+        assert again.in_doubt
 
     with_stores(stage, work)
 

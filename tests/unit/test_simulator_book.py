@@ -78,7 +78,7 @@ class Model:
         self.holds: dict[str, tuple[int, str]] = {}
         self.captures: dict[str, tuple[int, str]] = {}
 
-    def expect(self, sent: Operation) -> tuple[str, int] | str:
+    def expect(self, sent: Operation) -> tuple[str, int] | str:  # noqa: C901, PLR0912 - one branch for each sentence
         key, body = sent.operation_id, sent.body
         if self.bodies.setdefault(key, sent.fingerprint) != sent.fingerprint:
             return "key_reused"
@@ -108,9 +108,7 @@ class Model:
             self.captures[provider_ref_for(key)] = booked, token
             self.holds[str(body.parent)] = (0 if body.final else left - booked), token
         elif body.kind == "increment" and left:
-            refused = token == "tok_sim_increment_declined"
-            outcome = ("declined", body.amount) if refused else ("authorized", booked)
-            self.holds[str(body.parent)] = left + (0 if refused else booked), token
+            outcome = self.increment(str(body.parent), body.amount, booked)
         elif body.kind == "void" and left:
             outcome = "voided", left
             self.holds[str(body.parent)] = 0, token
@@ -118,6 +116,13 @@ class Model:
             outcome = "failed", body.amount
         self.outcomes[key] = outcome
         return outcome
+
+    def increment(self, hold: str, asked: int, booked: int) -> tuple[str, int]:
+        left, token = self.holds[hold]
+        if token == "tok_sim_increment_declined":
+            return "declined", asked
+        self.holds[hold] = left + booked, token
+        return "authorized", booked
 
     def refund(self, capture: str, asked: int, booked: int) -> tuple[str, int]:
         left, token = self.captures[capture]
