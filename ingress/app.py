@@ -37,7 +37,8 @@ if TYPE_CHECKING:
     from ingress.state import Ingress
 
 
-ROUTERS: Final = (
+#: what the OpenAPI document describes
+API_ROUTERS: Final = (
     payments.router,
     money.router,
     account_routes.router,
@@ -50,8 +51,8 @@ ROUTERS: Final = (
     health.router,
     registry.router,
     webhooks.router,
-    *console.ROUTERS,
 )
+ROUTERS: Final = (*API_ROUTERS, *console.ROUTERS)
 
 
 class BoundedHeaders:

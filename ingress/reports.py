@@ -1,8 +1,8 @@
 """Reports of a merchant's money: what its accounts held at two times, what moved between, and its payouts.
 
 From the ledger alone, so they add up: opening + activity = closing, to the minor unit. A report is of the half-open
-time from ``from`` to ``to``. A line's time is when its owner decided it, moments before its commit: a report up to just now
-may still gain lines, an older one never does. JSON comes in pages, CSV as one stream of the same pages.
+time from ``from`` to ``to``. A line's time is when its owner decided it, moments before its commit: a report up to just
+now may still gain lines, an older one never does. JSON comes in pages, CSV as one stream of the same pages.
 """
 
 from __future__ import annotations
