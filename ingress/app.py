@@ -12,6 +12,7 @@ from starlette.responses import Response
 from starlette.routing import Match
 
 from ingress import (
+    account_routes,
     endpoint_routes,
     health,
     limiter_routes,
@@ -19,10 +20,14 @@ from ingress import (
     openapi,
     operators,
     payments,
+    policy_routes,
     problems,
     registry,
     repair_routes,
+    report_routes,
+    risk_routes,
 )
+from ingress.console import routes as console
 from ingress.webhooks import routes as webhooks
 from schemas import errors, limits
 
@@ -33,17 +38,23 @@ if TYPE_CHECKING:
     from ingress.state import Ingress
 
 
-ROUTERS: Final = (
+#: what the OpenAPI document describes
+API_ROUTERS: Final = (
     payments.router,
     money.router,
+    account_routes.router,
+    report_routes.router,
     endpoint_routes.router,
     operators.router,
     repair_routes.router,
+    policy_routes.router,
+    risk_routes.router,
     health.router,
     registry.router,
     limiter_routes.router,
     webhooks.router,
 )
+ROUTERS: Final = (*API_ROUTERS, *console.ROUTERS)
 
 
 class BoundedHeaders:

@@ -14,6 +14,7 @@ _PART: Final[Json] = {"type": "string", "minLength": 1, "maxLength": limits.LIMI
 _SCOPE: Final[Json] = a_schema(dict.fromkeys(limit_policy.KEY_PARTS, _PART), closed=True)
 _COUNT: Final[Json] = {"type": "integer", "minimum": 0}
 _TIME_OR_NULL: Final[Json] = {"type": ["string", "null"], "format": "date-time"}
+_OF_A_LIST: Final = ("malformed_request", "invalid_command")
 _PERIOD: Final[Json] = {"type": "integer", "minimum": 1, "maximum": limits.LIMIT_WINDOW_MS_MAX}
 _TERMS: Final[Json] = {
     "scope": _SCOPE,
@@ -46,20 +47,22 @@ def components() -> dict[str, Json]:
         **_TERMS,
     }
     times = {name: {"type": "string", "format": "date-time"} for name in ("created_at", "updated_at")}
-    live = a_schema({name: _COUNT for name in ("used", "reserved", "remaining", "reset_ms")} | {"as_of": _TIME_OR_NULL})
-    stream = a_schema({name: _COUNT for name in ("allowed", "denied", "allowed_cost")} | {"as_of": _TIME_OR_NULL})
+    live = a_schema(dict.fromkeys(("used", "reserved", "remaining", "reset_ms"), _COUNT) | {"as_of": _TIME_OR_NULL})
+    stream = a_schema(dict.fromkeys(("allowed", "denied", "allowed_cost"), _COUNT) | {"as_of": _TIME_OR_NULL})
     return {
-        "Policy": a_schema(policy),
-        "CommittedPolicy": a_schema({"result": ref("Policy"), "event": ref("Event")}),
-        "PolicyWithVersions": a_schema({**policy, **times, "versions": {"type": "array", "items": {"type": "object"}}}),
-        "PolicyPage": a_schema(
+        "QuotaPolicy": a_schema(policy),
+        "CommittedQuotaPolicy": a_schema({"result": ref("QuotaPolicy"), "event": ref("Event")}),
+        "QuotaPolicyWithVersions": a_schema(
+            {**policy, **times, "versions": {"type": "array", "items": {"type": "object"}}}
+        ),
+        "QuotaPolicyPage": a_schema(
             {
                 "data": {"type": "array", "items": a_schema({**policy, **times})},
                 "has_more": {"type": "boolean"},
                 "next_cursor": {"type": ["string", "null"]},
             }
         ),
-        "PolicySnapshot": a_schema({name: {"type": "string"} for name in ("snapshot", "key_id", "signature")}),
+        "QuotaSnapshot": a_schema({name: {"type": "string"} for name in ("snapshot", "key_id", "signature")}),
         "Usage": a_schema(
             {
                 "object": {"const": "usage"},
@@ -80,15 +83,15 @@ def paths() -> Json:
     return {
         "/v1/policies": _read(
             "list_policies", "The caller's quota policies, newest first", [elements.limit(), elements.CURSOR],
-            {"200": elements.answer("One page", elements.JSON, "PolicyPage")}, ("malformed_request", "invalid_command"),
+            {"200": elements.answer("One page", elements.JSON, "QuotaPolicyPage")}, _OF_A_LIST,
         ),
         "/v1/policies/{policy_id}": _read(
             "get_policy", "The policy in force, with its versions", [elements.object_id("policy_id")],
-            {"200": elements.answer("The policy", elements.JSON, "PolicyWithVersions")}, ("not_found",),
+            {"200": elements.answer("The policy", elements.JSON, "QuotaPolicyWithVersions")}, ("not_found",),
         ),
         "/v1/policy_snapshots/newest": _read(
             "get_policy_snapshot", "What gateways decide by, signed", [elements.NONE_MATCH],
-            {"200": elements.answer("The snapshot", elements.JSON, "PolicySnapshot"), **same}, ("not_found",),
+            {"200": elements.answer("The snapshot", elements.JSON, "QuotaSnapshot"), **same}, ("not_found",),
         ),
         "/v1/usage/{key}": _read(
             "get_usage", "What a key (tenant:user:route) has used, live and in the stream", [key],

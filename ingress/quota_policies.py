@@ -31,7 +31,7 @@ _FIELDS: Final = ("policy_id", "publisher", "body", "version", "active_version",
 class QuotaPolicies:
     """Reads. Publication is a command like any other."""
 
-    def __init__(self, store: Store, cursors: Cursors, counters: CounterStore) -> None:
+    def __init__(self, store: Store, cursors: Cursors, counters: CounterStore | None) -> None:
         self._store = store
         self._counters = counters
         self._pages = NewestFirst(store, cursors)
@@ -77,7 +77,9 @@ class QuotaPolicies:
         live = None if level is None else await self._live(level, parts)
         return {**found, "live": live, "stream": _stream(rows)}
 
-    async def _live(self, level: Level, parts: dict[str, str]) -> dict[str, Any]:
+    async def _live(self, level: Level, parts: dict[str, str]) -> dict[str, Any] | None:
+        if self._counters is None:
+            return None
         values = "\x1f".join(parts[part] for part in KEY_PARTS if part in level.policy.per)
         _, used, reserved, available, reset_us, _ = await self._counters.peek(Bucket(level, values))
         return {

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from limiter.decision import Decision
 
 ALLOWED, DEGRADED, DUPLICATE, APPROXIMATE = 1, 2, 4, 8
+_OUTCOMES: Final = {0: "denied", ALLOWED: "allowed", ALLOWED | DUPLICATE: "repeated"}
 _US: Final = 1_000
 _encode: Final = msgspec.msgpack.Encoder().encode
 _lines: Final = msgspec.json.Encoder().encode
@@ -94,6 +95,7 @@ class Recorder:
         self._partitions: list[int] = []
         self.lost = 0
         self.recorded = 0
+        self._outcomes = dict.fromkeys(_OUTCOMES, 0)
         #: turns the monotonic clock into time since the epoch: one clock for all records, and it never goes back
         self.wall_offset_ns = time.time_ns() - time.monotonic_ns()
         self.recovered = self._recover(ring_file)
@@ -133,7 +135,17 @@ class Recorder:
             self.ring.flushed()
         taken = self.ring.take()
         if len(taken):
+            self._count(taken)
             self._send(self._source, self.ring.taken - len(taken), taken, self._rows)
+
+    def outcomes(self) -> dict[str, int]:
+        """Decisions until the last flush, by what was decided."""
+        return {name: self._outcomes[flags] for flags, name in _OUTCOMES.items()}
+
+    def _count(self, taken: Records) -> None:
+        flags = taken["flags"]
+        for outcome in _OUTCOMES:
+            self._outcomes[outcome] += int(np.count_nonzero(flags & (ALLOWED | DUPLICATE) == outcome))
 
     def forget(self) -> None:
         """Makes room when there are very many rows, once nothing refers to them: numbers of rows are void after it."""

@@ -11,7 +11,7 @@ import asyncio
 import os
 import socket
 import time
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from limiter import frames
 from limiter.frames import IDENTITY_BYTES, Answer, Frame, FrameError, Place
@@ -224,8 +224,7 @@ class _Line(asyncio.Protocol):
         self.ended: Exception | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast("asyncio.Transport", transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.end(exc if isinstance(exc, OSError) else ConnectionResetError())

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from limiter import frames
 from limiter.frames import APPROXIMATE, DEGRADED, DUPLICATE, ENTRY, INVALID, NO_IDENTITY, REUSED, FrameError, Place
@@ -37,9 +37,9 @@ class FrameServer:
 
     async def serve_unix(self, path: Path) -> None:
         """Listens on a socket that only this user may open. Raises OSError."""
-        path.unlink(missing_ok=True)
+        path.unlink(missing_ok=True)  # noqa: ASYNC240 - once, at the start
         server = await asyncio.get_running_loop().create_unix_server(self._connection, path, start_serving=False)
-        path.chmod(_PRIVATE)
+        path.chmod(_PRIVATE)  # noqa: ASYNC240
         await server.start_serving()
         self._servers.append(server)
         self._sockets.append(path)
@@ -83,8 +83,7 @@ class _Connection(asyncio.Protocol):
         self.under_way: set[asyncio.Task[None]] = set()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast("asyncio.Transport", transport)
         if len(self._connections) >= limits.LIMIT_FRAME_CONNECTIONS_MAX:
             self._fail(0, "There are too many connections.")
             return
@@ -181,7 +180,7 @@ class _Connection(asyncio.Protocol):
             flags = allowed + DEGRADED * degraded + DUPLICATE * duplicate + APPROXIMATE * approximate
             flat += (flags, version, remaining, reset_ms, retry_ms)
         if not waiting:
-            self._write(frames.answer_frame(frame.frame_id, frame.count, flat))
+            self._write(frames.answer_frame(frame.frame_id, frame.entries, flat))
             return
         task = asyncio.get_running_loop().create_task(self._await(frame, flat, waiting))
         self.under_way.add(task)
@@ -191,7 +190,7 @@ class _Connection(asyncio.Protocol):
         rows = await asyncio.gather(*(self._row(number, cost, identity) for _, number, cost, identity in waiting))
         for (at, *_), row in zip(waiting, rows, strict=True):
             flat[at * _ROW_FIELDS : (at + 1) * _ROW_FIELDS] = row
-        self._write(frames.answer_frame(frame.frame_id, frame.count, flat))
+        self._write(frames.answer_frame(frame.frame_id, frame.entries, flat))
 
     async def _row(self, number: int, cost: int, identity: bytes) -> tuple[int, ...]:
         request_id = None if identity == NO_IDENTITY else identity.hex()

@@ -27,6 +27,7 @@ _LENGTHS: Final = struct.Struct("<HHH")  # bytes of tenant, user, route
 _MAGIC: Final = b"rf"
 VERSION: Final = 1
 KEYS, CHECK, ANSWER, FAILED = 1, 2, 3, 4
+_SIZES: Final = {CHECK: ENTRY.size, ANSWER: ROW.size}
 ALLOWED, DEGRADED, DUPLICATE, APPROXIMATE = 1, 2, 4, 8
 #: nothing was decided: what can be no key or cost; an identity that had another cost
 INVALID, REUSED = 16, 32
@@ -48,7 +49,7 @@ class Frame(NamedTuple):
     """One frame as it was received."""
 
     kind: int
-    count: int
+    entries: int
     frame_id: int
     body: bytes
 
@@ -106,7 +107,7 @@ def frames(received: bytearray) -> Iterator[Frame]:
             raise FrameError("The kind of the frame is not known.")
         if count > limits.LIMIT_FRAME_ENTRIES_MAX or size > limits.LIMIT_FRAME_BYTES_MAX:
             raise FrameError("The frame is too large.")
-        if kind == CHECK and size != count * ENTRY.size or kind == ANSWER and size != count * ROW.size:
+        if kind in _SIZES and size != count * _SIZES[kind]:
             raise FrameError("The frame's count and its bytes do not agree.")
         end = HEADER.size + size
         if len(received) < end:
@@ -120,7 +121,7 @@ def places_of(frame: Frame) -> list[Place]:
     """The keys that a frame names. Raises FrameError when count, lengths and bytes do not agree, or it is no UTF-8."""
     found, at, body = [], 0, frame.body
     try:
-        for _ in range(frame.count):
+        for _ in range(frame.entries):
             lengths = _LENGTHS.unpack_from(body, at)
             at += _LENGTHS.size
             texts = []

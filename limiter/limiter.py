@@ -60,6 +60,10 @@ class Limiter:
         """The revision of the policies in use."""
         return self._policies.revision
 
+    def leases(self) -> int:
+        """How many are held now."""
+        return sum(bool(bucket.lease_id) for bucket in list(self._buckets.values()))
+
     def use(self, policies: PolicySet) -> None:
         """Other policies from now on. Leases of policies that changed end; what was spent of them is settled."""
         self._policies = policies

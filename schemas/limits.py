@@ -79,7 +79,7 @@ ATTEMPT_POLL_SCHEDULE_S: Final = (
 
 # --- processor simulator (an outside system: it imports this module and nothing else of ours) ---------------
 SIMULATOR_IDENTITY_LENGTH_MAX: Final = 255  # operation ids, references, tokens, provider references
-SIMULATOR_BODY_BYTES_MAX: Final = 16 * 1024
+SIMULATOR_BODY_BYTES_MAX: Final = 256 * 1024  # evidence is the largest
 SIMULATOR_QUEUE_MAX: Final = 10_000  # operations that wait for the book's writer; past it 503 overloaded
 SIMULATOR_BATCH_OPERATIONS_MAX: Final = 512  # operations of one durable commit
 SIMULATOR_BOOK_PAGE_ENTRIES: Final = 5_000  # entries that GET /book holds in memory at once
@@ -465,10 +465,11 @@ EXPORT_STATEMENT_TIMEOUT_MS: Final = 600_000
 # Policies of owners (risk rules, routing): how old they may be
 POLICIES_REFRESH_S: Final = 1.0  # a published policy is in force everywhere within about this
 POLICIES_READ_TIMEOUT_S: Final = 5.0
+POLICIES_FIRST_WAIT_S: Final = 0.05  # how often a starting owner looks whether they were read
 
 # --- operator console --------------------------------------------------------------------------------------
 CONSOLE_SESSION_S: Final = 3_600  # or as long as the token that opened it, if that is shorter
-CONSOLE_SIGN_INS_REFUSED_MAX: Final = 20  # of one process within the window; then nobody may try until it is over
+CONSOLE_SIGN_INS_REFUSED_MAX: Final = 20  # told and audited by one process within the window; the rest is a 429
 CONSOLE_SIGN_IN_WINDOW_S: Final = 60
 CONSOLE_FORM_BYTES_MAX: Final = 16 * 1024
 CONSOLE_FORM_FIELDS_MAX: Final = 20
@@ -485,6 +486,7 @@ CONSOLE_LAG_WAIT_S: Final = 1.5  # for the ends of topics; then the page is show
 CONSOLE_POSTGRES_POOL_MAX: Final = 4
 CONSOLE_REFUSED_FACTS_MAX: Final = 1_000  # newest ones that the queue looks at
 CONSOLE_STATIC_KEPT_S: Final = 300
+CONSOLE_TOTALS_KEPT_S: Final = 15  # the trial balance on the overview
 
 # --- processors: several of them, and how they are ------------------------------------------------------------
 PROCESSORS_MAX: Final = 16  # each has connections, a bulkhead and a circuit breaker of its own in every worker
@@ -503,7 +505,7 @@ MERCHANT_WEBHOOK_SEAL_BATCH_MAX: Final = 500  # secrets that are sealed in one t
 
 # --- soak --------------------------------------------------------------------------------------------------
 SOAK_MINUTES_DEFAULT: Final = 3.0
-SOAK_MINUTES_MAX: Final = 24 * 60.0
+SOAK_MINUTES_MAX: Final = 23 * 60.0  # a token lives for a day
 SOAK_RATE_PER_S: Final = 3.0  # payments started per second; most of them are several commands
 SOAK_RATE_MAX_PER_S: Final = 200.0
 SOAK_PAYMENTS_OPEN_MAX: Final = 200  # under way at once; past it the schedule waits
@@ -563,12 +565,16 @@ VELOCITY_WINDOW_S_MIN: Final = 10
 VELOCITY_WINDOW_S_MAX: Final = 7 * 86_400
 VELOCITY_COUNTERS_MAX: Final = 16  # that the rules of one policy need: what one confirm costs in Valkey
 VELOCITY_BUCKETS: Final = 30  # of one window: a count looks back by the window and at most a thirtieth of it more
+VELOCITY_IDENTITY_KEPT_S: Final = 3_600  # a confirm that is retried later, still undecided, counts once more
 VELOCITY_TIMEOUT_MS: Final = 250  # then the confirm goes on without counts, and each rule says what that means
 VELOCITY_CONNECTIONS_MAX: Final = 16  # of one ingress process
 VELOCITY_PIPELINE_MAX: Final = 200  # confirms of one bulk request that are counted in one round trip
 POLICY_BODY_BYTES_MAX: Final = 512 * 1024
 POLICY_FAULTS_TOLD_MAX: Final = 50
-POLICY_VERSIONS_LISTED_MAX: Final = 50
+POLICIES_PAGE_LIMIT_DEFAULT: Final = 10  # a version may be half a megabyte
+POLICIES_PAGE_LIMIT_MAX: Final = 20
+POLICY_VERSION_MAX: Final = 10**9
+RISK_ASSESSMENTS_LISTED_MAX: Final = 200
 POLICY_ACTIVE_READ_S: Final = 1.0  # how often an ingress looks for the policies that name its signals
 CARD_SIGNALS_CACHED_S: Final = 600
 CARD_SIGNALS_CACHED_MAX: Final = 20_000
@@ -583,14 +589,13 @@ ROUTING_FAILOVERS_MAX: Final = 3  # of one confirm: each is another attempt
 ROUTING_SAMPLE_DEFAULT: Final = 50  # outcomes of a processor within its window, before its rates count
 ROUTING_SAMPLE_MAX: Final = 1_000_000
 ROUTING_FAILURE_RATE_BPS_DEFAULT: Final = 2_000
-ROUTING_HEALTH_AGE_MAX_S: Final = 30  # what is known of a processor; older, it is taken for healthy
-ROUTING_PROBE_ONE_IN: Final = 20  # charges that a processor gets whose breaker is half open
 ROUTE_LENGTH_MAX: Final = 200  # of the reason on an attempt
 
 # --- the payer's actions, holds and evidence -----------------------------------------------------------------
 REDIRECT_URL_LENGTH_MAX: Final = 2_048
 TIME_US_MAX: Final = 253_402_300_799_999_999  # the end of the year 9999: later is no time that a store of ours holds
 AUTHORIZATION_VALID_S: Final = 7 * 86_400  # a hold whose processor does not say when it ends
+AUTHORIZATION_RELEASE_GRACE_S: Final = 10  # the processor's own word comes first
 AUTHORIZATION_RELEASE_RETRY_S: Final = 3_600  # after the time of a hold, how often its release is asked for
 AUTHORIZATION_RELEASE_TRIES_MAX: Final = 72  # then people have long had the case of the refused releases
 AUTHORIZATION_RELEASE_BATCH_MAX: Final = 200
@@ -609,7 +614,6 @@ LIMIT_WINDOW_MS_MAX: Final = 366 * 24 * 3_600_000  # a year; in milliseconds as 
 LIMIT_SLOTS_MAX: Final = 60
 LIMIT_KEY_PART_LENGTH_MAX: Final = 1_024
 LIMIT_VERSIONS_SHOWN_MAX: Final = 100
-LIMIT_POLICIES_MAX: Final = 100_000  # of one snapshot
 LIMIT_SNAPSHOT_POLL_S: Final = 0.4  # a published policy is in force on every gateway within 2 s
 LIMIT_SNAPSHOT_LIFE_S: Final = 3_600  # a snapshot that old and not renewed is expired
 LIMIT_SNAPSHOT_RENEW_S: Final = 600
@@ -640,3 +644,4 @@ LIMIT_FRAMES_UNDER_WAY_MAX: Final = 64  # of one connection; past it no more is 
 LIMIT_FRAME_CONNECTIONS_MAX: Final = 256
 LIMIT_FRAME_TIMEOUT_S: Final = 1.0  # of a client, for one attempt: more than the bound of two store calls
 LIMIT_FRAME_ATTEMPTS: Final = 3
+EXPANSIONS_MAX: Final = 10  # values of expand[] in one read

@@ -36,6 +36,7 @@ AttemptStatus = Literal[
     "manual_review",
     "requires_action",  # the payer has to do something first
     "blocked",  # by risk: never sent
+    "submitted",  # evidence that lies with the processor
 ]
 RefundState = Literal["pending", "requires_action", "succeeded", "failed", "canceled"]
 DisputeState = Literal[
@@ -44,6 +45,8 @@ DisputeState = Literal[
     "warning_closed",
     "needs_response",
     "under_review",
+    "appeal_needs_response",
+    "appeal_under_review",
     "won",
     "lost",
     "prevented",
@@ -72,6 +75,7 @@ class Command(Struct, kw_only=True):
     reply_to: int  # partition of results.v1; -1 = nobody waits
     reply_id: int
     payload: dict[str, object]
+    signals: dict[str, str] | None = None  # what the ingress saw of a confirm; no part of the request or its hash
 
 
 class Rejection(Struct, frozen=True):
@@ -121,7 +125,7 @@ class ProcessorAttempt(Struct, kw_only=True):
     amount: int
     currency: str
     payment_method: str
-    parent_ref: str | None  # the provider_ref of what a capture, void or refund works on
+    parent_ref: str | None  # the provider_ref of what an increment, capture, void, refund or evidence works on
     final: bool  # a capture that releases what it does not take; a refund that failed after it had succeeded
     provider_ref: str | None
     error_code: str | None

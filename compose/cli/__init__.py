@@ -31,6 +31,7 @@ COMMANDS: Final = {
     "export": "Write the ledger for another bookkeeping program.",
     "replay": "Rebuild a projection, compare it and swap it in.",
     "demo": "Take invoices through the whole system and prove the result.",
+    "soak": "Kill everything under load for a while and prove the result.",
     "bench": "Measure the system and print JSON.",
     "parked": "List and resolve parked commands.",
     "cases": "Show what waits for a person.",

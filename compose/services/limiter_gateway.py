@@ -20,6 +20,7 @@ from limiter.decisions import Recorder
 from limiter.follower import SnapshotFollower
 from limiter.kafka_blocks import KafkaBlocks
 from limiter.limiter import Limiter
+from limiter.metrics import GatewayMetrics
 from limiter.rls import RateLimitService
 from limiter.signing_keys import SigningKeys
 from limiter.store import CounterStore, StoreUnavailable
@@ -65,6 +66,7 @@ async def _serve(settings: Settings, instance: int) -> None:
     limiter = Limiter(store, recorder, name)
     remembered = settings.the_home().data("limiter") / f"revision-{instance}"
     follower = SnapshotFollower(addresses.base_url, _Token(issuer), keys.verifying_keys, limiter.use, remembered)
+    GatewayMetrics(limiter, recorder, blocks, follower)
     server = grpc.aio.server()
     rls_pb2_grpc.add_RateLimitServiceServicer_to_server(RateLimitService(limiter), server)
     if not server.add_insecure_port(f"{LOOPBACK}:{addresses.rls_port}"):

@@ -9,6 +9,7 @@ import threading
 from typing import TYPE_CHECKING, Final
 
 from compose.services.ops import serve_ops
+from dataflows.domain.policies import Policies
 from dataflows.owner.supervise import supervise
 from dataflows.payments.policies import PolicyBook, PolicyRefresher
 from dataflows.payments.service import payments_service
@@ -36,13 +37,14 @@ def run(settings: Settings, instance: int) -> None:
         return True if current and current[0].reader.joined else "not in the consumer group yet"
 
     serve_ops(None, ready)
-    policies = PolicyBook()
+    policies = PolicyBook(Policies(processors=frozenset(settings.processors)))
     refresher = PolicyRefresher(policies, addresses.postgres_dsns[ROLE])
     refresher.start()
+    refresher.wait(stop)
     supervise(
         addresses.kafka,
         addresses.postgres_dsns[ROLE],
-        payments_service(policies=policies),
+        payments_service(processor=settings.processors[0], policies=policies),
         f"owner-{socket.gethostname()}-{os.getpid()}-{instance}",
         stop,
         group=os.environ.get("MILLRACE_OWNER_GROUP"),

@@ -33,11 +33,12 @@ class Decision(Struct, frozen=True, kw_only=True):
 
     intent: PaymentIntent
     attempt: ProcessorAttempt | None = None  # made or changed
-    caused_by: ProcessorAttempt | None = None  # changed: the late capture that made ``attempt``, its refund
+    caused_by: ProcessorAttempt | None = None  # changed: what made ``attempt``, as a late capture makes its refund
     refund: Refund | None = None  # made or changed
     dispute: Dispute | None = None  # made or changed
     risk: RiskAssessment | None = None  # made
     postings: tuple[Posting, ...] = ()
+    amended: bool = False  # the intent's amount, currency, capture method or metadata is another one
 
 
 def applied(payment: Payment | None, decision: Decision) -> Payment:

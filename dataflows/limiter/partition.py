@@ -29,7 +29,7 @@ class PoliciesPartition:
         del connection  # nothing has to be known before the first batch
         self.partition = partition
 
-    def reads(self, keys: list[str]) -> list[Statement]:
+    def reads(self, keys: list[str], commands: Sequence[Command]) -> list[Statement]:  # noqa: ARG002 - the runtime's
         """The policies of a batch."""
         return [(SQL["policies_read"], (text_array(keys),))] if keys else []
 

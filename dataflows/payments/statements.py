@@ -68,6 +68,21 @@ def intents_update(intents: Sequence[PaymentIntent], read_versions: Sequence[int
     )
 
 
+def intents_amend(intents: Sequence[PaymentIntent]) -> Statement:
+    """What hardly ever changes of an intent. Sent after the insert or compare-and-set that guards these rows."""
+    return SQL["intents_amend"], (
+        text_array([i.id for i in intents]),
+        Bigints([i.version for i in intents]),
+        Bigints([i.amount for i in intents]),
+        text_array([i.currency for i in intents]),
+        text_array([i.capture_method for i in intents]),
+        text_array([_json.encode(i.metadata).decode() if i.metadata else "{}" for i in intents]),
+        optional_text_array([i.next_action for i in intents]),
+        Bigints([i.authorized_until or 0 for i in intents]),
+        len(intents),
+    )
+
+
 def attempts_insert(attempts: Sequence[ProcessorAttempt]) -> Statement:
     """New attempts, durable before any I/O to a processor."""
     return SQL["attempts_insert"], (

@@ -1,1 +1,1 @@
-"""The counter store: Redis functions, each in a file of its own."""
+"""Valkey (the Redis protocol): counters that may be lost, never facts."""

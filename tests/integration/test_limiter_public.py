@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
     from tests.public_system import Merchant, PublicSystem
 
-pytestmark = pytest.mark.servers
+__all__ = ["merchant", "public"]  # the fixtures of this module
+pytestmark = [pytest.mark.servers, pytest.mark.timeout(240)]  # the first test starts the system
 OK, OVER_LIMIT = rls_pb2.RateLimitResponse.OK, rls_pb2.RateLimitResponse.OVER_LIMIT
 SCOPES = ("limits:read", "limits:write")
 
@@ -31,11 +32,11 @@ SCOPES = ("limits:read", "limits:write")
 class Envoy:
     """What a proxy sends, for one tenant that nobody used before; and the operator of its policies."""
 
-    def __init__(self, public: PublicSystem) -> None:
-        self.public = public
+    def __init__(self, system: PublicSystem) -> None:
+        self.public = system
         self.tenant = f"t_{uuid.uuid4().hex[:8]}"
-        self.operator = public.merchant(scopes=SCOPES)
-        self.channel = grpc.insecure_channel(f"127.0.0.1:{public.settings.addresses().rls_port}")
+        self.operator = system.merchant(scopes=SCOPES)
+        self.channel = grpc.insecure_channel(f"127.0.0.1:{system.settings.addresses().rls_port}")
         self.service = rls_pb2_grpc.RateLimitServiceStub(self.channel)
 
     def publish(self, key: str | None = None, expected_version: int | None = None, **changes: Any) -> httpx.Response:

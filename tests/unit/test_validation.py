@@ -48,7 +48,7 @@ def test_currencies_that_are_refused(code: object) -> None:
     assert errors_of(validation.CREATE_INTENT, CREATE | {"currency": code}) == ["currency"]
 
 
-@pytest.mark.parametrize("token", [None, "tok_a", "tok_" + "x" * (limits.TOKEN_LENGTH_MAX - 4)])
+@pytest.mark.parametrize("token", [None, "tok_a", "pm_a", "tok_" + "x" * (limits.TOKEN_LENGTH_MAX - 4)])
 def test_payment_methods_that_are_taken(token: str | None) -> None:
     assert taken("payment_method", token)
 

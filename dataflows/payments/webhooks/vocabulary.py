@@ -79,6 +79,8 @@ def outcome_payload(found: AttemptOutcome, attempt: int) -> dict[str, Any]:
         "amount": found.amount,
         "currency": found.currency,
         "error_code": found.error_code,
+        "redirect_url": found.redirect_url,
+        "authorized_until": found.authorized_until,
     }
 
 

@@ -84,6 +84,21 @@ with written as (
 )
 select 1 / (count(*) = %s)::int from written;
 
+-- name: intents_amend
+-- Only in a batch that has one, behind the statement that wrote these versions: what was agreed on became another, more is
+-- held, or a payment went further in the batch that made it than its insert can say. Primary key.
+with written as (
+    update payment_intent a
+    set amount = t.amount, currency = t.currency, capture_method = t.capture_method, metadata = t.metadata,
+        next_action = nullif(t.next_action, ''),
+        authorized_until = timestamptz 'epoch' + nullif(t.authorized_until, 0) * interval '1 microsecond'
+    from unnest(%s::text[], %s::bigint[], %s::bigint[], %s::text[], %s::text[], %s::text[], %s::text[], %s::bigint[])
+             as t (id, version, amount, currency, capture_method, metadata, next_action, authorized_until)
+    where a.id = t.id and a.version = t.version
+    returning 1
+)
+select 1 / (count(*) = %s)::int from written;
+
 -- name: attempts_insert
 -- Attempts that the batch started: durable before any I/O. A second live charge of an intent fails (invariant 9).
 insert into processor_attempt (intent_id, attempt, kind, status, operation_id, processor, amount, currency,
@@ -172,6 +187,28 @@ select t.intent_id, t.attempt, t.decided_by, t.outcome, t.score, t.policy_versio
        timestamptz 'epoch' + t.created_at * interval '1 microsecond'
 from unnest(%s::text[], %s::int[], %s::text[], %s::text[], %s::int[], %s::int[], %s::text[], %s::bigint[])
          as t (intent_id, attempt, decided_by, outcome, score, policy_version, reasons, created_at);
+
+-- name: review_cases_open
+-- Payments that began to wait for a review. repair_case_open.
+insert into repair_case (id, kind, reference, evidence, opened_at)
+select t.id, %s, t.reference, t.evidence::jsonb, timestamptz 'epoch' + t.opened_at * interval '1 microsecond'
+from unnest(%s::text[], %s::text[], %s::text[], %s::bigint[]) as t (id, reference, evidence, opened_at)
+on conflict (kind, reference) where state <> 'resolved' do nothing;
+
+-- name: review_cases_close
+-- Payments that wait no longer. repair_case_open.
+update repair_case c
+set state = 'resolved', resolved_at = timestamptz 'epoch' + t.resolved_at * interval '1 microsecond',
+    resolved_by = t.resolved_by, note = t.note
+from unnest(%s::text[], %s::text[], %s::text[], %s::bigint[]) as t (reference, resolved_by, note, resolved_at)
+where c.kind = %s and c.reference = t.reference and c.state <> 'resolved';
+
+-- name: contradictions_open
+-- Facts about money that were refused because they contradict what is committed. repair_case_open.
+insert into repair_case (id, kind, reference, processor, evidence, opened_at)
+select t.id, %s, t.reference, t.processor, t.evidence::jsonb, timestamptz 'epoch' + t.opened_at * interval '1 microsecond'
+from unnest(%s::text[], %s::text[], %s::text[], %s::text[], %s::bigint[]) as t (id, reference, processor, evidence, opened_at)
+on conflict do nothing;
 
 -- name: journals_insert
 -- Journal entries: aggregates of one version. A reference that exists fails the batch. Primary key.
