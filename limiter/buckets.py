@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 _TERMS: Final = struct.Struct("<11d")
 _SECOND_NS: Final = 1_000_000_000
-_REFILL_NS: Final = 100_000_000  # a lease is to last about this long at the rate of the moment
+_REFILL_NS: Final = 400_000_000  # a lease is to last about this long at the rate of the moment
 _LEASE_MIN: Final = 2  # a key that spends less between refills is asked for one by one
 
 

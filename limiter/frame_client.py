@@ -249,7 +249,8 @@ class _Line(asyncio.Protocol):
         except FrameError:
             self.end(ConnectionAbortedError())  # numbers may have been given to keys that were not sent
             raise
-        answered = self._waiting[frame_id] = asyncio.get_running_loop().create_future()
+        answered: asyncio.Future[list[Answer]] = asyncio.get_running_loop().create_future()
+        self._waiting[frame_id] = answered
         self._transport.write(asked)
         try:
             return await answered

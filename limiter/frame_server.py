@@ -36,7 +36,7 @@ class FrameServer:
         self.connections: set[_Connection] = set()
 
     async def serve_unix(self, path: Path) -> None:
-        """Listens on a socket that only this user may open. Raises OSError."""
+        """Listens on a socket that only this user may open. Raises OSError; a path may be too long for a socket."""
         path.unlink(missing_ok=True)  # noqa: ASYNC240 - once, at the start
         server = await asyncio.get_running_loop().create_unix_server(self._connection, path, start_serving=False)
         path.chmod(_PRIVATE)  # noqa: ASYNC240
@@ -167,8 +167,9 @@ class _Connection(asyncio.Protocol):
         flat: list[int] = []
         waiting = []
         for at, (number, cost, identity) in enumerate(entries):
+            tenant, user, route = named[number]
             try:
-                decided = check_now(*named[number], cost, None if identity == NO_IDENTITY else identity.hex())
+                decided = check_now(tenant, user, route, cost, None if identity == NO_IDENTITY else identity.hex())
             except errors.KeyReused:
                 flat += (REUSED, 0, 0, 0, 0)
                 continue

@@ -9,13 +9,9 @@ import asyncio
 import struct
 import time
 from importlib import resources
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from redis.asyncio import ConnectionPool, Redis
-from redis.asyncio.retry import Retry
-from redis.backoff import NoBackoff
-from redis.exceptions import RedisError, ResponseError
-
+from limiter.store_line import LineLost, Refusal, Reply, StoreLine, command, function_call, opened
 from schemas import limits
 from schemas.errors import Unavailable
 
@@ -36,33 +32,28 @@ class StoreUnavailable(Unavailable):
 
 
 class CounterStore:
-    """One shard. Calls share a bounded pool of connections."""
+    """One shard, over one connection: what is asked in one turn of the loop travels together."""
 
-    def __init__(self, url: str, *, timeout_s: float = limits.LIMIT_STORE_TIMEOUT_S, connections_max: int = 32) -> None:
-        pool = ConnectionPool.from_url(
-            url,
-            max_connections=connections_max,
-            socket_timeout=timeout_s,
-            socket_connect_timeout=timeout_s,
-            retry=Retry(NoBackoff(), 0),
-        )
-        self._redis = Redis(connection_pool=pool)
-        self._library = (resources.files("sinks.redis") / "scripts" / "rl1.lua").read_text()
-        self._places = asyncio.Semaphore(connections_max)
+    def __init__(self, url: str, *, timeout_s: float = limits.LIMIT_STORE_TIMEOUT_S) -> None:
+        self._url = url
+        self._library = (resources.files("sinks.redis") / "scripts" / "rl1.lua").read_bytes()
+        self._line: StoreLine | None = None
+        self._connecting = asyncio.Lock()
+        self._loading = asyncio.Lock()
         self._timeout_s = timeout_s
         self.epoch = 0
         self._shut_until = 0.0
 
     async def load(self) -> None:
         """The functions are there afterwards. Raises StoreUnavailable."""
-        try:
-            await self._redis.function_load(self._library, replace=True)
-        except RedisError as error:
-            raise StoreUnavailable(cause=type(error).__name__) from error
+        answer = await self._sent(command(b"FUNCTION", b"LOAD", b"REPLACE", self._library))
+        if isinstance(answer, Refusal):
+            raise self._failed(answer)
 
     async def close(self) -> None:
-        """Closes every connection."""
-        await self._redis.aclose(close_connection_pool=True)
+        """Closes the connection."""
+        if self._line is not None:
+            self._line.lose("closed")
 
     async def decide(
         self,
@@ -92,35 +83,46 @@ class CounterStore:
         head = _HEAD.pack(self.epoch, 0, 0, 0, 0, 1)
         return await self._call(b"rl1_peek", [EPOCH_KEY, b"", *bucket.keys], (head, b"", b"", bucket.plain_terms))
 
-    async def _call(self, function: bytes, keys: list[bytes], arguments: tuple[bytes, ...]) -> list[int]:
-        """Waits at most one bound for a connection, and one for the answer. A busy gateway is no store that failed."""
+    async def _call(self, function: bytes, keys: Sequence[bytes], arguments: Sequence[bytes]) -> list[int]:
+        """Waits at most one bound for a connection, and one for the answer."""
+        words = function_call(function, keys, arguments)
+        answer = await self._sent(words)
+        if isinstance(answer, Refusal) and _NO_FUNCTION in answer:
+            answer = await self._after_loading(words)  # a server that lost its functions has charged nothing
+        if not isinstance(answer, list):  # its memory is full, it became a replica: it has charged nothing
+            raise self._failed(str(answer))
+        return answer
+
+    async def _after_loading(self, words: bytes) -> Reply:
+        async with self._loading:
+            answer = await self._sent(words)  # another call may have loaded them
+            if isinstance(answer, Refusal) and _NO_FUNCTION in answer:
+                await self.load()
+                answer = await self._sent(words)
+            return answer
+
+    async def _sent(self, words: bytes) -> Reply:
+        """The server's answer. Raises StoreUnavailable."""
         self._check_open()
         try:
-            async with asyncio.timeout(self._timeout_s):
-                await self._places.acquire()
-        except TimeoutError as error:
-            raise StoreUnavailable(cause="no connection is free") from error
-        try:
-            self._check_open()  # it may have failed meanwhile
-            return await self._answered(function, keys, arguments)
-        finally:
-            self._places.release()
+            line = self._line
+            if line is None or line.lost:
+                line = await self._connected()
+            return await line.send(words)
+        except (OSError, LineLost) as error:  # TimeoutError is an OSError
+            raise self._failed(str(error) or type(error).__name__) from error
+
+    async def _connected(self) -> StoreLine:
+        async with self._connecting:
+            if self._line is None or self._line.lost:
+                self._check_open()  # it may have failed meanwhile
+                self._line = await opened(self._url, self._timeout_s)
+            return self._line
 
     def _check_open(self) -> None:
         if time.monotonic() < self._shut_until:
             raise StoreUnavailable(cause="left alone after a failure")
 
-    async def _answered(self, function: bytes, keys: list[bytes], arguments: tuple[bytes, ...]) -> list[int]:
-        try:
-            try:
-                answer: Any = await self._redis.fcall(function, len(keys), *keys, *arguments)
-            except ResponseError as error:
-                if _NO_FUNCTION not in str(error):
-                    raise
-                await self.load()  # a server that lost its functions has charged nothing
-                answer = await self._redis.fcall(function, len(keys), *keys, *arguments)
-        except (RedisError, OSError) as error:  # errors that it answers too: memory is full, it became a replica
-            self._shut_until = time.monotonic() + limits.LIMIT_STORE_RETRY_S
-            raise StoreUnavailable(cause=type(error).__name__) from error
-        found: list[int] = answer
-        return found
+    def _failed(self, cause: str) -> StoreUnavailable:
+        self._shut_until = time.monotonic() + limits.LIMIT_STORE_RETRY_S
+        return StoreUnavailable(cause=cause)

@@ -644,4 +644,7 @@ LIMIT_FRAMES_UNDER_WAY_MAX: Final = 64  # of one connection; past it no more is 
 LIMIT_FRAME_CONNECTIONS_MAX: Final = 256
 LIMIT_FRAME_TIMEOUT_S: Final = 1.0  # of a client, for one attempt: more than the bound of two store calls
 LIMIT_FRAME_ATTEMPTS: Final = 3
+LIMIT_GC_THRESHOLDS: Final = (50_000, 20, 100)  # of a gateway: identities are many, live long and form no cycles
+BENCH_LIMITER_DECISIONS_DEFAULT: Final = 1_000_000
+BENCH_LIMITER_DECISIONS_MAX: Final = 50_000_000
 EXPANSIONS_MAX: Final = 10  # values of expand[] in one read

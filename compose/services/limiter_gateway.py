@@ -1,8 +1,9 @@
-"""Wires one gateway of the rate limiter: Envoy's RateLimitService in front of the library."""
+"""Wires one gateway of the rate limiter: Envoy's RateLimitService and CHECK frames in front of the library."""
 
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 import socket
@@ -11,6 +12,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 import grpc
+import structlog
 from envoy.service.ratelimit.v3 import rls_pb2_grpc
 
 from compose.services.ops import LOOPBACK, serve_ops
@@ -18,6 +20,7 @@ from compose.stack.errors import StackError
 from ingress.issuer import KeyFolder, issue_token
 from limiter.decisions import Recorder
 from limiter.follower import SnapshotFollower
+from limiter.frame_server import FrameServer
 from limiter.kafka_blocks import KafkaBlocks
 from limiter.limiter import Limiter
 from limiter.metrics import GatewayMetrics
@@ -29,6 +32,7 @@ from schemas import limits
 if TYPE_CHECKING:
     from compose.settings import Settings
 
+_log = structlog.get_logger(__name__)
 _TOKEN_LIFE_S: Final = 3_600
 _SETTLE_S: Final = 0.1
 
@@ -77,12 +81,20 @@ async def _serve(settings: Settings, instance: int) -> None:
     with suppress(StoreUnavailable):
         await store.load()
     await server.start()
+    frame_server = FrameServer(limiter)
+    try:
+        await frame_server.serve_unix(settings.the_home().run / f"limiter-{instance}.sock")
+    except OSError as error:  # the path of a home may be too long for a socket
+        _log.warning("frames_not_served", reason=str(error))
+    gc.freeze()
+    gc.set_threshold(*limits.LIMIT_GC_THRESHOLDS)
     serve_ops(None, lambda: follower.is_ready or "no policy snapshot yet")
     tasks = [asyncio.create_task(part) for part in (follower.run(), recorder.run(), _settling(limiter))]
     for task in tasks:
         task.add_done_callback(lambda _: ended.set())  # one that fails ends the process; the supervisor starts another
     await ended.wait()
     await server.stop(limits.LIMIT_STORE_TIMEOUT_S)
+    await frame_server.close()
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)

@@ -135,6 +135,23 @@ def test_a_retry_after_a_level_was_added(server: CounterServer, tmp_path: Path) 
     run(test())
 
 
+def test_a_retry_does_not_spend_the_lease_that_came_meanwhile(server: CounterServer, tmp_path: Path) -> None:
+    """The store is being asked about an identity while another request brings a lease."""
+
+    async def test() -> None:
+        async with limiter(server.url, tmp_path, policy()) as gateway:
+            await with_lease(gateway, at_least=5)
+            (bucket,) = gateway._buckets.values()
+            first = asyncio.create_task(gateway.check("t", "u", "/r", bucket.left + 1, "r"))
+            await asyncio.sleep(0)
+            bucket.left, bucket.lease_ends_ns = 1_000, time.monotonic_ns() + 10**10
+            assert gateway.check_now("t", "u", "/r", 1, "r") is None
+            assert gateway.check_now("t", "u", "/r", 1, "other") is not None
+            await first
+
+    run(test())
+
+
 def test_an_identity_keeps_its_cost(server: CounterServer, tmp_path: Path) -> None:
     async def test() -> None:
         exact = policy(capacity=10, consistency="exact")

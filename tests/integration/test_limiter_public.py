@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import time
@@ -14,8 +15,11 @@ import httpx
 import pytest
 from envoy.service.ratelimit.v3 import rls_pb2, rls_pb2_grpc
 
+from compose.supervise import launch
+from compose.supervise.state import read_state
 from schemas import limits
 from tests.eventually import eventually
+from tests.integration.operator_shell import Operator
 from tests.public_system import merchant, public
 
 if TYPE_CHECKING:
@@ -233,3 +237,40 @@ def test_without_the_store_envoy_is_answered_in_time(envoy: Envoy, mode: str, co
         assert envoy.check() == code
         assert time.monotonic() - since < 2 * limits.LIMIT_STORE_TIMEOUT_S + 1
     eventually(lambda: envoy.remaining("probe") == 10, 10)
+
+
+def test_an_operator_sees_policies_and_counters(envoy: Envoy) -> None:
+    found = envoy.in_force()
+    envoy.allowed(4)
+    operator = Operator(envoy.public.settings.the_home().path)
+    listed = json.loads(operator.run("limiter", "policies", "--json").stdout)["data"]
+    assert found["policy_id"] in {policy["policy_id"] for policy in listed}
+    key = json.loads(operator.run("limiter", "key", f"{envoy.tenant}:u:/r/", "--json").stdout)
+    assert key["limit_key"] == f"{envoy.tenant}:u:/r"
+    assert [(c["policy_id"], c["used"], c["remaining"]) for c in key["counters"]] == [(found["policy_id"], 4, 6)]
+    table = operator.run("limiter", "key", f"{envoy.tenant}:u:/r")
+    assert found["policy_id"] in table.stdout, table.stderr
+    wrong = operator.run("limiter", "key", "no key")
+    assert wrong.returncode == 1
+    assert "Traceback" not in wrong.stderr
+
+
+def test_the_gateway_has_metrics(envoy: Envoy) -> None:
+    envoy.in_force()
+    envoy.allowed(12)
+    state = read_state(envoy.public.settings.the_home())
+    assert state is not None
+    (url,) = (
+        u for n, u in launch.world(envoy.public.settings, state)["ops"].items() if n.startswith("limiter_gateway")
+    )
+
+    def told() -> bool:
+        lines = httpx.get(url, trust_env=False).text.splitlines()
+        values = {name: float(value) for name, _, value in (x.rpartition(" ") for x in lines if x[:1] != "#")}
+        assert values['millrace_limiter_decisions_total{outcome="allowed"}'] >= 10
+        assert values['millrace_limiter_decisions_total{outcome="denied"}'] >= 2
+        assert values["millrace_limiter_store_calls_total"] >= 12
+        assert values["millrace_limiter_rows_lost_total"] == 0
+        return values["millrace_limiter_revision"] > 0
+
+    eventually(told, 5)
