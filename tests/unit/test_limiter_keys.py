@@ -44,7 +44,9 @@ def test_a_name_that_is_encoded_again_and_again_is_refused() -> None:
         key_parts("t", "u", "/%" + "25" * 9 + "41")
 
 
-words = st.text(st.characters(min_codepoint=33, max_codepoint=0x2FF, exclude_characters="%\x7f"), min_size=1, max_size=20)
+words = st.text(
+    st.characters(min_codepoint=33, max_codepoint=0x2FF, exclude_characters="%\x7f"), min_size=1, max_size=20
+)
 
 
 @given(tenant=words, user=words, route=words)
