@@ -124,7 +124,8 @@ def _operate(path: str, operation: str, summary: str, payload: Json) -> Json:
     parameter = _MERCHANT if "{merchant}" in path else elements.object_id("payout_id")
     required = [name for name in payload if operation != "record_payout_outcome" or name != "reason"]
     bare = openapi_schemas.a_schema(payload, required, closed=True)
-    key = {"idempotency_key": openapi_schemas.IDEMPOTENCY_KEY}  # it may come in the header
+    # The key may come in the header.
+    key = {"idempotency_key": {**openapi_schemas.IDEMPOTENCY_KEY, "type": ["string", "null"]}}
     envelope = openapi_schemas.a_schema(key | {"payload": bare}, ["payload"], closed=True)
     schema = "CommittedPayout" if operation == "record_payout_outcome" else "CommittedAccount"
     found = elements.answer("Committed", elements.JSON, schema, elements.COMMITTED_HEADERS)

@@ -39,9 +39,12 @@ def _empty(server: CounterServer) -> None:
         connection.flushall()
 
 
+_PATIENT_S = 10.0  # here no store is away: a busy machine must not look like one that is
+
+
 @asynccontextmanager
 async def gateway(url: str, folder: Path, *found: LimitPolicy) -> AsyncIterator[tuple[FrameServer, str]]:
-    async with limiter(url, folder, *found) as made:
+    async with limiter(url, folder, *found, timeout_s=_PATIENT_S) as made:
         served = FrameServer(made)
         await served.serve_unix(folder / "g.sock")
         try:

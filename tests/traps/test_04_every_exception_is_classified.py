@@ -62,6 +62,8 @@ KINDS: dict[str, Kind] = {
     "reconciliation.settlement.line.Unclassifiable": V,
     "dataflows.payments.webhooks.fields.Surprise": V,
     "compose.stack.clickhouse_errors.QueryError": V,
+    "limiter.frames.FrameError": V,
+    "limiter.snapshot.SnapshotRefused": V,
     # a process that cannot go on: it ends before it does anything, or its transaction is rolled back
     "builtins.RuntimeError": T,
     "builtins.AssertionError": T,
