@@ -6,6 +6,8 @@ follows from the home folder: its remembered ports and generated passwords.
 
 from __future__ import annotations
 
+import base64
+import hmac
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,17 +15,20 @@ from typing import Annotated, Final, Literal
 from urllib.parse import quote, urlsplit, urlunsplit
 
 from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_validator
-from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+from pydantic_settings import NoDecode, SettingsConfigDict
 
+from compose.processors import ProcessorAddress, ProcessorSettings, port_name, secrets_of
 from compose.stack.errors import StackError
 from compose.stack.home import Home
 from compose.stack.ports import LOOPBACK, remembered
 from ingress.webhooks.signatures import PROCESSORS as WEBHOOK_PROCESSORS
 from ingress.webhooks.signatures import read_secrets
 from schemas import limits
+from schemas.processors import adapter_of
+from schemas.webhook_secret import WebhookSecretKeys
 from sinks.kafka.connection import KafkaConnection
 from sinks.postgres.roles import ROLES
-from vault.key_file import KeyFile
+from vault.key_file import KeyFile, VaultKeysUnusable
 
 #: preferred ports; a busy one is replaced by a free one unless it was set
 PREFERRED_PORTS: Final = {
@@ -35,6 +40,7 @@ PREFERRED_PORTS: Final = {
     "ingress_port": 8080,
     "processor_port": 8081,
     "vault_port": 8082,
+    "rls_port": 8083,
 }
 #: our own processes: modules of ``compose.services``
 SERVICES: Final = (
@@ -45,15 +51,20 @@ SERVICES: Final = (
     "webhook_worker",
     "merchant_webhooks",
     "clickhouse_sink",
+    "limiter_owner",
+    "limiter_usage",
+    "limiter_gateway",
     "ingress",
 )
+#: where the ports of further simulators begin
+_FURTHER_SIMULATORS: Final = 8_091
 PREFIX: Final = "MILLRACE_"
 DATABASE: Final = "millrace"
 
 Port = Field(default=None, ge=1, le=65535)
 
 
-class Settings(BaseSettings):
+class Settings(ProcessorSettings):
     """What an operator may set. Nothing is read or written before a method is called."""
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="ignore")
@@ -79,6 +90,7 @@ class Settings(BaseSettings):
     postgres_worker_password: SecretStr | None = None
     postgres_sink_password: SecretStr | None = None
     postgres_operator_password: SecretStr | None = None
+    postgres_console_password: SecretStr | None = None
     postgres_vault_password: SecretStr | None = None
     postgres_reader_password: SecretStr | None = None
 
@@ -91,6 +103,10 @@ class Settings(BaseSettings):
 
     #: merchants' webhook endpoints may be on this machine and without TLS: for development and tests only
     merchant_webhooks_loopback: bool = False
+
+    #: keys that secrets of merchants' endpoints are sealed with, in a private file like the vault's; otherwise made in
+    #: the home. A new key is added to the file, then ingress and merchant_webhooks are started again
+    merchant_webhooks_keys_file: Path | None = None
 
     #: keys of the card vault that a key management system provides, in a private file; otherwise made in the home
     vault_keys_file: Path | None = None
@@ -108,6 +124,7 @@ class Settings(BaseSettings):
     ingress_port: int | None = Port
     processor_port: int | None = Port
     vault_port: int | None = Port
+    rls_port: int | None = Port
 
     services: Annotated[tuple[str, ...], NoDecode] = SERVICES  # MILLRACE_SERVICES=owner,ingress runs these only
     ingress_processes: int = Field(default=2, ge=1, le=limits.INGRESS_PROCESSES_MAX)
@@ -136,7 +153,7 @@ class Settings(BaseSettings):
     @classmethod
     def _are_webhook_secrets(cls, value: SecretStr | None, info: ValidationInfo) -> SecretStr | None:
         if value is not None:
-            read_secrets(str(info.field_name).rpartition("_")[2], _secrets_of(value))
+            read_secrets(str(info.field_name).rpartition("_")[2], secrets_of(value))
         return value
 
     def environment(self) -> dict[str, str]:
@@ -153,6 +170,11 @@ class Settings(BaseSettings):
         """The ports that the operator set and that are never replaced."""
         named = {name: getattr(self, name) for name in PREFERRED_PORTS}
         return {name: port for name, port in named.items() if port is not None}
+
+    def preferred_ports(self) -> dict[str, int]:
+        """The ports of everything that a stack starts, a simulator for each processor without an address among it."""
+        further = self.embedded_processors()[1:]
+        return PREFERRED_PORTS | {port_name(name): _FURTHER_SIMULATORS + n for n, name in enumerate(further)}
 
     def kafka_security(self) -> dict[str, str]:
         """The security options of every Kafka client, by librdkafka's names; empty for the embedded broker."""
@@ -181,7 +203,12 @@ class Settings(BaseSettings):
         """By processor, every secret that a webhook may be signed with; the newest first."""
         generated = self.the_home().passwords()
         given = {name: getattr(self, f"webhook_secrets_{name}") for name in WEBHOOK_PROCESSORS}
-        return {name: _secrets_of(secret) or (generated[f"webhook_{name}"],) for name, secret in given.items()}
+        given |= {name: self.processor_webhook_secrets.get(name) for name in self.processors if name not in given}
+        made = {name: generated[f"webhook_{adapter_of(name)}"] for name in given}
+        return {
+            name: secrets_of(secret) or (made[name] if name in WEBHOOK_PROCESSORS else _derived(made[name], name),)
+            for name, secret in given.items()
+        }
 
     def webhook_secrets(self) -> dict[str, str]:
         """By processor, the newest secret: what a sender signs with."""
@@ -193,6 +220,21 @@ class Settings(BaseSettings):
             return KeyFile(self.vault_keys_file.expanduser().absolute(), ours=False)
         return KeyFile(self.the_home().path / "keys" / "vault.json", ours=True)
 
+    def webhook_secret_keys(self) -> WebhookSecretKeys:
+        """What secrets of merchants' endpoints are sealed with: only the ingress and their sender may ask.
+
+        Makes our file when there is none; StackError when it cannot be used.
+        """
+        given = self.merchant_webhooks_keys_file
+        path = given or self.the_home().path / "keys" / "merchant_webhooks.json"
+        file = KeyFile(path.expanduser().absolute(), ours=given is None)
+        try:
+            file.ensure()
+            ring = file.read()
+        except VaultKeysUnusable as error:
+            raise StackError(error.public) from error
+        return WebhookSecretKeys(ring.wrapping_keys, ring.newest)
+
     def vault_forward_secret(self) -> str:
         """What a worker says to the vault's /v1/forward, as ``Authorization: Bearer``."""
         return _secret(self.vault_secret) or self.the_home().passwords()["vault_forward"]
@@ -201,7 +243,7 @@ class Settings(BaseSettings):
         """Where everything is; raises ``StackError`` when the home has no ports yet ("millrace up" first)."""
         home = self.the_home()
         ports = remembered(home) | self.explicit_ports()
-        missing = [name for name in PREFERRED_PORTS if name not in ports]
+        missing = [name for name in self.preferred_ports() if name not in ports]
         if missing:
             raise StackError(f"nothing was started in {home.path} yet: run 'millrace up'")
         passwords = home.passwords()
@@ -220,8 +262,9 @@ class Settings(BaseSettings):
             redis_url=_secret(self.redis_url) or redis,
             clickhouse_url=_secret(self.clickhouse_url) or clickhouse,
             ingress_port=ports["ingress_port"],
-            processor_port=ports["processor_port"],
+            processors=self.processor_addresses(ports),
             vault_port=ports["vault_port"],
+            rls_port=ports["rls_port"],
         )
 
 
@@ -235,8 +278,9 @@ class Addresses:
     redis_url: str = field(repr=False)
     clickhouse_url: str = field(repr=False)
     ingress_port: int
-    processor_port: int
+    processors: tuple[ProcessorAddress, ...]  # in the order of MILLRACE_PROCESSORS
     vault_port: int
+    rls_port: int
 
     @property
     def kafka_bootstrap(self) -> str:
@@ -254,9 +298,29 @@ class Addresses:
         return self.postgres_dsns["millrace_reader"]
 
     @property
+    def rls_address(self) -> str:
+        """Envoy's RateLimitService, host and port."""
+        return f"{LOOPBACK}:{self.rls_port}"
+
+    @property
     def processor_url(self) -> str:
-        """The processor simulator, which is no part of the platform."""
-        return f"http://{LOOPBACK}:{self.processor_port}"
+        """The first processor: usually a simulator, which is no part of the platform."""
+        return self.processors[0].url
+
+    @property
+    def processor_port(self) -> int:
+        """The first simulator's port, with a stack that starts one; else 0."""
+        return next((p.port for p in self.processors if p.port), 0)
+
+    @property
+    def processor_urls(self) -> dict[str, str]:
+        """Every processor by name."""
+        return {processor.name: processor.url for processor in self.processors}
+
+    @property
+    def simulator_urls(self) -> dict[str, str]:
+        """The processors that show their own books and reports: the simulators."""
+        return {p.name: p.url for p in self.processors if p.adapter == "simulator"}
 
     @property
     def vault_url(self) -> str:
@@ -274,13 +338,13 @@ def load_settings(home: Path | None = None) -> Settings:
         raise StackError(f"{name} is wrong: {first['msg']}") from None
 
 
+def _derived(secret: str, name: str) -> str:
+    """A development secret of its own for a further processor of the same scheme."""
+    return f"whsec_{base64.b64encode(hmac.digest(secret.encode(), name.encode(), 'sha256')).decode()}"
+
+
 def _secret(value: SecretStr | None) -> str | None:
     return None if value is None else value.get_secret_value()
-
-
-def _secrets_of(value: SecretStr | None) -> tuple[str, ...]:
-    text = "" if value is None else value.get_secret_value()
-    return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
 def _as_variable(value: object) -> str:

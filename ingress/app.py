@@ -11,7 +11,23 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.routing import Match
 
-from ingress import endpoint_routes, health, money, openapi, operators, payments, problems, registry, repair_routes
+from ingress import (
+    account_routes,
+    endpoint_routes,
+    health,
+    limiter_routes,
+    money,
+    openapi,
+    operators,
+    payments,
+    policy_routes,
+    problems,
+    registry,
+    repair_routes,
+    report_routes,
+    risk_routes,
+)
+from ingress.console import routes as console
 from ingress.webhooks import routes as webhooks
 from schemas import errors, limits
 
@@ -22,16 +38,23 @@ if TYPE_CHECKING:
     from ingress.state import Ingress
 
 
-ROUTERS: Final = (
+#: what the OpenAPI document describes
+API_ROUTERS: Final = (
     payments.router,
     money.router,
+    account_routes.router,
+    report_routes.router,
     endpoint_routes.router,
     operators.router,
     repair_routes.router,
+    policy_routes.router,
+    risk_routes.router,
     health.router,
     registry.router,
+    limiter_routes.router,
     webhooks.router,
 )
+ROUTERS: Final = (*API_ROUTERS, *console.ROUTERS)
 
 
 class BoundedHeaders:

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 from ingress import calling
-from schemas import errors, limits
+from schemas import errors, validation
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -38,26 +38,38 @@ class Audit:
         ``audits_itself``: the block's own transaction says what was done. Raises as ``Ingress.caller``.
         """
         caller = await self._authenticator.caller(request.headers.get("authorization"))
-        try:
-            caller.require(calling.OPERATOR)
+        query = {"query": validation.visible(request.url.query)}
+        async with self.privileged(caller, calling.OPERATOR, action, name, query, audits_itself=audits_itself):
             yield caller
+
+    @asynccontextmanager
+    async def privileged(
+        self,
+        caller: Caller,
+        scope: str,
+        action: str,
+        name: str,
+        details: dict[str, Any],
+        *,
+        audits_itself: bool = False,
+    ) -> AsyncIterator[None]:
+        """As ``operator``, for a caller who is known already and needs this scope. Raises Forbidden."""
+        try:
+            caller.require(scope)
+            yield
         except errors.Rejected as error:
-            await self._append(caller, action, name, "refused", {"code": error.code})
+            await self.append(caller, action, name, "refused", {"code": error.code})
             raise
         if not audits_itself:
-            await self._append(caller, action, name, "done", {"query": _clean(request.url.query)})
+            await self.append(caller, action, name, "done", details)
 
-    async def _append(self, caller: Caller, action: str, name: str, outcome: str, details: dict[str, Any]) -> None:
+    async def append(self, caller: Caller, action: str, name: str, outcome: str, details: dict[str, Any]) -> None:
+        """One row of the log, durable when this returns."""
         parameters = {
-            "actor": _clean(caller.subject),
+            "actor": validation.visible(caller.subject),
             "action": action,
-            "object": _clean(name),
+            "object": validation.visible(name),
             "outcome": outcome,
             "details": json.dumps({"merchant": caller.merchant} | details),
         }
         await self._store.rows("audit_append", parameters)
-
-
-def _clean(text: str) -> str:
-    """A stranger's text as the log can hold it: bounded, and visible."""
-    return "".join(c if c.isprintable() else "\ufffd" for c in text[: limits.AUDIT_TEXT_LENGTH_MAX])

@@ -1,6 +1,6 @@
 """``GET /v1/balance``: what the ledger owes a merchant, now or at a past time, in minor units of each currency.
 
-The three accounts are credit-normal, so a balance below zero is what the merchant owes us. A past balance is the
+The accounts are credit-normal, so a balance below zero is what the merchant owes us. A past balance is the
 present one less everything posted later: both come from one snapshot, so no commit can fall between them.
 """
 
@@ -15,10 +15,13 @@ from schemas import limits
 if TYPE_CHECKING:
     from ingress.store import Store
 
+KINDS: Final = ("pending", "available", "reserved")
+#: what each ledger account counts as
 _ACCOUNTS: Final = {
-    "pending": "merchant_pending",
-    "available": "merchant_available",
-    "reserved": "merchant_dispute_hold",
+    "merchant_pending": "pending",
+    "merchant_available": "available",
+    "merchant_dispute_hold": "reserved",  # by a dispute
+    "merchant_reserved": "reserved",  # by an operator
 }
 
 
@@ -38,11 +41,11 @@ class Balances:
                 rows = await self._rows(merchant, at)
         found: dict[str, dict[str, Any]] = {}
         for kind, currency, balance in rows:
-            row = found.setdefault(currency, {"currency": currency, **dict.fromkeys(_ACCOUNTS, 0)})
-            row[kind] = int(balance)
+            row = found.setdefault(currency, {"currency": currency, **dict.fromkeys(KINDS, 0)})
+            row[kind] += int(balance)
         # The standard library's encoder: a sum may have more than 64 bits.
         return json.dumps({"data": [found[currency] for currency in sorted(found)]}).encode()
 
     async def _rows(self, merchant: str, at: int | None) -> list[tuple[Any, ...]]:
-        prefixes = [f"{account}:{merchant}:" for account in _ACCOUNTS.values()]
-        return await self._store.rows("balances", {"kinds": list(_ACCOUNTS), "prefixes": prefixes, "at": at})
+        prefixes = [f"{account}:{merchant}:" for account in _ACCOUNTS]
+        return await self._store.rows("balances", {"kinds": list(_ACCOUNTS.values()), "prefixes": prefixes, "at": at})

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 from starlette.responses import Response
 
-from ingress import answers, envelope, preferences, reading
+from ingress import answers, dry_run, envelope, expansion, preferences, problems, reading
 from ingress.commands import Terms
 from schemas import errors, limits
 
@@ -43,8 +43,18 @@ async def command(request: Request, operation: Operation, path_id: str | None) -
     asked_terms, asked = terms(request)
     raw = await reading.body(request, reading.JSON, limits.BODY_BYTES_MAX)
     call = envelope.read_call(operation, path_id, raw, fields, caller.merchant)
+    if reading.choice(request, dry_run.PARAMETER, ("true", "false")) == "true":
+        return forecast(await ingress.dry_runs.forecast(caller, call))
     answer, request_id = await ingress.commands.one(caller, call, asked_terms)
     return answers.response(answer, asked.applied(), request_id)
+
+
+def forecast(answer: answers.Answer) -> Response:
+    """The response of a dry run: no version, place or request id, for nothing was done."""
+    if answer.code is None:
+        return json(answer.body)
+    headers = problems.headers_of(answer.code)
+    return Response(answer.body, answer.status, headers, problems.MEDIA_TYPE)
 
 
 def terms(request: Request) -> tuple[Terms, preferences.Preferences]:
@@ -65,11 +75,15 @@ async def resource(request: Request, resources: Resources[Record], object_id: st
     caller = await ingress_of(request).caller(request, READ)
     require_id(object_id)
     asked = preferences.parse(request.headers.getlist("prefer"))
+    wanted = expansion.asked(request, resources.kind.name)
     found = await resources.get(caller.merchant, object_id, asked.wait_s or 0)
-    etag = f'"{found.version}"'
-    headers = NO_STORE | {"ETag": etag}
+    headers = dict(NO_STORE)
     if asked.wait_s is not None:
         headers["Preference-Applied"] = f"wait={asked.wait_s}"
+    if wanted:
+        document = resources.kind.render(found)
+        return json(await ingress_of(request).expansions.expanded(document, caller.merchant, wanted), headers)
+    etag = headers["ETag"] = f'"{found.version}"'
     if request.headers.get("if-none-match") == etag:
         return Response(status_code=304, headers=headers)
     return json(resources.kind.render(found), headers)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ingress.exchange import Exchange
     from ingress.payment_methods import PaymentMethods
     from ingress.pending import Pending
+    from ingress.risk_signals import RiskSignals
     from ingress.stored import Stored, StoredResults
 
 _SECOND_US: Final = 1_000_000
@@ -44,9 +45,15 @@ class Commands:
     """Carries out mutating calls for one process."""
 
     def __init__(
-        self, stored: StoredResults, exchange: Exchange, accepted: AcceptedRequests, payment_methods: PaymentMethods
+        self,
+        stored: StoredResults,
+        exchange: Exchange,
+        accepted: AcceptedRequests,
+        payment_methods: PaymentMethods,
+        risk_signals: RiskSignals,
     ) -> None:
         self._payment_methods = payment_methods
+        self._risk_signals = risk_signals
         self._stored = stored
         self._exchange = exchange
         self._accepted = accepted
@@ -58,7 +65,8 @@ class Commands:
         if prior is not None:
             return _replay(request, prior), request_id
         await self._payment_methods.require_own(caller.merchant, request.payload)
-        command = _command(caller, request, request_id, terms)
+        (signals,) = await self._risk_signals.of(caller.merchant, [request])
+        command = _command(caller, request, request_id, terms, signals)
         (pending,) = await self._exchange.carry_out(
             [command],
             limits.ACK_WAIT_MAX_S if terms.respond_async else terms.wait_s,
@@ -104,7 +112,11 @@ class Commands:
     ) -> list[tuple[int, answers.Answer]]:
         if not fresh:
             return []
-        commands = [_command(caller, r, r.request_id or new_request_id(), terms) for _, r in fresh]
+        signals = await self._risk_signals.of(caller.merchant, [request for _, request in fresh])
+        commands = [
+            _command(caller, request, request.request_id or new_request_id(), terms, seen)
+            for (_, request), seen in zip(fresh, signals, strict=True)
+        ]
         pendings = await self._exchange.carry_out(
             commands,
             limits.ACK_WAIT_MAX_S if terms.respond_async else terms.wait_s,
@@ -125,7 +137,9 @@ def new_request_id() -> str:
     return f"req_{secrets.token_hex(12)}"
 
 
-def _command(caller: Caller, request: envelope.Request, request_id: str, terms: Terms) -> records.Command:
+def _command(
+    caller: Caller, request: envelope.Request, request_id: str, terms: Terms, signals: dict[str, str] | None
+) -> records.Command:
     now = time.time_ns() // 1_000
     return records.Command(
         operation=request.operation.name,
@@ -141,6 +155,7 @@ def _command(caller: Caller, request: envelope.Request, request_id: str, terms: 
         reply_to=-1,
         reply_id=0,
         payload=request.payload,
+        signals=signals,
     )
 
 

@@ -1,6 +1,6 @@
 """Where merchants want to be told, and what became of each telling. The sender is another process; they share rows.
 
-A secret is shown in the answer that makes it and never again: this process may write secrets and not read them.
+A secret is shown in the answer that makes it and never again: it is sealed before it is written, and not read here.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ from ingress.pages import NewestFirst
 from ingress.store import Store
 from schemas import errors, limits, rendering, webhook_url
 from schemas.operations import OPERATIONS
-from schemas.validation import clean_text
+from schemas.validation import free_text
 
 if TYPE_CHECKING:
     from ingress.cursors import Cursors
     from ingress.pages import Place
+    from schemas.webhook_secret import WebhookSecretKeys
 
 LIST: Final = "webhook_endpoints"
 DELIVERIES: Final = "webhook_deliveries"
@@ -60,10 +61,11 @@ Json = dict[str, Any]
 class Endpoints:
     """Endpoints and deliveries of the caller; another merchant's are not found."""
 
-    def __init__(self, dsn: str, cursors: Cursors, *, loopback: bool) -> None:
+    def __init__(self, dsn: str, cursors: Cursors, keys: WebhookSecretKeys, *, loopback: bool) -> None:
         # Connections of its own: what was answered here is on disk, unlike the notes of other stores.
         self._store = Store(dsn, synchronous_commit="on")
         self._pages = NewestFirst(self._store, cursors)
+        self._keys = keys
         self._loopback = loopback
 
     async def open(self) -> None:
@@ -84,10 +86,10 @@ class Endpoints:
         # Looked at first: the insert would not tell a URL that is taken from a merchant that has too many.
         if (found := await self._one("endpoints_by_url", key)) is None:
             endpoint_id, secret_id, secret = _new_id("we"), _new_id("whk"), _new_secret()
-            made = {"id": endpoint_id, "secret_id": secret_id, "secret": secret}
             parameters = {
                 **wanted,
-                **made,
+                "id": endpoint_id,
+                **self._sealed(secret_id, endpoint_id, secret),
                 "merchant": merchant,
                 "endpoints_max": limits.MERCHANT_WEBHOOK_ENDPOINTS_MAX,
             }
@@ -123,8 +125,7 @@ class Endpoints:
         parameters = {
             "id": endpoint_id,
             "merchant": merchant,
-            "secret_id": _new_id("whk"),
-            "secret": secret,
+            **self._sealed(_new_id("whk"), endpoint_id, secret),
             "overlap_s": limits.MERCHANT_WEBHOOK_SECRET_OVERLAP_S,
             "secrets_max": limits.MERCHANT_WEBHOOK_SECRETS_MAX,
         }
@@ -165,6 +166,12 @@ class Endpoints:
         if not rows:
             raise errors.NotFound
         return _delivery(_read_delivery(rows[0][:-1]))
+
+    def _sealed(self, secret_id: str, endpoint_id: str, secret: str) -> Json:
+        """The row of a secret. Raises KeyMissing."""
+        sealed = self._keys.sealed(secret_id, endpoint_id, secret)
+        columns = {"key_id": sealed.key_id, "wrapped_key": sealed.wrapped_key, "ciphertext": sealed.ciphertext}
+        return {"secret_id": secret_id, **columns}
 
     async def _own(self, merchant: str, endpoint_id: str) -> Json:
         found = await self._one("endpoints_by_id", {"id": endpoint_id, "merchant": merchant})
@@ -211,7 +218,7 @@ def _why_not_events(value: object) -> str | None:
 
 
 def _why_not_description(value: object) -> str | None:
-    return None if value is None else clean_text(value, limits.TEXT_LENGTH_MAX, 0)
+    return None if value is None else free_text(value, limits.TEXT_LENGTH_MAX, 0)
 
 
 def _new_id(prefix: str) -> str:

@@ -7,15 +7,18 @@ reading or a 400.
 from __future__ import annotations
 
 import re
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
 from ingress import strict_json
-from schemas import errors, identity, limits, validation
+from schemas import card_number, errors, identity, limits, validation
 from schemas.operations import OPERATIONS, Operation, find
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from starlette.datastructures import Headers
 
 _FIELDS: Final = frozenset(
@@ -60,14 +63,24 @@ def header_fields(headers: Headers) -> Fields:
     return Fields(idempotency_key=key, request_id=_single(headers, "x-request-id"), expected_version=version)
 
 
-def read_call(operation: Operation, path_id: str | None, raw: bytes, fields: Fields, merchant: str) -> Request:
-    """The request of one HTTP call. Raises MalformedRequest, IdempotencyKeyRequired or InvalidCommand."""
+def read_call(
+    operation: Operation,
+    path_id: str | None,
+    raw: bytes,
+    fields: Fields,
+    merchant: str,
+    said_by_token: Mapping[str, str] = MappingProxyType({}),
+) -> Request:
+    """The request of one HTTP call. Raises MalformedRequest, IdempotencyKeyRequired or InvalidCommand.
+
+    ``said_by_token``: fields of the payload that only the caller's token may say.
+    """
     body = strict_json.parse(raw) if raw.strip() else {}
     if not isinstance(body, dict):
         raise errors.MalformedRequest("The body must be a JSON object.")
     if fields.idempotency_key is not None and not any(mark in body for mark in _ENVELOPE_MARKS):
         body = {"payload": body}
-    return _read(operation, path_id, body, fields, merchant)
+    return _read(operation, path_id, body, fields, merchant, said_by_token)
 
 
 def read_line(raw: bytes, merchant: str) -> Request:
@@ -85,16 +98,24 @@ def read_line(raw: bytes, merchant: str) -> Request:
         if (found := find(text)) is None:
             raise errors.MalformedRequest("The operation is not one that can be called.")
         operation, path_id = found
-    return _read(operation, path_id, body, _SILENT, merchant)
+    return _read(operation, path_id, body, _SILENT, merchant, {})
 
 
 _SILENT: Final = Fields()
 
 
-def _read(operation: Operation, path_id: str | None, body: dict[str, Any], fields: Fields, merchant: str) -> Request:
+def _read(
+    operation: Operation,
+    path_id: str | None,
+    body: dict[str, Any],
+    fields: Fields,
+    merchant: str,
+    said_by_token: Mapping[str, str],
+) -> Request:
     key = _text(_agreed("idempotency_key", body, fields.idempotency_key), "idempotency_key")
     if not key:
         raise errors.IdempotencyKeyRequired
+    refuse_card_number(key)
     if not body.keys() <= _FIELDS:
         unknown = next(name for name in body if name not in _FIELDS)
         raise errors.MalformedRequest(f"The envelope has no field {unknown[:40]!r}.")
@@ -103,12 +124,14 @@ def _read(operation: Operation, path_id: str | None, body: dict[str, Any], field
     given = body.get("payload", {})
     if not isinstance(given, dict):
         raise errors.MalformedRequest("The payload must be a JSON object.")
-    if name := validation.names_its_caller(given):
+    if name := validation.names_its_caller(given, operation.payload):
         raise errors.MalformedRequest(f"The payload must not say {name}: it comes only from the token.")
-    given = _with_its_part(operation, path_id, given)
+    if said := next((name for name in said_by_token if name in given), None):
+        raise errors.MalformedRequest(f"The payload must not say {said}: it comes only from the token.")
+    given = _with_its_part(operation, path_id, {**given, **said_by_token} if said_by_token else given)
     aggregate_key = _aggregate_key(operation, path_id, given, merchant, key)
     _refuse_contradictions(operation, path_id, body, aggregate_key)
-    payload, wrong = validation.normalize(operation.payload, given)
+    payload, wrong = operation.normalize(given)
     wrong += _wrong_identities(key, request_id)
     if wrong:
         raise errors.InvalidCommand(wrong)
@@ -119,8 +142,16 @@ def _read(operation: Operation, path_id: str | None, body: dict[str, Any], field
         request_id=request_id,
         expected_version=version,
         payload=payload,
-        request_hash=identity.request_hash(operation.template, aggregate_key, payload),
+        request_hash=identity.request_hash(
+            operation.template, aggregate_key, validation.hashed(operation.payload, payload)
+        ),
     )
+
+
+def refuse_card_number(key: str) -> None:
+    """Raises MalformedRequest when the idempotency key holds a card number: keys lie in topics, tables and logs."""
+    if card_number.holds_card_number(key):
+        raise errors.MalformedRequest(f"The idempotency key {card_number.REFUSED}.")
 
 
 def _with_its_part(operation: Operation, path_id: str | None, given: dict[str, Any]) -> dict[str, Any]:
@@ -140,12 +171,26 @@ def _with_its_part(operation: Operation, path_id: str | None, given: dict[str, A
 
 def _aggregate_key(operation: Operation, path_id: str | None, given: dict[str, Any], merchant: str, key: str) -> str:
     """The aggregate that the command works on: it names the partition, and the owner who decides."""
+    if operation.own_field is not None and isinstance(named := given.get(operation.own_field), str):
+        return named
+    if operation.account is not None:
+        return _account_key(operation, path_id, merchant)
     if operation.payment_field is not None:
         named = given.get(operation.payment_field)
         return named if isinstance(named, str) else ""  # what is no id is refused with all other wrong values
+    if path_id is not None and card_number.holds_card_number(path_id):
+        raise errors.NotFound  # it would lie in the topic of commands
     if path_id is None:
         return identity.derived_id(operation.creates or "", merchant, operation.template, key)
     return path_id if operation.part_field is None else identity.intent_of(path_id)
+
+
+def _account_key(operation: Operation, path_id: str | None, merchant: str) -> str:
+    if path_id is None:
+        return identity.account_id(merchant)
+    if card_number.holds_card_number(path_id):
+        raise errors.NotFound
+    return identity.account_of(path_id) if operation.account == "payout" else identity.account_id(path_id)
 
 
 def _refuse_contradictions(operation: Operation, path_id: str | None, body: dict[str, Any], aggregate_key: str) -> None:
@@ -165,6 +210,8 @@ def _wrong_identities(key: str, request_id: str | None) -> list[dict[str, str]]:
     if request_id is not None and not REQUEST_ID.match(request_id):
         reason = f"must have 1 to {limits.REQUEST_ID_LENGTH_MAX} characters of A-Z a-z 0-9 . _ : ~ -"
         wrong.append({"field": "request_id", "reason": reason})
+    elif request_id is not None and card_number.holds_card_number(request_id):
+        wrong.append({"field": "request_id", "reason": card_number.REFUSED})
     return wrong
 
 

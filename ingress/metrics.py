@@ -26,3 +26,7 @@ STREAMS: Final = Gauge("millrace_ingress_event_streams", "Open event streams")
 STORE_FAILURES: Final = Counter("millrace_ingress_store_failures", "Queries that failed")
 # Above zero for long: the issuer's keys are stale; past the bound every call is refused with 503.
 KEYS_UNREADABLE: Final = Counter("millrace_ingress_keys_unreadable", "Failed reads of the issuer's keys")
+# Above zero: confirms were decided without counts (valkey) or the card's fingerprint (store): the rules provide for it.
+SIGNALS_UNKNOWN: Final = Counter(
+    "millrace_ingress_risk_signals_unknown", "Confirms whose risk signals were not gathered, by cause", ["cause"]
+)

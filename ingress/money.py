@@ -38,6 +38,12 @@ async def list_refunds(request: Request) -> Response:
     return await calling.page(request, calling.ingress_of(request).refunds)
 
 
+@router.post("/v1/disputes/{dispute_id}/evidence")
+async def submit_evidence(request: Request, dispute_id: str) -> Response:
+    """Adds to the draft of what the merchant says against a dispute; with submit, sends all of it."""
+    return await calling.command(request, OPERATIONS["submit_dispute_evidence"], dispute_id)
+
+
 @router.get("/v1/disputes/{dispute_id}")
 async def get_dispute(request: Request, dispute_id: str) -> Response:
     """The dispute."""

@@ -9,15 +9,19 @@ from __future__ import annotations
 from functools import cache
 from typing import Any, Final
 
-from ingress import openapi_elements as elements
 from ingress import (
+    dry_run,
+    openapi_accounts,
     openapi_endpoints,
+    openapi_limiter,
     openapi_payloads,
+    openapi_policies,
     openapi_reads,
     openapi_repairs,
     openapi_schemas,
     openapi_webhooks,
 )
+from ingress import openapi_elements as elements
 from schemas.operations import OPERATIONS, Operation
 
 TITLE: Final = "Millrace payments"
@@ -35,13 +39,23 @@ _OF_A_COMMAND: Final = (
     "quota_exceeded",
     "deadline_exceeded",
 )
+_DRY_RUN: Final = elements.query(
+    dry_run.PARAMETER, {"enum": ["true", "false"]}, "true: only tell what it would come to; nothing is done"
+)
+_RESULTS: Final = {"payment_intent": "CommittedRefund", "refund": "CommittedRefund", "dispute": "CommittedDispute"}
 _SUMMARIES: Final = {
     "create_payment_intent": "Create a payment intent",
+    "update_payment_intent": "Change what was agreed on, before anybody is asked for money",
     "confirm_payment_intent": "Confirm: authorize or capture",
     "capture_payment_intent": "Capture what was authorized",
     "cancel_payment_intent": "Cancel and release",
+    "increment_authorization": "Hold more: the amount is the new total",
+    "submit_dispute_evidence": "Draft evidence against a dispute, or submit it",
     "create_refund": "Refund a payment, in whole or in part",
     "cancel_refund": "Cancel a refund that has not begun",
+    "create_payout": "Pay out what is available",
+    "cancel_payout": "Cancel a payout that is pending",
+    "publish_policy": "Publish a quota policy, or the next version of one",
 }
 
 
@@ -54,7 +68,10 @@ def document() -> Json:
             paths.setdefault(path_of(operation), {})["post"] = _command(operation)
     for path, read in openapi_reads.paths().items():
         paths.setdefault(path, {}).update(read)
+    for path, item in (openapi_accounts.paths() | openapi_limiter.paths()).items():
+        paths.setdefault(path, {}).update(item)
     paths |= openapi_repairs.paths()
+    paths |= openapi_policies.paths()
     paths |= openapi_endpoints.paths()
     paths["/v1/commands"] = {"post": _commands()}
     paths["/v1/webhooks/{processor}"] = {"post": openapi_webhooks.receive(elements.refusals)}
@@ -66,7 +83,10 @@ def document() -> Json:
             "schemas": openapi_schemas.components()
             | openapi_payloads.components()
             | openapi_endpoints.components()
-            | openapi_repairs.components(),
+            | openapi_repairs.components()
+            | openapi_accounts.components()
+            | openapi_limiter.components()
+            | openapi_policies.components(),
             "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer", "bearerFormat": "JWT"}},
         },
     }
@@ -85,23 +105,36 @@ def _command(operation: Operation) -> Json:
     forms = [openapi_schemas.ref(f"{operation.record}{form}") for form in ("Command", "Payload")]
     request = {"description": "The envelope; or, with Idempotency-Key, the bare payload", "anyOf": forms}
     status = "201" if operation.creates else "200"
-    schema = "CommittedRefund" if operation.payment_field or operation.part_field else "Committed"
+    schema = _committed(operation)
     found = "Committed: the stored result and its event"
     result = elements.answer(found, elements.JSON, schema, elements.COMMITTED_HEADERS)
     own_id = [] if operation.creates else [elements.object_id(_id_name(operation))]
+    can_dry_run = operation.name in dry_run.OPERATIONS
+    forecast = {"200": elements.answer("What it would come to", elements.JSON, "DryRun")} if can_dry_run else {}
+    if can_dry_run and status == "200":
+        result["content"][elements.JSON]["schema"] = {"anyOf": [openapi_schemas.ref(s) for s in (schema, "DryRun")]}
     return {
         "operationId": operation.name,
         "summary": _SUMMARIES[operation.name],
         "tags": ["payments"],
         "security": [{"bearer": [operation.scope]}],
-        "parameters": [*own_id, *elements.COMMAND_HEADERS],
+        "parameters": [*own_id, *elements.COMMAND_HEADERS, *([_DRY_RUN] if can_dry_run else [])],
         "requestBody": {"required": True, "content": {elements.JSON: {"schema": request}}},
         "responses": {
+            **forecast,
             status: result,
             "202": elements.answer("Accepted, not decided yet", elements.JSON, "Accepted", elements.ACCEPTED_HEADERS),
             **elements.refusals(_OF_A_COMMAND),
         },
     }
+
+
+def _committed(operation: Operation) -> str:
+    if operation.account:
+        return "CommittedPayout"
+    if operation.own_field:
+        return "CommittedQuotaPolicy"
+    return _RESULTS.get(operation.part_field or operation.payment_field or "", "Committed")
 
 
 def _commands() -> Json:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from ingress import openapi_limiter
 from ingress.openapi_schemas import AMOUNT, IDEMPOTENCY_KEY, OBJECT_ID, REQUEST_ID, TEXT, a_schema, ref
 from schemas import currency, limits
 from schemas.operations import OPERATIONS
@@ -13,8 +14,9 @@ Json = dict[str, Any]
 _TOKEN: Final[Json] = {
     "type": ["string", "null"],
     "maxLength": limits.TOKEN_LENGTH_MAX,
-    "pattern": r"^tok_[\u0020-\u007e]*$",
+    "pattern": r"^(tok|pm)_[\u0020-\u007e]*$",
 }
+_COUNTRY: Final[Json] = {"type": ["string", "null"], "pattern": "^[A-Z]{2}$"}
 _METADATA: Final[Json] = {
     "type": "object",
     "maxProperties": limits.METADATA_KEYS_MAX,
@@ -40,7 +42,51 @@ _PAYLOADS: Final[dict[str, Json]] = {
         ["amount", "currency"],
         closed=True,
     ),
-    "ConfirmPaymentIntent": a_schema({"payment_method": _TOKEN}, [], closed=True),
+    "ConfirmPaymentIntent": a_schema(
+        {
+            "payment_method": _TOKEN,
+            "customer_ip": {
+                "anyOf": [{"type": "string", "format": "ipv4"}, {"type": "string", "format": "ipv6"}, {"type": "null"}],
+                "description": "The payer's address in its canonical form, for the risk rules",
+            },
+            "customer_country": _COUNTRY,
+            "card_country": _COUNTRY,
+        },
+        [],
+        closed=True,
+    ),
+    "UpdatePaymentIntent": a_schema(
+        {
+            "amount": {**AMOUNT, "type": ["integer", "null"]},
+            "currency": {"enum": [*sorted(currency.EXPONENTS), None]},
+            "payment_method": _TOKEN,
+            "capture_method": {"enum": ["automatic", "manual", None]},
+            "metadata": {**_METADATA, "type": ["object", "null"]},
+        },
+        [],
+        closed=True,
+    ),
+    "IncrementAuthorization": a_schema({"amount": AMOUNT}, ["amount"], closed=True),
+    "SubmitDisputeEvidence": a_schema(
+        {
+            "dispute": {**OBJECT_ID, "description": "The id of the route, which says it already"},
+            "evidence": {
+                "type": "object",
+                "maxProperties": limits.EVIDENCE_KINDS_MAX,
+                "propertyNames": {"minLength": 1, "maxLength": limits.EVIDENCE_KIND_LENGTH_MAX, "pattern": TEXT},
+                "additionalProperties": {
+                    "type": "string",
+                    "minLength": 1,
+                    "maxLength": limits.EVIDENCE_TEXT_LENGTH_MAX,
+                    "pattern": TEXT,
+                },
+                "description": "Texts by kind; they replace those of the same kind in the draft",
+            },
+            "submit": {"type": "boolean", "description": "Send the whole draft, for good"},
+        },
+        [],
+        closed=True,
+    ),
     "CapturePaymentIntent": a_schema(
         {"amount": {**AMOUNT, "type": ["integer", "null"]}, "final": {"type": "boolean"}}, [], closed=True
     ),
@@ -57,7 +103,27 @@ _PAYLOADS: Final[dict[str, Json]] = {
     "CancelRefund": a_schema(
         {"refund": {**OBJECT_ID, "description": "The id of the route, which says it already"}}, [], closed=True
     ),
+    "CreatePayout": a_schema(
+        {
+            "amount": AMOUNT,
+            "currency": {"enum": sorted(currency.EXPONENTS)},
+            "destination": {
+                "type": "string",
+                "minLength": 1,
+                "maxLength": limits.PAYOUT_DESTINATION_LENGTH_MAX,
+                "pattern": TEXT,
+                "description": "The merchant's own name of its bank account",
+            },
+            "metadata": _METADATA,
+        },
+        ["amount", "currency", "destination"],
+        closed=True,
+    ),
+    "CancelPayout": a_schema(
+        {"payout": {**OBJECT_ID, "description": "The id of the route, which says it already"}}, [], closed=True
+    ),
     "CancelPaymentIntent": a_schema({"cancellation_reason": {"enum": _CANCEL_REASONS}}, [], closed=True),
+    "PublishPolicy": openapi_limiter.PAYLOAD,
 }
 
 

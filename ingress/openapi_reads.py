@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from ingress import cases, openapi_schemas
+from ingress import cases, expansion, openapi_schemas
 from ingress import openapi_elements as elements
 from schemas import limits
 
@@ -26,18 +26,19 @@ def paths() -> Json:
             "payment_intents", "The caller's payment intents, newest first", "PaymentIntentPage"
         ),
         "/v1/payment_intents/{intent_id}": _resource(
-            "payment_intent", "intent_id", "One payment intent", "PaymentIntent"
+            "payment_intent", "intent_id", "One payment intent", "PaymentIntentRead", "payment_intents"
         ),
         "/v1/refunds": _list("refunds", "The caller's refunds, newest first", "RefundPage", _OF_INTENT),
-        "/v1/refunds/{refund_id}": _resource("refund", "refund_id", "One refund", "Refund"),
+        "/v1/refunds/{refund_id}": _resource("refund", "refund_id", "One refund", "RefundRead", "refunds"),
         "/v1/disputes": _list("disputes", "The caller's disputes, newest first", "DisputePage", _OF_INTENT),
-        "/v1/disputes/{dispute_id}": _resource("dispute", "dispute_id", "One dispute", "Dispute"),
+        "/v1/disputes/{dispute_id}": _resource("dispute", "dispute_id", "One dispute", "DisputeRead", "disputes"),
         "/v1/balance": _balance(),
         "/v1/operations/{request_id}": _operation(),
         "/v1/events": _events(),
         "/v1/events/stream": _stream(),
         "/v1/cases": _cases(),
         "/v1/cases/{case_id}": _case(),
+        "/v1/processors": _processors(),
         "/v1/recovery_checkpoints": _checkpoints(),
         **_public(),
     }
@@ -65,14 +66,17 @@ def _list(name: str, summary: str, page: str, *filters: Json) -> Json:
     return _read(f"list_{name}", summary, [*filters, elements.limit(), elements.CURSOR], responses, _OF_A_LIST)
 
 
-def _resource(name: str, parameter: str, summary: str, schema: str) -> Json:
-    headers = {"ETag": elements.header("The version, in quotes")}
+def _resource(name: str, parameter: str, summary: str, schema: str, kind: str | None = None) -> Json:
+    headers = {"ETag": elements.header("The version, in quotes; none when something is expanded")}
     responses = {
         "200": elements.answer("The resource", elements.JSON, schema, headers),
         "304": {"description": "If-None-Match names the current version"},
     }
     parameters = [elements.object_id(parameter), elements.PREFER, elements.NONE_MATCH]
-    return _read(f"get_{name}", summary, parameters, responses, _OF_ONE)
+    if kind is not None:
+        names = {"type": "array", "items": {"enum": list(expansion.ALLOWED[kind])}, "maxItems": limits.EXPANSIONS_MAX}
+        parameters.append(elements.query(expansion.PARAMETER, names, "What to take along instead of its id"))
+    return _read(f"get_{name}", summary, parameters, responses, (*_OF_ONE, "invalid_command"))
 
 
 def _balance() -> Json:
@@ -94,6 +98,11 @@ def _cases() -> Json:
 def _case() -> Json:
     responses = {"200": elements.answer("The case", elements.JSON, "Case")}
     return _for_operators(_read("get_case", "One case", [elements.object_id("case_id")], responses, _OF_ONE))
+
+
+def _processors() -> Json:
+    responses = {"200": elements.answer("The processors, the default first", elements.JSON, "Processors")}
+    return _for_operators(_read("list_processors", "Every processor, and how it is", [], responses, ()))
 
 
 def _checkpoints() -> Json:

@@ -78,6 +78,8 @@ def _intent() -> Json:
             "last_payment_error": {"anyOf": [a_schema({"code": _STRING}), {"type": "null"}]},
             "cancellation_reason": _TEXT_OR_NULL,
             "latest_attempt": _SUM,
+            "next_action": {"anyOf": [a_schema({"type": _STRING, "url": _STRING}), {"type": "null"}]},
+            "authorized_until": {"type": ["string", "null"], "format": "date-time"},
             "metadata": _METADATA,
             "created_at": _TIME,
             "updated_at": _TIME,
@@ -112,7 +114,9 @@ def _refund() -> Json:
 
 def _dispute() -> Json:
     funds = {"enum": list(get_args(records.DisputeFunds))}
-    return _part("dispute", records.DisputeState, {"processor": _STRING, "fee": _SUM, "funds": funds})
+    evidence = {"enum": [*get_args(records.EvidenceState), None]}
+    properties = {"processor": _STRING, "fee": _SUM, "funds": funds, "evidence_state": evidence}
+    return _part("dispute", records.DisputeState, properties)
 
 
 def _balances() -> Json:
@@ -138,12 +142,87 @@ def _case() -> Json:
     )
 
 
+def _processors() -> Json:
+    health = {"breaker": {"enum": ["closed", "half_open", "open"]}, "as_of": _TIME, "window_s": _SUM}
+    health |= dict.fromkeys(("succeeded", "declined", "failed", "unknown"), _SUM)
+    row = {
+        "object": {"const": "processor"},
+        "name": _STRING,
+        "adapter": _STRING,
+        "share_bps": {"type": ["integer", "null"], "minimum": 0},
+        "health": {"anyOf": [a_schema(health), {"type": "null"}]},
+    }
+    return a_schema({"data": {"type": "array", "items": a_schema(row)}})
+
+
+def _attempt() -> Json:
+    return a_schema(
+        {
+            "object": {"const": "processor_attempt"},
+            "attempt": _SUM,
+            "kind": {"enum": list(get_args(records.AttemptKind))},
+            "status": {"enum": list(get_args(records.AttemptStatus))},
+            "processor": _STRING,
+            "amount": _SUM,
+            "currency": _STRING,
+            "provider_ref": _TEXT_OR_NULL,
+            "error_code": _TEXT_OR_NULL,
+            "created_at": _TIME,
+            "updated_at": _TIME,
+        }
+    )
+
+
+def _expandable(document: Json, instead: Json, beside: Json) -> Json:
+    """A resource as one read shows it: what ``expand[]`` puts instead of an id, and what it adds."""
+    replaced = {name: {"anyOf": [document["properties"][name], schema]} for name, schema in instead.items()}
+    return {**document, "properties": document["properties"] | replaced | beside}
+
+
+def _reads() -> dict[str, Json]:
+    first = {
+        name: a_schema({"data": {"type": "array", "items": ref(schema)}, "has_more": {"type": "boolean"}})
+        for name, schema in (("refunds", "Refund"), ("disputes", "Dispute"))
+    }
+    attempt = {"anyOf": [_attempt(), {"type": "null"}]}
+    of_payment = {"payment_intent": ref("PaymentIntent")}
+    return {
+        "PaymentIntentRead": _expandable(_intent(), {"latest_attempt": attempt}, first),
+        "RefundRead": _expandable(_refund(), of_payment, {}),
+        "DisputeRead": _expandable(_dispute(), of_payment, {}),
+        "DryRun": a_schema(
+            {
+                "dry_run": {"const": True},
+                "result": {"anyOf": [ref("PaymentIntent"), ref("Refund")]},
+                "not_considered": {"type": "array", "items": _STRING},
+            }
+        ),
+    }
+
+
 def _page(item: str) -> Json:
     return a_schema(
         {
             "data": {"type": "array", "items": ref(item)},
             "has_more": {"type": "boolean"},
             "next_cursor": _TEXT_OR_NULL,
+        }
+    )
+
+
+def _checkpoint() -> Json:
+    return a_schema(
+        {
+            "name": _STRING,
+            "scenario": _STRING,
+            "operation_id": _STRING,
+            "aggregate_key": _TEXT_OR_NULL,
+            "last_durable_version": {"type": ["integer", "null"]},
+            "projection_checkpoint": {"type": "array"},
+            "retry_policy": {"type": "object"},
+            "reconciliation_status": {"enum": ["pending", "clean", "gaps"]},
+            "owner": _STRING,
+            "created_at": _TIME,
         }
     )
 
@@ -170,18 +249,24 @@ def components() -> dict[str, Json]:
                 "current_state": _STRING,
                 "capturable": {"type": "integer"},
                 "refundable": {"type": "integer"},
+                "available": {"type": "integer"},
+                "reserved": {"type": "integer"},
+                "authorized": {"type": "integer"},
             },
             ["type", "title", "status", "detail", "code"],
         ),
         "PaymentIntentPage": _page("PaymentIntent"),
+        **_reads(),
         "Refund": _refund(),
         "CommittedRefund": a_schema({"result": ref("Refund"), "event": ref("Event")}),
         "RefundPage": _page("Refund"),
         "Dispute": _dispute(),
+        "CommittedDispute": a_schema({"result": ref("Dispute"), "event": ref("Event")}),
         "DisputePage": _page("Dispute"),
         "Balances": _balances(),
         "Case": _case(),
         "CasePage": _page("Case"),
+        "Processors": _processors(),
         "CommittedEvent": a_schema(
             event | {"occurred_at": _TIME, "version": _SUM, "operation": _STRING, "body": {"type": "object"}}
         ),
@@ -190,26 +275,13 @@ def components() -> dict[str, Json]:
             {
                 "request_id": _STRING,
                 "status": {"enum": ["pending", "committed", "refused", "parked"]},
-                "result": {"anyOf": [ref("PaymentIntent"), ref("Refund")]},
+                "result": {"anyOf": [ref("PaymentIntent"), ref("Refund"), ref("Dispute"), ref("Payout")]},
                 "event": ref("Event"),
                 "problem": ref("Problem"),
             },
             ["request_id", "status"],
         ),
-        "Checkpoint": a_schema(
-            {
-                "name": _STRING,
-                "scenario": _STRING,
-                "operation_id": _STRING,
-                "aggregate_key": _TEXT_OR_NULL,
-                "last_durable_version": {"type": ["integer", "null"]},
-                "projection_checkpoint": {"type": "array"},
-                "retry_policy": {"type": "object"},
-                "reconciliation_status": {"enum": ["pending", "clean", "gaps"]},
-                "owner": _STRING,
-                "created_at": _TIME,
-            }
-        ),
+        "Checkpoint": _checkpoint(),
         "CheckpointPage": _page("Checkpoint"),
         "RegistryError": a_schema({"error_code": {"type": "integer"}, "message": _STRING}),
     }

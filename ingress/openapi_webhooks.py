@@ -24,12 +24,14 @@ _DOC: Final = (
     " (Standard Webhooks) for standard and simulator; the hmacSignature of each item for adyen. 2xx means that every"
     " genuine event is durable; a repeated one is answered as the first time."
 )
+#: a scheme, or a further processor that is named after it
+_NAME: Final = rf"^({'|'.join(PROCESSORS)})(_[a-z0-9]{{1,24}})?$"
 _HEADERS: Final = ("Stripe-Signature", "webhook-id", "webhook-timestamp", "webhook-signature")
 
 
 def receive(problems: Callable[[tuple[str, ...]], Json]) -> Json:
     """The operation; ``problems`` renders the responses of codes."""
-    processor = {"name": "processor", "in": "path", "required": True, "schema": {"enum": list(PROCESSORS)}}
+    processor = {"name": "processor", "in": "path", "required": True, "schema": {"type": "string", "pattern": _NAME}}
     headers = [{"name": name, "in": "header", "required": False, "schema": {"type": "string"}} for name in _HEADERS]
     taken = {"application/json": {"schema": {"type": "object"}}, "text/plain": {"schema": {"const": "[accepted]"}}}
     return {

@@ -1,4 +1,4 @@
-"""The routes of operators: cases, and positions to recover from. A token needs the operator's scope; all is audited."""
+"""The routes of operators: cases, processors, recovery checkpoints. A token needs their scope; all is audited."""
 
 from __future__ import annotations
 
@@ -42,3 +42,12 @@ async def list_checkpoints(request: Request) -> Response:
         limit, cursor = calling.place(request)
         found = await ingress.checkpoints.page(caller.merchant, limit, cursor)
     return calling.json(found)
+
+
+@router.get("/v1/processors")
+async def list_processors(request: Request) -> Response:
+    """Every configured processor: its breaker, its outcomes and its share within the last window."""
+    ingress = calling.ingress_of(request)
+    async with ingress.audit.operator(request, "processor.list", "processors"):
+        found = await ingress.processors.all()
+    return calling.json({"data": found})

@@ -8,7 +8,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from ingress import answers, calling, envelope, reading
+from ingress import accounts, answers, calling, dry_run, envelope, reading
 from schemas import errors, limits
 from schemas.operations import OPERATIONS
 
@@ -19,6 +19,18 @@ router: Final = APIRouter()
 async def create(request: Request) -> Response:
     """Creates an intent; the same identity again answers the same."""
     return await calling.command(request, OPERATIONS["create_payment_intent"], None)
+
+
+@router.post("/v1/payment_intents/{intent_id}")
+async def update(request: Request, intent_id: str) -> Response:
+    """Changes what was agreed on, before the payer's money is asked for."""
+    return await calling.command(request, OPERATIONS["update_payment_intent"], intent_id)
+
+
+@router.post("/v1/payment_intents/{intent_id}/increment_authorization")
+async def increment(request: Request, intent_id: str) -> Response:
+    """Starts to hold more than is authorized."""
+    return await calling.command(request, OPERATIONS["increment_authorization"], intent_id)
 
 
 @router.post("/v1/payment_intents/{intent_id}/confirm")
@@ -44,6 +56,9 @@ async def commands(request: Request) -> Response:
     """Carries out one command per line and answers one line for each, in order."""
     ingress = calling.ingress_of(request)
     caller = await ingress.caller(request, calling.WRITE)
+    if reading.query(request, dry_run.PARAMETER) is not None:  # ignored, it would be done
+        reason = "is for single calls only"
+        raise errors.InvalidCommand([{"field": dry_run.PARAMETER, "reason": reason}], f"A dry run {reason}.")
     terms, asked = calling.terms(request)
     raw = await reading.body(request, reading.NDJSON, limits.COMMANDS_BODY_BYTES_MAX)
     lines = [line for line in raw.split(b"\n") if line.strip()]
@@ -78,7 +93,12 @@ async def get_operation(request: Request, request_id: str) -> Response:
     caller = await ingress.caller(request, calling.READ)
     if not envelope.REQUEST_ID.match(request_id):
         raise errors.NotFound
-    document = await ingress.operations.find(caller.merchant, request_id)
+    try:
+        document = await ingress.operations.find(caller.merchant, request_id)
+    except errors.NotFound:
+        if calling.OPERATOR not in caller.scopes:
+            raise
+        document = await ingress.operations.find(accounts.scope_of(caller), request_id)
     return calling.json(document)
 
 

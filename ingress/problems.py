@@ -38,13 +38,18 @@ TABLE: Final[dict[str, Row]] = {
     "method_not_allowed": Row(405, "The method is not allowed here"),
     "version_conflict": Row(409, "The expected version is not the current one"),
     "state_conflict": Row(409, "The state does not allow the operation"),
+    "account_frozen": Row(409, "The account is frozen"),
     "parked": Row(409, "The object waits for an operator"),
     "too_large": Row(413, "The body is too large"),
     "unsupported_media_type": Row(415, "The content type is not supported"),
     "rejected": Row(422, "The command was refused"),
     "invalid_command": Row(422, "The values are wrong"),
     "amount_exceeds_capturable": Row(422, "The amount is more than can be captured"),
+    "amount_not_higher": Row(422, "The amount is not more than is authorized"),
     "amount_exceeds_refundable": Row(422, "The amount is more than can be refunded"),
+    "insufficient_funds": Row(422, "The amount is more than there is"),
+    "amount_mismatch": Row(422, "The amount is not the recorded one"),
+    "stale_fact": Row(409, "The object already has this or a later state"),
     "key_reused": Row(422, "The idempotency key was used with another request"),
     "quota_exceeded": Row(429, "Too many requests", retry=True),
     "headers_too_large": Row(431, "Too many header fields"),
@@ -92,8 +97,10 @@ def render(code: str, detail: str, extra: Mapping[str, Any] | None = None) -> by
 
 
 def of_error(error: errors.PlatformError) -> bytes:
-    """The problem of an error: its public message, never its context; the list of wrong values where there is one."""
-    extra = {"errors": error.errors} if isinstance(error, errors.InvalidCommand) else None
+    """The problem of an error: its public message, never its context; and what is wrong, or the version."""
+    extra: dict[str, Any] | None = {"errors": error.errors} if isinstance(error, errors.InvalidCommand) else None
+    if isinstance(error, errors.VersionConflict) and error.current_version is not None:
+        extra = {"current_version": error.current_version}
     return render(error.code, error.public, extra)
 
 

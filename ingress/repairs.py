@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from ingress import envelope
 from schemas import errors, identity, limits, rendering, repair, validation
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ _FIELDS: Final = (
     "refusal",
     "posted_at",
 )
+_REVIEW: Final = "risk_review"
 _ENVELOPE: Final = frozenset(("idempotency_key", "payload"))
 
 
@@ -61,7 +63,9 @@ class Repairs:
         rows = await self._store.rows("repairs_case", {"id": case_id})
         if not rows:
             raise errors.NotFound
-        processor, currency = rows[0]
+        processor, currency, kind = rows[0]
+        if kind == _REVIEW:
+            raise errors.StateConflict("The case is closed by the review of its payment; no money is to be repaired.")
         entries = repair.entries_of(wanted, processor, await self._mirrored(wanted["reference"]))
         repair.require_sound(entries, currency)
         proposal_id = identity.derived_id("rp", author, f"propose {case_id}", key)
@@ -167,6 +171,7 @@ def _identity_and_payload(body: dict[str, Any], fields: Fields) -> tuple[str, di
         raise errors.IdempotencyKeyRequired
     if reason := validation.clean_text(key, limits.IDEMPOTENCY_KEY_LENGTH_MAX):
         raise errors.InvalidCommand([{"field": "idempotency_key", "reason": reason}])
+    envelope.refuse_card_number(key)
     return key, payload
 
 

@@ -1,4 +1,4 @@
-"""Payment intents, refunds and disputes as a reader sees them: one, pages, and a bounded wait for one to settle.
+"""Intents, refunds, disputes and payouts as a reader sees them: one, pages, and a bounded wait for one to settle.
 
 They are read from the owner's tables, so what a caller wrote it can read at once. Another caller's object is a 404,
 the same as one that does not exist.
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ingress.pages import Place
     from ingress.store import Store
 
-Resource = records.PaymentIntent | records.Refund | records.Dispute
+Resource = records.PaymentIntent | records.Refund | records.Dispute | records.Payout
 Record = TypeVar("Record", bound=Resource)
 _metadata: Final = msgspec.json.Decoder(dict[str, str])
 
@@ -68,6 +68,16 @@ DISPUTES: Final[Kind[records.Dispute]] = Kind(
     by_id="disputes_by_id",
     of_merchant="disputes_of_merchant",
     of_intent="disputes_of_intent",
+)
+
+PAYOUTS: Final[Kind[records.Payout]] = Kind(
+    name="payouts",
+    record=records.Payout,
+    render=rendering.payout,
+    by_id="payouts_by_id",
+    of_merchant="payouts_of_merchant",
+    unsettled="pending",
+    moved_on="payouts_moved_on",
 )
 
 

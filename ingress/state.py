@@ -11,25 +11,39 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from ingress.accepted import AcceptedRequests
+from ingress.accounts import Accounts
+from ingress.active_policies import ActivePolicies
 from ingress.audit import Audit
 from ingress.auth import Authenticator, Caller
 from ingress.balances import Balances
 from ingress.cases import Cases
 from ingress.checkpoints import Checkpoints
 from ingress.commands import Commands
+from ingress.console.state import Console
 from ingress.cursors import Cursors
+from ingress.dry_run import DryRuns
 from ingress.endpoints import Endpoints
 from ingress.events import Events, EventStreams
 from ingress.exchange import Exchange
+from ingress.expansion import Expansions
 from ingress.jwks import KeySource
 from ingress.operations import OperationLog
 from ingress.payment_methods import PaymentMethods
+from ingress.policies import PolicyVersions
+from ingress.processors import Processors
+from ingress.quota_policies import QuotaPolicies
 from ingress.repairs import Repairs
-from ingress.resources import DISPUTES, INTENTS, REFUNDS, Resources
+from ingress.reports import Reports
+from ingress.resources import DISPUTES, INTENTS, PAYOUTS, REFUNDS, Resources
+from ingress.risk import Assessments
+from ingress.risk_signals import RiskSignals
 from ingress.store import Store
 from ingress.stored import StoredResults
 from ingress.webhooks.gateway import WebhookGateway
+from limiter.store import CounterStore
 from schemas import errors, limits
+from schemas.webhook_secret import WebhookSecretKeys
+from sinks.redis.velocity import VelocityCounters
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -47,6 +61,9 @@ class IngressConfig:
 
     kafka: KafkaConnection
     postgres_dsn: str = field(repr=False)  # of the role millrace_ingress
+    console_dsn: str = field(repr=False)  # of the role millrace_console
+    redis_url: str | None = field(default=None, repr=False)  # None: velocity and live usage are never known
+    processors: tuple[str, ...] = ()  # that a routing policy may name
     instance: int
     jwks: str  # a file or an http(s) address
     jwks_served: Path | None  # the development issuer's file, shown at /.well-known/jwks.json
@@ -54,6 +71,8 @@ class IngressConfig:
     audience: str
     cursor_key: bytes = field(repr=False)
     webhook_secrets: Mapping[str, tuple[str, ...]] = field(default_factory=dict, repr=False)  # by processor, all active
+    #: what secrets of merchants' endpoints are sealed with
+    webhook_secret_keys: WebhookSecretKeys = field(default_factory=WebhookSecretKeys, repr=False)
     merchant_webhooks_loopback: bool = False  # development: endpoints of merchants on this machine, without TLS
 
 
@@ -69,21 +88,41 @@ class Ingress:
         self.stored = StoredResults(self.store)
         self.exchange = Exchange(config.kafka, config.instance, self.stored)
         self.accepted = AcceptedRequests(self.store)
-        self.commands = Commands(self.stored, self.exchange, self.accepted, PaymentMethods(self.store))
+        self.active_policies = ActivePolicies(self.store)
+        counters = None if config.redis_url is None else VelocityCounters(config.redis_url)
+        self.risk_signals = RiskSignals(self.active_policies, self.store, counters)
+        payment_methods = PaymentMethods(self.store)
+        self.commands = Commands(self.stored, self.exchange, self.accepted, payment_methods, self.risk_signals)
+        self.dry_runs = DryRuns(self.store, self.stored, payment_methods, config.processors)
         self.intents = Resources(self.store, self.cursors, INTENTS)
         self.refunds = Resources(self.store, self.cursors, REFUNDS)
         self.disputes = Resources(self.store, self.cursors, DISPUTES)
+        self.payouts = Resources(self.store, self.cursors, PAYOUTS)
+        self.expansions = Expansions(self.store, self.intents, self.refunds, self.disputes)
         self.balances = Balances(self.store)
+        self.accounts = Accounts(self.store, self.balances)
+        self.reports = Reports(self.store, self.cursors)
         self.cases = Cases(self.store, self.cursors)
+        self.processors = Processors(self.store, config.processors)
         self._audited_store = Store(config.postgres_dsn, synchronous_commit="on")
         self.audit = Audit(self._audited_store, self.authenticator)
         self.repairs = Repairs(self._audited_store, self.exchange)
+        self.assessments = Assessments(self.store)
+        self.policies = PolicyVersions(self._audited_store, config.processors)
+        self.console = Console(config.console_dsn, config.cursor_key, config.kafka)
         self.operations = OperationLog(self.store, self.accepted)
         self.checkpoints = Checkpoints(self.store, self.cursors)
         self.events = Events(self.store, self.cursors)
         self.streams = EventStreams(self.events, self.store)
-        self.endpoints = Endpoints(config.postgres_dsn, self.cursors, loopback=config.merchant_webhooks_loopback)
+        self.endpoints = Endpoints(
+            config.postgres_dsn,
+            self.cursors,
+            config.webhook_secret_keys,
+            loopback=config.merchant_webhooks_loopback,
+        )
         self.webhooks = WebhookGateway(config.postgres_dsn, config.webhook_secrets)
+        self._counters = None if config.redis_url is None else CounterStore(config.redis_url)
+        self.quota_policies = QuotaPolicies(self.store, self.cursors, self._counters)
         self._cleaner: asyncio.Task[None] | None = None
         self._ready: tuple[float, str | None] = (float("-inf"), None)
 
@@ -91,10 +130,12 @@ class Ingress:
         """Connects in the background; ``why_not_ready`` tells when it may serve."""
         await self.store.open()
         await self._audited_store.open()
+        await self.console.open()
         await self.webhooks.open()
         await self.endpoints.open()
         await self.keys.refresh()
         self.exchange.start()
+        self.active_policies.start()
         self._cleaner = asyncio.get_running_loop().create_task(self._clean())
 
     def drain(self) -> None:
@@ -102,6 +143,7 @@ class Ingress:
         self.streams.close()
         self.intents.drain()
         self.refunds.drain()
+        self.payouts.drain()
         self.exchange.drain()
 
     async def close(self) -> None:
@@ -110,8 +152,13 @@ class Ingress:
             self._cleaner.cancel()
         self.streams.close()
         await self.exchange.close()
+        await self.active_policies.close()
+        await self.risk_signals.close()
         await self.webhooks.close()
         await self.endpoints.close()
+        if self._counters is not None:
+            await self._counters.close()
+        await self.console.close()
         await self._audited_store.close()
         await self.store.close()
 

@@ -20,7 +20,7 @@ from ingress.breaker import Breaker
 from schemas import errors, limits
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from typing import LiteralString
 
 _MS: Final = 1_000
@@ -38,8 +38,8 @@ _SETTINGS: Final = " ".join(
 )
 
 
-def _read_queries() -> dict[str, LiteralString]:
-    folder = resources.files("ingress") / "queries"
+def _read_queries(package: str) -> dict[str, LiteralString]:
+    folder = resources.files(package) / "queries"
     files = (file for file in folder.iterdir() if file.name.endswith(".sql"))
     return {file.name.removesuffix(".sql"): file.read_text() for file in files}
 
@@ -47,14 +47,21 @@ def _read_queries() -> dict[str, LiteralString]:
 class Store:
     """A bounded pool of connections and the named queries. ``open`` before use, ``close`` after."""
 
-    def __init__(self, dsn: str, *, synchronous_commit: Literal["on", "off"] = "off") -> None:
+    def __init__(
+        self,
+        dsn: str,
+        *,
+        synchronous_commit: Literal["on", "off"] = "off",
+        package: str = "ingress",
+        pool_max: int = limits.INGRESS_POSTGRES_POOL_MAX,
+    ) -> None:
         # Off: only notes are written, see accepted_insert.sql. What has to be durable asks for a store with it on.
-        self._queries = _read_queries()
+        self._queries = _read_queries(package)
         self._breaker = Breaker("The database")
         self._pool = psycopg_pool.AsyncConnectionPool(
             dsn,
             min_size=1,
-            max_size=limits.INGRESS_POSTGRES_POOL_MAX,
+            max_size=pool_max,
             timeout=limits.STORE_POOL_WAIT_S,
             open=False,
             kwargs={
@@ -75,10 +82,18 @@ class Store:
 
     async def rows(self, query: str, parameters: Mapping[str, Any]) -> list[tuple[Any, ...]]:
         """The rows of a named query. Raises Unavailable or DependencyTimeout when the database does not answer."""
+        return (await self._fetched(query, parameters))[1]
+
+    async def records(self, query: str, parameters: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """The rows of a named query by the names of their columns. Raises as ``rows``."""
+        names, rows = await self._fetched(query, parameters)
+        return [dict(zip(names, row, strict=True)) for row in rows]
+
+    async def _fetched(self, query: str, parameters: Mapping[str, Any]) -> tuple[list[str], list[tuple[Any, ...]]]:
         self._breaker.enter()
         for tries_left in reversed(range(limits.STORE_RETRY_MAX + 1)):
             try:
-                rows = await self._execute(self._queries[query], parameters)
+                fetched = await self._execute(self._queries[query], parameters)
             except (psycopg.errors.QueryCanceled, psycopg_pool.PoolTimeout, psycopg_pool.TooManyRequests) as error:
                 self._failed()
                 raise errors.DependencyTimeout(query=query) from error
@@ -89,13 +104,33 @@ class Store:
                 await self._replace_broken_connections()
             else:
                 self._breaker.succeeded()
-                return rows
+                return fetched
         raise AssertionError("the last try returns or raises")
 
-    async def _execute(self, text: LiteralString, parameters: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+    async def snapshot(self, *statements: tuple[LiteralString, Sequence[Any]]) -> list[list[tuple[Any, ...]]]:
+        """The rows of several statements of other packages, all of one moment. Raises as ``rows``, without a retry."""
+        self._breaker.enter()
+        try:
+            async with self._pool.connection() as connection, connection.transaction():
+                await connection.execute("set transaction isolation level repeatable read, read only")
+                found = [await (await connection.execute(text, given)).fetchall() for text, given in statements]
+        except (psycopg.errors.QueryCanceled, psycopg_pool.PoolTimeout, psycopg_pool.TooManyRequests) as error:
+            self._failed()
+            raise errors.DependencyTimeout(query="snapshot") from error
+        except psycopg.OperationalError as error:
+            self._failed()
+            raise errors.Unavailable(query="snapshot") from error
+        self._breaker.succeeded()
+        return found
+
+    async def _execute(
+        self, text: LiteralString, parameters: Mapping[str, Any]
+    ) -> tuple[list[str], list[tuple[Any, ...]]]:
         async with self._pool.connection() as connection, connection.cursor(row_factory=tuple_row) as cursor:
             await cursor.execute(text, parameters)
-            return await cursor.fetchall() if cursor.description else []
+            if cursor.description is None:
+                return [], []
+            return [column.name for column in cursor.description], await cursor.fetchall()
 
     def _failed(self) -> None:
         metrics.STORE_FAILURES.inc()

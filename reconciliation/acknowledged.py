@@ -26,7 +26,7 @@ class Acknowledgement(msgspec.Struct):
     idempotency_key: str
     aggregate_key: str
     event_id: str
-    version: int
+    version: int | None  # of the aggregate; None when the answer did not say it
 
 
 _decoder: Final = msgspec.json.Decoder(Acknowledgement)

@@ -30,12 +30,12 @@ from reconciliation.cross_store import (
     sink_seqs,
 )
 from reconciliation.invariant import Invariant, invariants
-from reconciliation.processor_book import BookCheck, Entry, book_violations, read_book
+from reconciliation.processor_book import BookCheck, Books, book_violations, read_books
 from reconciliation.snapshot import Snapshot, snapshot
 from schemas import errors, limits
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
 
     from sinks.clickhouse.connection import ClickHouseConnection
@@ -51,7 +51,7 @@ class CheckSettings:
     postgres_dsn: str
     kafka: KafkaConnection
     clickhouse: ClickHouseConnection
-    processor_url: str
+    processor_urls: Mapping[str, str]  # by name, of those that show their own book
     events_topic: str
     commands_topic: str
     partitions: int
@@ -100,7 +100,7 @@ def run_check(
             f"no invariant {', '.join(sorted(unknown))}; there are {', '.join(i.id for i in invariants())}"
         )
     now = datetime.now(UTC)
-    book_before = _early_book(settings, chosen)
+    books_before = _early_books(settings, chosen)
     acknowledged_bytes = settings.acknowledged.stat().st_size if settings.acknowledged else 0
     try:
         seqs_before = sink_seqs(settings.postgres_dsn, settings.partitions, settings.events_topic)
@@ -110,19 +110,19 @@ def run_check(
             commands_topic=settings.commands_topic,
             grace_s=limits.ATTEMPT_LEASE_MS // 1_000,
         ) as view:
-            run = _Run(settings, view, _Before(book_before, seqs_before, acknowledged_bytes))
+            run = _Run(settings, view, _Before(books_before, seqs_before, acknowledged_bytes))
             findings = [_evaluate(run, i, sample_max, on_start) for i in chosen]
     except psycopg.OperationalError as error:
         raise errors.Unavailable(f"Postgres does not answer: {str(error).strip()}") from error
     return Report(gaps=sum(f.gaps for f in findings), invariants=findings, checked_at=now.isoformat())
 
 
-def _early_book(settings: CheckSettings, chosen: list[Invariant]) -> tuple[dict[str, Entry], list[Violation]] | str:
-    """The book before the snapshot, or why it cannot be read."""
+def _early_books(settings: CheckSettings, chosen: list[Invariant]) -> Books | str:
+    """The books before the snapshot, or why they cannot be read."""
     if not any(i.id == "19" for i in chosen):
         return "not asked for"
     try:
-        return read_book(settings.processor_url)
+        return read_books(settings.processor_urls)
     except errors.Unavailable as error:
         return str(error)
 
@@ -150,7 +150,7 @@ def _evaluate(
 class _Before:
     """What was read before the snapshot: everything in it must be in the snapshot too."""
 
-    book: tuple[dict[str, Entry], list[Violation]] | str  # or why it could not be read
+    books: Books | str  # or why they could not be read
     sink_seqs: dict[int, int]
     acknowledged_bytes: int
 
@@ -217,8 +217,8 @@ class _Run:
     def _cross_store(self, sql: str, finding: Finding) -> Iterator[Violation]:
         common, stores = self._common(), self._stores()
         kafka = self._totals(stores)
-        ours = postgres_sums(self._view, sql, common.seqs)
-        theirs = clickhouse_sums(stores.clickhouse, common.seqs)
+        ours = postgres_sums(self._view, sql, common.seqs, is_level=not common.behind)
+        theirs = clickhouse_sums(stores.clickhouse, common.seqs, is_level=not common.behind)
         finding.note = f"compared {sum(common.seqs.values())} events"
         if common.behind:
             finding.note += f"; {common.behind} are not in ClickHouse yet and were not compared"
@@ -232,14 +232,16 @@ class _Run:
         yield from differences(ours, theirs, kafka.sums)
 
     def _book(self, sql: str, finding: Finding) -> Iterator[Violation]:
-        if isinstance(self._before.book, str):
-            raise errors.Unavailable(self._before.book)
-        before, doubled = self._before.book
-        yield from doubled
-        entries, count = len(before), BookCheck()
-        after, _ = read_book(self._settings.processor_url)
-        yield from book_violations(self._view, sql, before, after, count)
+        books = self._before.books
+        if isinstance(books, str):
+            raise errors.Unavailable(books)
+        yield from books.doubled
+        entries, count = len(books.entries), BookCheck()
+        after = read_books(self._settings.processor_urls).entries
+        yield from book_violations(self._view, sql, books, after, count)
         finding.note = f"{entries} effects; {count.open_attempts} of attempts that are open here"
+        if count.without_book:
+            finding.note += f"; {count.without_book} attempts at processors that show no book"
 
     def _acknowledged(self, sql: str, finding: Finding) -> Iterator[Violation]:
         if self._settings.acknowledged is None:

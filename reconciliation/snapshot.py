@@ -53,6 +53,7 @@ def snapshot(dsn: str, *, events_topic: str, commands_topic: str, grace_s: int) 
             "grace_s": grace_s,
             "events_grace_s": limits.CHECK_EVENTS_GRACE_S,
             "horizon_days": limits.SETTLEMENT_HORIZON_DAYS,
+            "payout_horizon_days": limits.PAYOUT_HORIZON_DAYS,
             "roles": list(ROLES),
         }
         connection.execute(f"set local statement_timeout = {limits.CHECK_STATEMENT_TIMEOUT_MS}")

@@ -60,6 +60,11 @@ def _blocks(data: bytes, at: int, item: Decode) -> tuple[list[Any], int]:
             items.append(value)
 
 
+def _text(data: bytes, at: int) -> tuple[str, int]:
+    length, at = length_at(data, at)
+    return data[at : at + length].decode(), at + length
+
+
 def _pair(data: bytes, at: int) -> tuple[tuple[str, str], int]:
     length, at = length_at(data, at)
     key = data[at : at + length].decode()
@@ -153,6 +158,8 @@ class _Compiler:
         elif kind["type"] == "array" and isinstance(kind["items"], dict) and kind["items"]["type"] == "record":
             item = self._bind("item", _Compiler().record(kind["items"], None, {}))
             self._emit(depth, f"{variable}, at = blocks(data, at, {item})")
+        elif kind["type"] == "array" and kind["items"] == "string":
+            self._emit(depth, f"{variable}, at = blocks(data, at, {self._bind('item', _text)})")
         else:
             raise ValueError(f"no decoder for the type {kind}")
 

@@ -107,6 +107,10 @@ class VersionConflict(Rejected):
 
     code = "version_conflict"
 
+    def __init__(self, message: str | None = None, *, current_version: int | None = None) -> None:
+        super().__init__(message, current_version=current_version)
+        self.current_version = current_version
+
 
 class StateConflict(Rejected):
     """The state of the object does not allow this operation."""

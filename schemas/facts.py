@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from schemas import identity
+from schemas import identity, validation
 from schemas.operations import OPERATIONS
 from schemas.records import Command
 
 PROCESSOR_SCOPE: Final = "processor:"
+OPERATOR_SCOPE: Final = "operator:"  # of a person's command; no merchant has a colon in its name
 #: the status in the identity of a refund's failure after its success; in its payload it is "failed"
 FAILED_LATER: Final = "failed_later"
 _TRACE_LENGTH: Final = 32
@@ -36,7 +37,9 @@ def fact_command(
         aggregate_key=aggregate_key,
         expected_version=None,
         scope=scope,
-        request_hash=identity.request_hash(OPERATIONS[operation].template, aggregate_key, payload),
+        request_hash=identity.request_hash(
+            OPERATIONS[operation].template, aggregate_key, validation.hashed(OPERATIONS[operation].payload, payload)
+        ),
         trace_id=trace_id,
         issued_at=issued_at,
         deadline_at=0,

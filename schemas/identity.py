@@ -10,6 +10,8 @@ import msgspec
 
 _CARD_TOKEN = re.compile(r"tok_[a-z2-7]{24}")  # the simulator's own tokens, tok_sim_*, have an underscore more
 _ORDINAL_DIGITS = 9  # of an attempt's number, an Avro int
+_ACCOUNT_CHARACTERS = 16  # 80 bits
+_PAYOUT_CHARACTERS = 14  # 70 bits, beside those of its account
 _canonical = msgspec.json.Encoder(order="deterministic")
 
 
@@ -22,6 +24,11 @@ def derived_id(prefix: str, scope: str, operation: str, idempotency_key: str) ->
 def request_hash(operation: str, aggregate_key: str, payload: dict[str, object]) -> bytes:
     """SHA-256 of operation, aggregate and canonical payload (32 bytes); equal for a retry, whatever its form."""
     return hashlib.sha256(f"{operation}\x1f{aggregate_key}\x1f".encode() + _canonical.encode(payload)).digest()
+
+
+def lot(*identity: str) -> int:
+    """The number of 64 bits that an identity draws: evenly spread, and the same for ever."""
+    return int.from_bytes(hashlib.sha256("\x1f".join(identity).encode()).digest()[:8])
 
 
 def operation_id(intent_id: str, attempt: int) -> str:
@@ -42,6 +49,22 @@ def part_id(prefix: str, intent_id: str, *identity: str) -> str:
     """The id of a part of a payment (a refund, a dispute). It names its payment, so that a command finds its owner."""
     digest = hashlib.sha256("\x1f".join(identity).encode()).digest()
     return f"{prefix}_{intent_id.removeprefix('pi_')}_{base64.b32encode(digest)[:10].decode().lower()}"
+
+
+def account_id(merchant: str) -> str:
+    """The aggregate of a merchant's payouts and reserves: one owner decides all of them."""
+    return derived_id("ma", merchant, "merchant_account", "")[: len("ma_") + _ACCOUNT_CHARACTERS]
+
+
+def payout_id(account: str, *identity: str) -> str:
+    """The id of a payout. It names its account, and is short enough for a bank's end-to-end id (35 characters)."""
+    digest = hashlib.sha256("\x1f".join(identity).encode()).digest()
+    return f"pt_{account.removeprefix('ma_')}_{base64.b32encode(digest)[:_PAYOUT_CHARACTERS].decode().lower()}"
+
+
+def account_of(payout: str) -> str:
+    """The account that a payout's id names: the reverse of ``payout_id``, for any text without an error."""
+    return f"ma_{payout.partition('_')[2].rpartition('_')[0]}"
 
 
 def intent_of(part: str) -> str:

@@ -79,7 +79,7 @@ ATTEMPT_POLL_SCHEDULE_S: Final = (
 
 # --- processor simulator (an outside system: it imports this module and nothing else of ours) ---------------
 SIMULATOR_IDENTITY_LENGTH_MAX: Final = 255  # operation ids, references, tokens, provider references
-SIMULATOR_BODY_BYTES_MAX: Final = 16 * 1024
+SIMULATOR_BODY_BYTES_MAX: Final = 256 * 1024  # evidence is the largest
 SIMULATOR_QUEUE_MAX: Final = 10_000  # operations that wait for the book's writer; past it 503 overloaded
 SIMULATOR_BATCH_OPERATIONS_MAX: Final = 512  # operations of one durable commit
 SIMULATOR_BOOK_PAGE_ENTRIES: Final = 5_000  # entries that GET /book holds in memory at once
@@ -461,3 +461,190 @@ MERCHANT_WEBHOOK_PRUNE_BATCH_MAX: Final = 1_000
 # --- export of the ledger ----------------------------------------------------------------------------------
 EXPORT_FETCH_ROWS: Final = 5_000  # in memory at once
 EXPORT_STATEMENT_TIMEOUT_MS: Final = 600_000
+
+# Policies of owners (risk rules, routing): how old they may be
+POLICIES_REFRESH_S: Final = 1.0  # a published policy is in force everywhere within about this
+POLICIES_READ_TIMEOUT_S: Final = 5.0
+POLICIES_FIRST_WAIT_S: Final = 0.05  # how often a starting owner looks whether they were read
+
+# --- operator console --------------------------------------------------------------------------------------
+CONSOLE_SESSION_S: Final = 3_600  # or as long as the token that opened it, if that is shorter
+CONSOLE_SIGN_INS_REFUSED_MAX: Final = 20  # told and audited by one process within the window; the rest is a 429
+CONSOLE_SIGN_IN_WINDOW_S: Final = 60
+CONSOLE_FORM_BYTES_MAX: Final = 16 * 1024
+CONSOLE_FORM_FIELDS_MAX: Final = 20
+CONSOLE_SEARCH_LENGTH_MAX: Final = 256
+CONSOLE_HITS_MAX: Final = 100
+CONSOLE_SCOPES_SEARCHED_MAX: Final = 2_000  # merchants and processors in which a bare idempotency key is looked up
+CONSOLE_PROCESSORS_MAX: Final = 200  # and banks, in which an event or line is looked up
+CONSOLE_STORY_ROWS_MAX: Final = 300  # of each kind on one timeline
+CONSOLE_ROWS_MAX: Final = 100  # of one queue or list
+CONSOLE_COUNTED_MAX: Final = 20_000  # rows that a board or a rate looks at; past it the page says so
+CONSOLE_ACCOUNTS_MAX: Final = 200  # of one page of the trial balance
+CONSOLE_DOCUMENT_LENGTH_MAX: Final = 64 * 1024  # of a body that is shown
+CONSOLE_LAG_WAIT_S: Final = 1.5  # for the ends of topics; then the page is shown without
+CONSOLE_POSTGRES_POOL_MAX: Final = 4
+CONSOLE_REFUSED_FACTS_MAX: Final = 1_000  # newest ones that the queue looks at
+CONSOLE_STATIC_KEPT_S: Final = 300
+CONSOLE_TOTALS_KEPT_S: Final = 15  # the trial balance on the overview
+
+# --- processors: several of them, and how they are ------------------------------------------------------------
+PROCESSORS_MAX: Final = 16  # each has connections, a bulkhead and a circuit breaker of its own in every worker
+PROCESSOR_HEALTH_WINDOW_S: Final = 60
+PROCESSOR_HEALTH_BUCKETS: Final = 12
+PROCESSOR_HEALTH_INTERVAL_MS: Final = 1_000  # how often a worker tells what changed
+PROCESSOR_HEALTH_KEPT_S: Final = 15  # what is older says nothing any more: told again well before, changed or not
+PROCESSOR_HEALTH_REPEAT_S: Final = 5
+ATTEMPT_UNAVAILABLE_AFTER_S: Final = 10  # never sent, and its processor away for so long: failed, so that another may
+ATTEMPT_GIVE_UP_BATCH_MAX: Final = 200
+ATTEMPT_GIVE_UP_INTERVAL_S: Final = 5  # while its processor answers
+STRIPE_IDENTITY_KEPT_S: Final = 23 * 3_600  # Stripe forgets an idempotency key after 24 h: then nothing is sent again
+
+# --- hardening ---------------------------------------------------------------------------------------------
+MERCHANT_WEBHOOK_SEAL_BATCH_MAX: Final = 500  # secrets that are sealed in one transaction
+
+# --- soak --------------------------------------------------------------------------------------------------
+SOAK_MINUTES_DEFAULT: Final = 3.0
+SOAK_MINUTES_MAX: Final = 23 * 60.0  # a token lives for a day
+SOAK_RATE_PER_S: Final = 3.0  # payments started per second; most of them are several commands
+SOAK_RATE_MAX_PER_S: Final = 200.0
+SOAK_PAYMENTS_OPEN_MAX: Final = 200  # under way at once; past it the schedule waits
+SOAK_AMOUNT_MINOR_MIN: Final = 1_000  # so that every share of it is some money, also in currencies without cents
+SOAK_AMOUNT_MINOR_MAX: Final = 90_000
+SOAK_PAUSE_MIN_S: Final = 0.5  # between the return of one killed process and the next kill
+SOAK_PAUSE_MAX_S: Final = 3.0
+SOAK_FREEZE_MS: Final = OWNER_SESSION_TIMEOUT_MS + 3_000  # others own its partitions when a frozen owner wakes up
+SOAK_BACK_WAIT_S: Final = 60  # for a killed process to be ready again
+SOAK_CALL_WAIT_S: Final = 40  # for one answer
+SOAK_PERSISTENCE_S: Final = 180  # a call without an answer is made again, with its identity, for so long
+SOAK_FINAL_WAIT_S: Final = 240  # for a payment, a refund or a dispute to come to its end, kills included
+SOAK_POLL_MS: Final = 100
+SOAK_SETTLE_WAIT_S: Final = 180  # for everything behind the last payment: polls of attempts, sink, webhooks
+SOAK_DELIVERY_WAIT_S: Final = MERCHANT_WEBHOOK_LEASE_S + 60  # for what a killed sender held, and one refusal
+SOAK_VICTIMS: Final = 12  # payments of a settlement round whose lines are wrong, over all processors
+SOAK_SETTLEMENT_ROUNDS: Final = 3  # the last one when nothing is killed any more
+SOAK_PROGRESS_INTERVAL_S: Final = 10
+SOAK_PROBLEMS_SHOWN_MAX: Final = 20
+REPAIR_LOOP_INTERVAL_S: Final = 5
+REPAIR_LOOP_INTERVAL_MAX_S: Final = 60  # while owners do not decide
+REPAIR_LOOP_GRACE_S: Final = 15  # the ingress that heard the approval waits for the owner itself
+REPAIR_LOOP_DECISION_WAIT_S: Final = 3  # of one round; what is not decided then is sent again by the next
+REPAIR_LOOP_STATEMENT_TIMEOUT_MS: Final = 10_000
+#: for how long a processor may send an event again that it has no receipt for (their documentation; the longest counts)
+PROVIDER_RETRY_HORIZON_S: Final = {
+    "stripe": 3 * 86_400,
+    "adyen": 30 * 86_400,
+    "standard": 5 * 86_400,
+    "simulator": SIMULATOR_WEBHOOK_AGE_MAX_S,
+}
+PROVIDER_EVENTS_KEPT_S: Final = 45 * 86_400  # after it was settled: longer than every horizon above, with room
+PROVIDER_EVENTS_PRUNE_INTERVAL_S: Final = 60
+PROVIDER_EVENTS_PRUNE_BATCH_MAX: Final = 1_000
+PROVIDER_EVENTS_PRUNE_BATCHES_MAX: Final = 10  # in a row; what is left waits for the next time
+
+# --- merchant accounts -------------------------------------------------------------------------------------
+PAYOUT_DESTINATION_LENGTH_MAX: Final = 128  # the merchant's own name of its bank account
+PAYOUT_HORIZON_DAYS: Final = 7  # a payout that is pending for longer gets a case
+FX_RATE_DIGITS_MAX: Final = 12  # of an exchange rate, before the point and after it
+REPORT_PAGE_LIMIT_DEFAULT: Final = 100
+REPORT_PAGE_LIMIT_MAX: Final = 1_000
+REPORT_DAYS_MAX: Final = 400  # between the two ends of a report
+REPORT_CSV_ROWS_MAX: Final = 1_000_000  # of one file; the next one begins where it ended
+REPORTS_RUNNING_MAX: Final = 4  # pages that one process reads at once; the others wait
+
+# --- risk --------------------------------------------------------------------------------------------------
+RISK_SCORE_MAX: Final = 100
+IP_LENGTH_MAX: Final = 45
+RISK_RULES_MAX: Final = 100
+RISK_CONDITIONS_MAX: Final = 10  # of one rule
+RISK_CHOICES_MAX: Final = 50  # currencies or networks of one condition
+RISK_LISTS_MAX: Final = 20
+RISK_LIST_ENTRIES_MAX: Final = 2_000
+RISK_LIST_ENTRY_LENGTH_MAX: Final = 128
+VELOCITY_WINDOW_S_MIN: Final = 10
+VELOCITY_WINDOW_S_MAX: Final = 7 * 86_400
+VELOCITY_COUNTERS_MAX: Final = 16  # that the rules of one policy need: what one confirm costs in Valkey
+VELOCITY_BUCKETS: Final = 30  # of one window: a count looks back by the window and at most a thirtieth of it more
+VELOCITY_IDENTITY_KEPT_S: Final = 3_600  # a confirm that is retried later, still undecided, counts once more
+VELOCITY_TIMEOUT_MS: Final = 250  # then the confirm goes on without counts, and each rule says what that means
+VELOCITY_CONNECTIONS_MAX: Final = 16  # of one ingress process
+VELOCITY_PIPELINE_MAX: Final = 200  # confirms of one bulk request that are counted in one round trip
+POLICY_BODY_BYTES_MAX: Final = 512 * 1024
+POLICY_FAULTS_TOLD_MAX: Final = 50
+POLICIES_PAGE_LIMIT_DEFAULT: Final = 10  # a version may be half a megabyte
+POLICIES_PAGE_LIMIT_MAX: Final = 20
+POLICY_VERSION_MAX: Final = 10**9
+RISK_ASSESSMENTS_LISTED_MAX: Final = 200
+POLICY_ACTIVE_READ_S: Final = 1.0  # how often an ingress looks for the policies that name its signals
+CARD_SIGNALS_CACHED_S: Final = 600
+CARD_SIGNALS_CACHED_MAX: Final = 20_000
+
+# --- routing -----------------------------------------------------------------------------------------------
+ROUTING_RULES_MAX: Final = 100
+ROUTING_CANDIDATES_MAX: Final = 16  # of one rule
+ROUTING_CHOICES_MAX: Final = 200  # values of one condition
+ROUTING_NAME_LENGTH_MAX: Final = 64  # of a rule
+ROUTING_WEIGHT_MAX: Final = 10_000
+ROUTING_FAILOVERS_MAX: Final = 3  # of one confirm: each is another attempt
+ROUTING_SAMPLE_DEFAULT: Final = 50  # outcomes of a processor within its window, before its rates count
+ROUTING_SAMPLE_MAX: Final = 1_000_000
+ROUTING_FAILURE_RATE_BPS_DEFAULT: Final = 2_000
+ROUTE_LENGTH_MAX: Final = 200  # of the reason on an attempt
+
+# --- the payer's actions, holds and evidence -----------------------------------------------------------------
+REDIRECT_URL_LENGTH_MAX: Final = 2_048
+TIME_US_MAX: Final = 253_402_300_799_999_999  # the end of the year 9999: later is no time that a store of ours holds
+AUTHORIZATION_VALID_S: Final = 7 * 86_400  # a hold whose processor does not say when it ends
+AUTHORIZATION_RELEASE_GRACE_S: Final = 10  # the processor's own word comes first
+AUTHORIZATION_RELEASE_RETRY_S: Final = 3_600  # after the time of a hold, how often its release is asked for
+AUTHORIZATION_RELEASE_TRIES_MAX: Final = 72  # then people have long had the case of the refused releases
+AUTHORIZATION_RELEASE_BATCH_MAX: Final = 200
+AUTHORIZATION_RELEASE_INTERVAL_S: Final = 1  # how often holds are looked for whose time is over
+ATTEMPT_ACTION_POLL_S: Final = 60  # a payer is busy with the bank; a webhook tells sooner
+ATTEMPT_ACTION_MAX_S: Final = 25 * 3_600  # longer than any processor waits for a payer; then a person looks
+EVIDENCE_KINDS_MAX: Final = 20
+EVIDENCE_KIND_LENGTH_MAX: Final = 40
+EVIDENCE_TEXT_LENGTH_MAX: Final = 2_000
+SIMULATOR_ACTION_MS: Final = 15 * 60_000  # how long it waits for a payer
+SIMULATOR_AUTHORIZATION_MS: Final = 7 * 86_400_000
+SIMULATOR_SHORT_AUTHORIZATION_MS: Final = 3_000  # of the card whose holds end soon
+SIMULATOR_DUE_MAX: Final = 500  # actions and holds that end in one commit
+# Rate limiter: policies
+LIMIT_WINDOW_MS_MAX: Final = 366 * 24 * 3_600_000  # a year; in milliseconds as policies say it
+LIMIT_SLOTS_MAX: Final = 60
+LIMIT_KEY_PART_LENGTH_MAX: Final = 1_024
+LIMIT_VERSIONS_SHOWN_MAX: Final = 100
+LIMIT_SNAPSHOT_POLL_S: Final = 0.4  # a published policy is in force on every gateway within 2 s
+LIMIT_SNAPSHOT_LIFE_S: Final = 3_600  # a snapshot that old and not renewed is expired
+LIMIT_SNAPSHOT_RENEW_S: Final = 600
+
+# Rate limiter: decisions
+LIMIT_COST_MAX: Final = 2**31 - 1
+LIMIT_REQUEST_ID_LENGTH_MAX: Final = 128  # a longer one is remembered by its hash
+LIMIT_IDENTITY_MS: Final = 60_000  # how long a request identity is remembered
+LIMIT_STORE_TIMEOUT_S: Final = 0.25
+LIMIT_STORE_RETRY_S: Final = 0.5  # how long a store that failed is left alone
+LIMIT_STORE_CALLS_MAX: Final = 4_096  # in flight of one gateway; past it a decision takes the failure mode
+LIMIT_KEYS_MAX: Final = 500_000  # that one gateway holds at once
+LIMIT_LEASE_MS: Final = 1_000
+LIMIT_LEASE_SHARE: Final = 10  # leases of one key hold at most a tenth of its capacity
+LIMIT_LEASE_SIZE_MAX: Final = 4_096
+LIMIT_DECISIONS_FLUSH_S: Final = 0.05
+LIMIT_DECISIONS_BLOCK_MAX: Final = 8_192
+LIMIT_BLOCKS_MAX: Final = 4_096  # that Kafka has not acknowledged; past it rows are counted as lost, and none waits
+LIMIT_RING_RECORDS: Final = 524_288  # decisions that may wait for the next flush
+LIMIT_IDENTITIES_MAX: Final = 1_000_000  # of one generation: a full one makes room at once
+
+# --- Batched binary CHECK frames (limiter/frames.py)
+LIMIT_FRAME_ENTRIES_MAX: Final = 1_024  # decisions, or keys, of one frame
+LIMIT_FRAME_BYTES_MAX: Final = 262_144  # after the header
+LIMIT_FRAME_KEYS_MAX: Final = 262_144  # that one connection may name
+LIMIT_FRAME_KEY_BYTES_MAX: Final = 67_108_864  # of all names of one connection
+LIMIT_FRAMES_UNDER_WAY_MAX: Final = 64  # of one connection; past it no more is read until one is answered
+LIMIT_FRAME_CONNECTIONS_MAX: Final = 256
+LIMIT_FRAME_TIMEOUT_S: Final = 1.0  # of a client, for one attempt: more than the bound of two store calls
+LIMIT_FRAME_ATTEMPTS: Final = 3
+LIMIT_GC_THRESHOLDS: Final = (50_000, 20, 100)  # of a gateway: identities are many, live long and form no cycles
+BENCH_LIMITER_DECISIONS_DEFAULT: Final = 1_000_000
+BENCH_LIMITER_DECISIONS_MAX: Final = 50_000_000
+EXPANSIONS_MAX: Final = 10  # values of expand[] in one read

@@ -10,7 +10,7 @@ from typing import Final, Literal
 from msgspec import Struct, field
 
 EVENT_TYPE_PAYMENTS: Final = "payment_system_committed"
-EVENT_SCHEMA_VERSION_PAYMENTS: Final = 2
+EVENT_SCHEMA_VERSION_PAYMENTS: Final = 3
 
 IntentState = Literal[
     "requires_payment_method",
@@ -22,7 +22,7 @@ IntentState = Literal[
     "succeeded",
     "canceled",
 ]
-AttemptKind = Literal["authorize", "purchase", "capture", "void", "refund"]
+AttemptKind = Literal["authorize", "purchase", "increment", "capture", "void", "refund", "evidence"]
 AttemptStatus = Literal[
     "created",
     "pending",
@@ -34,6 +34,9 @@ AttemptStatus = Literal[
     "declined",
     "failed",
     "manual_review",
+    "requires_action",  # the payer has to do something first
+    "blocked",  # by risk: never sent
+    "submitted",  # evidence that lies with the processor
 ]
 RefundState = Literal["pending", "requires_action", "succeeded", "failed", "canceled"]
 DisputeState = Literal[
@@ -42,11 +45,17 @@ DisputeState = Literal[
     "warning_closed",
     "needs_response",
     "under_review",
+    "appeal_needs_response",
+    "appeal_under_review",
     "won",
     "lost",
     "prevented",
 ]
 DisputeFunds = Literal["none", "withdrawn", "reinstated"]
+EvidenceState = Literal["draft", "submitted"]
+RiskOutcome = Literal["allow", "review", "block"]
+AccountState = Literal["active", "frozen"]
+PayoutState = Literal["pending", "paid", "failed", "canceled"]
 Outcome = Literal["committed", "refused", "parked", "expired"]
 
 
@@ -66,6 +75,7 @@ class Command(Struct, kw_only=True):
     reply_to: int  # partition of results.v1; -1 = nobody waits
     reply_id: int
     payload: dict[str, object]
+    signals: dict[str, str] | None = None  # what the ingress saw of a confirm; no part of the request or its hash
 
 
 class Rejection(Struct, frozen=True):
@@ -99,6 +109,8 @@ class PaymentIntent(Struct, kw_only=True):
     created_at: int
     updated_at: int
     amount_pending: int = 0  # the merchant's share of what was received, fees taken, that is not settled yet
+    next_action: str | None = None  # what the payer has to do: a URL
+    authorized_until: int | None = None  # when the hold on the card ends
 
 
 class ProcessorAttempt(Struct, kw_only=True):
@@ -113,13 +125,14 @@ class ProcessorAttempt(Struct, kw_only=True):
     amount: int
     currency: str
     payment_method: str
-    parent_ref: str | None  # the provider_ref of what a capture, void or refund works on
+    parent_ref: str | None  # the provider_ref of what an increment, capture, void, refund or evidence works on
     final: bool  # a capture that releases what it does not take; a refund that failed after it had succeeded
     provider_ref: str | None
     error_code: str | None
     created_at: int
     updated_at: int
     settled_line: str | None = None  # the settlement line that matched it; an attempt is settled once
+    route: str | None = None  # why this processor: the version and the rule that chose it
 
 
 class Refund(Struct, kw_only=True):
@@ -155,6 +168,59 @@ class Dispute(Struct, kw_only=True):
     reason: str | None
     state: DisputeState
     funds: DisputeFunds
+    version: int
+    created_at: int
+    updated_at: int
+    evidence: dict[str, str] | None = None  # what the merchant says about it
+    evidence_state: EvidenceState | None = None
+
+
+class RiskReason(Struct, frozen=True):
+    """A rule that hit: its name, what it added to the score, and what it saw, for people."""
+
+    rule: str
+    score: int
+    detail: str
+    shadow: bool  # a rule in shadow mode: it would have hit, and decided nothing
+
+
+class RiskAssessment(Struct, kw_only=True):
+    """What the risk rules, or an operator, said of one confirm. Written in the commit that it decided."""
+
+    intent_id: str
+    attempt: int  # that it let through, or would have
+    outcome: RiskOutcome
+    score: int  # 0 to 100
+    policy_version: int
+    reasons: list[RiskReason]
+    decided_by: str | None  # the operator that approved or rejected; None = the rules
+    created_at: int
+
+
+class MerchantAccount(Struct, kw_only=True):
+    """The aggregate of a merchant's payouts and reserves. Its money is on ledger accounts."""
+
+    id: str
+    merchant_id: str
+    state: AccountState
+    frozen_reason: str | None
+    version: int
+    created_at: int
+    updated_at: int
+
+
+class Payout(Struct, kw_only=True):
+    """Money on its way from us to a merchant's bank. It lives in the aggregate of the merchant's account."""
+
+    id: str
+    account_id: str
+    merchant_id: str
+    amount: int
+    currency: str
+    state: PayoutState
+    destination: str  # the merchant's name of its bank account
+    failure_reason: str | None
+    metadata: dict[str, str]
     version: int
     created_at: int
     updated_at: int

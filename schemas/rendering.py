@@ -45,6 +45,8 @@ def payment_intent(intent: records.PaymentIntent) -> dict[str, Any]:
         "last_payment_error": None if intent.last_payment_error is None else {"code": intent.last_payment_error},
         "cancellation_reason": intent.cancellation_reason,
         "latest_attempt": intent.latest_attempt,
+        "next_action": None if intent.next_action is None else {"type": "redirect_to_url", "url": intent.next_action},
+        "authorized_until": None if intent.authorized_until is None else timestamp(intent.authorized_until),
         "metadata": intent.metadata,
         "created_at": timestamp(intent.created_at),
         "updated_at": timestamp(intent.updated_at),
@@ -84,7 +86,40 @@ def dispute(part: records.Dispute) -> dict[str, Any]:
         "reason": part.reason,
         "state": part.state,
         "funds": part.funds,
+        "evidence_state": part.evidence_state,
         "version": part.version,
+        "created_at": timestamp(part.created_at),
+        "updated_at": timestamp(part.updated_at),
+    }
+
+
+def merchant_account(account: records.MerchantAccount) -> dict[str, Any]:
+    """The public resource of a merchant's account."""
+    return {
+        "id": account.id,
+        "object": "merchant_account",
+        "merchant_id": account.merchant_id,
+        "state": account.state,
+        "frozen_reason": account.frozen_reason,
+        "version": account.version,
+        "created_at": timestamp(account.created_at),
+        "updated_at": timestamp(account.updated_at),
+    }
+
+
+def payout(part: records.Payout) -> dict[str, Any]:
+    """The public resource of a payout."""
+    return {
+        "id": part.id,
+        "object": "payout",
+        "merchant_id": part.merchant_id,
+        "amount": part.amount,
+        "currency": part.currency,
+        "state": part.state,
+        "destination": part.destination,
+        "failure_reason": part.failure_reason,
+        "version": part.version,
+        "metadata": part.metadata,
         "created_at": timestamp(part.created_at),
         "updated_at": timestamp(part.updated_at),
     }
@@ -118,4 +153,9 @@ def payment_event_body(body: dict[str, Any]) -> dict[str, Any]:
         rendered["refund"] = refund(records.Refund(**body["refund"]))
     if body.get("dispute") is not None:
         rendered["dispute"] = dispute(records.Dispute(**body["dispute"]))
+    if body.get("payout") is not None:
+        rendered["payout"] = payout(records.Payout(**body["payout"]))
+    if body.get("account") is not None:  # why it is frozen is between operators
+        shown = merchant_account(records.MerchantAccount(**body["account"]))
+        rendered["account"] = {name: value for name, value in shown.items() if name != "frozen_reason"}
     return rendered

@@ -33,7 +33,7 @@ _ACCOUNT: Final = re.compile(
 
 
 def _note(value: object) -> str | None:
-    if reason := validation.clean_text(value, limits.REPAIR_NOTE_LENGTH_MAX):
+    if reason := validation.free_text(value, limits.REPAIR_NOTE_LENGTH_MAX):
         return reason
     return None if str(value).strip() else "must say something"
 

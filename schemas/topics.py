@@ -8,10 +8,16 @@ from typing import Final
 COMMANDS_PAYMENTS: Final = "commands.payments.v1"
 EVENTS_PAYMENTS: Final = "events.payments.v1"
 DEAD_LETTERS_PAYMENTS: Final = "dead_letters.payments.v1"
+COMMANDS_LIMITER: Final = "commands.limiter.v1"
+EVENTS_LIMITER: Final = "events.limiter.v1"
+DEAD_LETTERS_LIMITER: Final = "dead_letters.limiter.v1"
+DECISIONS: Final = "limiter.decisions.v1"
 RESULTS: Final = "results.v1"
 
 PAYMENTS_PARTITIONS: Final = 8
 RESULTS_PARTITIONS: Final = 16
+LIMITER_PARTITIONS: Final = 4
+DECISIONS_PARTITIONS: Final = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +51,30 @@ TOPICS: Final = (
         partitions=PAYMENTS_PARTITIONS,
         retention_ms=-1,
         doc="records that were parked, as they came; the table dead_letter is the truth",
+    ),
+    Topic(
+        name=COMMANDS_LIMITER,
+        partitions=LIMITER_PARTITIONS,
+        retention_ms=_WEEK_MS,
+        doc="commands to quota policies, keyed by aggregate_key",
+    ),
+    Topic(
+        name=EVENTS_LIMITER,
+        partitions=LIMITER_PARTITIONS,
+        retention_ms=-1,
+        doc="committed events of quota policies, in commit order",
+    ),
+    Topic(
+        name=DEAD_LETTERS_LIMITER,
+        partitions=LIMITER_PARTITIONS,
+        retention_ms=-1,
+        doc="records that were parked, as they came; the table dead_letter is the truth",
+    ),
+    Topic(
+        name=DECISIONS,
+        partitions=DECISIONS_PARTITIONS,
+        retention_ms=_WEEK_MS,
+        doc="decisions of the rate limiter in columnar blocks, keyed by gateway; totals of keys are made of them",
     ),
     Topic(
         name=RESULTS,

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 MERCHANT: Final = "m_test"
 _STOP_WITHIN_S: Final = 15
+_NOWHERE: Final = "127.0.0.1:9"  # servers that no attempt needs are not started
 _FLUSH_WITHIN_S: Final = 10
 
 
@@ -197,22 +198,30 @@ class AttemptsWorld:
         """A connection that may do anything."""
         return psycopg.connect(self.settings.addresses().postgres_superuser_dsn, autocommit=True)
 
-    def effects(self) -> Counter[str]:
-        """How often the processor's own book holds each operation."""
-        book = httpx.get(f"{self.settings.addresses().processor_url}/book", timeout=20).json()
+    def effects(self, processor: str = "simulator") -> Counter[str]:
+        """How often a processor's own book holds each operation."""
+        book = httpx.get(f"{self.settings.addresses().processor_urls[processor]}/book", timeout=20).json()
         return Counter(entry["operation_id"] for entries in book.values() for entry in entries)
 
-    def start(self, service: str, **environment: str) -> subprocess.Popen[bytes]:
+    def health(self, processor: str) -> dict[str, Any]:
+        """What routers are told of a processor; empty before the first word."""
+        with self.database() as connection:
+            cursor = connection.execute("select * from processor_health where processor = %s", (processor,))
+            row = cursor.fetchone()
+            names = [c.name for c in cursor.description or ()]
+        return dict(zip(names, row, strict=True)) if row else {}
+
+    def start(self, service: str, instance: int = 0, **environment: str) -> subprocess.Popen[bytes]:
         """Starts a service of ours and waits until it is ready; it ends with the test."""
         port = free_port()
         variables = clean_environment() | self.settings.environment() | environment
         process = subprocess.Popen(
-            [sys.executable, "-m", "compose.services", service],
+            [sys.executable, "-m", "compose.services", service, "--instance", str(instance)],
             env=variables | {"MILLRACE_OPS_PORT": str(port)},
         )
         self.processes.append(process)
         if service == "simulator":
-            port = self.settings.addresses().processor_port
+            port = self.settings.addresses().processors[instance].port
         eventually(lambda: is_ready(port) or process.poll() is not None, 60, what=f"{service} ready")
         return process
 
@@ -257,7 +266,13 @@ def is_ready(port: int) -> bool:
 
 def attempts_world(home: Path) -> Iterator[AttemptsWorld]:
     """Servers and topics and tables, without a worker or simulator yet."""
-    settings = Settings(home=home, processor_port=free_port(), vault_port=free_port())
+    settings = Settings(
+        home=home,
+        redis_url=f"redis://{_NOWHERE}",
+        clickhouse_url=f"http://{_NOWHERE}",
+        processor_port=free_port(),
+        vault_port=free_port(),
+    )
     try:
         launch.up(settings, servers_only=True, tied=True)
     except StackError as error:

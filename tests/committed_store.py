@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from schemas.records import Command, Dispute, LedgerTxn, PaymentIntent, ProcessorAttempt, Refund
+from schemas.records import (
+    Command,
+    Dispute,
+    LedgerTxn,
+    MerchantAccount,
+    PaymentIntent,
+    Payout,
+    ProcessorAttempt,
+    Refund,
+)
 
 if TYPE_CHECKING:
     import psycopg
@@ -33,19 +42,23 @@ class Commit:
     refund: Refund | None = None
     dispute: Dispute | None = None
     journal: JournalEntry | None = None
+    account: MerchantAccount | None = None
+    payout: Payout | None = None
 
     @property
     def version(self) -> int:
         """Of the aggregate after it."""
-        return self.intent.version if self.intent else 1
+        aggregate = self.intent or self.account
+        return aggregate.version if aggregate else 1
 
     @property
     def scope(self) -> str:
         """Who may see its event."""
-        return self.intent.merchant_id if self.intent else self.command.scope
+        aggregate = self.intent or self.account
+        return aggregate.merchant_id if aggregate else self.command.scope
 
 
-_TIME = "timestamptz 'epoch' + %s * interval '1 microsecond'"
+_TIME = "timestamptz 'epoch' + %s::bigint * interval '1 microsecond'"
 
 
 def store_results(connection: psycopg.Connection, fresh: list[Commit], events_topic: str) -> None:
@@ -81,7 +94,7 @@ def store_aggregates(connection: psycopg.Connection, fresh: list[Commit]) -> Non
     intents = {c.intent.id: (c.intent, c.partition) for c in fresh if c.intent}
     attempts = {(a.intent_id, a.attempt): a for c in fresh for a in c.attempts}
     columns = PaymentIntent.__struct_fields__
-    marks = ", ".join(_TIME if name.endswith("_at") else "%s" for name in columns)
+    marks = ", ".join(_TIME if name.endswith(("_at", "_until")) else "%s" for name in columns)
     updates = ", ".join(f"{name} = excluded.{name}" for name in columns)
     connection.cursor().executemany(
         f"insert into payment_intent ({', '.join(columns)}, partition) values ({marks}, %s)"
@@ -92,7 +105,7 @@ def store_aggregates(connection: psycopg.Connection, fresh: list[Commit]) -> Non
         ],
     )
     columns = ProcessorAttempt.__struct_fields__
-    marks = ", ".join(_TIME if name.endswith("_at") else "%s" for name in columns)
+    marks = ", ".join(_TIME if name.endswith(("_at", "_until")) else "%s" for name in columns)
     updates = ", ".join(f"{name} = excluded.{name}" for name in columns)
     connection.cursor().executemany(
         f"insert into processor_attempt ({', '.join(columns)}) values ({marks})"
@@ -118,17 +131,27 @@ def store_parts(connection: psycopg.Connection, fresh: list[Commit]) -> None:
     """Refunds, disputes and journal entries."""
     refunds = {c.refund.id: c.refund for c in fresh if c.refund}
     disputes = {c.dispute.id: c.dispute for c in fresh if c.dispute}
-    for table, kind, parts in (("refund", Refund, [*refunds.values()]), ("dispute", Dispute, [*disputes.values()])):
-        columns = kind.__struct_fields__
-        marks = ", ".join(_TIME if name.endswith("_at") else "%s" for name in columns)
-        updates = ", ".join(f"{name} = excluded.{name}" for name in columns)
-        connection.cursor().executemany(
-            f"insert into {table} ({', '.join(columns)}) values ({marks}) on conflict (id) do update set {updates}",
-            [
-                tuple(msgspec.json.encode(v).decode() if isinstance(v, dict) else v for v in msgspec.structs.astuple(p))
-                for p in parts
-            ],
-        )
+    payouts = {c.payout.id: c.payout for c in fresh if c.payout}
+    _upsert(connection, "refund", Refund, [*refunds.values()])
+    _upsert(connection, "dispute", Dispute, [*disputes.values()])
+    _upsert(connection, "payout", Payout, [*payouts.values()])
+    accounts = {c.account.id: (c.account, c.partition) for c in fresh if c.account}
+    partitions = [partition for _, partition in accounts.values()]
+    _upsert(connection, "merchant_account", MerchantAccount, [a for a, _ in accounts.values()], partitions)
+    connection.cursor().executemany(
+        "insert into settlement_line (processor, line_id, report_id, line_no, type, operation_id, currency, gross, fee,"
+        " net, net_currency, class, matched, intent_id, attempt, finding, posting)"
+        " values (%s, %s, 'rpt', 1, 'charge', %s, %s, %s, %s, %s, %s, 'matched', %s, %s, %s, %s, 'decided')",
+        [
+            (
+                *(c.command.scope.removeprefix("settlement:"), line["line_id"], line["operation_id"], line["currency"]),
+                *(line["gross"], line["fee"], line["gross"] - line["fee"], line["currency"], line["operation_id"]),
+                *(c.command.aggregate_key, line["attempt"], line["finding"]),
+            )
+            for c in fresh
+            if c.command.operation == "record_settlement_line" and (line := c.command.payload)
+        ],
+    )
     connection.cursor().executemany(
         f"insert into journal_entry values (%s, %s, %s, %s, %s, %s, {_TIME})",
         [
@@ -136,6 +159,24 @@ def store_parts(connection: psycopg.Connection, fresh: list[Commit]) -> None:
             for c in fresh
             if (j := c.journal)
         ],
+    )
+
+
+def _upsert(
+    connection: psycopg.Connection, table: str, kind: type[Any], parts: list[Any], partitions: list[int] | None = None
+) -> None:
+    """The newest of each, by its fields; with the owner's partition where the table has one."""
+    columns = kind.__struct_fields__
+    marks = ", ".join(_TIME if name.endswith(("_at", "_until")) else "%s" for name in columns)
+    updates = ", ".join(f"{name} = excluded.{name}" for name in columns)
+    last, mark = (", partition", ", %s") if partitions is not None else ("", "")
+    rows = [
+        tuple(msgspec.json.encode(v).decode() if isinstance(v, dict) else v for v in msgspec.structs.astuple(p))
+        for p in parts
+    ]
+    connection.cursor().executemany(
+        f"insert into {table} ({', '.join(columns)}{last}) values ({marks}{mark}) on conflict (id) do update set {updates}",
+        rows if partitions is None else [(*row, p) for row, p in zip(rows, partitions, strict=True)],
     )
 
 

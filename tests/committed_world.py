@@ -5,22 +5,25 @@ the real tables. Tests of what reads commits (sink, check, replay) are thereby i
 from __future__ import annotations
 
 import random
+from collections import defaultdict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import msgspec
 from confluent_kafka import Producer
 
 from compose.simulator.operations import provider_ref_for
+from dataflows.domain import account, account_commands
 from dataflows.domain import commands as domain
 from dataflows.domain.decision import Context, Decision, Payment, applied
 from dataflows.domain.fees import FeeSchedule
 from dataflows.domain.journal import JournalEntry, decide_post
-from dataflows.payments.workspace import txn_id
-from schemas import codec, identity, topics
-from schemas.facts import journal_id
-from schemas.records import Command, LedgerTxn, ProcessorAttempt
+from dataflows.payments.ledger_batch import txn_id
+from schemas import identity, topics
+from schemas.currency import EXPONENTS
+from schemas.facts import OPERATOR_SCOPE, journal_id
+from schemas.records import Command, LedgerTxn, Payout, ProcessorAttempt, Rejection
 from sinks.postgres.ledger_chain import GENESIS, link_hash
+from tests.committed_event import Decided, event_of, parts_of
 from tests.committed_store import Commit, store_aggregates, store_ledger, store_parts, store_results
 
 if TYPE_CHECKING:
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
     from sinks.kafka.connection import KafkaConnection
 
 START_US = 1_790_000_000_000_000
+_SPENT = 40  # at least what ``account_used`` spends
 _CURRENCIES = (("USD", 2), ("EUR", 2), ("JPY", 0), ("KWD", 3))
 
 
@@ -61,6 +65,8 @@ class CommittedWorld:
         self._now = START_US
         self._number = self._received = 0
         self._payments: dict[str, Payment] = {}
+        self._accounts: dict[str, account.Account] = {}
+        self._held: defaultdict[str, int] = defaultdict(int)  # credits less debits by ledger account
         self._places = {p: _Partition() for p in range(self.partitions)}
         self._stored = self._published = 0
 
@@ -75,7 +81,51 @@ class CommittedWorld:
                 self._received += 1
             if number % 10 == 9:
                 self.journal(f"payout:{self.seed}:{len(self.commits)}")
+        self.account_used()
         return self
+
+    def account_used(self) -> None:
+        """Once, every command on the account of the merchant that has most available; one payout stays pending."""
+        funds = [(held, name) for name, held in self._held.items() if name.startswith("merchant_available:")]
+        if self._accounts or not funds or max(funds)[0] < _SPENT:
+            return
+        _, merchant, currency = max(funds)[1].split(":")
+        made = [self.payout(merchant, currency, amount) for amount in (7, 5, 3, 2)]
+        self.payout_outcome(made[0], "paid")
+        self.payout_outcome(made[1], "paid")
+        self.payout_outcome(made[1], "failed")
+        self._act_on_account("cancel_payout", merchant, {"payout": made[2].id}, scope=merchant)
+        money: dict[str, object] = {"amount": 4, "currency": currency, "reason": "r"}
+        self._act_on_account("hold_reserve", merchant, money)
+        self._act_on_account("release_reserve", merchant, money | {"amount": 1})
+        self._act_on_account("freeze_account", merchant, {"reason": "r"})
+        self._act_on_account("unfreeze_account", merchant, {"reason": "r"})
+        target = "GBP" if EXPONENTS[currency] else "KRW"  # of which no payment is
+        exchange = {"source_amount": 10, "source_currency": currency, "target_amount": 10, "target_currency": target}
+        if EXPONENTS[currency] == EXPONENTS[target]:
+            self._act_on_account("convert_currency", merchant, {**exchange, "rate": "1"})
+
+    def payout(self, merchant: str, currency: str, amount: int) -> Payout:
+        """A pending payout."""
+        payload = {"amount": amount, "currency": currency, "destination": "main", "metadata": {"run": "é"}}
+        self._act_on_account("create_payout", merchant, payload, scope=merchant)
+        made = self.commits[-1].payout
+        assert made is not None
+        return made
+
+    def payout_outcome(self, made: Payout, status: str) -> None:
+        """What the bank did."""
+        fact = {"status": status, "amount": made.amount, "currency": made.currency, "bank": "main", "reason": None}
+        payload = {"payout": made.id, **fact}
+        self._act_on_account("record_payout_outcome", made.merchant_id, payload, scope="ledger:test")
+
+    def _act_on_account(
+        self, operation: str, merchant: str, payload: dict[str, object], scope: str = "operator:by_test"
+    ) -> None:
+        self._number += 1
+        if scope.startswith(OPERATOR_SCOPE):
+            payload = {"merchant_id": merchant, **payload}
+        self._commit(operation, scope, identity.account_id(merchant), payload, f"k{self.seed}-{self._number}")
 
     def _afterwards(self, intent_id: str, number: int) -> None:
         """What may become of money that was received: nothing, a refund, a dispute, a settlement, and all of them."""
@@ -225,16 +275,20 @@ class CommittedWorld:
             payload=payload,
         )
         context = Context(now=self._now, fees=FeeSchedule(), processor="sim")
-        decision: Decision | JournalEntry
+        decision: Decided
         if operation == "post_journal":
-            decided = decide_post(command, exists=False)
+            decided: Decided | Rejection = decide_post(command, exists=False)
+        elif operation in account_commands.OPERATIONS_OF_ACCOUNTS:
+            held = account.Context(now=self._now, held=self._held)
+            decided = account_commands.decide(self._accounts.get(intent_id), command, held)
         else:
             decided = domain.decide(self._payments.get(intent_id), command, context)
-        assert isinstance(decided, Decision | JournalEntry), decided
+        assert not isinstance(decided, Rejection), decided
         decision = decided
-        if isinstance(decision, Decision):
-            self._payments[intent_id] = applied(self._payments.get(intent_id), decision)
-        postings = decision.postings if isinstance(decision, Decision) else (decision.posting,)
+        self._keep(intent_id, decision)
+        postings = (decision.posting,) if isinstance(decision, JournalEntry) else decision.postings
+        for entry in (entry for posting in postings for entry in posting.entries):
+            self._held[entry.account_id] += entry.credit - entry.debit
         txns = [
             LedgerTxn(
                 txn_id=txn_id(partition, place.offset, number),
@@ -255,12 +309,21 @@ class CommittedWorld:
                 event_id=event_id,
                 command=command,
                 txns=txns,
-                payload=_event(event_id, place.seq, self._now, command, decision, txns),
+                payload=event_of(event_id, place.seq, self._now, command, decision, txns),
                 occurred_at=self._now,
-                **_parts(decision),
+                **parts_of(decision),
             )
         )
         place.offset += 1
+
+    def _keep(self, key: str, decision: Decided) -> None:
+        if isinstance(decision, Decision):
+            self._payments[key] = applied(self._payments.get(key), decision)
+        elif isinstance(decision, account.Decision):
+            known = self._accounts.setdefault(key, account.Account(account=decision.account))
+            known.account = decision.account
+            if decision.payout is not None:
+                known.payouts[decision.payout.id] = decision.payout
 
     # -- where they go ---------------------------------------------------------------------------------------
     def store(self, connection: psycopg.Connection) -> None:
@@ -312,49 +375,3 @@ def publish_all(kafka: KafkaConnection, topic: str, records: Iterable[tuple[int,
         producer.produce(topic, value, key, partition)
         producer.poll(0)
     assert producer.flush(30) == 0
-
-
-def _parts(decision: Decision | JournalEntry) -> dict[str, Any]:
-    """What a commit changed, as the fields of ``Commit``."""
-    if isinstance(decision, JournalEntry):
-        return {"intent": None, "attempts": [], "journal": decision}
-    attempts = [a for a in (decision.caused_by, decision.attempt) if a is not None]
-    return {
-        "intent": decision.intent,
-        "attempts": attempts,
-        "refund": decision.refund,
-        "dispute": decision.dispute,
-    }
-
-
-def _event(
-    event_id: str, seq: int, now: int, command: Command, decision: Decision | JournalEntry, txns: list[LedgerTxn]
-) -> bytes:
-    asdict = msgspec.structs.asdict
-    body: dict[str, Any] = {"payment_intent": None, "processor_attempt": None, "refund": None, "dispute": None}
-    body["caused_by"] = None
-    version, scope = 1, command.scope
-    if isinstance(decision, Decision):
-        version, scope = decision.intent.version, decision.intent.merchant_id
-        body["payment_intent"] = asdict(decision.intent)
-        body["processor_attempt"] = asdict(decision.attempt) if decision.attempt else None
-        body["refund"] = asdict(decision.refund) if decision.refund else None
-        body["dispute"] = asdict(decision.dispute) if decision.dispute else None
-        body["caused_by"] = asdict(decision.caused_by) if decision.caused_by else None
-    body["ledger_txns"] = [{**asdict(t), "entries": [asdict(e) for e in t.entries]} for t in txns]
-    return codec.encode(
-        "PaymentSystemCommitted",
-        {
-            "event_id": event_id,
-            "aggregate_key": command.aggregate_key,
-            "event_type": "payment_system_committed",
-            "schema_version": 2,
-            "trace_id": command.trace_id,
-            "seq": seq,
-            "occurred_at": now,
-            "version": version,
-            "scope": scope,
-            "operation": command.operation,
-            "body": body,
-        },
-    )

@@ -27,6 +27,32 @@ class Stack:
     home: Path
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """xdist would begin with the files of the most tests, and end waiting for those of few and long ones."""
+    if hasattr(config.option, "loadscopereorder"):
+        config.option.loadscopereorder = False
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files in this order: stacks of their own, servers of the session, the public system, no servers.
+
+    What is long begins first, what is short fills the end, and no stack idles beside tests that do not need it.
+    """
+    files: dict[Path, list[pytest.Item]] = {}
+    for item in items:
+        files.setdefault(item.path, []).append(item)
+    items[:] = [item for file in sorted(files.values(), key=_turn) for item in file]
+
+
+def _turn(file: list[pytest.Item]) -> int:
+    used = {name for item in file for name in getattr(item, "fixturenames", ())}
+    if "public" in used:
+        return 2
+    if "stack" in used:
+        return 1
+    return 0 if any(item.get_closest_marker("servers") for item in file) else 3
+
+
 def servers_missing(reason: str) -> None:
     """A laptop without servers skips; CI (REQUIRE_SERVERS=1) fails."""
     if os.environ.get("REQUIRE_SERVERS") == "1":

@@ -151,7 +151,9 @@ class MerchantWebhookWorld:
         """As if the waits and leases of an endpoint's deliveries were over."""
         with psycopg.connect(self.system.settings.addresses().postgres_superuser_dsn, autocommit=True) as connection:
             connection.execute(
-                "update merchant_webhook_delivery set next_at = now() where endpoint_id = %s and state = 'waiting'",
+                "update merchant_webhook_delivery d set next_at = now() from (select id from merchant_webhook_delivery"
+                # in the order in which a sender locks them
+                " where endpoint_id = %s and state = 'waiting' order by seq for update) w where d.id = w.id",
                 (endpoint["id"],),
             )
 

@@ -77,12 +77,25 @@ def create(
 
 def confirm(method: str | None = None, **envelope: int) -> Command:
     """A confirm."""
-    return command(CONFIRM, {"payment_method": method}, **envelope)
+    said = dict.fromkeys(("customer_ip", "customer_country", "card_country"))
+    return command(CONFIRM, {"payment_method": method, **said}, **envelope)
 
 
 def capture(amount: int | None = None, *, final: bool = True, **envelope: int) -> Command:
     """A capture of a part, or of all that is left."""
     return command(CAPTURE, {"amount": amount, "final": final}, **envelope)
+
+
+def increment(total: int) -> Command:
+    """An increment to a new total."""
+    return command("increment_authorization", {"amount": total})
+
+
+def update(**changes: object) -> Command:
+    """A change of what was agreed on; ``method`` for the payment method."""
+    names = ("amount", "currency", "payment_method", "capture_method", "metadata")
+    changes["payment_method"] = changes.pop("method", None)
+    return command("update_payment_intent", {name: changes.get(name) for name in names})
 
 
 def cancel(reason: str | None = None, **envelope: int) -> Command:
@@ -102,14 +115,21 @@ def fact(payment: Payment, status: str, *, number: int = 0, **said: object) -> C
         "amount": attempt.amount if attempt else None,
         "currency": attempt.currency if attempt else None,
         "error_code": None,
+        "redirect_url": None,
+        "authorized_until": None,
     }
-    return command(OUTCOME, payload | said, scope=f"processor:{PROCESSOR}")
+    return command(OUTCOME, payload | said, scope=f"processor:{attempt.processor if attempt else PROCESSOR}")
 
 
 def refund(amount: int | None = None, *, key: str = "r", reason: str | None = None, scope: str = MERCHANT) -> Command:
     """A refund of a part, or of all that is left."""
     payload = {"payment_intent": INTENT_ID, "amount": amount, "reason": reason, "metadata": {}}
     return command(REFUND, payload, key=key, scope=scope)
+
+
+def cancel_refund(refund_id: str) -> Command:
+    """A cancel of a refund that waits."""
+    return command(CANCEL_REFUND, {"refund": refund_id}, key="cr")
 
 
 def failed_later(payment: Payment, number: int, error_code: str | None = None) -> Command:

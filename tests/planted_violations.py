@@ -30,6 +30,24 @@ REPAIR = (
     " decided_at, txn_id) values ('rp_1', 'case_1', 'entries', '[]', 'n', 'a', '', '[]', 'posted', 'b', now(), 1)",
 )
 
+#: an attempt that is there, and what somebody said of it
+ASSESSED = (
+    "insert into risk_assessment select intent_id, attempt, '', '{}', 1, 1, '[]', now() from processor_attempt where"
+    f" operation_id = {CAPTURED}"
+)
+
+LINE = (
+    "insert into settlement_line (processor, line_id, report_id, line_no, type, currency, gross, fee, net, net_currency,"
+    " batch, class, posted_gross, matched, counterpart) values"
+)
+PAYOUT = (
+    f"{LINE} ('sim', 'po_1', 'rpt', 1, 'payout', 'USD', -7, 0, -7, 'USD', 'b', 'announced', 7, null, null),"
+    " ('sim', 'ln_1', 'rpt', 2, 'charge', 'USD', 5, 0, 5, 'USD', 'b', 'orphan', null, null, null)"
+)
+BANK_ENTRY = (
+    f"{LINE} ('bank:x', 'b', 's', 1, 'bank_credit', 'USD', 7, 0, 7, 'USD', null, 'matched', null, 'po_9', 'sim')"
+)
+
 #: invariant -> what breaks it
 PLANTED: dict[str, list[str]] = {
     "1": [f"update ledger_entry set debit = debit + 1, credit = 0 where {ENTRY}"],
@@ -40,14 +58,21 @@ PLANTED: dict[str, list[str]] = {
     "ledger_chain": [f"update ledger_entry set account_id = 'x' || account_id where {ENTRY}"],
     "6": [f"update processor_attempt set amount = amount + 1 where operation_id = {CAPTURED}"],
     "refunds": ["update refund set state = 'succeeded', version = 2 where state = 'pending'"],
+    "payouts": ["update payout set state = 'paid' where state = 'pending'"],
+    "payouts_in_transit": ["update payout set amount = amount + 1 where state = 'pending'"],
+    "aged_payouts": ["update repair_case set state = 'resolved' where kind = 'aged_payout'"],
+    "exchanges": ["update ledger_entry set account_id = 'fx_clearing:EUR' where account_id = 'platform_fee_income:EUR'"],
     "settled": [f"update processor_attempt set settled_line = null where operation_id = {SETTLED}"],
     "7": [f"update payment_intent set amount_received = amount_received - 1 where id = {SUCCEEDED}"],
     "8": [f"update payment_intent set amount_refunded = amount_received + 1 where id = {SUCCEEDED}"],
     "9": ["drop index processor_attempt_one_charge"],
+    "failovers": [f"update processor_attempt set route = 'routing 1: r; failover 1 after x' where operation_id = {CAPTURED}"],
     "10": ["update payment_intent set amount_capturable = amount_capturable + 1 where state = 'requires_capture'"],
     "11": [f"update payment_intent set version = version + 1 where id = {SUCCEEDED}"],
     "results": ["delete from idempotency where ctid = (select min(ctid) from idempotency)"],
     "12": ["delete from attempt_dispatch where status = 'waiting'"],
+    "14": ["update settlement_line set fee = fee + 1, net = net - 1"],
+    "15": ["update settlement_line set fee = fee + 1"],
     "outbox": ["delete from outbox where seq = 2 and partition = 0"],
     "published": ["update partition_owner set published_seq = published_seq + 1 where partition = 4"],
     "13": [f"{EVENT} ('simulator', 'evt_1', 'x', '', 'stored', {EARLIER}, {EARLIER})"],
@@ -55,11 +80,24 @@ PLANTED: dict[str, list[str]] = {
     "16": ["update journal_entry set scope = 'ledger:repair' where ctid = (select min(ctid) from journal_entry)"],
     "aged": [OLD_SUSPENSE],
     "audit": [AUDITED, "alter table audit_log disable trigger user", "update audit_log set actor = 'x' where seq = 1"],
+    "risk": [f"update payment_intent set state = 'requires_merchant_action' where id = {SUCCEEDED}"],
     "parked": ["insert into parked_aggregate values ('pi_x', 'commands', 0, 1, 'why', now())"],
 }  # fmt: skip
 
 #: more ways to break the same invariant: its id, and statements
 OTHER_WAYS: list[tuple[str, *tuple[str, ...]]] = [
+    ("risk", "insert into repair_case (id, kind, reference) values ('case_1', 'risk_review', 'pi_x')"),
+    ("risk", ASSESSED.format("review")),
+    ("risk", ASSESSED.format("block")),
+    (
+        "risk",
+        ASSESSED.format("block"),
+        f"update processor_attempt set status = 'blocked' where operation_id = {CAPTURED}",
+    ),
+    (
+        "risk",
+        "update processor_attempt set status = 'blocked', provider_ref = null where status = 'created'",
+    ),
     ("3", f"update ledger_entry set effective_at = effective_at + interval '1 s' where {ENTRY}"),
     (
         "3",
@@ -108,6 +146,24 @@ OTHER_WAYS: list[tuple[str, *tuple[str, ...]]] = [
     ("refunds", f"update processor_attempt set attempt = 77 where kind = 'refund' and intent_id = {REFUNDED}"),
     ("6", "update processor_attempt set status = 'refunded' where kind = 'refund' and status = 'created'"),
     ("6", f"update processor_attempt set status = 'failed' where kind = 'refund' and intent_id = {REFUNDED}"),
+    ("payouts", "delete from payout where state = 'failed'"),
+    ("payouts", "update payout set amount = amount + 1 where state = 'paid'"),
+    (
+        "payouts",
+        "insert into ledger_txn select 9, (select id from payout where state = 'pending') || ':paid', 'payout_paid',"
+        " 'ma_x', '', 0, now(), now(); insert into ledger_entry select 9, 0, 'cash:b:' || currency, amount, 0, currency, now()"
+        " from payout where state = 'pending'",
+    ),
+    (
+        "payouts_in_transit",
+        "delete from ledger_entry where starts_with(account_id, 'merchant_payout_in_transit:') and debit > 0",
+    ),
+    (
+        "exchanges",
+        "update ledger_entry set account_id = 'merchant_pending:m:' || currency where account_id ~ '^merchant_available:.*:(GBP|KRW)'",
+    ),
+    ("17", "update account_balance set debits = credits + 1 where starts_with(account_id, 'merchant_reserved:')"),
+    ("11", "update merchant_account set version = version + 1"),
     ("settled", "update processor_attempt set settled_line = 'line' where status = 'declined'"),
     ("settled", "delete from journal_entry"),
     ("8", f"update refund set amount = 1000000, from_pending = 0 where intent_id = {REFUNDED}"),
@@ -119,6 +175,29 @@ OTHER_WAYS: list[tuple[str, *tuple[str, ...]]] = [
     ("10", "update dispute set funds = 'withdrawn' where state = 'won'"),
     ("10", "update refund set amount = amount + 1 where state = 'pending'"),
     ("11", "delete from journal_entry"),
+    ("12", f"update processor_attempt set status = 'manual_review', updated_at = {EARLIER} where status = 'unknown'"),
+    ("14", "update account_balance set debits = debits + 1 where starts_with(account_id, 'processor_receivable:')"),
+    ("14", "delete from settlement_line"),
+    (
+        "14",
+        PAYOUT,
+        "insert into ledger_txn values (8, 'payout:sim:po_1', 'payout_announced', 'jr', '', 0, now(), now())",
+    ),
+    (
+        "14",
+        "insert into settlement_report (processor, report_id, sha256, format, state, is_complete_history, youngest_at)"
+        " values ('sim', 'rpt', '', 'simulator', 'taken_in', true, now())",
+    ),
+    ("15", "delete from settlement_line"),
+    ("15", f"update processor_attempt set settled_line = 'another' where operation_id = {SETTLED}"),
+    (
+        "15",
+        "create temporary table twice as select * from settlement_line limit 1",
+        "update twice set line_id = 'again'",
+        "insert into settlement_line select * from twice",
+    ),
+    ("15", PAYOUT),
+    ("15", BANK_ENTRY),
     (
         "13",
         f"{EVENT} ('simulator', 'evt_1', 'x', '', 'parked', now() - interval '1 day', {EARLIER})",

@@ -54,7 +54,7 @@ class PublicSystem:
         """The processes of a service, as they are now."""
         state = read_state(self.settings.the_home())
         assert state is not None
-        return [p.pid for p in state.processes if p.pid and p.name.rpartition("-")[0] == service]
+        return [p.pid for p in state.processes if p.pid and service in (p.name, p.name.rpartition("-")[0])]
 
     def serving(self) -> list[int]:
         """The ingress processes that are ready, as the supervisor sees them."""

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     from compose.settings import Settings
 
+_TEMPLATE = "settlement_template"
+_with_template: set[str] = set()  # servers
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
@@ -173,17 +175,27 @@ def settlement_world(settings: Settings) -> Iterator[SettlementWorld]:
     """An empty database of its own in the running server."""
     admin = settings.addresses().postgres_superuser_dsn
     name = f"settlement_{uuid.uuid4().hex[:12]}"
+    _migrated_template(admin, settings)
     with psycopg.connect(admin, autocommit=True) as connection:
-        connection.execute(f"create database {name}")
+        connection.execute(f"create database {name} template {_TEMPLATE}")
     world = SettlementWorld(
         _in_database(admin, name), _in_database(settings.addresses().postgres_dsns["millrace_operator"], name)
     )
-    migrate(world.superuser_dsn, settings.role_passwords())
     try:
         yield world
     finally:
         with psycopg.connect(admin, autocommit=True) as connection:
             connection.execute(f"drop database {name} with (force)")
+
+
+def _migrated_template(admin: str, settings: Settings) -> None:
+    """What every world of this server is cloned from: migrated once."""
+    if admin in _with_template:
+        return
+    _with_template.add(admin)
+    with psycopg.connect(admin, autocommit=True) as connection:
+        connection.execute(f"create database {_TEMPLATE}")
+    migrate(_in_database(admin, _TEMPLATE), settings.role_passwords())
 
 
 def _in_database(dsn: str, name: str) -> str:

@@ -172,6 +172,8 @@ class Stage:
             "processor_attempts": "kafka_partition, seq, attempt",
             "refunds": "kafka_partition, seq",
             "disputes": "kafka_partition, seq",
+            "merchant_accounts": "kafka_partition, seq",
+            "payouts": "kafka_partition, seq",
         }
         queries = {table: f"select count(), uniqExact({key}) from {table}" for table, key in keys.items()}
         return {table: self.clickhouse_rows(query)[0] for table, query in queries.items()}  # type: ignore[misc]
@@ -185,6 +187,8 @@ class Stage:
             "processor_attempts": sum(len(c.attempts) for c in commits),
             "refunds": sum(c.refund is not None for c in commits),
             "disputes": sum(c.dispute is not None for c in commits),
+            "merchant_accounts": sum(c.account is not None for c in commits),
+            "payouts": sum(c.payout is not None for c in commits),
         }
         return {table: (n, n) for table, n in found.items()}
 
@@ -193,7 +197,7 @@ class Stage:
             postgres_dsn=self.dsn("millrace_operator"),
             kafka=self.kafka,
             clickhouse=self.clickhouse,
-            processor_url=self.processor_url,
+            processor_urls={"sim": self.processor_url},  # as the committed world names it
             events_topic=self.world.events_topic,
             commands_topic=self.world.commands_topic,
             partitions=self.world.partitions,

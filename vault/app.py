@@ -17,8 +17,9 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from ingress import problems, reading
-from schemas import errors, limits
+from schemas import errors, identity, limits
 from vault import forwarding, metrics, sealing, token_request
+from vault.audit import WORKER
 from vault.key_file import VaultKeysUnusable
 
 if TYPE_CHECKING:
@@ -66,30 +67,41 @@ def create_app(vault: Vault) -> ASGIApp:
     """The application over one vault; who made the vault starts and closes it."""
 
     async def create_token(request: Request) -> Response:
-        caller = await vault.caller(request, WRITE)
-        raw = await reading.body(request, reading.JSON, limits.VAULT_BODY_BYTES_MAX)
-        asked = token_request.read_request(raw, request.headers)
-        token, was_made_before = await vault.cards.create(caller.merchant, asked.idempotency_key, asked.card)
+        caller = await vault.caller(request)
+        async with vault.audit.refusals(caller.subject, "token.create", {"merchant": caller.merchant}):
+            caller.require(WRITE)
+            raw = await reading.body(request, reading.JSON, limits.VAULT_BODY_BYTES_MAX)
+            asked = token_request.read_request(raw, request.headers)
+            token, was_made_before = await vault.cards.create(caller, asked.idempotency_key, asked.card)
         headers = {"Location": f"{token_request.PATH}/{token.id}"}
         if was_made_before:
             headers["Idempotency-Replayed"] = "true"
         return _json({"result": token.document()}, 201, headers)
 
     async def get_token(request: Request) -> Response:
-        caller = await vault.caller(request, READ)
+        caller = await vault.caller(request)
+        caller.require(READ)
         token = await vault.cards.find(caller.merchant, request.path_params["token_id"])
         return _json(token.document())
 
     async def delete_token(request: Request) -> Response:
-        caller = await vault.caller(request, WRITE)
+        caller = await vault.caller(request)
         token_id = request.path_params["token_id"]
-        await vault.cards.delete(caller.merchant, token_id)
+        async with vault.audit.refusals(caller.subject, "token.delete", {"merchant": caller.merchant}):
+            caller.require(WRITE)
+            await vault.cards.delete(caller, token_id)
         return _json({"result": {"id": token_id, "object": "token", "deleted": True}})
 
     async def forward(request: Request) -> Response:
         vault.require_worker(request)
-        raw = await reading.body(request, reading.JSON, limits.VAULT_FORWARD_BODY_BYTES_MAX)
-        answer = await vault.forwarder.carry_out(forwarding.read_forward(raw), request.headers)
+        details: dict[str, str] = {}
+        async with vault.audit.refusals(WORKER, "card.forward", details):
+            raw = await reading.body(request, reading.JSON, limits.VAULT_FORWARD_BODY_BYTES_MAX)
+            asked = forwarding.read_forward(raw)
+            details["merchant"] = asked.merchant_id
+            if identity.is_card_token(asked.token):  # anything else could be the number itself
+                details["token"] = asked.token
+            answer = await vault.forwarder.carry_out(asked, request.headers)
         headers = answer.headers | {forwarding.MARK: "processor"} | _NO_STORE
         return Response(answer.body, answer.status, headers)
 

@@ -1,4 +1,4 @@
-"""A card as its holder types it: which text is a card number, of which network, and until when it is valid.
+"""A card as its holder types it: its number, security code, and until when it is valid.
 
 Pure, and silent about values: no reason that this module gives contains what was typed.
 """
@@ -8,9 +8,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from schemas import limits
+from schemas.card_number import ANY_LENGTH, network_of, passes_luhn, range_of
 
 Wrong = list[dict[str, str]]  # {field, reason}, as every refusal of values has it
 
@@ -22,43 +23,6 @@ _MONTHS: Final = 12
 _EXPIRED: Final = "is in the past: the card has expired"
 #: A month is over only when it is over everywhere on earth; the last zone is twelve hours behind UTC.
 _LAST_ZONE: Final = timedelta(hours=12)
-
-
-class _Range(NamedTuple):
-    network: str
-    first: int  # prefixes from first to last, both of the same number of digits
-    last: int
-    lengths: frozenset[int]
-
-
-def _lengths(*numbers: int) -> frozenset[int]:
-    return frozenset(numbers)
-
-
-_SIXTEEN_UP: Final = frozenset(range(16, 20))
-#: The first row that fits decides (ISO/IEC 7812 issuer ranges as the networks publish them).
-_RANGES: Final = (
-    _Range("visa", 4, 4, _lengths(13, 16, 19)),
-    _Range("mastercard", 51, 55, _lengths(16)),
-    _Range("mastercard", 2221, 2720, _lengths(16)),
-    _Range("amex", 34, 34, _lengths(15)),
-    _Range("amex", 37, 37, _lengths(15)),
-    _Range("diners", 300, 305, _lengths(14, 16, 17, 18, 19)),
-    _Range("diners", 3095, 3095, _lengths(14, 16, 17, 18, 19)),
-    _Range("diners", 36, 36, frozenset(range(14, 20))),
-    _Range("diners", 38, 39, _lengths(14, 16, 17, 18, 19)),
-    _Range("jcb", 3528, 3589, _SIXTEEN_UP),
-    _Range("discover", 6011, 6011, _SIXTEEN_UP),
-    _Range("discover", 644, 649, _SIXTEEN_UP),
-    _Range("discover", 65, 65, _SIXTEEN_UP),
-    _Range("unionpay", 62, 62, _SIXTEEN_UP),
-    _Range("unionpay", 8100, 8171, _SIXTEEN_UP),
-    _Range("maestro", 50, 50, frozenset(range(12, 20))),
-    _Range("maestro", 56, 58, frozenset(range(12, 20))),
-    _Range("maestro", 6, 6, frozenset(range(12, 20))),
-)
-_ANY_LENGTH: Final = frozenset(range(12, 20))
-NETWORKS: Final = (*dict.fromkeys(row.network for row in _RANGES), "unknown")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,28 +38,6 @@ class Card:
     def last4(self) -> str:
         """What may be shown of the number."""
         return self.number[-_LAST:]
-
-
-def passes_luhn(digits: str) -> bool:
-    """Whether the last digit is the check digit of those before it (ISO/IEC 7812-1, annex B)."""
-    total = 0
-    for place, digit in enumerate(reversed(digits)):
-        value = int(digit) * (1 + place % 2)
-        total += value - 9 if value > 9 else value  # noqa: PLR2004 - the sum of its two digits
-    return total % 10 == 0
-
-
-def network_of(digits: str) -> str:
-    """The network whose range the number begins in; ``unknown`` when it begins in none."""
-    return _range_of(digits).network
-
-
-def _range_of(digits: str) -> _Range:
-    for row in _RANGES:
-        size = len(str(row.first))
-        if len(digits) >= size and row.first <= int(digits[:size]) <= row.last:
-            return row
-    return _Range("unknown", 0, 0, _ANY_LENGTH)
 
 
 def read_card(payload: dict[str, Any], now: datetime) -> tuple[Card | None, Wrong]:
@@ -127,11 +69,11 @@ def _read_number(value: object) -> tuple[str | None, str | None]:
     if len(value) > limits.CARD_NUMBER_LENGTH_MAX or not _SEPARATED.fullmatch(value):
         return None, "must be 12 to 19 digits; spaces and dashes between them are fine"
     digits = value.replace(" ", "").replace("-", "")
-    if len(digits) not in _ANY_LENGTH:
+    if len(digits) not in ANY_LENGTH:
         return None, "must be 12 to 19 digits; spaces and dashes between them are fine"
     if digits.startswith("0") or not passes_luhn(digits):
         return None, "is not a card number: its check digit is wrong"
-    row = _range_of(digits)
+    row = range_of(digits)
     if len(digits) not in row.lengths:
         return None, f"has the wrong number of digits for {row.network}"
     return digits, None

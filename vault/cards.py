@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from schemas import errors, identity, limits
-from vault import metrics, sealing
+from vault import audit, metrics, sealing
 from vault.sealing import Place, Sealed
 
 if TYPE_CHECKING:
+    from ingress.auth import Caller
     from vault.card import Card
     from vault.keyring import Keyring
     from vault.store import VaultStore
@@ -54,8 +55,9 @@ class Cards:
         self._keyring = keyring
         self._store = store
 
-    async def create(self, merchant: str, key: str, card: Card) -> tuple[CardToken, bool]:
+    async def create(self, caller: Caller, key: str, card: Card) -> tuple[CardToken, bool]:
         """The token of a card, and whether this key made it before. Raises KeyReused or StateConflict."""
+        merchant = caller.merchant
         for _ in range(limits.VAULT_SEAL_TRIES_MAX):
             ring = self._keyring.ring
             place = Place(_new_token_id(), merchant)
@@ -72,6 +74,7 @@ class Cards:
                 "key_id": sealed.key_id,
                 "wrapped_key": sealed.wrapped_key,
                 "ciphertext": sealed.ciphertext,
+                **audit.parameters(caller, network=card.network),
             }
             ((fenced, stored),) = await self._store.rows("card_insert", parameters)
             if stored:
@@ -100,10 +103,11 @@ class Cards:
         _, card, _ = await self._open(merchant, token_id)
         return card
 
-    async def delete(self, merchant: str, token_id: str) -> None:
+    async def delete(self, caller: Caller, token_id: str) -> None:
         """The card is gone for good: its data key and ciphertext are removed. Again: the same. Raises NotFound."""
         _require_id(token_id)
-        if not await self._store.rows("card_shred", {"id": token_id, "merchant": merchant}):
+        named = {"id": token_id, "merchant": caller.merchant}
+        if not await self._store.rows("card_shred", named | audit.parameters(caller)):
             raise errors.NotFound
         metrics.TOKENS_DELETED.inc()
 

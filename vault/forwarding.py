@@ -3,6 +3,7 @@
 It reaches the configured processors and nothing else: the path is appended to a fixed base address, redirects are
 not followed, and no header of a caller but a few named ones leaves. What the worker hears is always one of: the
 processor's answer (marked by a header), nothing was sent (4xx, 503), or it may have been executed (502).
+Each processor has places and connections of its own: one that hangs takes none of another's.
 """
 
 from __future__ import annotations
@@ -10,37 +11,43 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 import httpx
-import msgspec
 
 from ingress import strict_json
 from schemas import errors, limits
-from vault import metrics, scrubbing
+from schemas.processors import adapter_of
+from vault import card_forms, metrics, scrubbing
 
 if TYPE_CHECKING:
-    from vault.card import Card
     from vault.cards import Cards
 
 #: on every answer that is the processor's own and not the vault's
 MARK: Final = "X-Vault-Answer"
 #: what of a worker's header fields travels on
-PASSED_ON: Final = ("idempotency-key", "traceparent", "tracestate", "x-request-id")
+PASSED_ON: Final = ("idempotency-key", "traceparent", "tracestate", "x-request-id", "stripe-version")
 _PASSED_BACK: Final = ("idempotency-replayed", "retry-after")
 _FIELDS: Final = frozenset(("token", "merchant_id", "path", "body"))
 _OPTIONAL: Final = frozenset(("processor",))
 #: Segments of plain characters, none of them only dots: nothing to decode, to normalise or to climb up by.
 _PATH: Final = re.compile(r"(?:/(?!\.+(?:/|\Z))[A-Za-z0-9._~:-]+)+")
 _MS: Final = 1_000
-_encode: Final = msgspec.json.Encoder().encode
 
 
 class OutcomeUnknown(errors.PlatformError):
     """The call may have reached the processor; ask the processor what became of it."""
 
     code = "outcome_unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """A processor that a card may be sent to: its base address, and what the vault proves itself to it with."""
+
+    url: str
+    secret: str | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,9 +81,7 @@ def read_forward(raw: bytes) -> Forward:
     if len(path) > limits.VAULT_PATH_LENGTH_MAX or not _PATH.fullmatch(path):
         reason = "must be the rest of the processor's address: /segments of A-Z a-z 0-9 . _ ~ : - and nothing else"
         raise errors.InvalidCommand([{"field": "path", "reason": reason}])
-    if "card" in given["body"] or given["body"].get("payment_method", given["token"]) != given["token"]:
-        reason = "must have the token as its payment_method, and no card: the vault puts it in"
-        raise errors.InvalidCommand([{"field": "body", "reason": reason}])
+    card_forms.check_body(adapter_of(given.get("processor", "")), given["token"], given["body"])
     return Forward(
         token=given["token"],
         merchant_id=given["merchant_id"],
@@ -86,15 +91,14 @@ def read_forward(raw: bytes) -> Forward:
     )
 
 
-class Forwarder:
-    """Calls processors for one vault process, so many at once. ``close`` it after."""
+class _Way:
+    """The way to one processor: its address, so many places, and connections of its own."""
 
-    def __init__(self, cards: Cards, processors: Mapping[str, str]) -> None:
-        """``processors``: name to base address; the first is meant when a call names none."""
-        self._cards = cards
-        self._processors = dict(processors)
-        self._places = limits.VAULT_FORWARDS_MAX
-        self._client = httpx.AsyncClient(
+    def __init__(self, name: str, destination: Destination) -> None:
+        self.adapter = adapter_of(name)
+        self.url = destination.url.rstrip("/")
+        self.places = limits.VAULT_FORWARDS_MAX
+        self.client = httpx.AsyncClient(
             trust_env=False,
             follow_redirects=False,
             timeout=httpx.Timeout(limits.VAULT_FORWARD_TIMEOUT_MS / _MS, connect=limits.VAULT_CONNECT_TIMEOUT_MS / _MS),
@@ -103,44 +107,58 @@ class Forwarder:
                 max_keepalive_connections=limits.VAULT_FORWARDS_MAX,
                 keepalive_expiry=limits.VAULT_CONNECTION_IDLE_S,
             ),
+            headers={} if destination.secret is None else {"Authorization": f"Bearer {destination.secret}"},
         )
+
+
+class Forwarder:
+    """Calls processors for one vault process, so many at once for each. ``close`` it after."""
+
+    def __init__(self, cards: Cards, processors: Mapping[str, Destination]) -> None:
+        """``processors`` by name; the first is meant when a call names none."""
+        self._cards = cards
+        self._ways = {name: _Way(name, destination) for name, destination in processors.items()}
 
     async def close(self) -> None:
         """Closes every connection."""
-        await self._client.aclose()
+        for way in self._ways.values():
+            await way.client.aclose()
 
     async def carry_out(self, forward: Forward, headers: Mapping[str, str]) -> ProcessorAnswer:
         """The processor's answer. Raises NotFound, Overloaded, Unavailable (not sent) or OutcomeUnknown."""
-        base = self._base_url(forward.processor)
-        if self._places == 0:
+        way = self._way(forward.processor)
+        if way.places == 0:
             metrics.FORWARDS.labels("overloaded").inc()
             raise errors.Overloaded
-        self._places -= 1
+        way.places -= 1
         metrics.FORWARDS_OPEN.inc()
         try:
             card = await self._cards.reveal(forward.merchant_id, forward.token)
-            status, answered, body = await self._send(base + forward.path, _with_card(forward, card), headers)
+            content = card_forms.with_card(way.adapter, forward.token, forward.body, card)
+            status, answered, body = await self._send(way, forward.path, content, headers)
         finally:
-            self._places += 1
+            way.places += 1
             metrics.FORWARDS_OPEN.dec()
         metrics.FORWARDS.labels("answered").inc()
         return _cleaned(status, answered, body, card.number)
 
-    def _base_url(self, processor: str | None) -> str:
-        name = next(iter(self._processors)) if processor is None else processor
-        base = self._processors.get(name)
-        if base is None:
-            reason = f"must be one of {', '.join(self._processors)}"
+    def _way(self, processor: str | None) -> _Way:
+        way = self._ways.get(next(iter(self._ways)) if processor is None else processor)
+        if way is None:
+            reason = f"must be one of {', '.join(self._ways)}"
             raise errors.InvalidCommand([{"field": "processor", "reason": reason}])
-        return base.rstrip("/")
+        return way
 
-    async def _send(self, url: str, content: bytes, headers: Mapping[str, str]) -> tuple[int, httpx.Headers, bytes]:
-        fields = {"Content-Type": "application/json", "Accept": "application/json", "Accept-Encoding": "identity"}
+    async def _send(
+        self, way: _Way, path: str, content: tuple[str, bytes], headers: Mapping[str, str]
+    ) -> tuple[int, httpx.Headers, bytes]:
+        content_type, body = content
+        fields = {"Content-Type": content_type, "Accept": "application/json", "Accept-Encoding": "identity"}
         fields |= {name: headers[name] for name in PASSED_ON if name in headers}
         try:
             async with (
                 asyncio.timeout(limits.VAULT_FORWARD_TIMEOUT_MS / _MS),
-                self._client.stream("POST", url, content=content, headers=fields) as answer,
+                way.client.stream("POST", way.url + path, content=body, headers=fields) as answer,
             ):
                 return answer.status_code, answer.headers, await _bounded(answer)
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout):
@@ -159,13 +177,6 @@ async def _bounded(answer: httpx.Response) -> bytes:
         if len(kept) > limits.VAULT_ANSWER_BYTES_MAX:
             raise httpx.ReadError("the answer is larger than allowed")
     return bytes(kept)
-
-
-def _with_card(forward: Forward, card: Card) -> bytes:
-    """The body that leaves. The same for every send of one operation, as the processor compares it."""
-    body = {name: value for name, value in forward.body.items() if value != forward.token}
-    body["card"] = {"number": card.number, "exp_month": card.exp_month, "exp_year": card.exp_year}
-    return _encode(body)
 
 
 def _cleaned(status: int, headers: httpx.Headers, body: bytes, number: str) -> ProcessorAnswer:

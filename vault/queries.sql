@@ -12,7 +12,7 @@ values (%(key_id)s, %(purpose)s, 'active', %(check_value)s)
 on conflict do nothing;
 
 -- name: card_insert
--- vault/cards.py: request and card together, once. (fenced, claimed) = (0, 0) the key is not the active one any more;
+-- vault/cards.py: request, card and their row of the audit log together, once. (fenced, claimed) = (0, 0) the key is not the active one any more;
 -- (1, 0) the caller's key was used before; (1, 1) stored. The share lock makes a rotation wait for this commit.
 with fence as materialized (
     select key_id from vault.key where key_id = %(key_id)s and state = 'active' for share
@@ -27,8 +27,10 @@ with fence as materialized (
            %(wrapped_key)s::bytea, %(ciphertext)s::bytea
     from claimed
     returning id
+), logged as (
+    select audit_append(%(actor)s, 'token.create', id, 'done', %(details)s::jsonb) from stored
 )
-select (select count(*) from fence), (select count(*) from stored);
+select (select count(*) from fence), (select count(*) from logged);
 
 -- name: request_find
 -- vault/cards.py: what a caller's key made before. Primary key.
@@ -48,8 +50,14 @@ with shredded as (
     returning id
 ), forgotten as (
     update vault.token_request r set request_digest = null from shredded s where r.token_id = s.id
+), logged as (
+    select audit_append(%(actor)s, 'token.delete', id, 'done', %(details)s::jsonb) from shredded
 )
-select id from vault.card where id = %(id)s and merchant_id = %(merchant)s;
+select c.id, (select count(*) from logged) from vault.card c where c.id = %(id)s and c.merchant_id = %(merchant)s;
+
+-- name: audit_append
+-- vault/audit.py: what was refused.
+select audit_append(%(actor)s, %(action)s, %(object)s, %(outcome)s, %(details)s::jsonb);
 
 -- name: rotation_lock
 -- vault/rotation.py: one rotation at a time, on whatever machine; the end of the session gives it back.

@@ -1,7 +1,6 @@
-"""Envelope encryption of one card: a data key of its own, wrapped by a key-encryption key. AES-256-GCM both times.
+"""Envelope encryption of one card (``schemas.sealing``), and the digests by which cards and requests are known.
 
-What is sealed is bound to its token and merchant: moved to another row it does not open. If a nonce were ever used
-twice with one key, GCM would leak; data keys are used once, and wrapping nonces are random over few million wraps.
+What is sealed is bound to its token and merchant: moved to another row it does not open.
 """
 
 from __future__ import annotations
@@ -9,25 +8,22 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
-import secrets
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import msgspec
-from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from schemas import errors
+from schemas import errors, sealing
+from schemas.sealing import SEPARATOR, KeyMissing, Sealed
 from vault.card import Card
 
 if TYPE_CHECKING:
     from vault.key_file import KeyRing
 
-_NONCE_BYTES: Final = 12
-_KEY_BYTES: Final = 32
+__all__ = ["CardUnreadable", "KeyMissing", "Place", "Sealed"]
+_DOMAIN: Final = "millrace-vault-1"
 _PADDED_BYTES: Final = 96  # every plaintext has this size, so that a ciphertext does not tell a number's length
 _FINGERPRINT_BYTES: Final = 16
-_SEPARATOR: Final = "\x1f"
 _encode: Final = msgspec.json.Encoder().encode
 
 
@@ -45,19 +41,6 @@ class CardUnreadable(errors.PlatformError):
     """A stored card does not open: it was changed, moved, or sealed with another key."""
 
 
-class KeyMissing(errors.Unavailable):
-    """The vault does not hold the key that this card was sealed with; try again with the same identity."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sealed:
-    """A card as it lies in the database."""
-
-    key_id: str
-    wrapped_key: bytes = field(repr=False)  # nonce, data key, tag
-    ciphertext: bytes = field(repr=False)  # nonce, padded card, tag
-
-
 @dataclass(frozen=True, slots=True)
 class Place:
     """Where a sealed card belongs, and nowhere else opens."""
@@ -65,37 +48,33 @@ class Place:
     token_id: str
     merchant_id: str
 
-    def bound_to(self, purpose: str, key_id: str = "") -> bytes:
-        """The additional authenticated data of one use."""
-        return _SEPARATOR.join(("millrace-vault-1", purpose, key_id, self.token_id, self.merchant_id)).encode()
+    @property
+    def binding(self) -> sealing.Binding:
+        """What the card is bound to."""
+        return sealing.Binding(_DOMAIN, "card", (self.token_id, self.merchant_id))
 
 
 def seal(card: Card, place: Place, key_id: str, ring: KeyRing) -> Sealed:
     """The card under a data key that was made for it. Raises KeyMissing."""
-    data_key = secrets.token_bytes(_KEY_BYTES)
     text = _encode(_Plaintext(card.number, card.network, card.exp_month, card.exp_year)).ljust(_PADDED_BYTES)
-    return Sealed(
-        key_id=key_id,
-        wrapped_key=_encrypt(_wrapping_key(ring, key_id), data_key, place.bound_to("key", key_id)),
-        ciphertext=_encrypt(data_key, text, place.bound_to("card")),
-    )
+    return sealing.seal(text, place.binding, key_id, ring.wrapping_keys)
 
 
 def unseal(sealed: Sealed, place: Place, ring: KeyRing) -> Card:
     """The card. Raises KeyMissing, or CardUnreadable when anything about it is not as it was sealed."""
-    text = _decrypt(_data_key(sealed, place, ring), sealed.ciphertext, place.bound_to("card"), place)
     try:
-        plain = _decode(text)
-    except msgspec.DecodeError as error:
+        plain = _decode(sealing.unseal(sealed, place.binding, ring.wrapping_keys))
+    except (sealing.SealBroken, msgspec.DecodeError) as error:
         raise CardUnreadable(token=place.token_id) from error
     return Card(number=plain.number, network=plain.network, exp_month=plain.exp_month, exp_year=plain.exp_year)
 
 
 def rewrapped(sealed: Sealed, place: Place, key_id: str, ring: KeyRing) -> Sealed:
     """The same card with its data key under another key; the card itself stays closed. Raises as ``unseal``."""
-    data_key = _data_key(sealed, place, ring)
-    wrapped = _encrypt(_wrapping_key(ring, key_id), data_key, place.bound_to("key", key_id))
-    return Sealed(key_id=key_id, wrapped_key=wrapped, ciphertext=sealed.ciphertext)
+    try:
+        return sealing.rewrapped(sealed, place.binding, key_id, ring.wrapping_keys)
+    except sealing.SealBroken as error:
+        raise CardUnreadable(token=place.token_id) from error
 
 
 def fingerprint(number: str, merchant_id: str, ring: KeyRing) -> str:
@@ -116,34 +95,10 @@ def key_digest(idempotency_key: str, merchant_id: str, ring: KeyRing) -> bytes:
 
 def check_value(key: bytes, key_id: str) -> bytes:
     """Tells in the database which key an id stands for, without telling the key."""
-    return hmac.digest(key, f"millrace-vault-1{_SEPARATOR}check{_SEPARATOR}{key_id}".encode(), hashlib.sha256)
+    return hmac.digest(key, f"{_DOMAIN}{SEPARATOR}check{SEPARATOR}{key_id}".encode(), hashlib.sha256)
 
 
 def _mac(ring: KeyRing, purpose: str, *parts: str) -> bytes:
     """HMAC-SHA256 under a key of this purpose alone, derived from the ring's MAC key."""
-    own_key = hmac.digest(ring.mac_key, f"millrace-vault-1{_SEPARATOR}{purpose}".encode(), hashlib.sha256)
-    return hmac.digest(own_key, _SEPARATOR.join(parts).encode(), hashlib.sha256)
-
-
-def _wrapping_key(ring: KeyRing, key_id: str) -> bytes:
-    key = ring.wrapping_keys.get(key_id)
-    if key is None:
-        raise KeyMissing(key_id=key_id)
-    return key
-
-
-def _data_key(sealed: Sealed, place: Place, ring: KeyRing) -> bytes:
-    key = _wrapping_key(ring, sealed.key_id)
-    return _decrypt(key, sealed.wrapped_key, place.bound_to("key", sealed.key_id), place)
-
-
-def _encrypt(key: bytes, plain: bytes, bound_to: bytes) -> bytes:
-    nonce = secrets.token_bytes(_NONCE_BYTES)
-    return nonce + AESGCM(key).encrypt(nonce, plain, bound_to)
-
-
-def _decrypt(key: bytes, data: bytes, bound_to: bytes, place: Place) -> bytes:
-    try:
-        return AESGCM(key).decrypt(data[:_NONCE_BYTES], data[_NONCE_BYTES:], bound_to)
-    except (InvalidTag, ValueError) as error:  # ValueError: too short to be anything
-        raise CardUnreadable(token=place.token_id) from error
+    own_key = hmac.digest(ring.mac_key, f"{_DOMAIN}{SEPARATOR}{purpose}".encode(), hashlib.sha256)
+    return hmac.digest(own_key, SEPARATOR.join(parts).encode(), hashlib.sha256)

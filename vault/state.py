@@ -14,8 +14,9 @@ from ingress.auth import Authenticator, Caller
 from ingress.jwks import KeySource
 from schemas import errors, limits
 from vault import metrics
+from vault.audit import VaultAudit
 from vault.cards import Cards
-from vault.forwarding import Forwarder
+from vault.forwarding import Destination, Forwarder
 from vault.key_file import KeyFile, VaultKeysUnusable
 from vault.keyring import Keyring
 from vault.store import VaultStore
@@ -34,7 +35,7 @@ class VaultConfig:
     postgres_dsn: str = field(repr=False)  # of the role millrace_vault
     key_file: KeyFile
     forward_secret: str = field(repr=False)  # what workers prove themselves with
-    processors: Mapping[str, str]  # name to base address, the only places that a card is sent to
+    processors: Mapping[str, Destination]  # by name, the only places that a card is sent to
     jwks: str  # a file or an http(s) address
     issuer: str
     audience: str
@@ -51,6 +52,7 @@ class Vault:
         self._secret_digest = hashlib.sha256(config.forward_secret.encode()).digest()
         self._refresher: asyncio.Task[None] | None = None
         self._ready: tuple[float, str | None] = (float("-inf"), None)
+        self.audit = VaultAudit(self._store)
         self.cards = Cards(self._keyring, self._store)
         self.forwarder = Forwarder(self.cards, config.processors)
 
@@ -68,11 +70,9 @@ class Vault:
         await self.forwarder.close()
         await self._store.close()
 
-    async def caller(self, request: Request, scope: str) -> Caller:
-        """The verified merchant, who has the scope. Raises Unauthenticated or Forbidden."""
-        caller = await self._authenticator.caller(request.headers.get("authorization"))
-        caller.require(scope)
-        return caller
+    async def caller(self, request: Request) -> Caller:
+        """The verified merchant. Raises Unauthenticated."""
+        return await self._authenticator.caller(request.headers.get("authorization"))
 
     def require_worker(self, request: Request) -> None:
         """Raises Unauthenticated unless the caller knows the internal secret; takes as long whatever was sent."""

@@ -5,11 +5,13 @@ from __future__ import annotations
 import typer
 
 from compose.bench.http_command import http
+from compose.bench.limiter_command import limiter
 from compose.bench.owner_command import owner
 from compose.bench.settlement_command import settlement
 
 app = typer.Typer(no_args_is_help=True)
 app.command()(http)
+app.command()(limiter)
 app.command()(owner)
 app.command()(settlement)
 

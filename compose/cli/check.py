@@ -70,7 +70,7 @@ def check_settings(acknowledged: Path | None = None) -> CheckSettings:
         postgres_dsn=addresses.postgres_dsns[ROLE],
         kafka=addresses.kafka,
         clickhouse=ClickHouseConnection(url=addresses.clickhouse_url),
-        processor_url=addresses.processor_url,
+        processor_urls=addresses.simulator_urls,
         events_topic=topics.EVENTS_PAYMENTS,
         commands_topic=topics.COMMANDS_PAYMENTS,
         partitions=topics.PAYMENTS_PARTITIONS,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import traceback
 from contextlib import ExitStack
 from pathlib import Path
@@ -37,12 +36,13 @@ def demo(
     ] = False,
 ) -> None:
     """Take invoices from HTTP to ledger and ClickHouse, kill an owner half-way; exit 1 if anything differs."""
-    from compose.demo.invoice_generator import generated_invoices  # noqa: PLC0415 - the help needs none of it
+    from compose.demo.interruption import end_as_interrupted  # noqa: PLC0415 - the help needs none of it
+    from compose.demo.invoice_generator import generated_invoices  # noqa: PLC0415
     from compose.demo.invoices import read_invoices  # noqa: PLC0415
     from compose.demo.narrator import Narrator  # noqa: PLC0415
     from compose.stack.errors import StackError  # noqa: PLC0415
 
-    _end_as_interrupted()
+    end_as_interrupted()
     narrator = Narrator()
     invoices = read_invoices(orders) if orders else generated_invoices(limits.DEMO_INVOICE_COUNT)
     try:
@@ -83,9 +83,3 @@ def _run(narrator: Narrator, invoices: Invoices, rate: float, *, keep: bool) -> 
             leaving.enter_context(narrator.busy("stopping the stack and removing its home"))
     print(verdict.line(narrator.seconds), flush=True)
     return verdict.is_ok
-
-
-def _end_as_interrupted() -> None:
-    """TERM and a closed terminal end the demo as Ctrl-C does: with everything cleaned up."""
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, lambda *_: signal.raise_signal(signal.SIGINT))

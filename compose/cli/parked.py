@@ -33,9 +33,11 @@ def list_(
     every_state: Annotated[bool, typer.Option("--all", help="Resolved ones too.")] = False,
 ) -> None:
     """Show what waits for a decision."""
+    from compose.cli.cases import shell_user  # noqa: PLC0415
+    from reconciliation.audit.log import audited  # noqa: PLC0415
     from reconciliation.parked import parked_list  # noqa: PLC0415 - imports the drivers
 
-    with operator_connection() as connection:
+    with operator_connection() as connection, audited(connection, shell_user(), "parked.list", "parked"):
         rows = parked_list(connection, every_state=every_state)
     if as_json:
         print(json.dumps({"data": rows}, default=str))

@@ -16,9 +16,11 @@ app = typer.Typer(no_args_is_help=True)
 @app.command("list")
 def list_(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False) -> None:
     """Show every partition with its owner, epoch and position."""
+    from compose.cli.cases import shell_user  # noqa: PLC0415
+    from reconciliation.audit.log import audited  # noqa: PLC0415
     from reconciliation.partitions import partitions_list  # noqa: PLC0415 - imports the driver
 
-    with operator_connection() as connection:
+    with operator_connection() as connection, audited(connection, shell_user(), "partition.list", "partitions"):
         rows = partitions_list(connection)
     if as_json:
         print(json.dumps({"data": rows}, default=str))

@@ -56,7 +56,7 @@ def _settings(processor: str | None, *, is_file_given: bool) -> ReconcileSetting
     from reconciliation.settlement.run import ReconcileSettings  # noqa: PLC0415
 
     addresses = load_settings().addresses()
-    processors = {"simulator": addresses.processor_url}
+    processors = addresses.simulator_urls
     if processor is not None and not is_file_given:
         if processor not in processors:
             raise StackError(f"no processor {processor!r} gives reports here; there are {', '.join(processors)}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from contextlib import nullcontext
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
@@ -14,6 +14,8 @@ from compose.settings import load_settings
 from compose.stack.errors import StackError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from rich.status import Status
 
     from reconciliation.replay.run import ReplayReport, ReplaySettings
@@ -33,7 +35,10 @@ class SourceName(StrEnum):
 @app.command()
 def replay(
     target: Annotated[
-        str, typer.Argument(help="account_balance, payment_intent, clickhouse, or one table such as clickhouse.events.")
+        str,
+        typer.Argument(
+            help="account_balance, payment_intent, merchant_account, payout, clickhouse, or a table: clickhouse.events."
+        ),
     ],
     from_time: Annotated[datetime | None, typer.Option(help="Begin with what was published then (UTC).")] = None,
     from_offset: Annotated[
@@ -54,9 +59,9 @@ def replay(
     if sum(given is not None for given in (from_time, from_offset, checkpoint)) > 1:
         raise StackError("give one of --from-time, --from-offset and --checkpoint")
     settings = _settings(source)
-    if swap:
-        _audit_swap(target)
-    with nullcontext() if as_json else _progress() as status:
+    with ExitStack() as stack:
+        told = stack.enter_context(_announced_swap(target)) if swap else {}
+        status = None if as_json else stack.enter_context(_progress())
         try:
             report = run_replay(
                 settings,
@@ -68,6 +73,7 @@ def replay(
             )
         except (PlatformError, ValueError) as error:
             raise StackError(str(error)) from error
+        told |= {"swapped": report.swapped, "differences": report.differences, "events": report.events}
     if as_json:
         print(json.dumps(report.as_object(), default=str))
     else:
@@ -75,14 +81,15 @@ def replay(
     raise typer.Exit(1 if report.differences and not report.swapped else 0)
 
 
-def _audit_swap(target: str) -> None:
-    """Before it begins: the exchange is the other store's transaction."""
+@contextmanager
+def _announced_swap(target: str) -> Iterator[dict[str, object]]:
+    """Around it: the exchange is the other store's transaction."""
     from compose.cli.cases import shell_user  # noqa: PLC0415
     from compose.cli.parked import operator_connection  # noqa: PLC0415
-    from reconciliation.audit.log import append  # noqa: PLC0415
+    from reconciliation.audit.log import announced  # noqa: PLC0415
 
-    with operator_connection() as connection:
-        append(connection, shell_user(), "replay.swap", str(target), "begun")
+    with operator_connection() as connection, announced(connection, shell_user(), "replay.swap", target) as told:
+        yield told
 
 
 def _settings(source: SourceName) -> ReplaySettings:

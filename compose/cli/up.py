@@ -31,6 +31,7 @@ def up(
     settings = load_settings()
     if as_json:
         state = launch.up(settings, servers_only=servers_only, tied=not detach)
+        asked = [] if detach else _asked_to_end()  # before anybody hears that it runs, and ends it
         print(json.dumps(launch.world(settings, state)), flush=True)
     else:
         console = Console()
@@ -41,18 +42,24 @@ def up(
                 tied=not detach,
                 progress=lambda state: live.update(status_table(state)),
             )
+        asked = [] if detach else _asked_to_end()
         console.print(status_table(state))
         if not servers_only:
             console.print(f"ready: {settings.addresses().base_url}")
     if not detach:
-        _stay(live_table=not as_json)
+        _stay(asked, live_table=not as_json)
 
 
-def _stay(*, live_table: bool) -> None:
-    """Shows the stack until Ctrl-C or TERM, then stops it."""
+def _asked_to_end() -> list[int]:
+    """From here on Ctrl-C and TERM are noted in the list, and end nothing by themselves."""
     asked: list[int] = []
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda number, _frame: asked.append(number))
+    return asked
+
+
+def _stay(asked: list[int], *, live_table: bool) -> None:
+    """Shows the stack until Ctrl-C or TERM, then stops it."""
     settings = load_settings()
     with Live(console=Console(quiet=not live_table)) as live:
         state: StackState | None = read_state(settings.the_home())

@@ -27,13 +27,16 @@ def rotate(as_json: AsJson = False) -> None:
     """Seal with a new key from now on, re-wrap every card, and forget the old key. Run again, it goes on."""
     from compose.cli.cases import shell_user  # noqa: PLC0415
     from compose.cli.parked import operator_connection  # noqa: PLC0415
-    from reconciliation.audit.log import append  # noqa: PLC0415
+    from reconciliation.audit.log import announced  # noqa: PLC0415
     from vault import rotation  # noqa: PLC0415 - imports the drivers and cryptography
 
-    with operator_connection() as log:  # before it begins: the keys do not lie in the database of the log
-        append(log, shell_user(), "vault.rotate", "keys", "begun")
-    with _vault_connection() as connection:
+    with (
+        _vault_connection() as connection,
+        operator_connection() as log,
+        announced(log, shell_user(), "vault.rotate", "keys") as told,
+    ):
         done = rotation.rotate(connection, load_settings().vault_keys())
+        told |= {"active": done.active, "retired": done.retired, "rewrapped": done.rewrapped}
     if as_json:
         print(json.dumps({"active": done.active, "retired": done.retired, "rewrapped": done.rewrapped}))
     else:
@@ -43,9 +46,16 @@ def rotate(as_json: AsJson = False) -> None:
 @app.command()
 def status(as_json: AsJson = False) -> None:
     """Show the keys and how many cards each seals."""
+    from compose.cli.cases import shell_user  # noqa: PLC0415
+    from compose.cli.parked import operator_connection  # noqa: PLC0415
+    from reconciliation.audit.log import audited  # noqa: PLC0415
     from vault.store import query  # noqa: PLC0415
 
-    with _vault_connection() as connection:
+    with (
+        _vault_connection() as connection,
+        operator_connection() as log,
+        audited(log, shell_user(), "vault.read", "keys"),
+    ):
         rows = connection.execute(query("cards_by_key")).fetchall()
     if as_json:
         names = ("key_id", "state", "created_at", "retired_at", "cards")

@@ -20,13 +20,14 @@ class Acknowledgements:
         self._file = path.open("a", encoding="utf-8")
 
     def note(self, merchant: str, key: str, committed: Committed) -> None:
-        """Writes down one answer."""
+        """Writes down one answer. A refund has a version of its own, which is not its event's."""
+        result = committed.result
         line = {
             "merchant": merchant,
             "idempotency_key": key,
             "aggregate_key": committed.event["aggregate_key"],
             "event_id": committed.event["event_id"],
-            "version": committed.result["version"],
+            "version": result["version"] if result["object"] == "payment_intent" else None,
         }
         self._file.write(json.dumps(line) + "\n")
         self.count += 1

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import psycopg
 from psycopg.rows import dict_row
 
-from reconciliation.processor_book import read_book
+from reconciliation.processor_book import read_books
 from sinks.clickhouse.connection import ClickHouseConnection
 from sinks.postgres.sql_files import queries
 
@@ -88,9 +88,9 @@ def gather(addresses: Addresses) -> Evidence:
         found.volume_postgres = connection.execute(_QUERIES["volume_hourly"]).fetchall()
     found.volume_clickhouse = _volume_in_clickhouse(addresses.clickhouse_url)
     found.differences += unbalanced(found.trial_balance)
-    entries, doubled = read_book(addresses.processor_url)
-    found.differences += [f"{row['operation_id']}: {row['reason']}" for row in doubled]
-    found.book, apart = compare_books(_of_book(entries), _of_ledger(effects))
+    books = read_books(addresses.simulator_urls)
+    found.differences += [f"{row['operation_id']}: {row['reason']}" for row in books.doubled]
+    found.book, apart = compare_books(_of_book(books.entries), _of_ledger(effects))
     found.differences += apart
     found.differences += compare_volumes(found.volume_postgres, found.volume_clickhouse)
     return found

@@ -81,7 +81,7 @@ order by i.created_at;
 
 -- name: timeline_attempts
 -- The attempts of one payment with their dispatch. Primary keys.
-select a.attempt, a.kind, a.status, a.operation_id, a.amount, a.currency, a.provider_ref,
+select a.attempt, a.kind, a.status, a.operation_id, a.processor, a.amount, a.currency, a.provider_ref,
        (extract(epoch from a.created_at) * 1000000)::bigint as at_us,
        d.send_count, d.unknown_count,
        (extract(epoch from d.first_at) * 1000000)::bigint as dispatched_us

@@ -60,6 +60,13 @@ class Narrator:
             missing = [entry.name for entry in state.processes if entry.condition != "ready"]
             self._status.update(f"starting the stack: {escape(', '.join(missing) or 'services')}")
 
+    def now(self, line: str) -> None:
+        """Where something long is: beside the spinner on a terminal, a line elsewhere."""
+        if self._status is not None:
+            self._status.update(escape(line))
+        else:
+            self.say(line)
+
     def payments(self, ended: int, total: int) -> None:
         """How many payments came to their end."""
         if self._status is not None:

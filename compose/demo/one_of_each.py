@@ -1,15 +1,16 @@
-"""After the invoices: every act of ``acts``, then the settlement of ``breaks``, and a look at what the ledger holds."""
+"""After the invoices: every act of ``acts``, the settlement of ``breaks``, a repair, and a look at the ledger."""
 
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 import psycopg
 
 from compose.demo.acts import MERCHANT, Act, Stage, acts
 from compose.demo.breaks import Settlement, breaks, settle_and_reconcile
+from compose.demo.repair import Repair, write_off
 from ingress.client import AsyncMillraceClient
 from ingress.issuer import KeyFolder, issue_token
 from schemas import limits
@@ -28,6 +29,7 @@ class OneOfEach:
 
     acts: list[Act]
     settlement: Settlement
+    repair: Repair = field(default_factory=Repair)
 
     @property
     def payments(self) -> list[Act]:
@@ -37,7 +39,8 @@ class OneOfEach:
     @property
     def problems(self) -> list[str]:
         """Everything that is not as it must be."""
-        return [act.problem for act in self.payments if act.problem] + self.settlement.problems
+        acts = [act.problem for act in self.payments if act.problem]
+        return acts + self.settlement.problems + ([self.repair.problem] if self.repair.problem else [])
 
 
 def play_one_of_each(stack: OwnStack, narrator: Narrator) -> OneOfEach:
@@ -46,7 +49,11 @@ def play_one_of_each(stack: OwnStack, narrator: Narrator) -> OneOfEach:
     with narrator.busy("one of each: refunds, disputes, a webhook storm, a card in the vault"):
         asyncio.run(_play(stack, cast, [one.payment for one in planted]))
     with narrator.busy(f"a settlement with {len(planted)} planted breaks, and millrace reconcile"):
-        return OneOfEach(list(cast.values()), settle_and_reconcile(stack.settings.addresses(), planted))
+        settled = settle_and_reconcile(stack.settings.addresses(), planted)
+    with narrator.busy("a repair that one person proposes and another approves"):
+        short = next((one for one in planted if one.kind == "short"), None)
+        repair = write_off(stack, settled.found.get(short.payment.intent_id) if short else None)
+    return OneOfEach(list(cast.values()), settled, repair)
 
 
 def compare_postings(played: OneOfEach, postgres_dsn: str) -> None:

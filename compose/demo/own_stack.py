@@ -22,7 +22,7 @@ from compose.supervise import launch
 from compose.supervise.state import read_state
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from compose.supervise.state import StackState
 
@@ -72,11 +72,12 @@ def own_stack(
     owners: int = 2,
     ingresses: int = 2,
     services: tuple[str, ...] = SERVICES,
+    changes: Mapping[str, object] | None = None,
     progress: Callable[[StackState], None],
 ) -> Iterator[OwnStack]:
     """A ready stack for the time of the block. Raises ``StackError`` in one line when it cannot start.
 
-    Without ``tied`` it may outlive this process, for one who sets ``keep``.
+    Without ``tied`` it may outlive this process, for one who sets ``keep``. ``changes`` are further settings.
     """
     try:
         home = Path(tempfile.mkdtemp(prefix=f"millrace-{name}-"))
@@ -87,7 +88,7 @@ def own_stack(
     stack: OwnStack | None = None
     with _home_in_environment(home):
         settings = load_settings(home).model_copy(
-            update={"owner_processes": owners, "ingress_processes": ingresses, "services": services}
+            update={"owner_processes": owners, "ingress_processes": ingresses, "services": services, **(changes or {})}
         )
         try:
             _choose_ports(settings)

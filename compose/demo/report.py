@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from compose.demo.evidence import Evidence
     from compose.demo.one_of_each import OneOfEach
     from compose.demo.owner_kill import Kill
+    from compose.demo.repair import Repair
     from compose.demo.tally import Tally, Told
     from compose.demo.timeline import Stop
     from reconciliation.check import Report
@@ -84,6 +85,20 @@ def show_one_of_each(console: Console, played: OneOfEach) -> None:
     console.print(
         f"{done.matched} lines matched, {done.breaks_found} of {len(done.planted)} breaks found, {others} others."
     )
+    console.print()
+    _show_repair(console, played.repair)
+
+
+def _show_repair(console: Console, repair: Repair) -> None:
+    """What two persons wrote off, and what it did to the balances."""
+    columns = (("account", "left"), *((name, "right") for name in ("before", "change", "after")))
+    table = _table("A repair: proposed by one person, approved by another", *columns)
+    for row in repair.preview:
+        amounts = (format_minor(row[name], row["currency"]) for name in ("before", "change", "after"))
+        table.add_row(escape(row["account_id"]), *amounts)
+    console.print(table)
+    alone = "refused" if repair.is_own_approval_refused else "[red]not refused[/red]"
+    console.print(f"The author's own approval was {alone}; approved by another person it was {repair.state}.")
 
 
 def show_trial_balance(console: Console, evidence: Evidence) -> None:

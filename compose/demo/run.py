@@ -65,6 +65,7 @@ class Verdict:
             "acts": sum(not act.problem for act in self.played.acts),
             "breaks_planted": len(self.played.settlement.planted),
             "breaks_found": self.played.settlement.breaks_found,
+            "repairs": int(self.played.repair.is_done),
             "differences": len(self.differences),
             "seconds": f"{seconds:.1f}",
         }

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 import httpx
 
 from compose.demo.doors import INTENTS
 from compose.demo.journal import CURRENT, Journal
+from compose.demo.persistence import persistently
 from compose.demo.stories import Disturbance
 from compose.demo.tally import Told
-from ingress.client import CallRefused, Committed, MillraceClientError, ServiceUnavailable, Undecided
+from ingress.client import CallRefused, Committed, MillraceClientError
 from schemas import limits
 
 if TYPE_CHECKING:
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
     from compose.demo.stories import Story
     from compose.demo.tally import Tally
     from ingress.client import AsyncMillraceClient
-
-Answer = TypeVar("Answer")
 
 #: no payment of the demo gets that far
 _STALE_VERSION: Final = 99
@@ -111,7 +110,9 @@ class StoryTeller:
 
     async def _wait(self, intent_id: str) -> dict[str, Any]:
         """The intent once it is not processing. Raises StillProcessing or ServiceUnavailable past the bound."""
-        return await _persistently(lambda: self._client.wait(intent_id, within_s=limits.DEMO_FINAL_WAIT_S))
+        return await persistently(
+            lambda: self._client.wait(intent_id, within_s=limits.DEMO_FINAL_WAIT_S), limits.DEMO_PERSISTENCE_S
+        )
 
     async def _do(
         self, told: Told, path: str, payload: dict[str, Any], name: str, other: dict[str, Any] | None = None
@@ -141,7 +142,7 @@ class StoryTeller:
         self, door: Door, path: str, payload: dict[str, Any], key: str, how: Disturbance
     ) -> list[Committed]:
         def once() -> Coroutine[Any, Any, Committed]:
-            return _persistently(lambda: door.command(path, payload, key))
+            return persistently(lambda: door.command(path, payload, key), limits.DEMO_PERSISTENCE_S)
 
         if how is Disturbance.CONCURRENT:
             return list(await asyncio.gather(*(once() for _ in range(_CONCURRENT))))
@@ -181,7 +182,7 @@ class StoryTeller:
 
     async def _is_refused(self, told: Told, code: str, call: Callable[[], Awaitable[Committed]]) -> bool:
         try:
-            done = await _persistently(call)
+            done = await persistently(call, limits.DEMO_PERSISTENCE_S)
         except CallRefused as refused:
             told.refusals += 1
             if refused.code == code:
@@ -190,17 +191,3 @@ class StoryTeller:
             return False
         self._tally.problem(f"invoice {told.story.invoice.number}: {code} was not refused: {done.event['event_id']}")
         return False
-
-
-async def _persistently(call: Callable[[], Awaitable[Answer]]) -> Answer:
-    """The answer, asked for again when the client gave up; past the bound what it raised.
-
-    What a caller has to do after "no decision": the same identity finds out, however often it asks.
-    """
-    ends_at = time.monotonic() + limits.DEMO_PERSISTENCE_S
-    while True:
-        try:
-            return await call()
-        except (Undecided, ServiceUnavailable):
-            if time.monotonic() > ends_at:
-                raise

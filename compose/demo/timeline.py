@@ -19,7 +19,7 @@ from sinks.clickhouse.connection import ClickHouseConnection
 from sinks.postgres.sql_files import queries
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from compose.demo.tally import Told
     from compose.settings import Addresses
@@ -58,7 +58,7 @@ def timeline(told: Told, addresses: Addresses) -> list[Stop]:
     stops = [
         *_http(told),
         *_commands(commands, addresses),
-        *_attempts(attempts, addresses.processor_url),
+        *_attempts(attempts, addresses.simulator_urls),
         *_postings(postings),
         *_events(events, told, addresses),
         *_clickhouse(events, intent, addresses.clickhouse_url),
@@ -91,13 +91,13 @@ def _commands(rows: list[Row], addresses: Addresses) -> Iterator[Stop]:
         yield Stop(row["at_us"], "owner", f"{row['operation']} {row['status']}, transaction {row['batch']}, {batch}")
 
 
-def _attempts(rows: list[Row], processor_url: str) -> Iterator[Stop]:
+def _attempts(rows: list[Row], processor_urls: Mapping[str, str]) -> Iterator[Stop]:
     for row in rows:
         amount = f"{format_minor(row['amount'], row['currency'])} {row['currency']}"
         yield Stop(row["at_us"], "attempt", f"{row['operation_id']}: {row['kind']} {amount}, durable before any call")
         doubt = f", {row['unknown_count']} times unknown" if row["unknown_count"] else ""
         yield Stop(row["dispatched_us"], "dispatch", f"{row['operation_id']}: sent {row['send_count']} times{doubt}")
-        booked = _booked(processor_url, row["operation_id"])
+        booked = _booked(processor_urls[row["processor"]], row["operation_id"])
         yield Stop(row["dispatched_us"] + 1, "processor's book", f"{row['operation_id']}: {booked}", has_time=False)
 
 

@@ -28,6 +28,9 @@ async def _serve(settings: Settings, instance: int) -> None:
     config = IngressConfig(
         kafka=addresses.kafka,
         postgres_dsn=addresses.postgres_dsns["millrace_ingress"],
+        console_dsn=addresses.postgres_dsns["millrace_console"],
+        redis_url=addresses.redis_url,
+        processors=settings.processors,
         instance=instance,
         jwks=str(keys.jwks),
         jwks_served=keys.jwks,
@@ -35,6 +38,7 @@ async def _serve(settings: Settings, instance: int) -> None:
         audience=AUDIENCE,
         cursor_key=keys.cursor_key(),
         webhook_secrets=settings.active_webhook_secrets(),
+        webhook_secret_keys=settings.webhook_secret_keys(),
         merchant_webhooks_loopback=settings.merchant_webhooks_loopback,
     )
     loop = asyncio.get_running_loop()

@@ -28,7 +28,7 @@ def run(settings: Settings, instance: int) -> None:
     name = f"merchant-webhooks-{socket.gethostname()}-{os.getpid()}-{instance}"
     addresses = settings.addresses()
     metrics = MerchantWebhookMetrics()
-    store = DeliveryStore(addresses.postgres_dsns[ROLE], name)
+    store = DeliveryStore(addresses.postgres_dsns[ROLE], name, settings.webhook_secret_keys(), metrics)
     reader = EventReader(addresses.kafka, topic=topics.EVENTS_PAYMENTS, client_id=name, group=GROUP)
     worker = MerchantWebhookWorker(
         store=store,

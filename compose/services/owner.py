@@ -6,15 +6,19 @@ import os
 import signal
 import socket
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from compose.services.ops import serve_ops
+from dataflows.domain.policies import Policies
 from dataflows.owner.supervise import supervise
+from dataflows.payments.policies import PolicyBook, PolicyRefresher
 from dataflows.payments.service import payments_service
 
 if TYPE_CHECKING:
     from compose.settings import Settings
     from dataflows.owner.process import OwnerProcess
+
+ROLE: Final = "millrace_owner"
 
 
 def run(settings: Settings, instance: int) -> None:
@@ -33,13 +37,18 @@ def run(settings: Settings, instance: int) -> None:
         return True if current and current[0].reader.joined else "not in the consumer group yet"
 
     serve_ops(None, ready)
+    policies = PolicyBook(Policies(processors=frozenset(settings.processors)))
+    refresher = PolicyRefresher(policies, addresses.postgres_dsns[ROLE])
+    refresher.start()
+    refresher.wait(stop)
     supervise(
         addresses.kafka,
-        addresses.postgres_dsns["millrace_owner"],
-        payments_service(),
+        addresses.postgres_dsns[ROLE],
+        payments_service(processor=settings.processors[0], policies=policies),
         f"owner-{socket.gethostname()}-{os.getpid()}-{instance}",
         stop,
         group=os.environ.get("MILLRACE_OWNER_GROUP"),
         driver="plain" if os.environ.get("MILLRACE_OWNER_DRIVER") == "plain" else "bytewax",
         on_start=started,
     )
+    refresher.stop()

@@ -20,7 +20,9 @@ from dataflows.payments.attempts.worker import AttemptWorker
 from schemas.errors import Unavailable
 
 if TYPE_CHECKING:
+    from compose.processors import ProcessorAddress
     from compose.settings import Settings
+    from dataflows.payments.attempts.adapter import ProcessorAdapter
 
 ROLE: Final = "millrace_worker"
 
@@ -35,6 +37,15 @@ def run(settings: Settings, instance: int) -> None:
         raise StackError(str(group.exceptions[0])) from group
 
 
+def _adapter(processor: ProcessorAddress, vault: VaultRoute) -> ProcessorAdapter:
+    """How this processor is spoken to: its name says which adapter."""
+    if processor.adapter == "stripe":
+        from dataflows.payments.attempts.stripe_adapter import StripeAdapter  # noqa: PLC0415 - the SDK takes a second
+
+        return StripeAdapter(processor.url, processor.secret or "", processor.name, vault)
+    return SimulatorAdapter(processor.url, processor.name, vault)
+
+
 async def _work(settings: Settings, name: str) -> None:
     addresses = settings.addresses()
     metrics = AttemptMetrics()
@@ -47,7 +58,7 @@ async def _work(settings: Settings, name: str) -> None:
         store=store,
         reader=reader,
         producer=producer,
-        adapters=[SimulatorAdapter(addresses.processor_url, vault=vault)],
+        adapters=[_adapter(processor, vault) for processor in addresses.processors],
         metrics=metrics,
     )
     loop = asyncio.get_running_loop()

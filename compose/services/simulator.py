@@ -1,4 +1,4 @@
-"""Wires the processor simulator's process: its folder, its port, and where its webhooks go, nothing else of ours.
+"""Wires one processor simulator's process: its folder, its port, and where its webhooks go, nothing else of ours.
 
 The simulator is an outside system. It knows one address of the platform, the one that any processor is given; if it
 could ask us anything, it would no longer be a witness.
@@ -22,20 +22,24 @@ from schemas import limits
 if TYPE_CHECKING:
     from compose.settings import Settings
 
-FOLDER_NAME: Final = "simulator"
-WEBHOOK_PATH: Final = "/v1/webhooks/simulator"
+WEBHOOK_PATH: Final = "/v1/webhooks"
 
 
-def run(settings: Settings, instance: int) -> None:  # noqa: ARG001 - one to a stack, its port guards that
-    """Serves until SIGTERM. Raises StackError with one line of advice when it cannot start."""
+def run(settings: Settings, instance: int) -> None:
+    """Serves one processor's simulator until SIGTERM. Raises StackError with one line of advice when it cannot start.
+
+    ``instance`` counts the processors that the stack starts; its folder, book and webhooks are the processor's own.
+    """
     addresses = settings.addresses()
-    port = addresses.processor_port
+    processor = settings.embedded_processors()[instance]
+    port = next(p.port for p in addresses.processors if p.name == processor)
     serve_ops(None, partial(_readiness, port))
     try:
         receiver = None
         if "webhook_worker" in settings.services:  # without it nobody would ever apply what is told
-            receiver = Receiver(f"{addresses.base_url}{WEBHOOK_PATH}", settings.webhook_secrets()["simulator"])
-        serve_forever(SimulatorConfig(folder=settings.the_home().data(FOLDER_NAME), receiver=receiver), port)
+            url = f"{addresses.base_url}{WEBHOOK_PATH}/{processor}"
+            receiver = Receiver(url, settings.webhook_secrets()[processor])
+        serve_forever(SimulatorConfig(folder=settings.the_home().data(processor), receiver=receiver), port)
     except SimulatorError as error:
         raise StackError(error.message) from error
 

@@ -11,6 +11,7 @@ from compose.stack.ports import LOOPBACK
 from ingress.issuer import AUDIENCE, ISSUER, KeyFolder
 from schemas import limits
 from schemas.errors import Unavailable
+from vault.forwarding import Destination
 from vault.hardening import keep_memory_private
 from vault.key_file import VaultKeysUnusable
 from vault.server import serve
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from compose.settings import Settings
 
 ROLE: Final = "millrace_vault"
-PROCESSOR: Final = "simulator"
 
 
 def run(settings: Settings, instance: int) -> None:  # noqa: ARG001 - every instance is alike
@@ -42,7 +42,7 @@ async def _serve(settings: Settings) -> None:
         postgres_dsn=addresses.postgres_dsns[ROLE],
         key_file=key_file,
         forward_secret=settings.vault_forward_secret(),
-        processors={PROCESSOR: addresses.processor_url},
+        processors={p.name: Destination(p.url, p.secret) for p in addresses.processors},
         jwks=str(issuer.jwks),
         issuer=ISSUER,
         audience=AUDIENCE,

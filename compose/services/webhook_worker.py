@@ -1,17 +1,20 @@
-"""Wires one webhook worker. Several run side by side: Postgres shares the inbox."""
+"""Wires one webhook worker and the loop that finishes approved repairs. Several run side by side: Postgres shares."""
 
 from __future__ import annotations
 
 import os
 import signal
 import socket
+import threading
 from typing import TYPE_CHECKING, Final
 
 from compose.services.ops import serve_ops
+from dataflows.owner import fail_points
 from dataflows.payments.webhooks.inbox_store import InboxStore
 from dataflows.payments.webhooks.metrics import WebhookMetrics
 from dataflows.payments.webhooks.teller import Teller
 from dataflows.payments.webhooks.worker import WebhookWorker
+from reconciliation.repair.loop import RepairLoop
 
 if TYPE_CHECKING:
     from compose.settings import Settings
@@ -26,11 +29,29 @@ def run(settings: Settings, instance: int) -> None:
     store = InboxStore(addresses.postgres_dsns[ROLE], name)
     teller = Teller(addresses.kafka, name)
     worker = WebhookWorker(store=store, teller=teller, metrics=WebhookMetrics())
+    repairs = RepairLoop(
+        addresses.postgres_dsns[ROLE],
+        addresses.kafka,
+        f"{name}-repairs",
+        on_step=lambda step: fail_points.reach(f"repair_{step}"),
+    )
+    stop_repairs = threading.Event()
+
+    def finish_repairs() -> None:
+        try:
+            repairs.run(stop_repairs)
+        finally:
+            worker.stop()  # a bug in it ends the process, which the supervisor starts again
+
+    finishing = threading.Thread(target=finish_repairs, name="repairs")
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda _number, _frame: worker.stop())
     serve_ops(None, lambda: worker.is_ready or "Postgres is away")
+    finishing.start()
     try:
         worker.run()
     finally:
+        stop_repairs.set()
+        finishing.join()
         teller.close()
         store.close()

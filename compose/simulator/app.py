@@ -19,6 +19,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from compose.simulator import errors, modes
+from compose.simulator.actions import due_now
 from compose.simulator.connections import HeldConnections, LostAnswer
 from compose.simulator.executor import Query, Result
 from compose.simulator.levers import Levers
@@ -66,7 +67,7 @@ class Processor:
         if config.receiver is not None:
             self._sender = WebhookSender(config.folder, config.receiver, self._booked, self.metrics)
             self._sender.start()
-        self._clock = self._loop.create_task(self._fail_due_refunds())
+        self._clock = self._loop.create_task(self._end_what_is_due())
 
     async def close(self) -> None:
         """Breaks held connections, ends deliveries, commits what is queued and closes the book."""
@@ -141,15 +142,17 @@ class Processor:
         done = asyncio.run_coroutine_threadsafe(self.writer.do(deliveries), self._loop)
         done.result(limits.SIMULATOR_WEBHOOK_TIMEOUT_S)
 
-    async def _fail_due_refunds(self) -> None:
+    async def _end_what_is_due(self) -> None:
         while True:
             await asyncio.sleep(limits.SIMULATOR_CLOCK_MS / 1_000)
             try:
-                failed = await self.writer.do(FailDueRefunds(now_ms(), tells=self._sender is not None))
+                tells = self._sender is not None
+                ended = await self.writer.do(FailDueRefunds(now_ms(), tells=tells))
+                ended += await self.writer.do(due_now(tells=tells))
             except errors.SimulatorError as error:
                 log.warning("simulator_clock_stands", error=error.message)  # the next turn finds them due still
                 continue
-            if failed:
+            if ended:
                 self.wake_sender()
 
     def _count(self, result: Result) -> None:
@@ -180,6 +183,8 @@ def make_app(processor: Processor) -> FastAPI:
     app = FastAPI(title="Processor simulator", openapi_url=None)
     app.add_route("/v1/operations", processor.post_operation, methods=["POST"])
     app.add_route("/v1/operations/{operation_id}", processor.get_operation, methods=["GET"])
+    app.add_route("/actions/{operation_id}", processor.levers.post_action, methods=["POST"])
+    app.add_route("/holds/{operation_id}/expire", processor.levers.post_hold_expire, methods=["POST"])
     app.add_route("/disputes", processor.levers.post_dispute, methods=["POST"])
     app.add_route("/disputes/{dispute_id}/close", processor.levers.post_dispute_close, methods=["POST"])
     app.add_route("/settlements", processor.levers.post_settlement, methods=["POST"])

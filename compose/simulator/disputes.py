@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from compose.simulator import errors, modes, webhooks
+from compose.simulator.evidence import verdict_of
 from compose.simulator.executor import capture_of
 from compose.simulator.operations import Capture, Identity, MoneyMinor, provider_ref_for
 from compose.simulator.statements import QUERIES
@@ -67,7 +68,7 @@ class OpenDispute:
 
 @dataclass(frozen=True, slots=True)
 class CloseDispute:
-    """A deed: the verdict. The same again changes nothing."""
+    """A deed: the verdict, which decisive evidence makes whatever is asked. The same again changes nothing."""
 
     dispute_id: str
     outcome: Outcome
@@ -81,16 +82,17 @@ class CloseDispute:
             raise errors.NotFound("There is no such dispute.")
         *facts, decided = row
         dispute = _Dispute(self.dispute_id, *facts)
-        funds = "reinstated" if self.outcome == "won" else "withdrawn"
+        outcome = verdict_of(connection, self.dispute_id, self.outcome)
+        funds = "reinstated" if outcome == "won" else "withdrawn"
         if decided is None:
-            connection.execute(QUERIES["dispute_end_insert"], (self.dispute_id, self.outcome, now_ms))
+            connection.execute(QUERIES["dispute_end_insert"], (self.dispute_id, outcome, now_ms))
             if self.tells:
-                _tell(connection, dispute, "dispute.closed", self.outcome, "withdrawn", now_ms)
-            if self.outcome == "won":
+                _tell(connection, dispute, "dispute.closed", outcome, "withdrawn", now_ms)
+            if outcome == "won":
                 self._reinstate(connection, dispute, now_ms)
-        elif decided != self.outcome:
+        elif decided != outcome:
             raise errors.DisputeClosed
-        return dispute.view(self.outcome, funds)
+        return dispute.view(outcome, funds)
 
     def _reinstate(self, connection: sqlite3.Connection, dispute: _Dispute, now_ms: int) -> None:
         connection.execute(QUERIES["capture_give_back"], (0, -dispute.amount, dispute.capture_ref))

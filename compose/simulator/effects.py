@@ -38,6 +38,10 @@ def decide_effect(body: OperationBody, mode: Mode, hold: Hold | None, capture: C
             return _decide_void(body, hold)
         case "refund":
             return _decide_refund(body, mode, capture)
+        case "increment":
+            return _decide_increment(body, mode, hold)
+        case "evidence":
+            return Effect(status="failed", amount=body.amount, decline_code="unknown_dispute")
 
 
 def _decide_new_money(body: OperationBody, mode: Mode) -> Effect:
@@ -64,6 +68,15 @@ def _decide_void(body: OperationBody, hold: Hold | None) -> Effect:
         return Effect(status="failed", amount=body.amount, decline_code=problem)
     # What is released is what was left, whatever the caller believed: the answer says it.
     return Effect(status="voided", amount=hold.remainder, released=hold.remainder)
+
+
+def _decide_increment(body: OperationBody, mode: Mode, hold: Hold | None) -> Effect:
+    problem = _problem_with(body, hold)
+    if problem is not None:
+        return Effect(status="failed", amount=body.amount, decline_code=problem)
+    if mode.increment_decline_code is not None:
+        return Effect(status="declined", amount=body.amount, decline_code=mode.increment_decline_code)
+    return Effect(status="authorized", amount=body.amount + mode.surplus_minor)
 
 
 def _decide_refund(body: OperationBody, mode: Mode, capture: Capture | None) -> Effect:

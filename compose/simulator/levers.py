@@ -1,4 +1,4 @@
-"""What a test or a demo pulls at: disputes, verdicts and settlement reports, over HTTP."""
+"""What a test or a demo pulls at: payers, holds, disputes, verdicts and settlement reports, over HTTP."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 from starlette.responses import Response, StreamingResponse
 
+from compose.simulator.actions import ActionBody, EndAction, EndHold
 from compose.simulator.disputes import CloseBody, CloseDispute, OpenBody, OpenDispute
 from compose.simulator.report_reader import ReportReader
 from compose.simulator.requests import JSON, content_of, read
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 CSV: Final = "text/csv; charset=utf-8; header=present"
 _encoder: Final = msgspec.json.Encoder()
+_acting: Final = msgspec.json.Decoder(ActionBody)
 _opening: Final = msgspec.json.Decoder(OpenBody)
 _closing: Final = msgspec.json.Decoder(CloseBody)
 _report: Final = msgspec.json.Decoder(ReportBody)
@@ -37,6 +39,20 @@ class Levers:
         self._reports = ReportReader(folder)
         self._on_effect = on_effect
         self._tells = tells
+
+    async def post_action(self, request: Request) -> Response:
+        """Ends the wait for a payer: done, or failed."""
+        body = read(await content_of(request), _acting)
+        deed = EndAction(request.path_params["operation_id"], body.outcome, self._tells)
+        ended = await self._writer.do(deed)
+        self._on_effect()
+        return Response(_encoder.encode(ended), media_type=JSON)
+
+    async def post_hold_expire(self, request: Request) -> Response:
+        """Lets a hold end now, as time would."""
+        ended = await self._writer.do(EndHold(request.path_params["operation_id"], self._tells))
+        self._on_effect()
+        return Response(_encoder.encode(ended), media_type=JSON)
 
     async def post_dispute(self, request: Request) -> Response:
         """Opens a dispute: the funds are withdrawn when this answers."""

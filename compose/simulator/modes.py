@@ -53,6 +53,13 @@ class Mode:
     garbage_queries: int = 0
     #: Every query gets this in place of the truth, for ever.
     query_answer: Answer = Answer.TRUTH
+    #: Operations of these kinds wait for the payer first.
+    actions: frozenset[str] = frozenset()
+    #: Holds end by themselves after this.
+    hold_ms: int = limits.SIMULATOR_AUTHORIZATION_MS
+    #: ... or only say that they do, and wait to be asked.
+    hold_stays: bool = False
+    increment_decline_code: str | None = None
     #: Refunds succeed, and fail for this reason a while later.
     refund_failure: str | None = None
     #: The answer waits until the webhook is delivered.
@@ -100,6 +107,11 @@ MODES: Final[Mapping[str, Mode]] = {
         webhook_copies=limits.SIMULATOR_WEBHOOK_STORM_COPIES,
         webhook_spread_ms=limits.SIMULATOR_WEBHOOK_STORM_SPREAD_MS,
     ),
+    "tok_sim_requires_action": Mode(actions=frozenset({"authorize", "purchase"})),
+    "tok_sim_refund_requires_action": Mode(actions=frozenset({"refund"})),
+    "tok_sim_short_hold": Mode(hold_ms=limits.SIMULATOR_SHORT_AUTHORIZATION_MS),
+    "tok_sim_stubborn_hold": Mode(hold_ms=limits.SIMULATOR_SHORT_AUTHORIZATION_MS, hold_stays=True),
+    "tok_sim_increment_declined": Mode(increment_decline_code="insufficient_funds"),
     "tok_sim_refund_fails_later": Mode(refund_failure="expired_or_canceled_card"),
 }
 

@@ -16,8 +16,8 @@ from compose.simulator import cards, errors
 from compose.simulator.requests import read
 from schemas import limits
 
-Kind = Literal["authorize", "purchase", "capture", "void", "refund"]
-Status = Literal["authorized", "captured", "voided", "refunded", "declined", "failed"]
+Kind = Literal["authorize", "purchase", "increment", "capture", "void", "refund", "evidence"]
+Status = Literal["authorized", "captured", "voided", "refunded", "submitted", "declined", "failed", "requires_action"]
 # Printable ASCII without blanks: nothing that a log, a header or a settlement file could mangle.
 Identity = Annotated[str, msgspec.Meta(max_length=limits.SIMULATOR_IDENTITY_LENGTH_MAX, pattern=r"^[!-~]+\Z")]
 # A void names no amount of its own (it releases what is left), so zero is allowed here and refused below.
@@ -39,6 +39,7 @@ class OperationBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     token: Identity | None = None
     parent: Identity | None = None
     final: bool = True
+    evidence: dict[str, str] | None = None
 
 
 class _Request(OperationBody, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -60,6 +61,10 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     decline_code: str | None
     #: Told when it is true: a refund that had succeeded before it failed.
     after_success: bool = False
+    #: Where the payer has to go.
+    redirect_url: str | None = None
+    #: When the hold ends.
+    authorized_until_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,7 +137,10 @@ def operation_read(operation_id: str | None, content: bytes) -> Operation:
         raise errors.InvalidOperation(errors=wrong)
     body = _without_number(request)
     # The canonical form, not the bytes: another order of fields or other blanks are the same request.
-    fingerprint = hashlib.sha256(_encoder.encode(body)).digest()
+    canonical = msgspec.structs.asdict(body)
+    if body.evidence is None:  # as books of earlier days have it
+        del canonical["evidence"]
+    fingerprint = hashlib.sha256(_encoder.encode(canonical)).digest()
     return Operation(operation_id=operation_id, fingerprint=fingerprint, body=body)
 
 
@@ -145,6 +153,7 @@ def _without_number(request: _Request) -> OperationBody:
         token=request.token if request.card is None else cards.kept_as(request.card),
         parent=request.parent,
         final=request.final,
+        evidence=request.evidence,
     )
 
 
@@ -157,12 +166,14 @@ def _contradictions(body: _Request) -> list[dict[str, str]]:
             wrong.append({"field": "parent", "reason": f"{body.kind} has no parent"})
     else:
         if body.parent is None:
-            parent = "capture" if body.kind == "refund" else "authorization"
+            parent = {"refund": "capture", "evidence": "dispute"}.get(body.kind, "authorization")
             wrong.append({"field": "parent", "reason": f"{body.kind} needs its {parent}'s provider_ref"})
         if body.card is not None:
             wrong.append({"field": "card", "reason": f"{body.kind} follows the card of its parent"})
     if body.card is not None and not cards.is_card_number(body.card.number):
         wrong.append({"field": "card.number", "reason": "is no card number"})
+    if (body.kind == "evidence") is not bool(body.evidence):
+        wrong.append({"field": "evidence", "reason": "is what an operation of kind evidence has, and no other"})
     if body.amount == 0 and body.kind != "void":
         wrong.append({"field": "amount", "reason": "must be at least 1 minor unit"})
     return wrong

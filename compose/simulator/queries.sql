@@ -1,10 +1,56 @@
 -- The operations' and holds' SQL, one name each. Every write runs in the one writer's transaction.
 
 -- name: operation_fetch
--- Each send and query; served by the unique index on operation_id. The last column is set when it failed later.
+-- Each send and query; served by the unique index on operation_id. What it became later: a code when it failed, an amount
+-- when its hold ended.
 SELECT o.operation_id, o.fingerprint, o.token, o.kind, o.status, o.reference, o.amount, o.currency, o.decline_code,
-       f.code
-  FROM operation o LEFT JOIN refund_failure f USING (operation_id) WHERE o.operation_id = ?;
+       o.booked_at_ms, f.code, h.released
+  FROM operation o LEFT JOIN refund_failure f USING (operation_id) LEFT JOIN hold_end h USING (operation_id)
+ WHERE o.operation_id = ?;
+
+-- name: action_insert
+-- The writer: an operation waits for its payer. Primary key.
+INSERT INTO action (operation_id, fingerprint, token, body, due_at_ms) VALUES (?, ?, ?, ?, ?);
+
+-- name: action_fetch
+-- Each send and query of an operation that is not booked, and the lever. Primary key.
+SELECT operation_id, fingerprint, token, body FROM action WHERE operation_id = ?;
+
+-- name: actions_due
+-- The book's clock: payers that never came back. Index action_due.
+SELECT operation_id FROM action WHERE due_at_ms <= ? ORDER BY due_at_ms, operation_id LIMIT ?;
+
+-- name: action_delete
+-- The writer, with the operation that it became. Primary key.
+DELETE FROM action WHERE operation_id = ?;
+
+-- name: hold_grow
+-- The writer, after an increment. Primary key.
+UPDATE hold SET amount = amount + ? WHERE provider_ref = ?;
+
+-- name: hold_to_end_insert
+-- The writer, after an authorization whose card lets it end soon.
+INSERT INTO hold_to_end (operation_id, due_at_ms) VALUES (?, ?);
+
+-- name: holds_due
+-- The book's clock; a handful of rows.
+SELECT operation_id FROM hold_to_end WHERE due_at_ms <= ? ORDER BY due_at_ms, operation_id LIMIT ?;
+
+-- name: hold_to_end_delete
+-- The writer, when the hold has ended. Primary key.
+DELETE FROM hold_to_end WHERE operation_id = ?;
+
+-- name: hold_end_insert
+-- The writer: a hold has ended by itself, with this much left of it. Primary key: once only.
+INSERT INTO hold_end (operation_id, released, booked_at_ms) VALUES (?, ?, ?);
+
+-- name: evidence_insert
+-- The writer: what a merchant says against a dispute. Unique: once only.
+INSERT INTO evidence (dispute_id, operation_id, content, booked_at_ms) VALUES (?, ?, ?, ?);
+
+-- name: evidence_fetch
+-- Before evidence is taken, and for the verdict. Unique index on dispute_id.
+SELECT content FROM evidence WHERE dispute_id = ?;
 
 -- name: operation_insert
 -- The writer: one durable effect in the book. Primary key; the same operation twice fails.
@@ -122,7 +168,8 @@ SELECT count(*) FROM webhook;
 -- name: book_end
 -- The last sequence of each table: rows up to them never change, so one statement's answer is a snapshot for ever.
 SELECT (SELECT coalesce(max(sequence), 0) FROM operation), (SELECT coalesce(max(sequence), 0) FROM refund_failure),
-       (SELECT coalesce(max(sequence), 0) FROM dispute), (SELECT coalesce(max(sequence), 0) FROM dispute_end);
+       (SELECT coalesce(max(sequence), 0) FROM dispute), (SELECT coalesce(max(sequence), 0) FROM dispute_end),
+       (SELECT coalesce(max(sequence), 0) FROM evidence);
 
 -- name: book_page
 -- One page of one section of GET /book as JSON text, made inside SQLite; walks the primary key.
@@ -145,10 +192,13 @@ SELECT max(sequence), group_concat(entry, ',') FROM (
     SELECT d.sequence,
            json_object('dispute_id', d.dispute_id, 'operation_id', d.operation_id, 'reference', d.reference,
                        'amount', d.amount, 'currency', d.currency, 'fee', d.fee,
-                       'status', coalesce(e.outcome, 'needs_response'),
+                       'status', coalesce(e.outcome, CASE WHEN v.dispute_id IS NULL THEN 'needs_response'
+                                                          ELSE 'under_review' END),
+                       'evidence', json(v.content),
                        'funds', CASE WHEN e.outcome = 'won' THEN 'reinstated' ELSE 'withdrawn' END) AS entry
       FROM dispute d
       LEFT JOIN dispute_end e ON e.dispute_id = d.dispute_id AND e.sequence <= :dispute_end_end
+      LEFT JOIN evidence v ON v.dispute_id = d.dispute_id AND v.sequence <= :evidence_end
      WHERE d.sequence > :after AND d.sequence <= :dispute_end
      ORDER BY d.sequence
      LIMIT :count

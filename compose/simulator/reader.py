@@ -33,7 +33,7 @@ class BookReader:
         """
         with closing(book_connect(self._path)) as connection:
             ends = connection.execute(QUERIES["book_end"]).fetchone()
-        names = ("operation_end", "failure_end", "dispute_end", "dispute_end_end")
+        names = ("operation_end", "failure_end", "dispute_end", "dispute_end_end", "evidence_end")
         snapshot = dict(zip(names, ends, strict=True))
         opening = "{"
         for section in SECTIONS:

@@ -8,9 +8,10 @@ CREATE TABLE IF NOT EXISTS operation (
     operation_id TEXT    NOT NULL UNIQUE,
     fingerprint  BLOB    NOT NULL CHECK (length(fingerprint) = 32),
     token        TEXT,
-    kind         TEXT    NOT NULL CHECK (kind IN ('authorize', 'purchase', 'capture', 'void', 'refund')),
-    status       TEXT    NOT NULL CHECK (status IN ('authorized', 'captured', 'voided', 'refunded', 'declined',
-                                                    'failed')),
+    kind         TEXT    NOT NULL CHECK (kind IN ('authorize', 'purchase', 'increment', 'capture', 'void', 'refund',
+                                                  'evidence')),
+    status       TEXT    NOT NULL CHECK (status IN ('authorized', 'captured', 'voided', 'refunded', 'submitted',
+                                                    'declined', 'failed')),
     reference    TEXT    NOT NULL,
     amount       INTEGER NOT NULL CHECK (amount >= 0),
     currency     TEXT    NOT NULL CHECK (length(currency) = 3),
@@ -66,6 +67,36 @@ CREATE TABLE IF NOT EXISTS refund_failure (
     sequence     INTEGER PRIMARY KEY,
     operation_id TEXT    NOT NULL UNIQUE,
     code         TEXT    NOT NULL,
+    booked_at_ms INTEGER NOT NULL
+) STRICT;
+
+-- Operations that wait for their payer: nothing is booked of them but what was asked for (`body`, as JSON).
+CREATE TABLE IF NOT EXISTS action (
+    operation_id TEXT    NOT NULL PRIMARY KEY,
+    fingerprint  BLOB    NOT NULL CHECK (length(fingerprint) = 32),
+    token        TEXT,
+    body         TEXT    NOT NULL,
+    due_at_ms    INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS action_due ON action (due_at_ms);
+
+-- Holds that will end by themselves soon, and those that did: the rest of their money is free again.
+CREATE TABLE IF NOT EXISTS hold_to_end (
+    operation_id TEXT    NOT NULL PRIMARY KEY,
+    due_at_ms    INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS hold_end (
+    operation_id TEXT    NOT NULL PRIMARY KEY,
+    released     INTEGER NOT NULL CHECK (released > 0),
+    booked_at_ms INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- What merchants said against disputes, as JSON: once for each.
+CREATE TABLE IF NOT EXISTS evidence (
+    sequence     INTEGER PRIMARY KEY,
+    dispute_id   TEXT    NOT NULL UNIQUE,
+    operation_id TEXT    NOT NULL,
+    content      TEXT    NOT NULL,
     booked_at_ms INTEGER NOT NULL
 ) STRICT;
 

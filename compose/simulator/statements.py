@@ -24,4 +24,5 @@ def _named(text: str) -> Mapping[str, str]:
 SCHEMA: Final = _read("schema.sql")
 UPGRADE_BEFORE: Final = _read("upgrade_before.sql")
 UPGRADE_AFTER: Final = _read("upgrade_after.sql")
+UPGRADE_OPERATIONS: Final = _read("upgrade_operations.sql")
 QUERIES: Final = {**_named(_read("queries.sql")), **_named(_read("settlements.sql"))}

@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING, Final
 from compose.simulator import errors
 from compose.simulator.fees import fee_of
 from compose.simulator.operations import provider_ref_for
-from compose.simulator.statements import SCHEMA, UPGRADE_AFTER, UPGRADE_BEFORE
+from compose.simulator.statements import SCHEMA, UPGRADE_AFTER, UPGRADE_BEFORE, UPGRADE_OPERATIONS
 from schemas import limits
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 BOOK_FILE_NAME: Final = "book.sqlite3"
-_KIND_OF_TODAY: Final = 2
+_KIND_OF_TODAY: Final = 3
+#: the book of the first kind bears no number
+_AFTER: Final = {0: UPGRADE_AFTER, 2: UPGRADE_OPERATIONS}
 
 
 def book_open(folder: Path) -> sqlite3.Connection:
@@ -49,7 +51,7 @@ def _bring_up_to_date(connection: sqlite3.Connection) -> None:
     is_new = connection.execute("SELECT count(*) FROM sqlite_schema WHERE name = 'operation'").fetchone()[0] == 0
     if kind == _KIND_OF_TODAY:
         return
-    before, after = ("", "") if is_new else (UPGRADE_BEFORE, UPGRADE_AFTER)
+    before, after = ("", "") if is_new else (UPGRADE_BEFORE, _AFTER[kind])
     connection.create_function("provider_ref_for", 1, provider_ref_for, deterministic=True)
     connection.create_function("fee_of", 1, fee_of, deterministic=True)
     try:

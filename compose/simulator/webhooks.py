@@ -78,6 +78,9 @@ def event_of_outcome(outcome: Outcome) -> Event:
     is_refused = outcome.status in {"declined", "failed"}
     if outcome.kind == "refund":
         kind = "refund.failed" if is_refused else "refund.succeeded"
+        kind = "refund.requires_action" if outcome.status == "requires_action" else kind
+    elif (outcome.kind, outcome.status) == ("authorize", "voided"):
+        kind = "charge.expired"
     else:
         kind = "charge.declined" if is_refused else f"charge.{outcome.status}"
     data = {
@@ -90,6 +93,8 @@ def event_of_outcome(outcome: Outcome) -> Event:
         "currency": outcome.currency,
         "error_code": outcome.decline_code,
         "after_success": outcome.after_success,
+        "redirect_url": outcome.redirect_url,
+        "authorized_until_ms": outcome.authorized_until_ms,
     }
     identity = f"{outcome.operation_id}:{kind}" + (":later" if outcome.after_success else "")
     return Event(

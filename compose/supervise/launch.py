@@ -14,6 +14,7 @@ from compose.stack.errors import StackError
 from compose.supervise import guard
 from compose.supervise.state import STACK_ID_VARIABLE, StackState, read_state
 from schemas import limits
+from schemas.processors import adapter_of
 
 if TYPE_CHECKING:
     import subprocess
@@ -140,8 +141,10 @@ def world(settings: Settings, state: StackState) -> dict[str, Any]:
         "postgres_dsn": addresses.postgres_reader_dsn,
         "base_url": addresses.base_url,
         "processor_url": addresses.processor_url,
+        "processor_urls": addresses.processor_urls,
         "vault_url": addresses.vault_url,
-        "webhook_secrets": {name: s for name, s in settings.webhook_secrets().items() if name != "simulator"},
+        "rls_address": addresses.rls_address,
+        "webhook_secrets": {n: s for n, s in settings.webhook_secrets().items() if adapter_of(n) != "simulator"},
     }
 
 

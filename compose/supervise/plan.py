@@ -9,8 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from compose.processors import port_name
 from compose.services import ops
-from compose.settings import PREFERRED_PORTS
 from compose.stack.clickhouse import ClickHouse
 from compose.stack.kafka import Kafka
 from compose.stack.ports import LOOPBACK, PortLeases
@@ -37,9 +37,15 @@ def assign_ports(settings: Settings, leases: PortLeases, *, servers_only: bool) 
     """Ports for everything that this stack runs itself; remembered in the home."""
     unused = {name for setting, names in _PORTS_OF.items() if getattr(settings, setting) for name in names}
     if servers_only:
-        unused |= {"ingress_port", "processor_port", "vault_port"}
+        unused |= {
+            "ingress_port",
+            "processor_port",
+            "vault_port",
+            "rls_port",
+            *map(port_name, settings.embedded_processors()),
+        }
     explicit = {name: port for name, port in settings.explicit_ports().items() if name not in unused}
-    return leases.assign(settings.the_home(), PREFERRED_PORTS, explicit)
+    return leases.assign(settings.the_home(), settings.preferred_ports(), explicit)
 
 
 def embedded_servers(settings: Settings, ports: dict[str, int]) -> list[EmbeddedServer]:
@@ -81,6 +87,7 @@ def service_specs(settings: Settings, leases: PortLeases, stack_id: str) -> list
         "ingress": settings.ingress_processes,
         "owner": settings.owner_processes,
         "vault": settings.vault_processes,
+        "simulator": len(settings.embedded_processors()),
     }
     return [
         _service_spec(settings, service, instance, leases.take_any(), stack_id)
@@ -91,9 +98,12 @@ def service_specs(settings: Settings, leases: PortLeases, stack_id: str) -> list
 
 def _service_spec(settings: Settings, service: str, instance: int, ops_port: int, stack_id: str) -> ChildSpec:
     home = settings.the_home()
-    name = f"{service}-{instance}"
     addresses = settings.addresses()
-    urls = {"ingress": addresses.base_url, "simulator": addresses.processor_url, "vault": addresses.vault_url}
+    urls = {"ingress": addresses.base_url, "vault": addresses.vault_url, "limiter_gateway": addresses.rls_address}
+    name, address = f"{service}-{instance}", urls.get(service)
+    if service == "simulator":  # each is a processor of its own, with its own name
+        processor = settings.embedded_processors()[instance]
+        name, address = f"{processor}-0", addresses.processor_urls[processor]
     environment = {
         "MILLRACE_HOME": str(home.path),
         STACK_ID_VARIABLE: stack_id,
@@ -109,7 +119,7 @@ def _service_spec(settings: Settings, service: str, instance: int, ops_port: int
         start_timeout_s=limits.SERVICE_START_TIMEOUT_S,
         log=home.log(name),
         folder=Path.cwd(),
-        address=urls.get(service),
+        address=address,
         ops_url=f"http://{LOOPBACK}:{ops_port}",
     )
 

@@ -8,25 +8,45 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from dataflows.domain import dispute, payment_intent, processor_attempt, refund, settlement
+from dataflows.domain import (
+    authorization,
+    dispute,
+    dispute_evidence,
+    payment_intent,
+    processor_attempt,
+    refund,
+    risk_review,
+    settlement,
+)
 from dataflows.domain.decision import Context, Decision, Payment
-from schemas.facts import PROCESSOR_SCOPE
-from schemas.records import Command, Rejection
+from schemas.facts import OPERATOR_SCOPE, PROCESSOR_SCOPE
+from schemas.records import Command, Dispute, Refund, Rejection
 
 SETTLEMENT_SCOPE: Final = "settlement:"
 
 _DECIDE: Final[dict[str, Callable[[Payment, Command, Context], Decision | Rejection]]] = {
+    "update_payment_intent": payment_intent.decide_update,
     "confirm_payment_intent": payment_intent.decide_confirm,
     "capture_payment_intent": payment_intent.decide_capture,
     "cancel_payment_intent": payment_intent.decide_cancel,
+    "increment_authorization": authorization.decide_increment,
+    "review_payment_intent": risk_review.decide_review,
     "create_refund": refund.decide_create,
     "cancel_refund": refund.decide_cancel,
+    "submit_dispute_evidence": dispute_evidence.decide_evidence,
     "record_attempt_outcome": processor_attempt.decide_outcome,
+    "expire_authorization": authorization.decide_expire,
     "record_dispute": dispute.decide_dispute,
     "record_settlement_line": settlement.decide_line,
 }
+#: what a frozen merchant may not do; what is under way goes on, and facts are always taken
+_BEGINS_SOMETHING: Final = frozenset(
+    {"create_payment_intent", "confirm_payment_intent", "increment_authorization", "create_refund"}
+)
+_OPERATORS: Final = frozenset({"review_payment_intent"})
 _FACTS: Final = {
     "record_attempt_outcome": PROCESSOR_SCOPE,
+    "expire_authorization": PROCESSOR_SCOPE,
     "record_dispute": PROCESSOR_SCOPE,
     "record_settlement_line": SETTLEMENT_SCOPE,
 }
@@ -34,6 +54,9 @@ _FACTS: Final = {
 
 def decide(payment: Payment | None, command: Command, context: Context) -> Decision | Rejection:
     """The decision on one command against the current aggregate; pure, and total over every operation on a payment."""
+    frozen = context.policies.frozen_merchants
+    if frozen and command.scope in frozen and command.operation in _BEGINS_SOMETHING:
+        return Rejection("account_frozen", "The account is frozen; nothing new is begun.", {})
     if command.operation == "create_payment_intent":
         return payment_intent.decide_create(payment, command, context)
     if payment is None or not _may_touch(payment, command):
@@ -49,11 +72,17 @@ def decide(payment: Payment | None, command: Command, context: Context) -> Decis
 
 
 def _version_seen(payment: Payment, command: Command) -> int | None:
-    """The version that the caller can have read: of the refund that it cancels (None: unknown), else the intent's."""
-    if command.operation != "cancel_refund":
+    """The version that the caller can have read: of the part that it works on (None: unknown), else the intent's."""
+    part: Any
+    known: Refund | Dispute | None
+    if command.operation == "cancel_refund":
+        part = command.payload["refund"]
+        known = payment.refunds.get(part)
+    elif command.operation == "submit_dispute_evidence":
+        part = command.payload["dispute"]
+        known = payment.disputes.get(part)
+    else:
         return payment.intent.version
-    refund_id: Any = command.payload["refund"]
-    known = payment.refunds.get(refund_id)
     return known.version if known else None
 
 
@@ -63,6 +92,8 @@ def _may_touch(payment: Payment, command: Command) -> bool:
     A fact about an attempt is of the processor of that attempt: the intent may have moved on to another one.
     """
     prefix = _FACTS.get(command.operation)
+    if command.operation in _OPERATORS:
+        return command.scope.startswith(OPERATOR_SCOPE)
     if prefix is None:
         return command.scope == payment.intent.merchant_id
     number: Any = command.payload.get("attempt")

@@ -6,7 +6,8 @@ from msgspec import Struct, field
 
 from dataflows.domain.fees import FeeSchedule
 from dataflows.domain.ledger import Posting
-from schemas.records import Dispute, PaymentIntent, ProcessorAttempt, Refund
+from dataflows.domain.policies import NOTHING_PUBLISHED, Policies
+from schemas.records import Dispute, PaymentIntent, ProcessorAttempt, Refund, RiskAssessment
 
 
 class Context(Struct, frozen=True, kw_only=True):
@@ -14,7 +15,8 @@ class Context(Struct, frozen=True, kw_only=True):
 
     now: int
     fees: FeeSchedule
-    processor: str  # where new intents are routed
+    processor: str  # where new intents are routed when no rule says otherwise
+    policies: Policies = NOTHING_PUBLISHED
 
 
 class Payment(Struct, kw_only=True):
@@ -31,10 +33,12 @@ class Decision(Struct, frozen=True, kw_only=True):
 
     intent: PaymentIntent
     attempt: ProcessorAttempt | None = None  # made or changed
-    caused_by: ProcessorAttempt | None = None  # changed: the late capture that made ``attempt``, its refund
+    caused_by: ProcessorAttempt | None = None  # changed: what made ``attempt``, as a late capture makes its refund
     refund: Refund | None = None  # made or changed
     dispute: Dispute | None = None  # made or changed
+    risk: RiskAssessment | None = None  # made
     postings: tuple[Posting, ...] = ()
+    amended: bool = False  # the intent's amount, currency, capture method or metadata is another one
 
 
 def applied(payment: Payment | None, decision: Decision) -> Payment:

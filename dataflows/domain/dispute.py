@@ -5,9 +5,9 @@ which facts came, not on their order. Money is posted when ``funds`` moves, neve
 withdrawn money clears its hold. Source: reference 3.4 and 3.5.
 
 The rule of what counts as disputed, for ``intent.amount_disputed``, the cap of refunds and invariants 7 and 8: a
-dispute counts while its money is, or may become, the payer's: it needs a response, is under review or is lost, or is an
-inquiry whose funds were withdrawn all the same. It does not count as a mere inquiry (a refund is the usual answer to
-one), nor when it is won, prevented or closed.
+dispute counts while its money is, or may become, the payer's: it needs a response, is under review (for the first time
+or on appeal) or is lost, or is an inquiry whose funds were withdrawn all the same. It does not count as a mere inquiry
+(a refund is the usual answer to one), nor when it is won, prevented or closed.
 """
 
 from __future__ import annotations
@@ -30,12 +30,14 @@ STATE_RANK: Final = {
     "warning_closed": 3,
     "needs_response": 4,
     "under_review": 5,
-    "prevented": 6,
-    "won": 7,
-    "lost": 8,
+    "appeal_needs_response": 6,
+    "appeal_under_review": 7,
+    "prevented": 8,
+    "won": 9,
+    "lost": 10,
 }
 FUNDS_RANK: Final = {"none": 0, "withdrawn": 1, "reinstated": 2}
-_LIVE: Final = frozenset({"needs_response", "under_review", "lost"})
+_LIVE: Final = frozenset({"needs_response", "under_review", "appeal_needs_response", "appeal_under_review", "lost"})
 _INQUIRY: Final = frozenset({"warning_needs_response", "warning_under_review"})
 
 

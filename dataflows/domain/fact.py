@@ -9,17 +9,21 @@ from msgspec import structs
 from dataflows.domain import ledger
 from dataflows.domain.decision import Context, Decision, Payment
 from dataflows.domain.payment_intent import advance
-from schemas.records import ProcessorAttempt, Rejection
+from dataflows.domain.routing import CHARGES
+from schemas.records import PaymentIntent, ProcessorAttempt, Rejection
 
-OPEN: Final = frozenset({"created", "pending", "unknown", "manual_review"})
-UNDECIDED: Final = frozenset({"pending", "unknown", "manual_review"})  # facts that settle nothing
+OPEN: Final = frozenset({"created", "pending", "unknown", "requires_action", "manual_review"})
+UNDECIDED: Final = frozenset({"pending", "unknown", "requires_action", "manual_review"})  # facts that settle nothing
 REFUSED: Final = frozenset({"declined", "failed"})
+MOVES_MONEY: Final = frozenset({"authorized", "captured", "voided", "refunded"})
 SUCCESS: Final = {
     "authorize": "authorized",
     "purchase": "captured",
+    "increment": "authorized",
     "capture": "captured",
     "void": "voided",
     "refund": "refunded",
+    "evidence": "submitted",
 }
 
 
@@ -27,12 +31,24 @@ def undecided(
     payment: Payment, attempt: ProcessorAttempt, fact: dict[str, Any], context: Context
 ) -> Decision | Rejection:
     """A doubt about an open attempt: it is written down, and the attempt stays open."""
-    if fact["status"] == attempt.status or attempt.status == "manual_review":
+    status: str = fact["status"]
+    if attempt.status in (status, "manual_review"):
         return stale(attempt)
-    after = changed(
-        attempt, context, status=fact["status"], error_code=fact["error_code"], provider_ref=fact["provider_ref"]
-    )
-    return Decision(intent=advance(payment.intent, context), attempt=after)
+    if status == "unknown" and attempt.status == "requires_action":  # a question without an answer says nothing of it
+        return stale(attempt)
+    after = changed(attempt, context, status=status, error_code=fact["error_code"], provider_ref=fact["provider_ref"])
+    intent = payment.intent
+    if attempt.kind in CHARGES and status == "requires_action" and intent.state == "processing":
+        action = advance(intent, context, state="requires_action", next_action=fact.get("redirect_url"))
+        return Decision(intent=action, attempt=after)
+    return Decision(intent=action_over(advance(intent, context)), attempt=after)
+
+
+def action_over(intent: PaymentIntent) -> PaymentIntent:
+    """The payer has nothing to do any more; what comes of it is the processor's to say."""
+    if intent.state == "requires_action":
+        intent.state, intent.next_action = "processing", None
+    return intent
 
 
 def integrity_error(attempt: ProcessorAttempt, fact: dict[str, Any]) -> str | None:
@@ -49,6 +65,11 @@ def integrity_error(attempt: ProcessorAttempt, fact: dict[str, Any]) -> str | No
 def stale(attempt: ProcessorAttempt) -> Rejection:
     """The refusal of a fact that says nothing new."""
     return Rejection("stale_fact", "The attempt already has this or a later status.", {"status": attempt.status})
+
+
+def contradiction(why: str) -> Rejection:
+    """The refusal of a money fact that does not fit what is known: a case for people."""
+    return Rejection("contradicts_attempt", why, {})
 
 
 def changed(attempt: ProcessorAttempt, context: Context, **changes: object) -> ProcessorAttempt:

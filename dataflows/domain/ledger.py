@@ -62,6 +62,12 @@ def void(operation_id: str, remaining_minor: int, parties: Parties) -> Posting:
     return Posting(f"{operation_id}:void", "void", transfer(obligation, hold, remaining_minor, parties))
 
 
+def expire(operation_id: str, remaining_minor: int, parties: Parties) -> Posting:
+    """The processor let the hold end; ``operation_id`` is the authorization's own."""
+    hold, obligation = _memo(parties)
+    return Posting(f"{operation_id}:expired", "expire", transfer(obligation, hold, remaining_minor, parties))
+
+
 def capture(
     operation_id: str, captured_minor: int, released_minor: int, parties: Parties, fees: FeeSchedule
 ) -> Posting:

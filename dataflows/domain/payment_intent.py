@@ -10,11 +10,14 @@ from typing import Any, Final
 
 from msgspec import structs
 
+from dataflows.domain import risk, routing
 from dataflows.domain.decision import Context, Decision, Payment
 from schemas import identity
 from schemas.records import AttemptKind, Command, PaymentIntent, ProcessorAttempt, Rejection
 
 CONFIRMABLE: Final = frozenset({"requires_payment_method", "requires_confirmation"})
+BLOCKED: Final = "blocked_by_risk"
+_AGREED: Final = frozenset({"amount", "currency", "capture_method"})
 CANCELABLE_AT_ONCE: Final = frozenset(
     {"requires_payment_method", "requires_confirmation", "requires_action", "requires_merchant_action"}
 )
@@ -52,17 +55,48 @@ def decide_create(payment: Payment | None, command: Command, context: Context) -
     )
 
 
+def decide_update(payment: Payment, command: Command, context: Context) -> Decision | Rejection:
+    """What was agreed on before the payer's money is asked for; a field that is not given stays as it is.
+
+    What a processor was asked for stays: of an attempt that was refused, a late success must still be of this payment.
+    """
+    intent = payment.intent
+    if intent.state not in CONFIRMABLE:
+        return wrong_state(intent, "updated")
+    changes: dict[str, Any] = {name: value for name, value in command.payload.items() if value is not None}
+    if not changes:
+        return Rejection("invalid_command", "Give at least one field to change.", {})
+    if intent.latest_attempt and not changes.keys().isdisjoint(_AGREED):
+        return Rejection(
+            "state_conflict",
+            "A processor was asked for this payment: its amount, currency and capture method stay.",
+            {"current_state": intent.state, "current_version": intent.version},
+        )
+    method = changes.get("payment_method") or intent.payment_method
+    state = "requires_confirmation" if "payment_method" in changes and method else intent.state
+    return Decision(intent=advance(intent, context, state=state, **changes), amended=True)
+
+
 def decide_confirm(payment: Payment, command: Command, context: Context) -> Decision | Rejection:
-    """Starts an attempt to authorize (manual capture) or to purchase (automatic); the answer comes as a fact."""
+    """Starts an attempt to authorize (manual capture) or to purchase (automatic); the answer comes as a fact.
+
+    Unless the risk rules say otherwise: then no processor hears of it, and the assessment says why.
+    """
     intent = payment.intent
     if intent.state not in CONFIRMABLE:
         return wrong_state(intent, "confirmed")
     method: Any = command.payload["payment_method"] or intent.payment_method
     if not method:
         return Rejection("state_conflict", "Give a payment_method to confirm with.", {"current_state": intent.state})
-    kind: AttemptKind = "authorize" if intent.capture_method == "manual" else "purchase"
     changed = structs.replace(intent, payment_method=method, last_payment_error=None)
-    return _start_attempt(changed, context, kind, intent.amount)
+    if not context.policies.risk.version:
+        return start_charge(changed, context, command)
+    facts = risk.facts_of(changed, command.payload, command.signals)
+    assessment = risk.assess(context.policies.risk, changed, facts, context.now)
+    if assessment.outcome == "review":
+        return Decision(intent=advance(changed, context, state="requires_merchant_action"), risk=assessment)
+    decided = start_charge(changed, context, command) if assessment.outcome == "allow" else _blocked(changed, context)
+    return structs.replace(decided, risk=assessment)
 
 
 def decide_capture(payment: Payment, command: Command, context: Context) -> Decision | Rejection:
@@ -87,7 +121,9 @@ def decide_cancel(payment: Payment, command: Command, context: Context) -> Decis
     intent = payment.intent
     reason: Any = command.payload["cancellation_reason"]
     if intent.state in CANCELABLE_AT_ONCE:
-        return Decision(intent=advance(intent, context, state="canceled", cancellation_reason=reason))
+        # After an action of the payer the attempt is still open: what comes of it is given back, or released.
+        canceled = advance(intent, context, state="canceled", cancellation_reason=reason, next_action=None)
+        return Decision(intent=canceled)
     if intent.state != "requires_capture":
         return wrong_state(intent, "canceled")
     changed = structs.replace(intent, cancellation_reason=reason)
@@ -113,6 +149,36 @@ def wrong_state(intent: PaymentIntent, participle: str) -> Rejection:
     )
 
 
+def start_charge(intent: PaymentIntent, context: Context, confirm: Command | None = None) -> Decision:
+    """The attempt that takes or holds the payer's money, once nothing stands against it, where the rules route it."""
+    reason: str | None = None
+    if context.policies.routing.version:
+        route = routing.route(context, intent, routing.card_of(confirm) if confirm else routing.UNKNOWN_CARD)
+        intent, reason = structs.replace(intent, processor=route.processor), route.reason
+    return _start_attempt(intent, context, _charge_kind(intent), intent.amount, route=reason)
+
+
+def fail_over(payment: Payment, ended: ProcessorAttempt, route: routing.Route, context: Context) -> Decision:
+    """The same charge at another processor, in the commit that learned that nothing came of ``ended``."""
+    intent = structs.replace(payment.intent, processor=route.processor, next_action=None)
+    decision = _start_attempt(intent, context, ended.kind, ended.amount, route=route.reason)
+    return structs.replace(decision, caused_by=ended)
+
+
+def _blocked(intent: PaymentIntent, context: Context) -> Decision:
+    """The attempt that is never sent; the intent may be confirmed again, with another method or later."""
+    attempt = new_attempt(intent, context, _charge_kind(intent), intent.amount, parent=None, final=True)
+    attempt = structs.replace(attempt, status="blocked", error_code=BLOCKED)
+    after = advance(
+        intent, context, state="requires_payment_method", latest_attempt=attempt.attempt, last_payment_error=BLOCKED
+    )
+    return Decision(intent=after, attempt=attempt)
+
+
+def _charge_kind(intent: PaymentIntent) -> AttemptKind:
+    return "authorize" if intent.capture_method == "manual" else "purchase"
+
+
 def _start_attempt(
     intent: PaymentIntent,
     context: Context,
@@ -121,8 +187,9 @@ def _start_attempt(
     *,
     parent: ProcessorAttempt | None = None,
     final: bool = True,
+    route: str | None = None,
 ) -> Decision:
-    attempt = new_attempt(intent, context, kind, amount, parent=parent, final=final)
+    attempt = new_attempt(intent, context, kind, amount, parent=parent, final=final, route=route)
     changes = advance(intent, context, state="processing", latest_attempt=attempt.attempt)
     return Decision(intent=changes, attempt=attempt)
 
@@ -135,6 +202,7 @@ def new_attempt(
     *,
     parent: ProcessorAttempt | None,
     final: bool,
+    route: str | None = None,
 ) -> ProcessorAttempt:
     """The next attempt of an intent. What works on an earlier one goes to the same processor with the same method."""
     number = intent.latest_attempt + 1
@@ -154,4 +222,5 @@ def new_attempt(
         error_code=None,
         created_at=context.now,
         updated_at=context.now,
+        route=route,
     )

@@ -9,22 +9,26 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from dataflows.domain import ledger, refund, refund_outcome
+from dataflows.domain import authorization, dispute_evidence, ledger, refund, refund_outcome, routing
 from dataflows.domain.decision import Context, Decision, Payment
 from dataflows.domain.fact import (
+    MOVES_MONEY,
     OPEN,
     REFUSED,
     UNDECIDED,
+    action_over,
     changed,
+    contradiction,
     integrity_error,
     parties,
     stale,
     undecided,
 )
-from dataflows.domain.payment_intent import advance
-from schemas.records import Command, ProcessorAttempt, Rejection
+from dataflows.domain.payment_intent import advance, fail_over
+from dataflows.domain.routing import CHARGES
+from schemas.records import Command, IntentState, PaymentIntent, ProcessorAttempt, Rejection
 
-_CHARGES: Final = frozenset({"authorize", "purchase"})  # kinds of which an intent may have one live
+_GONE: Final = REFUSED | {"blocked"}  # charges that leave room for another one
 _TAKES_MONEY: Final = frozenset({"purchase", "capture"})
 
 
@@ -34,11 +38,23 @@ def decide_outcome(payment: Payment, command: Command, context: Context) -> Deci
     attempt = payment.attempts.get(fact["attempt"])
     if attempt is None or attempt.operation_id != fact["operation_id"]:
         return Rejection("not_found", "No such attempt.", {})
-    if attempt.kind == "refund":
-        return refund_outcome.decide_outcome(payment, attempt, command, context)
+    elsewhere = _DECIDED_ELSEWHERE.get(attempt.kind)
+    if elsewhere is not None:
+        return elsewhere(payment, attempt, command, context)
+    if _is_release(attempt, fact):
+        return authorization.decide_released(payment, attempt, fact, context)
+    if attempt.status in OPEN:
+        return _about_open(payment, attempt, fact, context)
+    return _contradiction(payment, attempt, fact, context)
+
+
+_DECIDED_ELSEWHERE: Final = {"refund": refund_outcome.decide_outcome, "evidence": dispute_evidence.decide_outcome}
+
+
+def _about_open(
+    payment: Payment, attempt: ProcessorAttempt, fact: dict[str, Any], context: Context
+) -> Decision | Rejection:
     status: str = fact["status"]
-    if attempt.status not in OPEN:
-        return _contradiction(payment, attempt, fact, context)
     if status in UNDECIDED:
         return undecided(payment, attempt, fact, context)
     if status in REFUSED:
@@ -47,20 +63,42 @@ def decide_outcome(payment: Payment, command: Command, context: Context) -> Deci
 
 
 def _refused(payment: Payment, attempt: ProcessorAttempt, fact: dict[str, Any], context: Context) -> Decision:
-    """A definitive no: a charge may be tried again with another method, a capture or void from the hold."""
+    """A definitive no.
+
+    A charge goes on at another processor where the rules say so, else it may be confirmed again with another method;
+    a capture or void may be tried again from the hold.
+    """
     code = fact["error_code"] or fact["status"]
     after = changed(attempt, context, status=fact["status"], error_code=code, provider_ref=fact["provider_ref"])
-    intent = advance(payment.intent, context, state=_after_refusal(payment, attempt), last_payment_error=code)
-    if attempt.kind == "void":  # the hold stands, so nothing was canceled
+    if attempt.kind in CHARGES and context.policies.routing.version and payment.intent.state != "canceled":
+        further = routing.failover(context, payment, attempt, after)
+        if further is not None:
+            return fail_over(payment, after, further, context)
+    state = _after_refusal(payment.intent, attempt)
+    intent = advance(payment.intent, context, state=state, next_action=None, last_payment_error=code)
+    authorization.give_reason(payment.intent, intent, authorization.EXPIRED)
+    if attempt.kind == "void" and state != "canceled":  # the hold stands, so nothing was canceled
         intent.cancellation_reason = None
     return Decision(intent=intent, attempt=after)
 
 
-def _after_refusal(payment: Payment, attempt: ProcessorAttempt) -> str:
-    if attempt.kind in _CHARGES:
+def _after_refusal(intent: PaymentIntent, attempt: ProcessorAttempt) -> IntentState:
+    if intent.state == "canceled":
+        return "canceled"
+    if attempt.kind in CHARGES:
         return "requires_payment_method"
-    # a late capture may have used the hold
-    return "requires_capture" if payment.intent.amount_capturable else "succeeded"
+    # a late capture may have used the hold, or its time may be over
+    return "requires_capture" if intent.amount_capturable else authorization.state_without_hold(intent)
+
+
+def _is_release(attempt: ProcessorAttempt, fact: dict[str, Any]) -> bool:
+    """Whether a hold ended by itself. Of one that was never heard of, only that all of it expired is believed."""
+    if attempt.kind != "authorize" or fact["status"] != "voided":
+        return False
+    if attempt.status == "authorized":
+        return True
+    is_whole = (fact["amount"], fact["currency"]) == (attempt.amount, attempt.currency)
+    return attempt.status in OPEN and is_whole and fact["error_code"] == authorization.EXPIRED
 
 
 def _succeeded(
@@ -73,49 +111,40 @@ def _succeeded(
         after = changed(
             attempt, context, status="manual_review", error_code=mismatch, provider_ref=fact["provider_ref"]
         )
-        return Decision(intent=advance(payment.intent, context, last_payment_error=mismatch), attempt=after)
+        intent = action_over(advance(payment.intent, context, last_payment_error=mismatch))
+        return Decision(intent=intent, attempt=after)
     after = changed(attempt, context, status=fact["status"], error_code=None, provider_ref=fact["provider_ref"])
-    return _EFFECTS[attempt.kind](payment, after, context)
+    return _EFFECTS[attempt.kind](payment, after, fact, context)
 
 
-def _authorized(payment: Payment, attempt: ProcessorAttempt, context: Context) -> Decision:
-    intent = advance(
-        payment.intent,
-        context,
-        state="requires_capture",
-        amount_capturable=attempt.amount,
-        last_payment_error=None,
-    )
-    posting = ledger.authorize(attempt.operation_id, attempt.amount, parties(payment, attempt))
-    return Decision(intent=intent, attempt=attempt, postings=(posting,))
-
-
-def _purchased(payment: Payment, attempt: ProcessorAttempt, context: Context) -> Decision:
+def _purchased(payment: Payment, attempt: ProcessorAttempt, _: dict[str, Any], context: Context) -> Decision:
     before = payment.intent
     intent = advance(
         before,
         context,
         state="canceled" if before.state == "canceled" else "succeeded",
+        processor=attempt.processor,  # of several that were tried, this one has the money
         amount_received=before.amount_received + attempt.amount,
         amount_pending=before.amount_pending + context.fees.merchant_share(attempt.amount),
+        next_action=None,
         last_payment_error=None,
     )
     posting = ledger.capture(attempt.operation_id, attempt.amount, 0, parties(payment, attempt), context.fees)
     return _taken(payment, Decision(intent=intent, attempt=attempt, postings=(posting,)), context)
 
 
-def _captured(payment: Payment, attempt: ProcessorAttempt, context: Context) -> Decision:
+def _captured(payment: Payment, attempt: ProcessorAttempt, _: dict[str, Any], context: Context) -> Decision:
     left = 0 if attempt.final else max(0, payment.intent.amount_capturable - attempt.amount)
     return _taken_from_hold(payment, attempt, context, left, "requires_capture" if left else "succeeded")
 
 
-def _captured_late(payment: Payment, attempt: ProcessorAttempt, context: Context) -> Decision:
+def _captured_late(payment: Payment, attempt: ProcessorAttempt, fact: dict[str, Any], context: Context) -> Decision:
     """The money of a capture that had been refused. Another attempt may be under way: it keeps its turn."""
     before = payment.intent
     left = max(0, before.amount_capturable - attempt.amount)
     if before.state != "requires_capture":
         return _taken_from_hold(payment, attempt, context, left, before.state)
-    return _captured(payment, attempt, context)
+    return _captured(payment, attempt, fact, context)
 
 
 def _taken_from_hold(payment: Payment, attempt: ProcessorAttempt, context: Context, left: int, state: str) -> Decision:
@@ -125,6 +154,7 @@ def _taken_from_hold(payment: Payment, attempt: ProcessorAttempt, context: Conte
         context,
         state=state,
         amount_capturable=left,
+        authorized_until=before.authorized_until if left else None,
         amount_received=before.amount_received + attempt.amount,
         amount_pending=before.amount_pending + context.fees.merchant_share(attempt.amount),
         last_payment_error=None,
@@ -139,38 +169,30 @@ def _taken(payment: Payment, captured: Decision, context: Context) -> Decision:
     return captured if captured.intent.state != "canceled" else refund.given_back(payment, captured, context)
 
 
-def _voided(payment: Payment, attempt: ProcessorAttempt, context: Context) -> Decision:
-    before = payment.intent
-    intent = advance(
-        before,
-        context,
-        state="succeeded" if before.amount_received else "canceled",
-        amount_capturable=0,
-        last_payment_error=None,
-    )
-    if not before.amount_capturable:  # a late capture used the hold up; there is nothing to release
-        return Decision(intent=intent, attempt=attempt)
-    posting = ledger.void(attempt.operation_id, before.amount_capturable, parties(payment, attempt))
-    return Decision(intent=intent, attempt=attempt, postings=(posting,))
-
-
-_EFFECTS: Final = {"authorize": _authorized, "purchase": _purchased, "capture": _captured, "void": _voided}
+_EFFECTS: Final = {
+    "authorize": authorization.authorized,
+    "purchase": _purchased,
+    "increment": authorization.incremented,
+    "capture": _captured,
+    "void": authorization.voided,
+}
 
 
 def _contradiction(
     payment: Payment, attempt: ProcessorAttempt, fact: dict[str, Any], context: Context
 ) -> Decision | Rejection:
-    """A late fact about an attempt that was already definitive. Money facts win over a refusal, once."""
-    if attempt.status not in REFUSED or attempt.kind not in _TAKES_MONEY or fact["status"] != "captured":
+    """A late fact about an attempt that was already definitive. A capture wins over its refusal, once.
+
+    Any other word about money that we cannot follow is a contradiction, for people: never just stale.
+    """
+    status = fact["status"]
+    if status not in MOVES_MONEY or status == attempt.status:
         return stale(attempt)
+    if attempt.kind in CHARGES and any(a.kind in CHARGES and a.status not in _GONE for a in payment.attempts.values()):
+        return contradiction(f"The processor says {status}, of an attempt that is {attempt.status}; a charge is live.")
+    if attempt.status not in REFUSED or attempt.kind not in _TAKES_MONEY or status != "captured":
+        return contradiction(f"The processor says {status}, of an attempt that is {attempt.status}.")
     if integrity_error(attempt, fact):
-        return Rejection("contradicts_attempt", "The processor took another amount than was asked of it.", {})
-    another_lives = any(a.kind in _CHARGES and a.status not in REFUSED for a in payment.attempts.values())
-    if attempt.kind == "purchase" and another_lives:
-        return Rejection(
-            "contradicts_attempt",
-            "The processor charged an attempt that it had refused, and another one is live.",
-            {},
-        )
+        return contradiction("The processor took another amount than was asked of it.")
     after = changed(attempt, context, status="captured", error_code=None, provider_ref=fact["provider_ref"])
-    return (_purchased if attempt.kind == "purchase" else _captured_late)(payment, after, context)
+    return (_purchased if attempt.kind == "purchase" else _captured_late)(payment, after, fact, context)

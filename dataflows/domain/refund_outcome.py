@@ -9,13 +9,18 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from msgspec import structs
+
 from dataflows.domain import ledger
 from dataflows.domain.decision import Context, Decision, Payment
 from dataflows.domain.fact import (
+    MOVES_MONEY,
     OPEN,
     REFUSED,
+    SUCCESS,
     UNDECIDED,
     changed,
+    contradiction,
     integrity_error,
     parties,
     stale,
@@ -24,7 +29,7 @@ from dataflows.domain.fact import (
 from dataflows.domain.payment_intent import advance
 from dataflows.domain.refund import back_to_pending, committed, money_back, refund_changed
 from schemas.facts import FAILED_LATER, outcome_key
-from schemas.records import Command, ProcessorAttempt, Refund, Rejection
+from schemas.records import Command, ProcessorAttempt, Refund, RefundState, Rejection
 
 _FAILURE_REASONS: Final = {
     reason: reason
@@ -55,13 +60,28 @@ def decide_outcome(
     if status == "failed" and not is_over and (told_later or attempt.status == "refunded"):
         return _failed_after_success(payment, refund, attempt, fact, context)
     is_success = status not in UNDECIDED and status not in REFUSED
+    if status in MOVES_MONEY and status != SUCCESS["refund"] and attempt.status not in OPEN:
+        return contradiction(f"The processor says {status}, of a refund that is {attempt.status}.")
     if is_over or attempt.status == "refunded" or (attempt.status not in OPEN and not is_success):
         return stale(attempt)
     if status in UNDECIDED:
-        return undecided(payment, attempt, fact, context)
+        return _undecided(payment, refund, attempt, fact, context)
     if status in REFUSED:
         return _failed(payment, refund, attempt, fact, context)
     return (_succeeded if attempt.status in OPEN else _succeeded_late)(payment, refund, attempt, fact, context)
+
+
+def _undecided(
+    payment: Payment, refund: Refund, attempt: ProcessorAttempt, fact: dict[str, Any], context: Context
+) -> Decision | Rejection:
+    """The refund waits for the payer exactly while its attempt does. It counts against the cap all along."""
+    doubt = undecided(payment, attempt, fact, context)
+    if isinstance(doubt, Rejection) or doubt.attempt is None:
+        return doubt
+    state: RefundState = "requires_action" if doubt.attempt.status == "requires_action" else "pending"
+    if state == refund.state:
+        return doubt
+    return structs.replace(doubt, refund=refund_changed(refund, context, state=state))
 
 
 def _succeeded(
@@ -73,7 +93,8 @@ def _succeeded(
         review = changed(
             attempt, context, status="manual_review", error_code=mismatch, provider_ref=fact["provider_ref"]
         )
-        return Decision(intent=advance(payment.intent, context), attempt=review)
+        waiting = refund_changed(refund, context, state="pending") if refund.state == "requires_action" else None
+        return Decision(intent=advance(payment.intent, context), attempt=review, refund=waiting)
     before = payment.intent.amount_refunded
     fee = context.fees.returned_fee(before, before + refund.amount)
     return Decision(
@@ -90,7 +111,7 @@ def _succeeded_late(
     """Money that moved after all wins over a failure, once; unless another refund has taken its place since."""
     intent = payment.intent
     if integrity_error(attempt, fact) or committed(payment) + refund.amount > intent.amount_received:
-        return Rejection("contradicts_attempt", "The processor refunded what it had refused, or another amount.", {})
+        return contradiction("The processor refunded what it had refused, or another amount.")
     from_pending = min(refund.amount, intent.amount_pending)
     before = intent.amount_refunded
     fee = context.fees.returned_fee(before, before + refund.amount)

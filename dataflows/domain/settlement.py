@@ -44,7 +44,7 @@ def decide_line(payment: Payment, command: Command, context: Context) -> Decisio
 def _refusal(attempt: ProcessorAttempt, line: dict[str, Any]) -> Rejection | None:
     came_back = attempt.kind == "refund" and attempt.final  # it was paid, and failed later: both are in settlements
     if attempt.status not in _MOVED and not came_back:
-        return Rejection("state_conflict", "The attempt has moved no money.", {"current_state": attempt.status})
+        return Rejection("contradicts_attempt", "The attempt has moved no money.", {"current_state": attempt.status})
     if line["currency"] != attempt.currency:
         return Rejection("contradicts_attempt", "The line is of another currency.", {"currency": attempt.currency})
     if (line["finding"] == "matched") == (line["difference"] > 0):

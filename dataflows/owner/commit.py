@@ -77,7 +77,7 @@ class Committer:
             self._claim(lease, batch.records, published_seq),
             _identities_read(commands),
             (SQL["parked_read"], (arrays.text_array(keys) if keys else "{}",)),
-            *(lease.state.reads(keys) if keys else []),
+            *(lease.state.reads(keys, commands) if keys else []),
         ]
         claimed, identities, parked, *aggregates = self._round_trip([("begin", None), *reads])[1:]
         if not claimed:

@@ -14,7 +14,7 @@ from msgspec import Struct, field
 
 from dataflows.owner.batch import Record, Reply
 from dataflows.owner.service import MISROUTED, Committed, Service, Workspace
-from schemas import codec, identity, limits, operations, validation
+from schemas import card_number, codec, identity, limits, operations, validation
 from schemas.records import Command, Event, Outcome, Rejection
 
 _json: Final = msgspec.json.Encoder()
@@ -171,7 +171,10 @@ def _refusal(rejection: Rejection) -> bytes:
 
 def _validate(command: Command) -> Rejection | None:
     """Normalizes the payload in place; the refusal when it, or an identity in the envelope, is not allowed."""
-    command.payload, wrong = validation.normalize(operations.OPERATIONS[command.operation].payload, command.payload)
+    operation = operations.OPERATIONS[command.operation]
+    command.payload, wrong = operation.normalize(command.payload)
+    if operation.scope is not None and card_number.holds_card_number(command.idempotency_key):
+        wrong.append({"field": "idempotency_key", "reason": card_number.REFUSED})
     if not wrong:
         return None
     return Rejection("invalid_command", "The command has wrong values; see errors.", {"errors": wrong})

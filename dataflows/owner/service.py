@@ -40,11 +40,11 @@ class Workspace(Protocol):
 class PartitionState(Protocol):
     """A service's part of one owned partition, for as long as it is owned."""
 
-    def reads(self, keys: list[str]) -> list[Statement]:
-        """The queries that load the aggregates of a batch, for the first round trip."""
+    def reads(self, keys: list[str], commands: Sequence[Command]) -> list[Statement]:
+        """The queries that load the aggregates (``keys``) of a batch of commands, for the first round trip."""
 
     def begin(self, rows: Sequence[list[tuple[Any, ...]]]) -> Workspace:
-        """A workspace over what the queries returned, in their order."""
+        """A workspace over what the queries of the last ``reads`` returned, in their order."""
 
 
 class OpenPartition(Protocol):

@@ -7,11 +7,14 @@ from functools import partial
 from dataflows.domain.fees import FeeSchedule
 from dataflows.owner.service import Service
 from dataflows.payments.partition import PaymentsPartition
+from dataflows.payments.policies import PolicyBook
 from schemas import records, topics
 
 
-def payments_service(fees: FeeSchedule | None = None, processor: str = "simulator") -> Service:
-    """The payments service; ``processor`` is where new intents are routed."""
+def payments_service(
+    fees: FeeSchedule | None = None, processor: str = "simulator", policies: PolicyBook | None = None
+) -> Service:
+    """The payments service; ``processor`` is where new intents are routed when no published rule says otherwise."""
     return Service(
         name="payments",
         code="p",
@@ -22,5 +25,7 @@ def payments_service(fees: FeeSchedule | None = None, processor: str = "simulato
         event_schema_version=records.EVENT_SCHEMA_VERSION_PAYMENTS,
         event_record="PaymentSystemCommitted",
         dead_letter_record="DeadLetter",
-        open_partition=partial(PaymentsPartition, fees=fees or FeeSchedule(), processor=processor),
+        open_partition=partial(
+            PaymentsPartition, fees=fees or FeeSchedule(), processor=processor, policies=policies or PolicyBook()
+        ),
     )

@@ -9,7 +9,7 @@ import msgspec
 
 from dataflows.domain.journal import JournalEntry
 from dataflows.owner.batch import Statement
-from schemas.records import Dispute, PaymentIntent, ProcessorAttempt, Refund
+from schemas.records import Dispute, PaymentIntent, ProcessorAttempt, Refund, RiskAssessment
 from sinks.postgres.arrays import Bigints, Integers, bool_array, optional_text_array, text_array
 from sinks.postgres.sql_files import queries
 
@@ -61,6 +61,24 @@ def intents_update(intents: Sequence[PaymentIntent], read_versions: Sequence[int
         Integers([i.latest_attempt for i in intents]),
         Bigints([i.updated_at for i in intents]),
         Bigints([i.amount_pending for i in intents]),
+        text_array([i.processor for i in intents]),
+        optional_text_array([i.next_action for i in intents]),
+        Bigints([i.authorized_until or 0 for i in intents]),
+        len(intents),
+    )
+
+
+def intents_amend(intents: Sequence[PaymentIntent]) -> Statement:
+    """What hardly ever changes of an intent. Sent after the insert or compare-and-set that guards these rows."""
+    return SQL["intents_amend"], (
+        text_array([i.id for i in intents]),
+        Bigints([i.version for i in intents]),
+        Bigints([i.amount for i in intents]),
+        text_array([i.currency for i in intents]),
+        text_array([i.capture_method for i in intents]),
+        text_array([_json.encode(i.metadata).decode() if i.metadata else "{}" for i in intents]),
+        optional_text_array([i.next_action for i in intents]),
+        Bigints([i.authorized_until or 0 for i in intents]),
         len(intents),
     )
 
@@ -84,6 +102,7 @@ def attempts_insert(attempts: Sequence[ProcessorAttempt]) -> Statement:
         Bigints([a.created_at for a in attempts]),
         Bigints([a.updated_at for a in attempts]),
         optional_text_array([a.settled_line for a in attempts]),
+        optional_text_array([a.route for a in attempts]),
     )
 
 
@@ -165,7 +184,23 @@ def disputes_update(disputes: Sequence[Dispute]) -> Statement:
         optional_text_array([d.reason for d in disputes]),
         Bigints([d.version for d in disputes]),
         Bigints([d.updated_at for d in disputes]),
+        optional_text_array([None if d.evidence is None else _json.encode(d.evidence).decode() for d in disputes]),
+        optional_text_array([d.evidence_state for d in disputes]),
         len(disputes),
+    )
+
+
+def assessments_insert(assessments: Sequence[RiskAssessment]) -> Statement:
+    """What the rules, or an operator, said of confirms."""
+    return SQL["assessments_insert"], (
+        text_array([a.intent_id for a in assessments]),
+        Integers([a.attempt for a in assessments]),
+        optional_text_array([a.decided_by for a in assessments]),
+        text_array([a.outcome for a in assessments]),
+        Integers([a.score for a in assessments]),
+        Integers([a.policy_version for a in assessments]),
+        text_array([_json.encode(a.reasons).decode() for a in assessments]),
+        Bigints([a.created_at for a in assessments]),
     )
 
 

@@ -36,6 +36,7 @@ INTENTS: Final = "/v1/payment_intents"
 REFUNDS: Final = "/v1/refunds"
 DISPUTES: Final = "/v1/disputes"
 BALANCE: Final = "/v1/balance"
+PAYOUTS: Final = "/v1/payouts"
 _RETRIED: Final = frozenset((429, 500, 502, 503, 504))
 _DEADLINE_EXCEEDED: Final = 504
 _ACCEPTED: Final = 202
@@ -112,12 +113,12 @@ def _resume(request_id: str, jitter: random.Random) -> Protocol[Committed | None
 
 
 def read(send: Send, jitter: random.Random) -> Protocol[dict[str, Any]]:
-    """The document of a GET. Raises CallRefused, or ServiceUnavailable when the tries are used up."""
+    """The document of a call that may be repeated. Raises CallRefused, or ServiceUnavailable after the last try."""
     heard: Heard = None
     for attempt in range(limits.CLIENT_TRIES_MAX):
         heard = yield send
         if isinstance(heard, Reply):
-            if heard.status == _OK:
+            if heard.status < _ERRORS_FROM:
                 return heard.json()
             if heard.status not in _RETRIED:
                 raise refusal(heard.status, heard.json())
@@ -129,6 +130,14 @@ def get(object_id: str, wait_s: float, jitter: random.Random, *, path: str = INT
     """One intent or refund; with a wait, as soon as it is not processing or pending any more."""
     headers = {"Prefer": f"wait={wait_s:.0f}"} if wait_s else {}
     return read(Send("GET", f"{path}/{object_id}", headers, wait_s=wait_s), jitter)
+
+
+def publish(
+    kind: str, document: dict[str, Any], expected_version: int, jitter: random.Random
+) -> Protocol[dict[str, Any]]:
+    """The published version. The version that is expected is the identity of the call, so a lost answer is no loss."""
+    content = json.dumps({"expected_version": expected_version} | document).encode()
+    return read(Send("POST", f"/v1/{kind}/policies", {"Content-Type": "application/json"}, content), jitter)
 
 
 def balance(at: datetime | None, jitter: random.Random) -> Protocol[dict[str, Any]]:

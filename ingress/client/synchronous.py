@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from ingress.client import protocols, wire
 from ingress.client.connection import Connection
 from ingress.client.messages import CommandLine, Committed, LineAnswer
-from ingress.client.protocols import DISPUTES, INTENTS, REFUNDS
+from ingress.client.protocols import DISPUTES, INTENTS, PAYOUTS, REFUNDS
 from schemas import limits
 
 if TYPE_CHECKING:
@@ -39,12 +39,17 @@ class MillraceClient(Connection):
         intent_id: str,
         *,
         payment_method: str | None = None,
+        customer_ip: str | None = None,
+        customer_country: str | None = None,
+        card_country: str | None = None,
         expected_version: int | None = None,
         idempotency_key: str | None = None,
         deadline_ms: int | None = None,
     ) -> Committed:
-        """Confirms an intent once; it is processing afterwards."""
-        payload = {"payment_method": payment_method} if payment_method else {}
+        """Confirms an intent once; it is processing afterwards, unless the risk rules stop it or want it looked at."""
+        said = {"payment_method": payment_method, "customer_ip": customer_ip}
+        said |= {"customer_country": customer_country, "card_country": card_country}
+        payload = {name: value for name, value in said.items() if value is not None}
         path = f"{INTENTS}/{intent_id}/confirm"
         return self._command(path, payload, idempotency_key, expected_version, deadline_ms)
 
@@ -61,6 +66,45 @@ class MillraceClient(Connection):
         """Captures all that is capturable, or an amount of it, once."""
         payload = {"amount": amount, "final": final}
         path = f"{INTENTS}/{intent_id}/capture"
+        return self._command(path, payload, idempotency_key, expected_version, deadline_ms)
+
+    def update(
+        self,
+        intent_id: str,
+        changes: dict[str, Any],
+        *,
+        expected_version: int | None = None,
+        idempotency_key: str | None = None,
+        deadline_ms: int | None = None,
+    ) -> Committed:
+        """Changes what was agreed on, once; only before a processor was asked for money."""
+        return self._command(f"{INTENTS}/{intent_id}", changes, idempotency_key, expected_version, deadline_ms)
+
+    def increment(
+        self,
+        intent_id: str,
+        amount: int,
+        *,
+        expected_version: int | None = None,
+        idempotency_key: str | None = None,
+        deadline_ms: int | None = None,
+    ) -> Committed:
+        """Starts to hold more, once: the amount is the new total."""
+        path = f"{INTENTS}/{intent_id}/increment_authorization"
+        return self._command(path, {"amount": amount}, idempotency_key, expected_version, deadline_ms)
+
+    def submit_evidence(
+        self,
+        dispute_id: str,
+        evidence: dict[str, str],
+        *,
+        submit: bool = True,
+        expected_version: int | None = None,
+        idempotency_key: str | None = None,
+        deadline_ms: int | None = None,
+    ) -> Committed:
+        """Adds texts to the draft against a dispute and, unless told otherwise, sends all of it, once and for good."""
+        path, payload = f"{DISPUTES}/{dispute_id}/evidence", {"evidence": evidence, "submit": submit}
         return self._command(path, payload, idempotency_key, expected_version, deadline_ms)
 
     def cancel(
@@ -131,9 +175,58 @@ class MillraceClient(Connection):
         """Every dispute of the merchant or of one payment, newest first, page by page as it is iterated."""
         return self._pages(DISPUTES, page_limit, payment_intent=payment_intent)
 
+    def pay_out(
+        self,
+        amount: int,
+        currency: str,
+        destination: str,
+        *,
+        metadata: dict[str, str] | None = None,
+        idempotency_key: str | None = None,
+        deadline_ms: int | None = None,
+    ) -> Committed:
+        """Pays an amount of what is available out, once; it is pending until the bank has paid."""
+        payload = {"amount": amount, "currency": currency, "destination": destination, "metadata": metadata or {}}
+        return self._command(PAYOUTS, payload, idempotency_key, None, deadline_ms)
+
+    def cancel_payout(
+        self,
+        payout_id: str,
+        *,
+        expected_version: int | None = None,
+        idempotency_key: str | None = None,
+        deadline_ms: int | None = None,
+    ) -> Committed:
+        """Cancels a payout while it is pending, once."""
+        path = f"{PAYOUTS}/{payout_id}/cancel"
+        return self._command(path, {}, idempotency_key, expected_version, deadline_ms)
+
+    def get_payout(self, payout_id: str, *, wait_s: float = 0) -> dict[str, Any]:
+        """The payout; with a wait, as soon as it is not pending any more or the wait is over."""
+        return self._run(protocols.get(payout_id, wait_s, self._jitter, path=PAYOUTS))
+
+    def payouts(self, *, page_limit: int = limits.PAGE_LIMIT_MAX) -> Iterator[dict[str, Any]]:
+        """Every payout of the merchant, newest first, page by page as it is iterated."""
+        return self._pages(PAYOUTS, page_limit)
+
     def balance(self, at: datetime | None = None) -> dict[str, dict[str, int]]:
         """By currency what is pending, available and reserved, in minor units; now, or at a past time with a zone."""
         return protocols.by_currency(self._run(protocols.balance(at, self._jitter)))
+
+    def review(
+        self, intent_id: str, decision: str, *, note: str | None = None, idempotency_key: str | None = None
+    ) -> Committed:
+        """Approves or rejects ("approve", "reject") a payment that waits for it, once. For operators."""
+        path = f"{INTENTS}/{intent_id}/review"
+        return self._command(path, {"decision": decision, "note": note}, idempotency_key, None, None)
+
+    def publish_policy(self, kind: str, document: dict[str, Any], *, expected_version: int) -> dict[str, Any]:
+        """Makes the next version of a policy ("risk", "routing"); safe to repeat. For operators."""
+        return self._run(protocols.publish(kind, document, expected_version, self._jitter))
+
+    def policies(self, kind: str, *, page_limit: int = limits.POLICIES_PAGE_LIMIT_MAX) -> Iterator[dict[str, Any]]:
+        """Every version of a policy, newest first, page by page as it is iterated. For operators."""
+        return self._pages(f"/v1/{kind}/policies", page_limit)
 
     def operation(self, request_id: str) -> dict[str, Any]:
         """What became of a command, by its request id."""

@@ -8,7 +8,8 @@ with made as (
     on conflict do nothing
     returning id
 ), signed as (
-    insert into merchant_webhook_secret (id, endpoint_id, secret) select %(secret_id)s, id, %(secret)s from made
+    insert into merchant_webhook_secret (id, endpoint_id, key_id, wrapped_key, ciphertext)
+    select %(secret_id)s, id, %(key_id)s, %(wrapped_key)s, %(ciphertext)s from made
     returning endpoint_id
 )
 select endpoint_id from signed

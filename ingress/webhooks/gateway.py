@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ingress.webhooks import events, metrics, signatures
 from ingress.webhooks.inbox import Inbox
 from schemas import errors
+from schemas.processors import adapter_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,7 +26,7 @@ class WebhookGateway:
     """Every processor that we have secrets of. ``open`` before use, ``close`` after."""
 
     def __init__(self, dsn: str, secrets: Mapping[str, Sequence[str]], clock: Callable[[], float] = time.time) -> None:
-        self._keys = {name: signatures.read_secrets(name, given) for name, given in secrets.items()}
+        self._keys = {name: signatures.read_secrets(adapter_of(name), given) for name, given in secrets.items()}
         self._inbox = Inbox(dsn)
         self._clock = clock
 
@@ -61,10 +62,10 @@ class WebhookGateway:
         _count(processor, "repeated", len(found) - stored)
 
     def _verified(self, processor: str, headers: Headers, raw: bytes) -> list[ProviderEvent]:
-        keys = self._keys[processor]
-        if processor == "adyen":
+        keys, scheme = self._keys[processor], adapter_of(processor)
+        if scheme == "adyen":
             return _verified_items(raw, keys)
-        if processor == "stripe":
+        if scheme == "stripe":
             signatures.check_stripe(raw, _only(headers, "stripe-signature"), keys, self._clock())
             return [events.event_of(processor, raw, None)]
         message_id, timestamp, signed = (_only(headers, f"webhook-{name}") for name in ("id", "timestamp", "signature"))

@@ -38,6 +38,27 @@ def audited(connection: psycopg.Connection, actor: str, action: str, name: str, 
         raise
 
 
+@contextmanager
+def announced(
+    connection: psycopg.Connection, actor: str, action: str, name: str, **details: object
+) -> Iterator[dict[str, object]]:
+    """For work in another store or transaction: that it begins is durable before it, what became of it after it.
+
+    What the block puts into the mapping stands in the last row. Killed in between, ``begun`` has no successor.
+    """
+    append(connection, actor, action, name, "begun", **details)
+    found: dict[str, object] = {}
+    outcome = "failed"
+    try:
+        yield found
+        outcome = "done"
+    except PlatformError as error:
+        outcome, found["code"] = "refused", error.code
+        raise
+    finally:
+        append(connection, actor, action, name, outcome, **details | found)
+
+
 def entries(
     connection: psycopg.Connection, *, actor: str | None = None, name: str | None = None, limit: int
 ) -> list[dict[str, Any]]:

@@ -20,6 +20,8 @@ _PLACES: Final = {
     "merchant_pending": "Liabilities:MerchantPending",
     "merchant_available": "Liabilities:MerchantAvailable",
     "merchant_dispute_hold": "Liabilities:MerchantDisputeHold",
+    "merchant_reserved": "Liabilities:MerchantReserved",
+    "merchant_payout_in_transit": "Liabilities:MerchantPayoutInTransit",
     "refund_in_flight": "Liabilities:RefundInFlight",
     "platform_fee_income": "Income:PlatformFee",
     "processor_fee_expense": "Expenses:ProcessorFee",

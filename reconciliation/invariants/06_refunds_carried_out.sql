@@ -15,7 +15,7 @@ found as (
            count(*) over (partition by intent_id, attempt) as refunds,
            case r.state when 'succeeded' then array['refunded']
                         when 'pending' then array['created', 'pending', 'unknown', 'manual_review']
-                        when 'requires_action' then array['created', 'pending', 'unknown', 'manual_review']
+                        when 'requires_action' then array['requires_action']
                         else array['failed', 'declined'] end as statuses,
            r.currency is distinct from a.currency as other_currency
     from refund r

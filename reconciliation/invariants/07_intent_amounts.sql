@@ -3,7 +3,7 @@
 -- severity: critical
 -- owner: payments
 -- source: postgres
--- Journal entries (jr_) belong to no intent. What counts as disputed is the rule of dataflows/domain/dispute.py.
+-- Journal entries (jr_) and merchants' accounts (ma_) belong to no intent. What counts as disputed is the rule of dataflows/domain/dispute.py.
 with posted as (
     select t.aggregate_key as id,
            coalesce(sum(e.credit) filter (where t.kind = 'capture' and starts_with(e.account_id, 'merchant_pending:')), 0) as received,
@@ -12,7 +12,7 @@ with posted as (
            coalesce(sum(e.credit - e.debit) filter (where t.kind in ('refund_succeeded', 'refund_failed_later')
                                                       and starts_with(e.account_id, 'processor_receivable:')), 0) as refunded
     from ledger_txn t join ledger_entry e using (txn_id)
-    where not starts_with(t.aggregate_key, 'jr_')
+    where not starts_with(t.aggregate_key, 'jr_') and not starts_with(t.aggregate_key, 'ma_')
     group by t.aggregate_key
 ),
 refunds as (
@@ -22,7 +22,8 @@ refunds as (
 ),
 disputes as (
     select intent_id as id,
-           coalesce(sum(amount) filter (where state in ('needs_response', 'under_review', 'lost')
+           coalesce(sum(amount) filter (where state in ('needs_response', 'under_review', 'appeal_needs_response',
+                                                        'appeal_under_review', 'lost')
                or (state in ('warning_needs_response', 'warning_under_review') and funds = 'withdrawn')), 0) as disputed,
            sum(amount) as heard_of
     from dispute group by intent_id
@@ -44,4 +45,7 @@ where i.id is null
    -- money of a canceled payment is on its way back, or was tried and is a case for people
    or (i.state = 'canceled' and i.amount_received > coalesce(r.tried, 0) + coalesce(d.heard_of, 0))
    or (i.state = 'requires_capture' and i.amount_capturable = 0)
-   or (i.state in ('succeeded', 'canceled') and i.amount_capturable > 0)
+   or (i.state = 'succeeded' and i.amount_capturable > 0)
+   -- a hold that was heard of after the cancel is being released, or its release was tried
+   or (i.state = 'canceled' and i.amount_capturable > 0 and not exists (
+       select from processor_attempt v where v.intent_id = i.id and v.kind = 'void'))

@@ -5,7 +5,7 @@
 -- source: postgres
 select intent_id as object, count(*)::text as detail, 'several live charges' as reason
 from processor_attempt
-where kind in ('authorize', 'purchase') and status not in ('declined', 'failed', 'voided')
+where kind in ('authorize', 'purchase') and status not in ('declined', 'failed', 'voided', 'blocked')
 group by intent_id
 having count(*) > 1
 union all

@@ -5,7 +5,7 @@
 -- source: postgres
 select event_id, i.merchant_id, i.key, i.aggregate_key as result_aggregate, o.aggregate_key as event_aggregate, o.partition, o.seq
 from (select * from idempotency where status = 'committed') i
-full join (select * from outbox where topic = %(events_topic)s) o using (event_id)
+full join outbox o using (event_id)
 where i.aggregate_key is distinct from o.aggregate_key or i.partition is distinct from o.partition
    or length(i.request_hash) is distinct from 32
 union all

@@ -8,6 +8,8 @@ from (
     select id as aggregate_key, version from payment_intent
     union all
     select id, 1 from journal_entry
+    union all
+    select id, version from merchant_account
 ) i
 full join (
     select aggregate_key, count(*) as events, count(distinct version) as versions, min(version) as first, max(version) as last

@@ -6,7 +6,8 @@
 -- merchant_available may be below zero: a dispute takes what a merchant may not have.
 select account_id, currency, sum(debits) as debits, sum(credits) as credits, 'below its floor' as reason
 from account_balance
-where account_id ~ '^(auth_hold|auth_obligation|refund_in_flight|dispute_receivable|merchant_dispute_hold|merchant_pending):'
+where account_id ~ ('^(auth_hold|auth_obligation|refund_in_flight|dispute_receivable|merchant_dispute_hold|merchant_pending'
+                    || '|merchant_reserved|merchant_payout_in_transit):')
 group by account_id, currency
 having case when account_id ~ '^(auth_hold|dispute_receivable):' then sum(debits) < sum(credits) else sum(credits) < sum(debits) end
 union all

@@ -1,11 +1,11 @@
 -- id: 19
--- title: What the processor's own book says was captured, authorized, voided and refunded is what the ledger says, both ways
+-- title: What the processors' own books say was captured, authorized, voided and refunded is what the ledger says, both ways
 -- severity: critical
 -- owner: payments
 -- source: comparison
--- Our side: every attempt with what was posted for it; reconciliation/processor_book.py has the processor's.
+-- Our side: every attempt with what was posted for it; reconciliation/processor_book.py has the processors'.
 select a.operation_id, a.status, a.intent_id, a.amount, a.currency, l.posted,
-       a.updated_at > now() - %(events_grace_s)s * interval '1 second' as is_fresh
+       a.updated_at > now() - %(events_grace_s)s * interval '1 second' as is_fresh, a.processor
 from processor_attempt a
 left join (
     select t.reference, case t.kind

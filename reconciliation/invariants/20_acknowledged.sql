@@ -8,6 +8,7 @@ select a.merchant, a.idempotency_key, a.aggregate_key, a.event_id, a.version
 from unnest(%(merchants)s::text[], %(keys)s::text[], %(aggregate_keys)s::text[], %(event_ids)s::text[],
             %(versions)s::bigint[]) as a (merchant, idempotency_key, aggregate_key, event_id, version)
 left join idempotency i on i.merchant_id = a.merchant and i.key = a.idempotency_key
-left join outbox o on o.event_id = a.event_id and o.aggregate_key = a.aggregate_key and o.version = a.version
+left join outbox o on o.event_id = a.event_id and o.aggregate_key = a.aggregate_key
+                  and o.version = coalesce(a.version, o.version)
 left join payment_intent p on p.id = a.aggregate_key
-where i.event_id is distinct from a.event_id or o.event_id is null or p.version is null or p.version < a.version
+where i.event_id is distinct from a.event_id or o.event_id is null or p.version is null or p.version < coalesce(a.version, 1)

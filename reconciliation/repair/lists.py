@@ -29,8 +29,9 @@ def case_show(connection: psycopg.Connection, case_id: str) -> dict[str, Any]:
 
 
 def aged_cases_open(connection: psycopg.Connection) -> list[dict[str, Any]]:
-    """Opens a case for each balance of suspense, rounding or payouts that is older than the horizon and has none."""
-    return _rows(connection, "aged_open", horizon_days=limits.SETTLEMENT_HORIZON_DAYS)
+    """Opens a case for each balance of suspense, rounding or payouts that is too old, and each payout to a merchant."""
+    balances = _rows(connection, "aged_open", horizon_days=limits.SETTLEMENT_HORIZON_DAYS)
+    return balances + _rows(connection, "aged_payouts_open", payout_horizon_days=limits.PAYOUT_HORIZON_DAYS)
 
 
 def repairs_list(connection: psycopg.Connection, *, every_state: bool = False) -> list[dict[str, Any]]:

@@ -34,6 +34,18 @@ where a.aged > 0
 on conflict do nothing
 returning id, reference;
 
+-- name: aged_payouts_open
+-- `millrace cases sweep`: a payout to a merchant of which no bank has said anything for too long. Index payout_pending.
+insert into repair_case (id, kind, reference, evidence)
+select 'case_' || substr(encode(sha256(convert_to('payout' || p.id || clock_timestamp(), 'UTF8')), 'hex'), 1, 26),
+       'aged_payout', p.id,
+       jsonb_build_object('merchant', p.merchant_id, 'amount', p.amount, 'currency', p.currency, 'created_at', p.created_at)
+from payout p
+where p.state = 'pending' and p.created_at < now() - make_interval(days => %(payout_horizon_days)s)
+  and not exists (select 1 from repair_case o where o.state <> 'resolved' and o.reference = p.id)
+on conflict do nothing
+returning id, reference;
+
 -- name: repairs_page
 -- `millrace repair list`: newest first.
 select p.id, p.case_id, p.template, p.state, p.author, p.decided_by, p.note, p.txn_id, p.proposed_at, p.posted_at, p.refusal
@@ -51,7 +63,9 @@ from repair_proposal p where p.id = %(id)s;
 -- name: repairs_unfinished
 -- resume: approved and not known to be posted, oldest first; index repair_proposal_unfinished.
 select p.id, p.template, p.entries, p.note, p.author, p.decided_by
-from repair_proposal p where p.state = 'approved' order by p.decided_at limit %(limit)s;
+from repair_proposal p
+where p.state = 'approved' and p.decided_at <= clock_timestamp() - %(waiting_s)s * interval '1 second'
+order by p.decided_at limit %(limit)s;
 
 -- name: repair_settle
 -- resume: takes over what the owner decided, if it has.

@@ -1,7 +1,6 @@
 """Finishes repairs that were approved and are not known to be posted. Safe at any time, beside any other that does it.
 
-The order is: approved in the database (by two persons, over HTTP), durable in Kafka, decided by the owner, taken
-over.
+The order is: approved in the database (by two persons, over HTTP), durable in Kafka, decided by the owner, taken over.
 A kill between any two of them leaves the repair approved; the command's identity gives it one effect.
 """
 
@@ -41,11 +40,18 @@ def resume(
     kafka: KafkaConnection,
     *,
     wait_s: float = limits.REPAIR_DECISION_WAIT_S,
+    waiting_s: float = 0,
     on_step: Callable[[str], None] = lambda _: None,
 ) -> Resumed:
-    """Sends what is approved and takes over what the owners decide. Raises Unavailable when Kafka does not take it."""
+    """Sends what is approved and takes over what the owners decide. Raises Unavailable when Kafka does not take it.
+
+    ``waiting_s``: only what was approved so long ago; the ingress that heard the approval finishes it by itself.
+    """
     on_step("reading")
-    rows = connection.execute(_SQL["repairs_unfinished"].encode(), {"limit": limits.REPAIRS_LISTED_MAX}).fetchall()
+    bounds = {"limit": limits.REPAIRS_LISTED_MAX, "waiting_s": waiting_s}
+    rows = connection.execute(_SQL["repairs_unfinished"].encode(), bounds).fetchall()
+    if not rows:
+        return Resumed(posted=[], refused=[], undecided=[])
     now_us = time.time_ns() // 1_000
     commands = {
         id_: repair.command_of(id_, template, entries, note, author, approver, now_us)

@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from reconciliation.replay.projection import Extent
     from sinks.clickhouse.stream import Accepted
 
-_SQL: Final = queries("reconciliation.replay", "queries.sql")
+SQL: Final = queries("reconciliation.replay", "queries.sql")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-class _PostgresTable:
+class PostgresTable:
     """What both tables share: the live one is read in the replay's snapshot, the shadow on a connection that writes."""
 
     name: str
@@ -45,12 +45,12 @@ class _PostgresTable:
 
     def _stream(self, connection: psycopg.Connection, query: str, **parameters: object) -> Iterator[Row]:
         with connection.transaction(), closing(connection.cursor(f"replay_{query}")) as cursor:
-            cursor.execute(_SQL[query].encode(), {"topic": self._topic, **parameters})
+            cursor.execute(SQL[query].encode(), {"topic": self._topic, **parameters})
             while rows := cursor.fetchmany(limits.CHECK_FETCH_ROWS):
                 yield from rows
 
 
-class AccountBalance(_PostgresTable):
+class AccountBalance(PostgresTable):
     """Balances per account and partition, from the ledger transactions that events carry."""
 
     name = "account_balance"
@@ -107,7 +107,7 @@ class AccountBalance(_PostgresTable):
             list(column) for column in zip(*rows, strict=True)
         )
         self._writer.execute(
-            _SQL["balances_add"].encode(),
+            SQL["balances_add"].encode(),
             {
                 "accounts": accounts,
                 "partitions": partitions,
@@ -119,7 +119,7 @@ class AccountBalance(_PostgresTable):
         )
 
 
-class PaymentIntentCurrent(_PostgresTable):
+class PaymentIntentCurrent(PostgresTable):
     """The current intents from their events. The live table is the authority: it is compared, never exchanged."""
 
     name = "payment_intent"
@@ -154,7 +154,7 @@ class PaymentIntentCurrent(_PostgresTable):
             if body["payment_intent"] is not None:  # a journal entry has none
                 newest[taken.event.aggregate_key] = _intent_row(body["payment_intent"], taken.partition)
         rows = msgspec.json.encode(list(newest.values())).decode()
-        self._writer.execute(_SQL["intents_upsert"].encode(), {"rows": rows})
+        self._writer.execute(SQL["intents_upsert"].encode(), {"rows": rows})
 
     def complete(self, extent: Extent, *, from_zero: bool) -> None:  # noqa: ARG002 - as every projection
         """An event holds the whole intent: nothing before it is needed."""
@@ -177,10 +177,13 @@ class PaymentIntentCurrent(_PostgresTable):
 
 
 def _intent_row(intent: dict[str, Any], partition: int) -> dict[str, Any]:
-    return {
-        **intent,
+    return with_times(intent) | {
         "partition": partition,
         "metadata": msgspec.json.encode(intent["metadata"]).decode(),
-        "created_at": (_EPOCH + timedelta(microseconds=intent["created_at"])).isoformat(),
-        "updated_at": (_EPOCH + timedelta(microseconds=intent["updated_at"])).isoformat(),
     }
+
+
+def with_times(record: dict[str, Any]) -> dict[str, Any]:
+    """A record of an event with its times as Postgres reads them in JSON."""
+    times = {name: record[name] for name in ("created_at", "updated_at")}
+    return record | {name: (_EPOCH + timedelta(microseconds=us)).isoformat() for name, us in times.items()}

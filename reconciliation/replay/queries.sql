@@ -65,3 +65,58 @@ select s.id, s.version, s.merchant_id, s.amount, s.currency, s.state, s.capture_
        coalesce(s.amount_pending, l.amount_pending)
 from millrace_replay.payment_intent s left join public.payment_intent l using (id)
 where s.partition = any (%(partitions)s) order by s.id;
+
+-- name: merchant_account_upsert
+-- The newest version of a chunk per account. Primary key.
+insert into millrace_replay.merchant_account as a
+select * from jsonb_populate_recordset(null::millrace_replay.merchant_account, %(rows)s::jsonb)
+on conflict (id) do update set
+    state = excluded.state, frozen_reason = excluded.frozen_reason, version = excluded.version,
+    updated_at = excluded.updated_at
+where a.version < excluded.version;
+
+-- name: merchant_account_live
+-- Only those that the replay touched: an older account is not in it.
+select l.id, l.version, l.merchant_id, l.state, l.frozen_reason, l.partition, l.created_at, l.updated_at
+from public.merchant_account l
+where l.partition = any (%(partitions)s) and (%(from_zero)s or l.id in (
+    select o.aggregate_key
+    from outbox o
+    join unnest(%(partitions)s::int[], %(first_seqs)s::bigint[]) as f (partition, seq)
+         on f.partition = o.partition and o.seq >= f.seq
+    where o.topic = %(topic)s
+))
+order by l.id;
+
+-- name: merchant_account_shadow
+-- The comparison: accounts as the replay rebuilt them, in the order of the live ones.
+select id, version, merchant_id, state, frozen_reason, partition, created_at, updated_at
+from millrace_replay.merchant_account order by id;
+
+-- name: payout_upsert
+-- The newest version of a chunk per payout. Primary key.
+insert into millrace_replay.payout as p
+select * from jsonb_populate_recordset(null::millrace_replay.payout, %(rows)s::jsonb)
+on conflict (id) do update set
+    state = excluded.state, failure_reason = excluded.failure_reason, version = excluded.version,
+    updated_at = excluded.updated_at
+where p.version < excluded.version;
+
+-- name: payout_live
+-- Only those that the replay touched: of accounts of its partitions, and changed at the time of one of its events.
+select l.id, l.version, l.account_id, l.merchant_id, l.amount, l.currency, l.state, l.destination, l.failure_reason,
+       l.metadata::jsonb::text, l.created_at, l.updated_at
+from public.payout l join public.merchant_account a on a.id = l.account_id
+where a.partition = any (%(partitions)s) and (%(from_zero)s or exists (
+    select from outbox o
+    join unnest(%(partitions)s::int[], %(first_seqs)s::bigint[]) as f (partition, seq)
+         on f.partition = o.partition and o.seq >= f.seq
+    where o.topic = %(topic)s and o.aggregate_key = l.account_id and o.occurred_at = l.updated_at
+))
+order by l.id;
+
+-- name: payout_shadow
+-- The comparison: payouts as the replay rebuilt them, in the order of the live ones.
+select id, version, account_id, merchant_id, amount, currency, state, destination, failure_reason, metadata::jsonb::text,
+       created_at, updated_at
+from millrace_replay.payout order by id;

@@ -16,6 +16,7 @@ import psycopg
 
 from reconciliation import checkpoints
 from reconciliation.cross_store import common_position
+from reconciliation.replay.account_tables import MerchantAccountCurrent, PayoutCurrent
 from reconciliation.replay.clickhouse_table import ClickHouseTable
 from reconciliation.replay.compare import Comparison, compare_rows
 from reconciliation.replay.hold import sink_held
@@ -34,7 +35,12 @@ if TYPE_CHECKING:
     from sinks.clickhouse.stream import Accepted
     from sinks.kafka.connection import KafkaConnection
 
-TARGETS: Final = ("account_balance", "payment_intent", "clickhouse", *(f"clickhouse.{t.name}" for t in tables.TABLES))
+_COMPARED: Final[dict[str, type[PaymentIntentCurrent | MerchantAccountCurrent | PayoutCurrent]]] = {
+    "payment_intent": PaymentIntentCurrent,
+    "merchant_account": MerchantAccountCurrent,
+    "payout": PayoutCurrent,
+}
+TARGETS: Final = ("account_balance", *_COMPARED, "clickhouse", *(f"clickhouse.{t.name}" for t in tables.TABLES))
 _ENDS: Final = b"select partition, max(seq) from outbox where topic = %s group by partition"
 
 
@@ -81,8 +87,8 @@ def run_replay(
     """Rebuilds one target. Raises ValueError for what cannot be done, Unavailable when a store is out."""
     if target not in TARGETS:
         raise ValueError(f"no projection {target!r}; there are {', '.join(TARGETS)}")
-    if swap and target == "payment_intent":
-        raise ValueError("payment_intent is the authority and is never exchanged: repair it with a command")
+    if swap and target in _COMPARED:
+        raise ValueError(f"{target} is the authority and is never exchanged: repair it with a command")
     try:
         with ExitStack() as stack:
             return _Replay(settings, target, start, stack, on_events).run(swap=swap, keep_shadow=keep_shadow)
@@ -187,7 +193,7 @@ class _Replay:
             return [ClickHouseTable(self._client, table) for table in wanted]
         if self._target == "account_balance":
             return [AccountBalance(self._snapshot, self._writer, topic)]
-        return [PaymentIntentCurrent(self._snapshot, self._writer, topic)]
+        return [_COMPARED[self._target](self._snapshot, self._writer, topic)]
 
     def _ends(self) -> dict[int, int]:
         """Per partition the last seq to compare: what ClickHouse holds, or what the snapshot of Postgres holds."""

@@ -1,6 +1,7 @@
-"""Bank statements: entries beside the payouts that were announced. A statement that does not foot gives nothing.
+"""Bank statements: entries beside the payouts that were announced to us, and beside ours to merchants.
 
-The file is read twice: once for its statements, then for the entries of those that foot. One transaction for a file.
+A statement that does not foot gives nothing. The file is read twice: once for its statements, then for the entries of
+those that foot. One transaction for a file.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from msgspec import Struct
 
+from reconciliation.settlement import merchant_payouts
 from reconciliation.settlement.camt053 import Entry, Statement, read_statements
 from reconciliation.settlement.line import UnreadableReport
 from reconciliation.settlement.store import Found, execute, found_table, keep_found, resolve_cases
@@ -118,7 +120,12 @@ def _take_entry(connection: psycopg.Connection, statement: Statement, entry: Ent
     processor, line_id = f"bank:{statement.account}", f"{statement.id}:{entry.number}"
     if execute(connection, "bank_line_known", processor=processor, line_id=line_id).fetchone():
         return
-    payout, entry_class, difference = _payout_of(connection, entry)
+    ours = merchant_payouts.judge(connection, entry)
+    if ours is None:
+        payout, entry_class, difference = _payout_of(connection, entry)
+    else:
+        payout, entry_class, difference = (ours.counterpart, ours.payout), ours.entry_class, ours.difference
+    is_due = entry_class == "matched" and (ours is None or ours.is_news)
     execute(
         connection,
         "bank_line_keep",
@@ -135,7 +142,7 @@ def _take_entry(connection: psycopg.Connection, statement: Statement, entry: Ent
         difference=difference,
         matched=payout[1] if payout and entry_class == "matched" else None,
         counterpart=payout[0] if payout and entry_class == "matched" else None,
-        posting="due" if entry_class == "matched" else "none",
+        posting="due" if is_due else "none",
     )
     taken.lines += 1
     if entry_class == "matched":

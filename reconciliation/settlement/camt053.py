@@ -1,7 +1,8 @@
 """camt.053 bank statements (ISO 20022, any version), streamed: an entry is given out when its element ends.
 
-A document type declaration is refused, and with it every entity; so are deep nesting and endless tokens. Whether a
-statement foots is only known at its end: read the file once for its statements, then again for their entries.
+A document type declaration is refused, and with it every entity; so are deep nesting, endless tokens and encodings that
+expat does not know itself. Elements of another namespace than the document's say nothing. Whether a statement foots is
+only known at its end: read the file once for its statements, then again for their entries.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _NAMESPACE: Final = "urn:iso:std:iso:20022:tech:xsd:camt.053."
+_ENCODINGS: Final = frozenset(("utf-8", "utf-16", "us-ascii", "iso-8859-1"))  # others would run Python's codecs
 _SEPARATOR: Final = "\n"  # between namespace and name; neither can hold it
 
 
@@ -71,11 +73,13 @@ class _Reader:
         self._parser.StartElementHandler = self._start
         self._parser.EndElementHandler = self._end
         self._parser.CharacterDataHandler = self._characters
+        self._parser.XmlDeclHandler = self._declared
         self._parser.StartDoctypeDeclHandler = self._refuse_declaration
         self._parser.EntityDeclHandler = self._refuse_declaration
         self._stack: list[_Node] = []
         self._found: list[Entry | Statement] = []
         self._statement: _Footing | None = None
+        self._namespace = ""
         self._fed = self._nodes = 0
 
     def feed(self, block: bytes, *, is_final: bool = False) -> list[Entry | Statement]:
@@ -93,6 +97,10 @@ class _Reader:
         found, self._found = self._found, []
         return found
 
+    def _declared(self, _: str, encoding: str | None, __: int) -> None:
+        if encoding is not None and encoding.lower() not in _ENCODINGS:
+            raise UnreadableReport(f"the XML is in an encoding that is not read: {encoding[:20]!r}")
+
     def _refuse_declaration(self, *_: Any) -> None:
         raise UnreadableReport("the XML declares a document type or entities: no bank does")
 
@@ -100,6 +108,10 @@ class _Reader:
         namespace, _, local = name.rpartition(_SEPARATOR)
         if not self._stack and not (local == "Document" and namespace.startswith(_NAMESPACE)):
             raise UnreadableReport(f"the root element is {local[:40]!r}, not a camt.053 Document")
+        if not self._stack:
+            self._namespace = namespace
+        if namespace != self._namespace:
+            local = name  # with its namespace it is called as nothing that is looked for
         self._nodes += 1
         if len(self._stack) >= limits.SETTLEMENT_XML_DEPTH_MAX or self._nodes > limits.SETTLEMENT_XML_NODES_MAX:
             raise UnreadableReport("the XML is nested too deep, or one entry has too many parts")

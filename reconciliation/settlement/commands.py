@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from reconciliation.settlement import merchant_payouts
 from schemas import facts
 from schemas.records import Command
 
@@ -43,6 +44,9 @@ def command_of(due: Due, issued_at: int) -> Command:
         return _payout_command(due, issued_at)
     if due.type == "payout_reversal":
         return _returned_command(due, issued_at)
+    if (due.counterpart or "").startswith(merchant_payouts.COUNTERPART):
+        bank = due.processor.removeprefix("bank:")
+        return merchant_payouts.outcome_command(bank, str(due.matched), due.gross, due.currency, issued_at)
     return _received_command(due, issued_at)
 
 

@@ -73,6 +73,8 @@ class CsvRows:
             raise UnreadableReport("the header opens a quote that is never closed") from error
         if not names:
             raise UnreadableReport("the file is empty")
+        if not all(name.isprintable() for name in names):  # lines that end with CR only would be one header
+            raise UnreadableReport("the header has a line end or another control character in a name")
         if missing := [name for name in required if names.count(name) != 1]:
             raise UnreadableReport(f"the header must name {', '.join(missing)} once")
         columns = {name: place for place, name in enumerate(names)}

@@ -65,6 +65,10 @@ def add_event(rows: TableRows, partition: int, event: Event) -> None:
         rows["refunds"].append(_refund_row(place, refund))
     if dispute := body.get("dispute"):
         rows["disputes"].append(_dispute_row(place, dispute))
+    if account := body.get("account"):
+        rows["merchant_accounts"].append(_account_row(place, account))
+    if payout := body.get("payout"):
+        rows["payouts"].append(_payout_row(place, payout))
     rows["ledger_lines"].extend(lines)
 
 
@@ -181,4 +185,26 @@ def _dispute_row(place: tuple[int, int], dispute: dict[str, Any]) -> Row:
         dispute["funds"],
         dispute["created_at"],
         dispute["updated_at"],
+    )
+
+
+def _account_row(place: tuple[int, int], account: dict[str, Any]) -> Row:
+    names = ("id", "version", "merchant_id", "state", "created_at", "updated_at")
+    return (*place, *(account[name] for name in names))
+
+
+def _payout_row(place: tuple[int, int], payout: dict[str, Any]) -> Row:
+    return (
+        *place,
+        payout["id"],
+        payout["version"],
+        payout["account_id"],
+        payout["merchant_id"],
+        payout["amount"],
+        payout["currency"],
+        EXPONENTS[payout["currency"]],
+        payout["state"],
+        payout["failure_reason"],
+        payout["created_at"],
+        payout["updated_at"],
     )

@@ -86,7 +86,21 @@ DISPUTES: Final = Table(
         *("amount", "currency", "currency_exponent", "fee", "reason", "state", "funds", "created_at", "updated_at"),
     ),
 )
-TABLES: Final = (EVENTS, LEDGER_LINES, PAYMENT_INTENTS, PROCESSOR_ATTEMPTS, REFUNDS, DISPUTES)
+MERCHANT_ACCOUNTS: Final = Table(
+    name="merchant_accounts",
+    columns=("kafka_partition", "seq", "id", "version", "merchant_id", "state", "created_at", "updated_at"),
+)
+PAYOUTS: Final = Table(
+    name="payouts",
+    columns=(
+        *("kafka_partition", "seq", "id", "version", "account_id", "merchant_id", "amount", "currency"),
+        *("currency_exponent", "state", "failure_reason", "created_at", "updated_at"),
+    ),
+)
+TABLES: Final = (
+    *(EVENTS, LEDGER_LINES, PAYMENT_INTENTS, PROCESSOR_ATTEMPTS, REFUNDS, DISPUTES),
+    *(MERCHANT_ACCOUNTS, PAYOUTS),
+)
 BY_NAME: Final = {table.name: table for table in TABLES}
 
 

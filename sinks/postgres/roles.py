@@ -9,6 +9,7 @@ ROLES: Final = (
     "millrace_ingress",  # reads stored results, resources and events
     "millrace_worker",  # processor calls: leases and schedules
     "millrace_sink",  # ClickHouse sink: plans of blocks
+    "millrace_console",  # the operator console in the ingress: reads, and ends sessions
     "millrace_operator",  # check, replay, checkpoints, parked work
     "millrace_vault",  # the card vault: the only role that reads its schema
     "millrace_reader",  # analysts and scripts: select only

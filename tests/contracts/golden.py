@@ -13,6 +13,7 @@ from typing import Any, Final
 from fastavro.schema import fingerprint, to_parsing_canonical_form
 
 from schemas import codec
+from tests.contracts import golden_limiter
 
 FOLDER: Final = Path(codec.__file__).parent / "avro" / "golden"
 IDS: Final = FOLDER / "ids.json"
@@ -51,6 +52,8 @@ _INTENT: Final[dict[str, Any]] = {
     "created_at": 1_800_000_000_000_000,
     "updated_at": 1_800_000_000_000_002,
     "amount_pending": 1,
+    "next_action": "https://acs.example/challenge",
+    "authorized_until": 1_800_000_600_000_000,
 }
 _ATTEMPT: Final[dict[str, Any]] = {
     "intent_id": "pi_golden",
@@ -69,6 +72,7 @@ _ATTEMPT: Final[dict[str, Any]] = {
     "created_at": 1_800_000_000_000_001,
     "updated_at": 1_800_000_000_000_002,
     "settled_line": "report_1:7",
+    "route": "routing 3: EUR cards",
 }
 _REFUND: Final[dict[str, Any]] = {
     "id": "re_golden_abcdefghij",
@@ -101,6 +105,8 @@ _DISPUTE: Final[dict[str, Any]] = {
     "version": 2,
     "created_at": 1_800_000_000_000_001,
     "updated_at": 1_800_000_000_000_002,
+    "evidence": {"receipt": "Beleg Nr. 7"},
+    "evidence_state": "draft",
 }
 _TXN: Final[dict[str, Any]] = {
     "txn_id": 2**60,
@@ -112,8 +118,11 @@ _TXN: Final[dict[str, Any]] = {
         {"account_id": "merchant_pending:m_1:KWD", "debit": 0, "credit": 1, "currency": "KWD"},
     ],
 }
+_OPERATED: Final = _ENVELOPE | {"scope": "operator:by_golden", "aggregate_key": "ma_golden"}
+_RESERVE: Final[dict[str, Any]] = {"merchant_id": "m_1", "amount": 1, "currency": "KWD", "reason": "viele Rückgaben"}
 # One record for every newest version. When a version is added, its record goes here and the older file stays.
 RECORDS: Final[dict[str, dict[str, Any]]] = {
+    **golden_limiter.records(_ENVELOPE),
     "CreatePaymentIntent": _ENVELOPE
     | {
         "payload": {
@@ -124,7 +133,19 @@ RECORDS: Final[dict[str, dict[str, Any]]] = {
             "metadata": {"k": ""},
         }
     },
-    "ConfirmPaymentIntent": _ENVELOPE | {"expected_version": 1, "payload": {"payment_method": "tok_a"}},
+    "ConfirmPaymentIntent": _ENVELOPE
+    | {
+        "expected_version": 1,
+        "payload": {
+            "payment_method": "tok_a",
+            "customer_ip": "2001:db8::1",
+            "customer_country": "AT",
+            "card_country": None,
+        },
+        "signals": {"network": "visa", "velocity:card:count:3600": "3"},
+    },
+    "ReviewPaymentIntent": _ENVELOPE
+    | {"payload": {"decision": "approve", "note": "geprüft", "reviewer": "merchant:m_ops"}},
     "CapturePaymentIntent": _ENVELOPE | {"payload": {"amount": None, "final": True}},
     "CancelPaymentIntent": _ENVELOPE | {"payload": {"cancellation_reason": "fraudulent"}},
     "CreateRefund": _ENVELOPE
@@ -177,6 +198,41 @@ RECORDS: Final[dict[str, dict[str, Any]]] = {
             "note": None,
         },
     },
+    "CreatePayout": _ENVELOPE
+    | {
+        "aggregate_key": "ma_golden",
+        "payload": {"amount": 2**53 - 1, "currency": "KWD", "destination": "Hausbank", "metadata": {"grund": "ß"}},
+    },
+    "CancelPayout": _ENVELOPE | {"aggregate_key": "ma_golden", "payload": {"payout": "pt_golden_abcdefghijklmn"}},
+    "RecordPayoutOutcome": _ENVELOPE
+    | {
+        "aggregate_key": "ma_golden",
+        "scope": "ledger:reconciliation",
+        "reply_to": -1,
+        "payload": {
+            "payout": "pt_golden_abcdefghijklmn",
+            "status": "failed",
+            "amount": 1,
+            "currency": "KWD",
+            "bank": "AT611904300234573201",
+            "reason": "account_closed",
+        },
+    },
+    "HoldReserve": _OPERATED | {"payload": _RESERVE},
+    "ReleaseReserve": _OPERATED | {"payload": _RESERVE},
+    "ConvertCurrency": _OPERATED
+    | {
+        "payload": {
+            "merchant_id": "m_1",
+            "source_amount": 1_000,
+            "source_currency": "KWD",
+            "target_amount": 325,
+            "target_currency": "USD",
+            "rate": "3.2512",
+        },
+    },
+    "FreezeAccount": _OPERATED | {"payload": {"merchant_id": "m_1", "reason": "court order"}},
+    "UnfreezeAccount": _OPERATED | {"payload": {"merchant_id": "m_1", "reason": "geklärt"}},
     "RecordAttemptOutcome": _ENVELOPE
     | {
         "scope": "processor:simulator",
@@ -185,18 +241,39 @@ RECORDS: Final[dict[str, dict[str, Any]]] = {
         "payload": {
             "operation_id": "op_golden_2",
             "attempt": 2,
-            "status": "captured",
+            "status": "requires_action",
             "provider_ref": "pr_2",
             "amount": 1,
             "currency": "KWD",
             "error_code": None,
+            "redirect_url": "https://acs.example/challenge",
+            "authorized_until": 1_800_000_600_000_000,
         },
+    },
+    "UpdatePaymentIntent": _ENVELOPE
+    | {
+        "payload": {
+            "amount": 2**53 - 1,
+            "currency": "KWD",
+            "payment_method": None,
+            "capture_method": "manual",
+            "metadata": {"bestellung": "Ä-1"},
+        }
+    },
+    "IncrementAuthorization": _ENVELOPE | {"payload": {"amount": 2**53 - 1}},
+    "SubmitDisputeEvidence": _ENVELOPE
+    | {"payload": {"dispute": "dp_golden_abcdefghij", "evidence": {"receipt": "Beleg Nr. 7"}, "submit": True}},
+    "ExpireAuthorization": _ENVELOPE
+    | {
+        "scope": "processor:simulator",
+        "reply_to": -1,
+        "payload": {"operation_id": "op_golden_1", "authorized_until": 1_800_000_600_000_000},
     },
     "PaymentSystemCommitted": {
         "event_id": "evt_p0007000000000001",
         "aggregate_key": "pi_golden",
         "event_type": "payment_system_committed",
-        "schema_version": 2,
+        "schema_version": 3,
         "trace_id": "0123456789abcdef0123456789abcdef",
         "seq": 1,
         "occurred_at": 1_800_000_000_000_002,
@@ -209,7 +286,40 @@ RECORDS: Final[dict[str, dict[str, Any]]] = {
             "ledger_txns": [_TXN],
             "refund": _REFUND,
             "dispute": _DISPUTE,
-            "caused_by": _ATTEMPT | {"attempt": 1, "settled_line": None},
+            "caused_by": _ATTEMPT | {"attempt": 1, "settled_line": None, "route": None},
+            "risk": {
+                "intent_id": "pi_golden",
+                "attempt": 2,
+                "outcome": "review",
+                "score": 70,
+                "policy_version": 4,
+                "reasons": [{"rule": "velocity_card", "score": 70, "detail": "6 in 3600 s", "shadow": False}],
+                "decided_by": None,
+                "created_at": 1_800_000_000_000_001,
+            },
+            "account": {
+                "id": "ma_golden",
+                "merchant_id": "m_1",
+                "state": "frozen",
+                "frozen_reason": "court order",
+                "version": 5,
+                "created_at": 1_800_000_000_000_000,
+                "updated_at": 1_800_000_000_000_002,
+            },
+            "payout": {
+                "id": "pt_golden",
+                "account_id": "ma_golden",
+                "merchant_id": "m_1",
+                "amount": 1,
+                "currency": "KWD",
+                "state": "failed",
+                "destination": "main",
+                "failure_reason": "account_closed",
+                "metadata": {},
+                "version": 2,
+                "created_at": 1_800_000_000_000_001,
+                "updated_at": 1_800_000_000_000_002,
+            },
         },
     },
     "ResultBatch": {

@@ -56,8 +56,7 @@ def test_ids_only_grow() -> None:
     assert current.keys() == listed.keys(), "enter new ids with python -m tests.contracts.golden"
 
 
-def test_ids_and_versions_have_no_gap() -> None:
-    assert sorted(codec.schemas_by_id()) == list(range(1, len(SCHEMAS) + 1))
+def test_versions_have_no_gap() -> None:
     for subject in {s.subject for s in SCHEMAS}:
         versions = sorted(s.version for s in SCHEMAS if s.subject == subject)
         assert versions == list(range(1, len(versions) + 1)), subject

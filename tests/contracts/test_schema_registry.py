@@ -28,6 +28,7 @@ def ingress() -> Ingress:
         IngressConfig(
             kafka=KafkaConnection(bootstrap="127.0.0.1:1"),
             postgres_dsn="postgresql://nobody@127.0.0.1:1/none",
+            console_dsn="postgresql://nobody@127.0.0.1:1/none",
             instance=0,
             jwks="none",
             jwks_served=None,

@@ -1,4 +1,4 @@
-"""Teaches schemathesis the media type of command lists."""
+"""Teaches schemathesis the media type of command lists, and keeps it from making rules for everybody's payments."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import Any
 
 import schemathesis
 
+from schemas import limits
+
 
 @schemathesis.serializer("application/x-ndjson")
 def command_list(_: Any, value: Any) -> bytes:
@@ -14,3 +16,12 @@ def command_list(_: Any, value: Any) -> bytes:
     if isinstance(value, bytes):
         return value
     return (value if isinstance(value, str) else json.dumps(value)).encode(errors="surrogatepass")
+
+
+@schemathesis.hook
+def map_body(context: Any, body: Any) -> Any:
+    """Policies are published for a version that is never there: random rules would block other tests' payments."""
+    operation = context.operation
+    if operation is not None and operation.path.endswith("/policies") and isinstance(body, dict):
+        return body | {"expected_version": limits.POLICY_VERSION_MAX - 1} if "expected_version" in body else body
+    return body

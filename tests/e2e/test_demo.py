@@ -96,13 +96,14 @@ def test_invoices_of_a_file_end_in_a_verdict(environment: dict[str, str], orders
         assert demo.returncode == 0, out + err
         last = out.splitlines()[-1]
         assert re.match(r"DEMO OK payments=24 captured=\d+ duplicates_replayed=\d+ invariant_gaps=0 ", last)
-        assert "owners_killed=1 acts=6 breaks_planted=4 breaks_found=4 differences=0 " in last
+        assert "owners_killed=1 acts=6 breaks_planted=4 breaks_found=4 repairs=1 differences=0 " in last
         assert "1 credit notes skipped" in out
         for stop in ("HTTP request", "Kafka command", "owner", "attempt", "dispatch", "processor's book", "Kafka fact"):
             assert stop in out, stop
         for stop in ("ledger", "outbox", "Kafka event", "ClickHouse"):
             assert stop in out, stop
         assert "4 of 4 breaks found, 0 others" in out
+        assert "The author's own approval was refused; approved by another person it was posted." in out
         assert shell(printed("a token:")).count(".") == 2
         exported(environment | {"MILLRACE_HOME": printed("the end:").split()[0].partition("=")[2]}, tmp_path)
     finally:

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import psycopg
 import pytest
 
 from tests.public_system import public
@@ -50,3 +51,8 @@ def test_schemathesis_runs_clean(public: PublicSystem, tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stdout[-6_000:] + done.stderr[-1_000:]
+    # The token was an operator's: what only operators may ask was asked and answered, not refused 403 all along.
+    with psycopg.connect(public.settings.addresses().postgres_dsns["millrace_operator"]) as connection:
+        query = "select distinct action from audit_log where actor = 'merchant:m_schemathesis' and outcome = 'done'"
+        answered = {action for (action,) in connection.execute(query).fetchall()}
+    assert answered >= {"case.list"}

@@ -103,6 +103,23 @@ def test_an_attempt_that_never_left_fails_in_the_end(world: AttemptsWorld) -> No
     world.end_all()
 
 
+def test_killed_between_giving_up_and_telling_it_stays_given_up(world: AttemptsWorld) -> None:
+    """The end is durable before it is told: the processor is back, and the next worker tells it and sends nothing."""
+    worker = world.start("processor_worker", MILLRACE_FAIL_POINT="attempt_after_give_up")
+    attempt = new_attempt()
+    world.publish(attempt)
+    eventually(lambda: (row := world.row(attempt)) and row["error_code"] == "not_connected")
+    _made_older(world, attempt, limits.ATTEMPT_UNREACHABLE_MAX_S + 1)
+    assert worker.wait(20) == -signal.SIGKILL
+    assert world.statuses(attempt) == []
+    world.start("simulator")
+    world.start("processor_worker")
+    assert world.fact(attempt, "failed", within_s=_TAKEN_OVER_WITHIN_S).payload["error_code"] == "processor_unreachable"
+    assert set(world.statuses(attempt)) == {"failed"}
+    assert world.effects()[attempt["operation_id"]] == 0
+    world.end_all()
+
+
 def test_doubt_never_ends_in_failed(world: AttemptsWorld) -> None:
     """A processor that dies after a send: however old the doubt, it ends with a person, never with "failed"."""
     simulator = world.start("simulator")

@@ -15,6 +15,7 @@ from compose.supervise import launch
 from dataflows.owner import fail_points
 from schemas import limits, topics
 from tests.eventually import eventually
+from tests.faults.bank_reads import bank_reads
 from tests.faults.owners import OwnerWorld, command
 
 if TYPE_CHECKING:
@@ -63,17 +64,18 @@ def test_killed_after_parking(owner_world: OwnerWorld) -> None:
 
 
 def test_zombie_wakes_up_after_a_take_over(owner_world: OwnerWorld) -> None:
-    """A frozen owner whose partitions were taken writes nothing when it wakes (payments trap 7)."""
-    zombie = owner_world.start_owner()
-    owner_world.send_payments(10)
-    owner_world.await_all()
-    zombie.send_signal(signal.SIGSTOP)
-    owner_world.start_owner()
-    owner_world.send_payments(10)
-    owner_world.await_all()
-    zombie.send_signal(signal.SIGCONT)
-    owner_world.send_payments(10)
-    owner_world.await_all()
+    """A frozen owner whose partitions were taken writes nothing when it wakes; every read of all balances adds up."""
+    with bank_reads(owner_world.dsn):
+        zombie = owner_world.start_owner()
+        owner_world.send_payments(10)
+        owner_world.await_all()
+        zombie.send_signal(signal.SIGSTOP)
+        owner_world.start_owner()
+        owner_world.send_payments(10)
+        owner_world.await_all()
+        zombie.send_signal(signal.SIGCONT)
+        owner_world.send_payments(10)
+        owner_world.await_all()
     owner_world.assert_exact()
 
 

@@ -199,8 +199,9 @@ def test_a_rotation_waits_for_a_card_that_is_being_stored(world: VaultWorld) -> 
     parameters = {
         "id": late, "merchant": holder.name, "key_digest": b"k", "request_digest": b"r", "network": "visa", "last4": "4242",
         "fingerprint": "f", "key_id": "kek_0001", "wrapped_key": sealed.wrapped_key, "ciphertext": sealed.ciphertext,
+        "actor": holder.name, "details": "{}",
     }  # fmt: skip
-    waiting = "select 1 from pg_stat_activity where wait_event_type = 'Lock' and query ~ 'retiring'"
+    waiting = "select 1 from pg_stat_activity where wait_event_type = 'Lock' and query ~ 'retiring|audit_append'"
     with psycopg.connect(world.settings.addresses().postgres_dsns["millrace_vault"]) as storing:
         assert storing.execute(query("card_insert"), parameters).fetchall() == [(1, 1)]
         process = command(world, "rotate")

@@ -9,10 +9,13 @@ import uuid
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
+import psycopg
 import pytest
 
+from reconciliation.repair.loop import RepairLoop
 from schemas import identity, limits
 from tests.eventually import eventually
+from tests.repair_world import OPERATOR, audited, balances, opened, party, proposed, state_of, transactions
 from tests.seeds import seeds
 from tests.webhook_world import WebhookWorld, webhook_system, webhooks
 
@@ -174,7 +177,14 @@ def test_what_contradicts_the_attempt_is_a_case_and_posts_nothing(webhooks: Webh
     assert merchant.act(intent_id, "confirm", payload={"payment_method": "tok_sim_approve"}).status_code == 200
     late = webhooks.tell("charge.captured", **webhooks.charge(intent_id))
     webhooks.reaches(late, "case")
-    assert webhooks.cases(identity.operation_id(intent_id, 1)) == [("contradicts_attempt",)]
+    again = webhooks.tell("charge.captured", **webhooks.charge(intent_id, amount=1_001))
+    webhooks.reaches(again, "case")
+    operation_id = identity.operation_id(intent_id, 1)
+    assert webhooks.cases(operation_id) == [("contradicting_fact",)]
+    query = "select processor, evidence from repair_case where reference = %s"
+    ((processor, evidence),) = webhooks.system.rows(query, operation_id)
+    assert (processor, evidence["code"], evidence["payment_intent"]) == ("simulator", "contradicts_attempt", intent_id)
+    assert (evidence["fact"]["amount"], evidence["idempotency_key"]) == (1_000, f"{operation_id}:captured")
     assert captures(webhooks, intent_id) == 0
 
 
@@ -227,3 +237,86 @@ def _end_of(world: WebhookWorld, merchant: Any, order: tuple[int, ...]) -> tuple
     intent = merchant.http.get(f"/v1/payment_intents/{intent_id}").json()
     end = (refunded, intent["amount_refunded"]), (disputed["state"], disputed["funds"])
     return *end, postings(world, intent_id)
+
+
+# --- what settled events leave behind -------------------------------------------------------------------------
+
+
+def test_settled_events_leave_and_their_facts_stay_known(webhooks: WebhookWorld, merchant: Any) -> None:
+    """What is young, waits or is a case stays. An event that comes again after all that changes nothing."""
+    webhooks.start()
+    old, young = webhooks.intent(merchant), webhooks.intent(merchant)
+    told = [webhooks.tell("charge.captured", **webhooks.charge(intent_id)) for intent_id in (old, young)]
+    foreign = f"foreign_{uuid.uuid4().hex[:8]}"
+    case = webhooks.tell("charge.captured", provider_ref=foreign, amount=1, currency="USD")
+    for event_id in told:
+        webhooks.reaches(event_id, "applied")
+    webhooks.reaches(case, "case")
+    extra = limits.PROVIDER_EVENTS_PRUNE_BATCH_MAX + 5
+    with webhooks.superuser() as connection:
+        connection.execute(
+            "update provider_event set received_at = now() - interval '1 year',"
+            " settled_at = now() - %s * interval '1 second' where provider_event_id = any(%s)",
+            (limits.PROVIDER_EVENTS_KEPT_S + 1, [told[0], case]),
+        )
+        connection.execute(
+            "insert into provider_event (processor, provider_event_id, event_type, body, state, settled_at)"
+            " select 'stripe', 'evt_old_' || n, 'ping', '{}', 'superseded', now() - %s * interval '1 second'"
+            " from generate_series(1, %s) n",
+            (limits.PROVIDER_EVENTS_KEPT_S + 1, extra),
+        )
+    webhooks.end_all()
+    webhooks.start()  # the first round of a worker looks at once
+    left = "select count(*) from provider_event where provider_event_id like 'evt_old_%%'"
+    eventually(lambda: webhooks.system.rows(left) == [(0,)], 20, what="pruned")
+    eventually(lambda: webhooks.event(told[0]) == (), 20, what="pruned")
+    assert (webhooks.event(told[1])[0], webhooks.event(case)[0]) == ("applied", "case")
+    webhooks.tell("charge.captured", told[0], **webhooks.charge(old))
+    webhooks.reaches(told[0], "applied", "superseded")
+    assert state(merchant, old) == ("succeeded", 1_000)
+    assert captures(webhooks, old) == 1
+
+
+# --- approved repairs -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("fail_point", ["repair_reading", "repair_sending", "repair_sent", "repair_settled"])
+def test_an_approved_repair_is_posted_once_whoever_dies(webhooks: WebhookWorld, fail_point: str) -> None:
+    """Two persons approved and the ingress died at once; then the worker that goes on is killed as well."""
+    system = webhooks.system
+    ann = system.merchant(scopes=OPERATOR)
+    case_id = opened(system)
+    repair_id = proposed(ann, case_id)["id"]
+    with psycopg.connect(system.settings.addresses().postgres_dsns["millrace_ingress"], autocommit=True) as connection:
+        connection.execute("select repair_approve(%s, 'merchant:bob')", (repair_id,))
+    with webhooks.superuser() as connection:
+        connection.execute(
+            "update repair_proposal set decided_at = decided_at - %s * interval '1 second' where id = %s",
+            (limits.REPAIR_LOOP_GRACE_S, repair_id),
+        )
+    assert webhooks.start(MILLRACE_FAIL_POINT=fail_point).wait(20) == -signal.SIGKILL
+    for _ in range(2):
+        webhooks.start()
+    eventually(lambda: ann.http.get(f"/v1/repairs/{repair_id}").json()["state"] == "posted", 30, what="posted")
+    assert len(transactions(system, repair_id)) == 1
+    assert balances(system, case_id)[f"recon_suspense:{party(case_id)}:USD"] == -700
+    assert state_of(ann, case_id) == "resolved"
+    assert [row[1:] for row in audited(system, repair_id)].count(("repair.post", "done")) == 1
+    ann.http.close()
+
+
+def test_a_young_approval_is_left_to_its_ingress(webhooks: WebhookWorld) -> None:
+    """Nothing that was only proposed is ever posted, and nobody's approval is overtaken."""
+    system = webhooks.system
+    ann = system.merchant(scopes=OPERATOR)
+    unapproved = proposed(ann, opened(system))["id"]
+    young = proposed(ann, opened(system))["id"]
+    addresses = system.settings.addresses()
+    with psycopg.connect(addresses.postgres_dsns["millrace_ingress"], autocommit=True) as connection:
+        connection.execute("select repair_approve(%s, 'merchant:bob')", (young,))
+    RepairLoop(addresses.postgres_dsns["millrace_worker"], addresses.kafka, "test").round()
+    assert [ann.http.get(f"/v1/repairs/{one}").json()["state"] for one in (unapproved, young)] == [
+        "proposed",
+        "approved",
+    ]
+    ann.http.close()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from schemas import identity
+from schemas import identity, validation
 from schemas.operations import OPERATIONS
 from tests.attempts_world import AttemptsWorld, new_attempt, trace_of, world
 from tests.eventually import eventually
@@ -38,7 +38,8 @@ def test_an_approved_attempt_becomes_one_complete_fact(working: AttemptsWorld) -
     assert fact.trace_id == trace_of(attempt)
     assert (fact.payload["amount"], fact.payload["currency"]) == (1_234, "USD")
     template = OPERATIONS["record_attempt_outcome"].template
-    assert fact.request_hash == identity.request_hash(template, attempt["intent_id"], fact.payload)
+    payload = validation.hashed(OPERATIONS["record_attempt_outcome"].payload, fact.payload)
+    assert fact.request_hash == identity.request_hash(template, attempt["intent_id"], payload)
     assert working.row_reaches(attempt, "reported")["outcome"] == "captured"
     working.settle(attempt, "captured")
     working.row_reaches(attempt, "done")

@@ -19,6 +19,7 @@ from ingress.client import (
     ObjectNotFound,
     StillProcessing,
 )
+from tests.eventually import eventually
 from tests.public_system import public
 
 if TYPE_CHECKING:
@@ -171,3 +172,28 @@ def test_the_asynchronous_client_does_the_same(public: PublicSystem) -> None:
             assert {e.event["aggregate_key"] for e in events} <= {m.result["id"] for m in made}
 
     asyncio.run(play())
+
+
+def test_an_operator_reviews_and_publishes(public: PublicSystem) -> None:
+    """The rules are about one merchant alone, and nothing is forbidden in the end."""
+    operator = public.token("m_ops", ("operator",))
+    look = {"name": "look", "when": [{"type": "in_list", "field": "merchant", "list": "mine"}], "outcome": "review"}
+    name = "m_reviewed_by_client"
+    with MillraceClient(public.base_url, operator) as client, public.client(name) as merchant:
+        before = next((v["version"] for v in client.policies("risk", page_limit=1)), 0)
+        document = {"rules": [look], "lists": {"mine": [name]}}
+        made = client.publish_policy("risk", document, expected_version=before)
+        assert client.publish_policy("risk", document, expected_version=before) == made
+        assert next(client.policies("risk"))["version"] == made["version"]
+        with pytest.raises(Conflict):
+            client.publish_policy("risk", {}, expected_version=before)
+
+        def waiting() -> str | None:
+            made = merchant.create(amount=10_000, currency="USD", payment_method="tok_sim_approve")
+            state = merchant.confirm(made.result["id"], customer_ip="203.0.113.7", card_country="AT").result["state"]
+            return made.result["id"] if state == "requires_merchant_action" else None
+
+        intent_id = eventually(waiting, 20)
+        client.publish_policy("risk", {}, expected_version=made["version"])
+        assert client.review(intent_id, "approve", note="known").result["state"] == "processing"
+        assert merchant.wait(intent_id)["state"] == "succeeded"

@@ -296,13 +296,78 @@ def test_pages_of_endpoints_and_deliveries(told: MerchantWebhookWorld, merchant:
     assert wrong.status_code == 400
 
 
+def _superuser(told: MerchantWebhookWorld) -> psycopg.Connection[Any]:
+    return psycopg.connect(told.system.settings.addresses().postgres_superuser_dsn, autocommit=True)
+
+
+def test_a_secret_lies_sealed(told: MerchantWebhookWorld, merchant: Any) -> None:
+    """Whoever has the database, a copy of it or the ingress' role, has no secret and can write none as a text."""
+    endpoint = told.endpoint(merchant, "https://shop.example.com/sealed")
+    rotated = merchant.http.post(f"{ROOT}/{endpoint['id']}/rotate_secret").json()["result"]
+    with _superuser(told) as connection:
+        rows = connection.execute(
+            "select s::text, s.secret, s.key_id from merchant_webhook_secret s where endpoint_id = %s",
+            (endpoint["id"],),
+        ).fetchall()
+    assert [row[1:] for row in rows] == [(None, "kek_0001")] * 2
+    for shown in (endpoint["secret"], rotated["secret"]):
+        assert not any(shown in row[0] or shown.encode().hex() in row[0] for row in rows)
+    with (
+        psycopg.connect(told.system.settings.addresses().postgres_dsns["millrace_ingress"]) as connection,
+        pytest.raises(psycopg.errors.InsufficientPrivilege),
+    ):
+        connection.execute(
+            "insert into merchant_webhook_secret (id, endpoint_id, secret) values ('whk_t', %s, 'whsec_t')",
+            (endpoint["id"],),
+        )
+
+
+def test_a_secret_from_before_sealing_is_sealed_and_signs_on(
+    told: MerchantWebhookWorld, merchant: Any, here: Shop
+) -> None:
+    endpoint = told.endpoint(merchant, here.url)
+    before = "whsec_" + "QUJD" * 8
+    with _superuser(told) as connection:
+        connection.execute(
+            "update merchant_webhook_secret set secret = %s, key_id = null, wrapped_key = null, ciphertext = null"
+            " where endpoint_id = %s",
+            (before, endpoint["id"]),
+        )
+        told.start()
+        intent_id = told.payment(merchant)
+        one = eventually(lambda: here.of(intent_id), 20, what="told")[0]
+        assert one["signature"] == signature(before, one)
+        texts = connection.execute("select count(*) from merchant_webhook_secret where secret is not null").fetchone()
+    assert texts == (0,)
+
+
+def test_a_secret_of_another_row_or_key_signs_nothing(told: MerchantWebhookWorld, merchant: Any, here: Shop) -> None:
+    """Moved within the table it does not open; the delivery waits, and goes out once the right one is back."""
+    endpoint, other = told.endpoint(merchant, here.url), told.endpoint(merchant, "https://shop.example.com/other")
+    swap = (
+        "update merchant_webhook_secret s set key_id = o.key_id, wrapped_key = o.wrapped_key, ciphertext = o.ciphertext"
+        " from {} o where s.endpoint_id = %s and o.endpoint_id = %s"
+    )
+    with _superuser(told) as connection:
+        connection.execute("create temporary table kept as select * from merchant_webhook_secret")
+        connection.execute(swap.format("kept"), (endpoint["id"], other["id"]))  # type: ignore[arg-type]
+        told.start()
+        intent_id = told.payment(merchant)
+        eventually(lambda: [d["tries"] for d in told.deliveries(merchant, endpoint)] == [1], 20, what="tried")
+        assert here.of(intent_id) == []
+        connection.execute(swap.format("kept"), (endpoint["id"], endpoint["id"]))  # type: ignore[arg-type]
+        told.hurry(endpoint)
+        one = eventually(lambda: here.of(intent_id), 20, what="told")[0]
+    assert one["signature"] == signature(endpoint["secret"], one)
+
+
 def test_no_role_but_the_worker_reads_a_secret(told: MerchantWebhookWorld, merchant: Any) -> None:
     told.endpoint(merchant, "https://shop.example.com/roles")
     readers = set()
     for role, dsn in told.system.settings.addresses().postgres_dsns.items():
         with psycopg.connect(dsn) as connection:
             try:
-                connection.execute("select secret from merchant_webhook_secret limit 1").fetchall()
+                connection.execute("select ciphertext from merchant_webhook_secret limit 1").fetchall()
                 readers.add(role)
             except psycopg.errors.InsufficientPrivilege:
                 continue

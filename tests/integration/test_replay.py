@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.servers
 
-TARGETS = ("account_balance", "payment_intent", "clickhouse")
+TARGETS = ("account_balance", "payment_intent", "merchant_account", "payout", "clickhouse")
 
 
 @pytest.fixture(scope="module")

@@ -91,7 +91,7 @@ def test_a_retry_produces_the_same_command_and_releases_its_object(stage: Stage,
     key, value = produced(stage.kafka, place.topic)[-1]
     again = codec.decode_command(value or b"")
     assert key == b"pi_1"
-    assert (again.idempotency_key, again.request_hash, again.payload) == ("k", bytes(32), {"payment_method": None})
+    assert (again.idempotency_key, again.request_hash, set(again.payload.values())) == ("k", bytes(32), {None})
     assert (again.deadline_at, again.reply_to) == (0, -1)  # nobody waits for it any more
     assert parked_list(operator) == []
     (row,) = parked_list(operator, every_state=True)

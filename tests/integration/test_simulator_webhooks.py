@@ -63,6 +63,8 @@ def test_every_effect_is_told_once_in_full(simulator: Simulator, received: Recei
             "currency": "USD",
             "error_code": None,
             "after_success": False,
+            "redirect_url": None,
+            "authorized_until_ms": None,
         },
     }
     refused = {e["type"]: e["data"]["error_code"] for e in received.of(reference) if e["data"]["error_code"]}

@@ -77,6 +77,31 @@ def test_views_of_refunds_and_disputes(stage: Stage) -> None:
     assert all(0 <= rate <= 1 for row in rates for rate in row)
 
 
+def test_views_of_merchants_money(stage: Stage) -> None:
+    """What merchants' accounts hold, day by day, and their payouts: as the ledger and the newest payouts say."""
+    stage.store_and_publish()
+    stage.drain()
+    held: dict[tuple[str, str, str], int] = defaultdict(int)
+    for entry in (e for c in stage.world.commits for txn in c.txns for e in txn.entries):
+        if entry.account_id.startswith("merchant_"):
+            account, merchant, code = entry.account_id.removeprefix("merchant_").split(":")
+            held[merchant, account, code] += entry.credit - entry.debit
+    rows = stage.clickhouse_rows(
+        "select merchant, account, currency, argMax(closing_minor, day), argMin(opening_minor, day),"
+        " sum(credits_minor - debits_minor) from merchant_balance_daily group by merchant, account, currency"
+    )
+    assert {(m, a, c): closing for m, a, c, closing, _, _ in rows} == held
+    assert all(opening == 0 and moved == closing for *_, closing, opening, moved in rows)
+    assert {account for _, account, _ in held} >= {"reserved", "payout_in_transit", "available"}
+    payouts = {c.payout.id: c.payout for c in stage.world.commits if c.payout}
+    states = [p.state for p in payouts.values()]
+    found = stage.clickhouse_rows("select payouts, paid, failed, canceled, asked_minor, paid_minor from payouts_daily")
+    totals = [sum(int(row[n]) for row in found) for n in range(6)]
+    asked, paid = (sum(p.amount for p in payouts.values() if p.state in wanted) for wanted in (states, ["paid"]))
+    assert totals == [len(payouts), *(states.count(s) for s in ("paid", "failed", "canceled")), asked, paid]
+    assert stage.clickhouse_rows("select state from merchant_accounts_current") == [("active",)]
+
+
 def test_views_answer_the_first_questions(stage: Stage) -> None:
     """Volume and success rate, fees, open authorizations and balances equal what the ledger says, in decimals too."""
     stage.store_and_publish()

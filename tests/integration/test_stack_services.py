@@ -50,7 +50,10 @@ def test_the_world_has_every_process_and_every_address(operator: Operator, world
     counts = {service: sum(name.rpartition("-")[0] == service for name in pids(world)) for service in SERVICES}
     assert counts == dict.fromkeys(SERVICES, 1) | {"owner": 2, "ingress": 2}
     assert get(world["base_url"], "/healthz") == 200
-    assert get(world["processor_url"], "/book") == 200
+    assert list(world["processor_urls"]) == ["simulator", "simulator_b"]
+    assert world["processor_urls"]["simulator"] == world["processor_url"]
+    for url in world["processor_urls"].values():
+        assert get(url, "/book") == 200
     for name, url in world["ops"].items():
         assert get(url.removesuffix("/metrics"), "/metrics") == 200, name
         assert get(url.removesuffix("/metrics"), "/readyz") == 200, name

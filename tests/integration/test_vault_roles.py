@@ -74,6 +74,8 @@ def test_who_sees_whose_a_token_is(world: VaultWorld, role: str) -> None:
         with psycopg.connect(dsn) as connection:
             assert connection.execute(statement).fetchall() == [(token, holder.name, "visa", "4242")]
         assert refused(dsn, sql.SQL("delete from vault.token_public").format())
+    signals = sql.SQL("select * from vault.card_signals where id = {}").format(sql.Literal(token))
+    assert refused(dsn, signals) is (role != "millrace_ingress"), "a fingerprint is for the risk rules alone"
 
 
 def test_the_vault_reads_nothing_else(world: VaultWorld) -> None:
@@ -99,5 +101,6 @@ def test_every_role_was_tried() -> None:
         "millrace_worker",
         "millrace_sink",
         "millrace_operator",
+        "millrace_console",
         "millrace_reader",
     }

@@ -24,10 +24,16 @@ import pytest
 from tests.mutation.mutants import Mutant, mutants_of
 
 _DOMAIN: Final = Path("dataflows/domain")
-_UNIT: Final = ("ledger", "domain_refunds", "domain_disputes", "domain_settlement", "domain_facts", "domain_states")
+_UNIT: Final = (
+    *("ledger", "domain_refunds", "domain_disputes", "domain_settlement", "domain_journal", "domain_facts"),
+    *("domain_states", "domain_accounts"),
+)
 _TESTS: Final = (
     *(f"tests/unit/test_{name}.py" for name in _UNIT),
-    *(f"tests/property/test_{name}.py" for name in ("domain_properties", "every_door", "refunds_and_disputes")),
+    *(
+        f"tests/property/test_{name}.py"
+        for name in ("domain_properties", "every_door", "refunds_and_disputes", "account_histories")
+    ),
 )
 _SECONDS_MAX: Final = 60
 _AIM: Final = 0.85
@@ -92,7 +98,7 @@ def judged(name: str, pool: ThreadPoolExecutor) -> bool:
 
 def main() -> None:
     """Judges the modules that are named; exit status 1 when one is below the aim."""
-    names = sys.argv[1:] or ["ledger", "refund", "dispute", "settlement"]
+    names = sys.argv[1:] or ["ledger", "refund", "refund_outcome", "dispute", "settlement", "journal"]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         results = [judged(name, pool) for name in names]
     sys.exit(0 if all(results) else 1)

@@ -38,8 +38,13 @@ INTENT: Final = "pi_" + "a" * 26
 AMOUNT: Final = 10_000
 REFUNDS: Final = (1_500, 2_500)
 DISPUTED: Final = {"dis_1": 2_000, "dis_2": 1_000}
-OPEN: Final = frozenset({"created", "pending", "unknown", "manual_review"})
+OPEN: Final = frozenset({"created", "pending", "unknown", "requires_action", "manual_review"})
 DOUBTS: Final = ("unknown", "pending")
+_CODES: Final = {"failed": "expired_card", FAILED_LATER: "expired_card", "voided": "expired"}
+_SAID_BESIDE: Final = {
+    "requires_action": {"redirect_url": "https://acs.example/1"},
+    "authorized": {"authorized_until": 1_900_000_000_000_000},
+}
 _SUCCESS: Final = {"authorize": "authorized", "purchase": "captured", "capture": "captured"}
 _EVENTS: Final = {
     "authorized": "charge.authorized",
@@ -47,6 +52,8 @@ _EVENTS: Final = {
     "refunded": "refund.succeeded",
     "failed": "refund.failed",
     FAILED_LATER: "refund.failed",
+    "requires_action": "charge.requires_action",
+    "voided": "charge.expired",
 }
 #: at which doors a fact may be told; a line of a settlement is a door too, for what is still open when it comes
 DOORS: Final = {"outcome": ("answer", "webhook", "poll"), FAILED_LATER: ("webhook", "poll")}
@@ -61,6 +68,8 @@ class Truth:
     disputes: tuple[tuple[str, str, str], ...]  # the bank's name for it, state, funds
     finding: str  # of the capture's line in the settlement
     lines_of_refunds: bool
+    acts: bool = False  # the payer had to do something first
+    expires: bool = False  # nobody captures, and the hold ends by itself
 
 
 @dataclass(frozen=True)
@@ -137,7 +146,7 @@ class World:
     def _go_on(self) -> None:
         """What the merchant and the processor do next, now that this much is known."""
         payment, truth = self._payment(), self.truth
-        if payment.intent.state == "requires_capture" and len(payment.attempts) == 1:
+        if payment.intent.state == "requires_capture" and len(payment.attempts) == 1 and not truth.expires:
             self._hear(_on_intent(cases.capture()))
         if payment.intent.amount_received and not payment.refunds:
             for number, amount in enumerate(REFUNDS):
@@ -164,7 +173,11 @@ class World:
             if self.truth.lines_of_refunds and last == "refunded":
                 self._plan(f"line {number}", "settlement", lambda _: self._lines(number, "matched"))
             return
+        if self.truth.acts and attempt.kind != "capture":
+            self._tell_outcome(number, "requires_action")
         self._tell_outcome(number, _SUCCESS[attempt.kind])
+        if self.truth.expires:
+            self._tell_outcome(number, "voided", first_door="webhook")
         if attempt.kind != "authorize":
             self._plan(f"line {number}", "settlement", lambda _: self._lines(number, self.truth.finding))
             if self.truth.finding == "duplicate":
@@ -192,9 +205,12 @@ class World:
             "provider_ref": f"pr_{number}" if ends else None,
             "amount": attempt.amount,
             "currency": attempt.currency,
-            "error_code": "expired_card" if status in ("failed", FAILED_LATER) else None,
+            "error_code": _CODES.get(status),
+            **_SAID_BESIDE.get(status, {}),
         }
         if door == "webhook":
+            if until := said.pop("authorized_until", None):
+                said["authorized_until_ms"] = until // 1_000
             return _webhook(_EVENTS[status], said | {"reference": INTENT, "after_success": status == FAILED_LATER})
         fact = facts.Fact(intent_id=INTENT, attempt=number, processor=cases.PROCESSOR, trace_id="0" * 32,
                           send_count=send_count, status=status, **said)  # fmt: skip

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 INTENT: Final = (
     *("id", "merchant_id", "processor", "version", "latest_attempt", "amount_capturable", "amount_received"),
     *("amount_refunded", "amount_disputed", "last_payment_error", "cancellation_reason", "amount", "currency"),
-    *("payment_method", "capture_method", "metadata", "state"),
+    *("payment_method", "capture_method", "metadata", "state", "next_action"),
 )
 REFUND: Final = (
     *("id", "intent_id", "merchant_id", "attempt", "amount", "currency", "state", "reason", "failure_reason"),
@@ -30,6 +30,7 @@ REFUND: Final = (
 )
 DISPUTE: Final = (
     *("id", "intent_id", "merchant_id", "amount", "currency", "fee", "reason", "state", "funds", "version"),
+    "evidence_state",
 )
 
 
@@ -73,11 +74,13 @@ class Stored:
         return found
 
 
-def expected(steps: Iterable[tuple[tuple[int, int], Step]], winners: dict[tuple[str, str], tuple[int, int]]) -> tuple[
-    Model, dict[int, tuple[Answer, bool] | None]
-]:  # fmt: skip
+def expected(
+    steps: Iterable[tuple[tuple[int, int], Step]],
+    winners: dict[tuple[str, str], tuple[int, int]],
+    candidates: tuple[str, ...] = (),
+) -> tuple[Model, dict[int, tuple[Answer, bool] | None]]:
     """The model after these steps, each at its place, and its answer to each step by number."""
-    model = Model(winners)
+    model = Model(winners, candidates)
     answers = {}
     for place, step in steps:
         if step.command is not None:
@@ -85,14 +88,16 @@ def expected(steps: Iterable[tuple[tuple[int, int], Step]], winners: dict[tuple[
     return model, answers
 
 
-def check(steps: list[Step], replies: Iterable[Reply | Result], stored: Stored) -> None:
+def check(
+    steps: list[Step], replies: Iterable[Reply | Result], stored: Stored, candidates: tuple[str, ...] = ()
+) -> None:
     """The end state is the model's, and every reply that was sent is the model's answer, a replay the stored bytes."""
     offsets: Counter[int] = Counter()
     placed = []
     for step in steps:
         placed.append(((step.partition, offsets[step.partition]), step))
         offsets[step.partition] += 1
-    model, answers = expected(placed, stored.winners())
+    model, answers = expected(placed, stored.winners(), candidates)
     compare(stored, model)
     letters = {(p, o) for p, o in stored.rows('select partition, "offset" from dead_letter')}
     assert letters == {place for place, step in placed if step.command is None}
@@ -111,6 +116,7 @@ def check(steps: list[Step], replies: Iterable[Reply | Result], stored: Stored) 
 def compare(stored: Stored, model: Model) -> None:
     """Every table equals the model."""
     _intents_and_attempts(stored, model)
+    _reviews(stored, model)
     _answers(stored, model)
     _ledger(stored, model)
     _chain(stored)
@@ -135,7 +141,7 @@ def _intents_and_attempts(stored: Stored, model: Model) -> None:
         intents[row[0]]["metadata"] = msgspec.json.decode(intents[row[0]]["metadata"])
     assert intents == model.intents
     attempts: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    names = ("kind", "status", "amount", "final", "settled_line")
+    names = ("kind", "status", "amount", "final", "settled_line", "processor")
     for key, *row in stored.rows(
         f"select intent_id, {', '.join(names)} from processor_attempt order by intent_id, attempt"
     ):
@@ -145,6 +151,19 @@ def _intents_and_attempts(stored: Stored, model: Model) -> None:
         found = stored.rows(f"select {', '.join(columns)} from {table}")
         assert {row[0]: dict(zip(columns, row, strict=True)) for row in found} == expected_rows, table
     assert dict(stored.rows("select id, reference from journal_entry")) == model.journals  # type: ignore[arg-type]
+
+
+def _reviews(stored: Stored, model: Model) -> None:
+    """A case waits exactly as long as its payment does, and everything that was said of a confirm is there."""
+    cases: dict[str, list[str]] = defaultdict(list)
+    for intent, state in stored.rows("select reference, state from repair_case where kind = 'risk_review'"):
+        cases[intent].append(state)
+    waiting = {key for key, intent in model.intents.items() if intent["state"] == "requires_merchant_action"}
+    assert {key for key, states in cases.items() if "open" in states} == waiting
+    assert all(states.count("open") <= 1 for states in cases.values())
+    assert {key: len(states) for key, states in cases.items()} == model.reviews
+    said = stored.rows("select intent_id, attempt, decided_by <> '', outcome from risk_assessment order by 1, 2, 3")
+    assert [tuple(row) for row in said] == sorted(model.assessments)
 
 
 def _answers(stored: Stored, model: Model) -> None:
@@ -173,6 +192,8 @@ def check_body(body: bytes, answer: Answer) -> None:
     intent = {name: result[name] for name in INTENT}
     if intent["last_payment_error"] is not None:
         intent["last_payment_error"] = intent["last_payment_error"]["code"]
+    if intent["next_action"] is not None:
+        intent["next_action"] = intent["next_action"]["url"]
     assert intent == {name: value for name, value in what.items() if name != "amount_pending"}
     assert shown["event"]["aggregate_key"] == what["id"]
 
@@ -187,9 +208,9 @@ def _ledger(stored: Stored, model: Model) -> None:
     assert stored.rows(unbalanced) == []
     held: Counter[str] = Counter()
     for intent in model.intents.values():
-        held[intent["currency"]] += intent["amount_capturable"]
-    for currency, amount in held.items():
-        debit, credit, _ = sums.get(f"auth_hold:simulator:{currency}", [0, 0, 0])
+        held[f"{intent['processor']}:{intent['currency']}"] += intent["amount_capturable"]
+    for account, amount in held.items():
+        debit, credit, _ = sums.get(f"auth_hold:{account}", [0, 0, 0])
         assert debit - credit == amount, "invariant 10: holds equal what can be captured"
 
 

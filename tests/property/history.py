@@ -11,22 +11,29 @@ from typing import Any, Final
 
 from msgspec import structs
 
-from schemas import identity, topics, validation
+from dataflows.domain.policies import Policies
+from dataflows.domain.risk import read_policy
+from dataflows.payments.policies import PolicyBook
+from schemas import identity, limits, policies, topics, validation
 from schemas.operations import OPERATIONS
 from schemas.records import Command
-from tests.property.model import NO, SUCCESS, Model
+from schemas.routing import Candidate, RoutingPolicy, RoutingRule
+from tests.property.model import NO, RETRYABLE, SUCCESS, Model
+from tests.property.model_risk import BOUND, STOPPED
 
 Roll = tuple[int, int, int, int]  # what, about which payment, and two choices
-KINDS: Final = 34
+KINDS: Final = 42
 AGGREGATES: Final = 24
 _CURRENCIES: Final = ("USD", "JPY", "KWD")
 _STATUSES: Final = (
     *("pending", "unknown", "declined", "failed", "captured", "authorized", "voided", "manual_review", "refunded"),
+    *("requires_action", "requires_action", "submitted"),
 )
 _DISPUTED: Final = (
     *(("needs_response", "none"), ("needs_response", "withdrawn"), ("under_review", "withdrawn")),
     *(("won", "reinstated"), ("lost", "withdrawn"), ("warning_needs_response", "none"), ("won", "withdrawn")),
     ("lost", "reinstated"),
+    ("appeal_needs_response", "withdrawn"),
 )
 
 
@@ -48,8 +55,11 @@ class History:
 
     partitions: int
     name: str = "pi_h"
+    candidates: tuple[str, ...] = ()  # of the routing rule that the owners know
     steps: list[Step] = field(default_factory=list)
-    _scratch: Model = field(default_factory=Model)
+
+    def __post_init__(self) -> None:
+        self._scratch = Model(candidates=self.candidates)
 
     def add(self, roll: Roll) -> None:
         """Turns a roll into a step."""
@@ -81,7 +91,7 @@ class History:
         if intent is None or what == 0:
             self._command("create_payment_intent", who, self._creation(a, b))
         elif what <= 3:
-            self._command("confirm_payment_intent", who, {"payment_method": f"tok_{a}" if b % 2 else None})
+            self._command("confirm_payment_intent", who, {"payment_method": f"tok_sim_{a}" if b % 2 else None})
         elif what <= 5:
             amount = None if a % 3 == 0 else 1 + intent["amount"] * a // 9
             self._command("capture_payment_intent", who, {"amount": amount, "final": b % 2 == 0})
@@ -92,7 +102,7 @@ class History:
             version = intent["version"] + (a % 3 - 1)
             self._command("confirm_payment_intent", who, {"payment_method": None}, expected_version=max(0, version))
         elif what == 8:
-            self._command("confirm_payment_intent", who, {"payment_method": "tok_x"}, scope=f"m_{who + 1}")
+            self._command("confirm_payment_intent", who, {"payment_method": "tok_sim_x"}, scope=f"m_{who + 1}")
         elif what == 9:
             self._command("cancel_payment_intent", who, {"cancellation_reason": None}, deadline_at=1)
         else:
@@ -111,15 +121,57 @@ class History:
         elif what == 28 and attempts:
             self._failed_later(who, intent, a, b)
         elif what <= 30:
-            status, funds = _DISPUTED[b]
+            status, funds = _DISPUTED[(a * 8 + b) % len(_DISPUTED)]
             amount = 1 + intent["amount"] * (a % 2) // 2
             payload = {"provider_ref": f"dis_{intent['id']}_{a % 2}", "status": status, "funds": funds}
             payload |= {"amount": amount + (a == 7), "currency": intent["currency"], "fee": 15 * (a % 3)}
-            self._command("record_dispute", who, {**payload, "reason": None}, scope="processor:simulator")
+            self._command(
+                "record_dispute", who, {**payload, "reason": None}, scope=f"processor:{self._teller(intent, 0)}"
+            )
         elif what <= 32:
             self._line(who, intent, a, b)
-        else:
+        elif what == 33:
             self._journal(who, a, b)
+        else:
+            self._machine(what, who, intent, a, b)
+
+    def _machine(self, what: int, who: int, intent: dict[str, Any], a: int, b: int) -> None:
+        """What is agreed on anew, holds that grow and end, evidence; fitting and not."""
+        attempts = self._scratch.attempts[intent["id"]]
+        if what == 34:
+            given = {
+                "amount": 5 + a,
+                "payment_method": "tok_sim_new",
+                "capture_method": "manual",
+                "metadata": {"n": "1"},
+            }
+            self._command("update_payment_intent", who, {n: v for n, v in given.items() if (a + b) % (1 + len(n) % 3)})
+        elif what == 35:
+            self._command("increment_authorization", who, {"amount": max(1, intent["amount"] + 10 * a - 10)})
+        elif what <= 37:
+            holds = [n for n, x in enumerate(attempts, 1) if x["kind"] == "authorize"] or [1]
+            operation = identity.operation_id(intent["id"], holds[-1])
+            until = self._scratch.until[intent["id"]] or a
+            processor = f"processor:{self._teller(intent, holds[-1])}"
+            if what == 36 and b < 6:
+                payload = {"operation_id": operation, "authorized_until": until}
+                self._command("expire_authorization", who, payload, scope=processor)
+            else:
+                amount = attempts[holds[-1] - 1]["amount"] if len(attempts) >= holds[-1] else 1
+                payload = {"operation_id": operation, "attempt": holds[-1], "status": "voided", "amount": amount}
+                payload |= {"currency": intent["currency"], "error_code": "expired" if a % 4 else None}
+                self._command("record_attempt_outcome", who, {**payload, "provider_ref": None}, scope=processor)
+        elif what >= 40:
+            payload = {"decision": "approve" if a % 3 else "reject", "note": None, "reviewer": "merchant:ann"}
+            self._command(
+                "review_payment_intent", who, payload, scope="operator:by_ann" if b else intent["merchant_id"]
+            )
+        else:
+            mine = [d for d in self._scratch.disputes.values() if d["intent_id"] == intent["id"]]
+            dispute = mine[a % len(mine)]["id"] if mine else "dp_none"
+            evidence = {f"kind_{n}": f"text {a}" for n in range(b % 3)}
+            payload = {"dispute": dispute, "evidence": evidence, "submit": a % 2 == 0}
+            self._command("submit_dispute_evidence", who, payload)
 
     def _failed_later(self, who: int, intent: dict[str, Any], a: int, b: int) -> None:
         attempts = self._scratch.attempts[intent["id"]]
@@ -129,7 +181,7 @@ class History:
         payload = {"operation_id": operation, "attempt": number, "status": "failed", "provider_ref": None}
         payload |= {"amount": None, "currency": None, "error_code": "declined" if b % 2 else None}
         key = {"idempotency_key": f"{operation}:failed_later"}
-        self._command("record_attempt_outcome", who, payload, scope="processor:simulator", **key)
+        self._command("record_attempt_outcome", who, payload, scope=f"processor:{self._teller(intent, number)}", **key)
 
     def _line(self, who: int, intent: dict[str, Any], a: int, b: int) -> None:
         attempts = self._scratch.attempts[intent["id"]]
@@ -138,7 +190,7 @@ class History:
         payload = {"line_id": f"line_{len(self.steps)}", "attempt": number, "finding": finding, "gross": a - 4}
         payload |= {"operation_id": identity.operation_id(intent["id"], number), "fee": b * 7 - 7}
         payload |= {"difference": 0 if finding == "matched" else b, "currency": intent["currency"]}
-        self._command("record_settlement_line", who, payload, scope="settlement:simulator")
+        self._command("record_settlement_line", who, payload, scope=f"settlement:{self._teller(intent, number)}")
 
     def _journal(self, who: int, a: int, b: int) -> None:
         reference = f"payout:{self.name}{who}"
@@ -167,14 +219,23 @@ class History:
             "currency": intent["currency"] if truthful or a % 5 else None,
             "error_code": "insufficient_funds" if a % 2 else None,
         }
-        scope = "processor:other" if not truthful and b == 7 else "processor:simulator"
-        self._command("record_attempt_outcome", who, payload, scope=scope)
+        if status == "requires_action" and b % 2:
+            payload["redirect_url"] = f"https://acs.example/{number}"
+        if status == "authorized" and a % 2:
+            payload["authorized_until"] = 1_000 + b
+        teller = "other" if not truthful and b == 7 else self._teller(intent, number)
+        self._command("record_attempt_outcome", who, payload, scope=f"processor:{teller}")
+
+    def _teller(self, intent: dict[str, Any], number: int) -> str:
+        """The processor of an attempt; of none, the one that has the payment now."""
+        attempts = self._scratch.attempts[intent["id"]]
+        return str(attempts[number - 1]["processor"] if 1 <= number <= len(attempts) else intent["processor"])
 
     def _creation(self, a: int, b: int) -> dict[str, Any]:
         return {
             "amount": 1 + 997 * a + 31 * b,
             "currency": _CURRENCIES[b % 3],
-            "payment_method": None if a % 4 == 0 else "tok_a",
+            "payment_method": None if a % 4 == 0 else "tok_sim_a",
             "capture_method": "manual" if b % 2 else "automatic",
             "metadata": {'quote " slash \\': "comma , brace {} é \U0001f4b3"} if a % 2 else {},
         }
@@ -230,10 +291,24 @@ class History:
         self._scratch.take((partition, number), command, invalid=invalid, misrouted=misrouted)
 
 
-def random_history(seed: int, steps: int, partitions: int, name: str) -> History:
+def published(candidates: tuple[str, ...]) -> PolicyBook:
+    """What owners decide such a history by: these candidates in order for every charge, and bounds; without any, nothing."""
+    rule = RoutingRule(
+        name="all", candidates=tuple(Candidate(name) for name in candidates), retryable_declines=(RETRYABLE,)
+    )
+    policy = RoutingPolicy(version=1, rules=(rule,), failovers_max=limits.ROUTING_FAILOVERS_MAX)
+    bounds = [
+        {"name": outcome, "when": [{"type": "amount_above", "currency": currency, "amount": BOUND}], "outcome": outcome}
+        for currency, outcome in STOPPED.items()
+    ]
+    risk = read_policy(1, policies.canonical("risk", {"rules": bounds}, ()))
+    return PolicyBook(Policies(routing=policy, risk=risk)) if candidates else PolicyBook()
+
+
+def random_history(seed: int, steps: int, partitions: int, name: str, candidates: tuple[str, ...] = ()) -> History:
     """The history of a seed: print the seed, and it can be had again."""
     source = random.Random(seed)
-    history = History(partitions, name)
+    history = History(partitions, name, candidates)
     for _ in range(steps):
         history.add(tuple(source.randrange(n) for n in (KINDS, AGGREGATES, 8, 8)))  # type: ignore[arg-type]
     return history

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from schemas.records import Command
 
-OPEN: Final = ("created", "pending", "unknown", "manual_review")
+OPEN: Final = ("created", "pending", "unknown", "requires_action", "manual_review")
+UNDECIDED: Final = OPEN[1:]
+MONEY: Final = ("authorized", "captured", "voided", "refunded")
 NO: Final = ("declined", "failed")
 ACTIVE: Final = ("pending", "requires_action", "succeeded")
 STATES: Final = (
     *("warning_needs_response", "warning_under_review", "warning_closed", "needs_response", "under_review"),
-    *("prevented", "won", "lost"),
+    *("appeal_needs_response", "appeal_under_review", "prevented", "won", "lost"),
 )
 FUNDS: Final = ("none", "withdrawn", "reinstated")
 REASONS: Final = {"insufficient_funds": "insufficient_funds", "declined": "declined"}
@@ -41,6 +43,7 @@ class Parts:
         self.refunds: dict[str, dict[str, Any]] = {}
         self.disputes: dict[str, dict[str, Any]] = {}
         self.journals: dict[str, str] = {}
+        self.banks: dict[str, str] = {}  # of disputes, the processor that told of them
 
     def _post(self, i: dict[str, Any], debit: str, credit: str, amount: int) -> None:
         for side, account in enumerate((debit, credit) if amount else ()):
@@ -69,25 +72,40 @@ class Parts:
         taken = min(amount, i["amount_pending"])
         i["amount_pending"] -= taken
         self.attempts[i["id"]].append(
-            {"kind": "refund", "status": "created", "amount": amount, "final": False, "settled_line": None}
-        )
+            {"kind": "refund", "status": "created", "amount": amount, "final": False, "settled_line": None,
+             "processor": self._took(i)}
+        )  # fmt: skip
         self.refunds[refund_id] = {
             "id": refund_id, "intent_id": i["id"], "merchant_id": i["merchant_id"], "attempt": i["latest_attempt"],
             "amount": amount, "currency": i["currency"], "state": "pending", "reason": reason, "failure_reason": None,
             "from_pending": taken, "version": 1,
         }  # fmt: skip
-        self._from_merchant(i, "refund_in_flight:simulator", amount, taken)
+        self._from_merchant(i, f"refund_in_flight:{self._took(i)}", amount, taken)
+
+    def _took(self, i: dict[str, Any]) -> str:
+        """The processor that has the payment's money: two of them never have."""
+        (processor,) = {a["processor"] for a in self.attempts[i["id"]] if a["status"] == "captured"}
+        return str(processor)
 
     def _cancel_refund(self, i: dict[str, Any], p: dict[str, Any], _: Command) -> str | None:
         refund = self.refunds.get(p["refund"])
-        return "state_conflict" if refund and refund["intent_id"] == i["id"] else "not_found"
+        if not refund or refund["intent_id"] != i["id"]:
+            return "not_found"
+        if refund["state"] != "requires_action":
+            return "state_conflict"
+        self.attempts[i["id"]][refund["attempt"] - 1]["status"] = "failed"
+        self._moved(refund, "canceled", None)
+        self._to_merchant(i, refund, f"refund_in_flight:{self.attempts[i['id']][refund['attempt'] - 1]['processor']}")
+        return None
 
-    def _refund_fact(  # noqa: PLR0911 - the rules of the reference, one after another
+    def _refund_fact(  # noqa: C901, PLR0911 - the rules of the reference, one after another
         self, i: dict[str, Any], a: dict[str, Any], p: dict[str, Any], c: Command
     ) -> str | None:
         refund = next(r for r in self.refunds.values() if (r["intent_id"], r["attempt"]) == (i["id"], p["attempt"]))
         says, was = p["status"], a["status"]
         true = says == "refunded" and (p["amount"], p["currency"]) == (a["amount"], i["currency"])
+        if says in MONEY and says != "refunded" and was not in OPEN:
+            return "contradicts_attempt"
         if was == "failed" and a["final"]:
             return "stale_fact"
         if says == "failed" and (was == "refunded" or c.idempotency_key.endswith(":failed_later")):
@@ -100,19 +118,22 @@ class Parts:
             taken = min(a["amount"], i["amount_pending"])
             i["amount_pending"] -= taken
             refund["from_pending"] = taken
-            self._from_merchant(i, "processor_receivable:simulator", a["amount"], taken)
+            self._from_merchant(i, f"processor_receivable:{a['processor']}", a["amount"], taken)
         elif says in NO:
             a["status"] = says
             self._moved(refund, "failed", REASONS.get(p["error_code"] or says, "unknown"))
-            self._to_merchant(i, refund, "refund_in_flight:simulator")
+            self._to_merchant(i, refund, f"refund_in_flight:{a['processor']}")
             return None
         elif not true:
-            if was in (says, "manual_review"):
+            if was in (says, "manual_review") or (was, says) == ("requires_action", "unknown"):
                 return "stale_fact"
             a["status"] = says if says in OPEN else "manual_review"
+            state = "requires_action" if says == "requires_action" else "pending"
+            if refund["state"] != state:
+                self._moved(refund, state, None)
             return None
         else:
-            self._post(i, "refund_in_flight:simulator", "processor_receivable:simulator", a["amount"])
+            self._paid_back(i, a)
         a["status"] = "refunded"
         i["amount_refunded"] += a["amount"]
         self._moved(refund, "succeeded", None)
@@ -125,9 +146,12 @@ class Parts:
         if was == "refunded":
             i["amount_refunded"] -= a["amount"]
         else:
-            self._post(i, "refund_in_flight:simulator", "processor_receivable:simulator", a["amount"])
+            self._paid_back(i, a)
         self._moved(refund, "failed", REASONS.get(code, "unknown"))
-        self._to_merchant(i, refund, "processor_receivable:simulator")
+        self._to_merchant(i, refund, f"processor_receivable:{a['processor']}")
+
+    def _paid_back(self, i: dict[str, Any], a: dict[str, Any]) -> None:
+        self._post(i, f"refund_in_flight:{a['processor']}", f"processor_receivable:{a['processor']}", a["amount"])
 
     @staticmethod
     def _moved(part: dict[str, Any], state: str, reason: str | None) -> None:
@@ -148,10 +172,11 @@ class Parts:
         return [a["amount"] for a in self.attempts[i["id"]] if a["status"] == "captured" and a["settled_line"] is None]
 
     # -- disputes ----------------------------------------------------------------------------------------------
-    def _dispute(self, i: dict[str, Any], p: dict[str, Any], _: Command) -> str | None:
+    def _dispute(self, i: dict[str, Any], p: dict[str, Any], c: Command) -> str | None:
+        processor = c.scope.partition(":")[2]
         if not i["latest_attempt"] or p["currency"] != i["currency"]:
             return "contradicts_payment"
-        dispute_id = part_id("dp", i["id"], "simulator", p["provider_ref"])
+        dispute_id = part_id("dp", i["id"], processor, p["provider_ref"])
         d = self.disputes.get(dispute_id)
         if d and d["amount"] != p["amount"]:
             return "contradicts_dispute"
@@ -165,24 +190,25 @@ class Parts:
         d = self.disputes.setdefault(
             dispute_id,
             {"id": dispute_id, "intent_id": i["id"], "merchant_id": i["merchant_id"], "amount": p["amount"],
-             "currency": i["currency"], "fee": p["fee"], "reason": p["reason"], "version": 0},
+             "currency": i["currency"], "fee": p["fee"], "reason": p["reason"], "version": 0, "evidence_state": None},
         )  # fmt: skip
+        self.banks[dispute_id] = processor
         d.update(state=state, funds=funds, version=d["version"] + 1, reason=d["reason"] or p["reason"])
         if was_funds == "none":
             d["fee"] = p["fee"]
-        self._dispute_money(i, d, was_state, was_funds)
+        self._dispute_money(i, d, (was_state, was_funds), processor)
         mine = [x for x in self.disputes.values() if x["intent_id"] == i["id"]]
         i["amount_disputed"] = sum(x["amount"] for x in mine if _counts(x))
         return None
 
-    def _dispute_money(self, i: dict[str, Any], d: dict[str, Any], was_state: str, was_funds: str) -> None:
-        claim, hold = "dispute_receivable:simulator", f"merchant_dispute_hold:{i['merchant_id']}"
-        available, receivable = f"merchant_available:{i['merchant_id']}", "processor_receivable:simulator"
-        was_cleared = (was_state, was_funds) == ("lost", "withdrawn")
+    def _dispute_money(self, i: dict[str, Any], d: dict[str, Any], was: tuple[str, str], processor: str) -> None:
+        claim, hold = f"dispute_receivable:{processor}", f"merchant_dispute_hold:{i['merchant_id']}"
+        available, receivable = f"merchant_available:{i['merchant_id']}", f"processor_receivable:{processor}"
+        was_cleared, was_funds = was == ("lost", "withdrawn"), was[1]
         if was_funds == "none" != d["funds"]:
             self._post(i, claim, receivable, d["amount"])
             self._post(i, available, hold, d["amount"])
-            self._post(i, "dispute_fee_expense:simulator", receivable, d["fee"])
+            self._post(i, f"dispute_fee_expense:{processor}", receivable, d["fee"])
         if was_funds != "reinstated" == d["funds"]:
             for debit, credit in (
                 ((receivable, available),) if was_cleared else ((receivable, claim), (hold, available))
@@ -199,10 +225,11 @@ class Parts:
             return "not_found"
         a = self.attempts[i["id"]][p["attempt"] - 1]
         if a["status"] not in ("captured", "refunded") and not (a["kind"] == "refund" and a["final"]):
-            return "state_conflict"
+            return "contradicts_attempt"
         if p["currency"] != i["currency"]:
             return "contradicts_attempt"
-        finding, receivable, suspense = p["finding"], "processor_receivable:simulator", "recon_suspense:simulator"
+        finding, processor = p["finding"], a["processor"]
+        receivable, suspense = f"processor_receivable:{processor}", f"recon_suspense:{processor}"
         if (finding == "matched") == (p["difference"] > 0):
             return "invalid_command"
         if finding != "duplicate" and a["settled_line"]:
@@ -218,7 +245,7 @@ class Parts:
             i["amount_pending"] -= matured
             self._post(i, f"merchant_pending:{i['merchant_id']}", f"merchant_available:{i['merchant_id']}", matured)
             more = p["fee"] - (a["amount"] * 60 + 5_000) // 10_000
-            expense = "processor_fee_expense:simulator"
+            expense = f"processor_fee_expense:{processor}"
             self._post(i, *((expense, receivable) if more > 0 else (receivable, expense)), abs(more))
         a["settled_line"] = p["line_id"]
         return None
@@ -238,6 +265,6 @@ class Parts:
 
 def _counts(d: dict[str, Any]) -> bool:
     """Open or lost, and no mere inquiry."""
-    if d["state"] in ("needs_response", "under_review", "lost"):
+    if d["state"] in ("needs_response", "under_review", "appeal_needs_response", "appeal_under_review", "lost"):
         return True
     return d["funds"] == "withdrawn" and d["state"] in ("warning_needs_response", "warning_under_review")

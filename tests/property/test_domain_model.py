@@ -14,12 +14,13 @@ from dataflows.domain.fees import FeeSchedule
 from dataflows.owner.batch import Record
 from dataflows.owner.fold import Fold, Known
 from dataflows.payments.partition import PaymentsPartition
+from dataflows.payments.policies import PolicyBook
 from dataflows.payments.service import payments_service
 from dataflows.payments.workspace import PaymentsWorkspace
 from schemas.topics import PAYMENTS_PARTITIONS
 from tests.payment_cases import CONTEXT
 from tests.property import end_state
-from tests.property.history import random_history
+from tests.property.history import published, random_history
 from tests.property.model import Model
 from tests.seeds import seeds
 
@@ -39,20 +40,21 @@ class NoChain:
 class Owners:
     """Every partition in memory. Identities are known everywhere at once, so the order of steps is the only order."""
 
-    def __init__(self) -> None:
+    def __init__(self, policies: PolicyBook) -> None:
         known: dict[tuple[str, str], Known] = {}
         self.workspaces: dict[int, PaymentsWorkspace] = {}
         self.folds: dict[int, Fold] = {}
         for place in range(PAYMENTS_PARTITIONS):
-            partition = PaymentsPartition(NoChain(), place, FeeSchedule(), "simulator")  # type: ignore[arg-type]
+            partition = PaymentsPartition(NoChain(), place, FeeSchedule(), "simulator", policies)  # type: ignore[arg-type]
             self.workspaces[place] = partition.begin([])
             self.folds[place] = Fold(payments_service(), place, 0, known, set(), self.workspaces[place])
 
 
+@pytest.mark.parametrize("candidates", [(), ("simulator", "simulator_b", "simulator_c")], ids=["default", "failover"])
 @pytest.mark.parametrize("seed", seeds(20))
-def test_any_history_is_decided_as_the_model_says(seed: int) -> None:
-    history = random_history(seed, STEPS, PAYMENTS_PARTITIONS, f"pi_m{seed}x")
-    owners, model, offsets = Owners(), Model(), Counter[int]()
+def test_any_history_is_decided_as_the_model_says(seed: int, candidates: tuple[str, ...]) -> None:
+    history = random_history(seed, STEPS, PAYMENTS_PARTITIONS, f"pi_m{seed}x", candidates)
+    owners, model, offsets = Owners(published(candidates)), Model(candidates=candidates), Counter[int]()
     for step in history.steps:
         if step.command is None:
             continue
@@ -72,7 +74,7 @@ def _compare(owners: Owners, model: Model) -> None:
     accounts: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0])
     references: list[str] = []
     for workspace in owners.workspaces.values():
-        for txn, _ in workspace.txns:
+        for txn, _ in workspace.ledger.txns:
             references.append(txn.reference)
             for entry in txn.entries:
                 for side, amount in enumerate((entry.debit, entry.credit, 1)):
@@ -84,5 +86,6 @@ def _compare(owners: Owners, model: Model) -> None:
                 assert {name: getattr(refund, name) for name in end_state.REFUND} == model.refunds[refund.id]
             for dispute in payment.disputes.values():
                 assert {name: getattr(dispute, name) for name in end_state.DISPUTE} == model.disputes[dispute.id]
+                assert (dispute.evidence or {}) == model.evidence[dispute.id]
     assert dict(accounts) == dict(model.accounts)
     assert len(set(references)) == len(references), "a fact posts once"

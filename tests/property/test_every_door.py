@@ -28,8 +28,11 @@ def truths(draw: st.DrawFn) -> Truth:
     """Any of the things that may happen to a payment with two refunds."""
     disputes = [fact for chain in _DISPUTES.values() for fact in chain[: draw(st.integers(0, len(chain)))]]
     outcome = st.sampled_from(["refunded", "failed", FAILED_LATER])
+    manual = draw(st.booleans())
     return Truth(
-        manual=draw(st.booleans()),
+        manual=manual,
+        acts=draw(st.booleans()),
+        expires=manual and draw(st.integers(0, 3)) == 0,
         refunds=(draw(outcome), draw(outcome)),
         disputes=tuple(disputes),
         finding=draw(st.sampled_from(["matched", "short", "over", "duplicate"])),
@@ -46,8 +49,10 @@ def plans(draw: st.DrawFn, truth: Truth) -> Plan:
 
     capture = 2 if truth.manual else 1
     tellings = {f"captured {capture}": told(DOORS["outcome"], 0)}
-    if truth.manual:
-        tellings["authorized 1"] = told(DOORS["outcome"], 1)
+    if truth.manual:  # that a hold expired says that there was one
+        tellings["authorized 1"] = told(DOORS["outcome"], 0 if truth.expires else 1)
+        tellings["voided 1"] = told(DOORS["outcome"], 1)
+    tellings["requires_action 1"] = told(DOORS["outcome"], 0)
     for number, outcome in enumerate(truth.refunds, capture + 1):
         has_line = truth.lines_of_refunds and outcome != "failed"
         status = "failed" if outcome == "failed" else "refunded"
@@ -84,7 +89,8 @@ def end(world: World) -> dict[str, Any]:
     intent = payment.intent
     return {
         "intent": (intent.state, intent.amount_received, intent.amount_capturable, intent.amount_refunded,
-                   intent.amount_disputed, intent.amount_pending),
+                   intent.amount_disputed, intent.amount_pending, intent.next_action, intent.authorized_until,
+                   intent.cancellation_reason),
         "attempts": [(a.status, a.settled_line, a.error_code, a.provider_ref) for _, a in sorted(payment.attempts.items())],
         "refunds": {r.id: (r.state, r.failure_reason) for r in payment.refunds.values()},
         "disputes": {d.id: (d.state, d.funds, d.fee) for d in payment.disputes.values()},
@@ -101,7 +107,7 @@ def test_the_measure_itself_is_what_happened() -> None:
         lines_of_refunds=True,
     )
     world = World(truth, Plan()).run()
-    assert end(world)["intent"] == ("succeeded", 10_000, 0, 1_500, 2_000, 0)
+    assert end(world)["intent"] == ("succeeded", 10_000, 0, 1_500, 2_000, 0, None, None, None)
     assert sorted(state for state, _ in end(world)["refunds"].values()) == ["failed", "succeeded"]
     assert world.balances["merchant_available:m_1:USD"] == -(10_000 - 150 - 1_500 - 2_000)
     assert world.balances["recon_suspense:simulator:USD"] == 7

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
@@ -20,14 +20,18 @@ from dataflows.owner.commit import Committer
 from dataflows.owner.leases import Lease, Leases
 from dataflows.owner.parking import commit_or_park
 from dataflows.payments.service import payments_service
-from schemas import codec, topics
+from schemas import codec, identity, topics
 from schemas.errors import Fenced, OwnershipLost, UndecodableRecord
 from sinks.postgres.owner_connection import connect
+from tests import payment_cases as cases
 from tests.property import end_state
-from tests.property.history import History, Step, random_history
+from tests.property.history import History, Step, published, random_history
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from dataflows.payments.policies import PolicyBook
+    from schemas.records import Command
 
 pytestmark = [pytest.mark.servers, pytest.mark.slow, pytest.mark.timeout(180)]
 PARTITIONS = topics.PAYMENTS_PARTITIONS
@@ -41,8 +45,9 @@ class Crash(OwnershipLost):
 class Owners:
     """Owners of one history: the current one, and those that crashed or were taken over and do not know it."""
 
-    def __init__(self, dsn: str, chance: random.Random) -> None:
+    def __init__(self, dsn: str, chance: random.Random, policies: PolicyBook) -> None:
         self.dsn, self.chance = dsn, chance
+        self.service = payments_service(policies=policies)
         self.log: dict[int, list[Record]] = defaultdict(list)
         self.replies: list[Reply] = []
         self.zombies: list[tuple[Committer, Lease]] = []
@@ -50,7 +55,7 @@ class Owners:
         self.start()
 
     def start(self) -> None:
-        self.committer = Committer(connect(self.dsn, "owner"), Leases(payments_service(), "owner"))
+        self.committer = Committer(connect(self.dsn, "owner"), Leases(self.service, "owner"))
         leases = (self.committer.leases.acquire(self.committer.connection, p) for p in range(PARTITIONS))
         self.leases = [lease for lease in leases if lease is not None]
 
@@ -120,30 +125,75 @@ class Owners:
     phases=[Phase.explicit, Phase.reuse, Phase.generate],  # no shrinking on real servers: fewer steps do it by hand
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
-@given(steps=st.integers(1, 300), seed=st.integers(0, 2**32))
+@given(
+    steps=st.integers(1, 300),
+    seed=st.integers(0, 2**32),
+    candidates=st.sampled_from([(), ("simulator_b", "simulator"), ("simulator", "simulator_b", "simulator_c")]),
+)
 def test_any_interleaving_of_batches_crashes_and_zombies_ends_in_the_models_state(
     new_database: Callable[[], tuple[str, str]],
     monkeypatch: pytest.MonkeyPatch,
     steps: int,
     seed: int,
+    candidates: tuple[str, ...],
 ) -> None:
     """A history of fewer steps is the beginning of a longer one of that seed."""
-    history, chance = random_history(seed, steps, PARTITIONS, "pi_h"), random.Random(seed)
+    history, chance = random_history(seed, steps, PARTITIONS, "pi_h", candidates), random.Random(seed)
     owner_dsn, superuser_dsn = new_database()
-    owners, stored = Owners(owner_dsn, chance), end_state.Stored(superuser_dsn)
+    owners, stored = Owners(owner_dsn, chance, published(candidates)), end_state.Stored(superuser_dsn)
     monkeypatch.setattr(fail_points, "reach", owners.reach)
     try:
         for step in history.steps:
             owners.append(step)
         with capture_logs() as logs:
             owners.run()
-        assert {entry["event"] for entry in logs} <= {"record_parked"}, "nothing here is a reason to split a batch"
-        end_state.check(history.steps, owners.replies, stored)
+        assert {entry["event"] for entry in logs} <= {"record_parked", "contradicting_fact"}, (
+            "nothing here is a reason to split a batch"
+        )
+        end_state.check(history.steps, owners.replies, stored, candidates)
         _everything_again(history, owners, stored)
     finally:
         monkeypatch.undo()
         owners.close()
         stored.close()
+
+
+def test_a_failover_and_late_money_fit_the_index_of_live_charges(new_database: Callable[[], tuple[str, str]]) -> None:
+    """One live charge after each statement: the refused one is updated before its successor is inserted, or taken after all."""
+    owner_dsn, superuser_dsn = new_database()
+    owners = Owners(owner_dsn, random.Random(0), published(("simulator_b", "simulator")))
+    stored, key = end_state.Stored(superuser_dsn), cases.INTENT_ID
+    place = topics.partition_for(key, PARTITIONS)
+
+    def committed(*commands: Command) -> list[tuple[Any, ...]]:
+        """The attempts after one batch of these."""
+        for command in commands:
+            owners.append(Step(len(owners.log[place]), place, command))
+        lease = owners.leases[place]
+        (done,) = commit_or_park(owners.committer, lease, PartitionBatch(place, owners.log[place][-len(commands) :]), 0)
+        assert (done.commands, done.parked) == (len(commands), 0)
+        return stored.rows("select attempt, processor, status, live_charge from processor_attempt order by attempt")
+
+    try:
+        committed(cases.create(method="tok_sim_a"), cases.confirm(key="c"))
+        assert committed(_outcome(1, "failed", "simulator_b")) == [
+            (1, "simulator_b", "failed", False),
+            (2, "simulator", "created", True),
+        ]
+        assert committed(_outcome(2, "failed", "simulator"), _outcome(1, "captured", "simulator_b")) == [
+            (1, "simulator_b", "captured", True),
+            (2, "simulator", "failed", False),
+        ]
+    finally:
+        owners.close()
+        stored.close()
+
+
+def _outcome(number: int, status: str, processor: str) -> Command:
+    operation_id = identity.operation_id(cases.INTENT_ID, number)
+    said = {"operation_id": operation_id, "attempt": number, "status": status, "provider_ref": "pr", "error_code": None}
+    payload: dict[str, object] = {**said, "amount": cases.AMOUNT, "currency": "USD"}
+    return cases.command(cases.OUTCOME, payload, scope=f"processor:{processor}", key=f"{operation_id}:{status}")
 
 
 def _everything_again(history: History, owners: Owners, stored: end_state.Stored) -> None:

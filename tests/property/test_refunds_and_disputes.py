@@ -23,7 +23,7 @@ from schemas.records import Command
 from tests import payment_cases as cases
 
 ACTIVE = ("pending", "requires_action", "succeeded")
-COUNTED = ("needs_response", "under_review", "lost")
+COUNTED = ("needs_response", "under_review", "appeal_needs_response", "appeal_under_review", "lost")
 STATES, FUNDS = sorted(STATE_RANK), sorted(FUNDS_RANK)
 
 

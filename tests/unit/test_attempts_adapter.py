@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dataflows.payments.attempts.adapter import Call, Definitive, NotExecuted, Pending, Unknown
+from dataflows.payments.attempts.adapter import Call, Definitive, NotExecuted, Pending, RequiresAction, Unknown
 from dataflows.payments.attempts.http_connection import HttpAnswer
 from dataflows.payments.attempts.simulator_adapter import answer_to_query, answer_to_send
 from dataflows.payments.attempts.vault_route import answer_of_vault, needs_vault
@@ -58,6 +58,26 @@ def test_the_echo_is_passed_on_and_not_judged(read: Any) -> None:
     """Rule: the owner decides what a wrong amount means; an adapter that hid it would hide money."""
     answer = read(CALL, HttpAnswer(200, body(amount=1_100, currency="EUR")))
     assert (answer.amount, answer.currency, answer.status) == (1_100, "EUR", "captured")
+
+
+@pytest.mark.parametrize("read", [answer_to_send, answer_to_query])
+def test_a_payers_action_a_hold_and_its_end(read: Any) -> None:
+    waiting = read(CALL, HttpAnswer(200, body(status="requires_action", redirect_url="https://acs.example/1")))
+    assert waiting == RequiresAction("sim_1", "https://acs.example/1")
+    assert isinstance(read(CALL, HttpAnswer(200, body(status="requires_action", redirect_url="data:x"))), Unknown)
+    call, held = replace(CALL, kind="authorize"), {"kind": "authorize", "status": "authorized"}
+    until = read(call, HttpAnswer(200, body(**held, authorized_until_ms=1_900_000_000_000)))
+    assert (until.status, until.authorized_until) == ("authorized", 1_900_000_000_000_000)
+    assert isinstance(read(call, HttpAnswer(200, body(**held, authorized_until_ms=-1))), Unknown)
+    ended = read(call, HttpAnswer(200, body(kind="authorize", status="voided", decline_code="expired")))
+    assert (ended.status, ended.error_code) == ("voided", "expired")
+
+
+@pytest.mark.parametrize(("kind", "status"), [("increment", "authorized"), ("evidence", "submitted")])
+def test_increments_and_evidence_have_their_own_success(kind: str, status: str) -> None:
+    call = replace(CALL, kind=kind)
+    assert answer_to_send(call, HttpAnswer(200, body(kind=kind, status=status))).status == status  # type: ignore[union-attr]
+    assert isinstance(answer_to_send(call, HttpAnswer(200, body(kind=kind, status="captured"))), Unknown)
 
 
 def test_a_decline_carries_its_code() -> None:

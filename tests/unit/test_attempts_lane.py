@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -27,10 +28,19 @@ class ScriptedAdapter:
     """Answers from a script and remembers what it was asked."""
 
     name = "simulator"
+    identity_kept_s = math.inf
 
     def __init__(self, *script: Answer | Exception) -> None:
         self.script = list(script)
         self.asked: list[str] = []
+        self.probes: list[bool | Exception] = []
+
+    async def is_reachable(self) -> bool:
+        self.asked.append("probe")
+        answer = self.probes.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
 
     async def send(self, call: Call) -> Answer:
         return self._next("send", call)
@@ -103,20 +113,71 @@ def test_the_bulkhead_never_gives_more_slots_than_it_has() -> None:
 
 
 def test_the_breaker_opens_probes_and_closes() -> None:
-    """Outages in a row open it; one call at a time probes; one answer of any kind closes it."""
+    """Outages in a row open it; a probe half-opens it; then one call at a time, and an answer of any kind closes it."""
     breaker = CircuitBreaker()
     for _ in range(limits.ATTEMPT_BREAKER_FAILURES - 1):
         breaker.failed(0.0)
-    assert breaker.calls_max(0.0, in_flight=50) == limits.ATTEMPT_CALLS_IN_FLIGHT_MAX
+    assert (breaker.state, breaker.calls_max(in_flight=50)) == ("closed", limits.ATTEMPT_CALLS_IN_FLIGHT_MAX)
     breaker.failed(0.0)
-    assert breaker.calls_max(0.0, in_flight=0) == 0
+    assert (breaker.state, breaker.calls_max(in_flight=0), breaker.is_probe_due(0.0)) == ("open", 0, False)
     probe_at = limits.ATTEMPT_BREAKER_OPEN_MS / 1_000
-    assert breaker.calls_max(probe_at, in_flight=1) == 0
-    assert breaker.calls_max(probe_at, in_flight=0) == 1
-    breaker.failed(probe_at)
-    assert breaker.calls_max(probe_at, in_flight=0) == 0
+    assert breaker.is_probe_due(probe_at)
+    breaker.probed(probe_at, is_answered=False)
+    assert (breaker.state, breaker.is_probe_due(probe_at), breaker.is_probe_due(2 * probe_at)) == ("open", False, True)
+    breaker.probed(2 * probe_at, is_answered=True)
+    assert (breaker.state, breaker.calls_max(in_flight=1), breaker.calls_max(in_flight=0)) == ("half_open", 0, 1)
+    breaker.failed(3.0)
+    assert (breaker.state, breaker.calls_max(in_flight=0)) == ("open", 0)
+    breaker.probed(4.0, is_answered=True)
     breaker.answered()
-    assert breaker.calls_max(probe_at, in_flight=0) == limits.ATTEMPT_CALLS_IN_FLIGHT_MAX
+    assert (breaker.state, breaker.calls_max(in_flight=5)) == ("closed", limits.ATTEMPT_CALLS_IN_FLIGHT_MAX)
+
+
+def test_an_outage_is_as_old_as_the_breaker_has_been_open() -> None:
+    """Failed probes do not make it younger; a half-open breaker is no outage any more."""
+    breaker = CircuitBreaker()
+    for _ in range(limits.ATTEMPT_BREAKER_FAILURES):
+        breaker.failed(5.0)
+    breaker.failed(7.0)  # a call that was under way when it opened
+    breaker.probed(8.0, is_answered=False)
+    assert breaker.open_for_s(9.0) == 4.0
+    breaker.probed(9.0, is_answered=True)
+    assert breaker.open_for_s(20.0) == 0.0
+    breaker.failed(21.0)
+    assert breaker.open_for_s(22.0) == 1.0
+
+
+@pytest.mark.parametrize("found", [True, False, ZeroDivisionError()])
+def test_a_probe_goes_out_once_and_moves_no_money(found: bool | Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While it is open nothing is sent but the probe; a fault of the adapter leaves it open."""
+    monkeypatch.setattr(limits, "ATTEMPT_BREAKER_OPEN_MS", 0)
+    adapter = ScriptedAdapter(*[NotSent("not_connected")] * limits.ATTEMPT_BREAKER_FAILURES)
+    adapter.probes = [found]
+    lane = lane_of(adapter)
+
+    async def ill_then_probed() -> None:
+        assert not lane.wants_probe()
+        while adapter.script:
+            await lane.turn(lease(in_doubt=False))
+        adapter.asked.clear()
+        assert lane.wants_probe()
+        assert not lane.wants_probe(), "one at a time"
+        await lane.probe()
+
+    asyncio.run(ill_then_probed())
+    assert adapter.asked == ["probe"]
+    assert lane.reserve(5) == (1 if found is True else 0)
+    assert lane.health().breaker == ("half_open" if found is True else "open")
+
+
+def test_what_is_in_doubt_is_not_sent_again_when_the_processor_may_have_forgotten_it() -> None:
+    """Past the time that identities are kept, a second send could be a second effect; what never left may go."""
+    adapter = ScriptedAdapter(NotExecuted("not_found"), CAPTURED)
+    adapter.identity_kept_s = 60.0
+    old = replace(lease(in_doubt=True), first_at=time.time() - 61)
+    assert asyncio.run(lane_of(adapter).turn(old)) == Unknown("identity_forgotten")
+    assert asyncio.run(lane_of(adapter).turn(replace(old, in_doubt=False))) == CAPTURED
+    assert adapter.asked == ["query op_a_1", "send op_a_1"]
 
 
 def test_answers_that_are_no_outage_keep_the_lane_open() -> None:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import get_args
 
 import pytest
+from msgspec import structs
 
 from dataflows.payments.attempts import schedule
 from dataflows.payments.attempts.adapter import (
@@ -16,6 +17,7 @@ from dataflows.payments.attempts.adapter import (
     NotExecuted,
     NotSent,
     Pending,
+    RequiresAction,
     Unknown,
 )
 from dataflows.payments.attempts.dispatch import Change, Lease, fold
@@ -75,6 +77,20 @@ def test_each_doubt_is_a_fact_of_its_own() -> None:
     assert tuple(waits) == limits.ATTEMPT_POLL_SCHEDULE_S
 
 
+def test_what_the_payer_has_to_do_is_told_with_its_address() -> None:
+    """An open outcome, asked for again slowly; the address is in the fact only where there is one."""
+    settled = [settle(LEASE, RequiresAction("r", url), NOW, 0.5) for url in ("https://bank.example/3ds", None)]
+    payloads = [command_of(s.fact, 0).payload for s in settled if s.fact]
+    assert [(p["status"], p.get("redirect_url")) for p in payloads] == [
+        ("requires_action", "https://bank.example/3ds"),
+        ("requires_action", None),
+    ]
+    assert [s.record.delay_ms for s in settled] == [schedule.action_delay_ms()] * 2
+    assert len({command_of(s.fact, 0).idempotency_key for s in settled if s.fact}) == 1, "one fact, however often asked"
+    assert all(validation.normalize(validation.ATTEMPT_OUTCOME, p)[1] == [] for p in payloads)
+    assert {(s.record.status, s.record.in_doubt, s.record.unknowns) for s in settled} == {("waiting", True, 0)}
+
+
 def test_a_refund_that_failed_after_its_success_is_a_fact_of_its_own() -> None:
     """The same identity as when a webhook tells it, and not that of a refund that never succeeded."""
     failed = replace(CAPTURED, status="failed_later", error_code="lost_or_stolen_card")
@@ -83,7 +99,7 @@ def test_a_refund_that_failed_after_its_success_is_a_fact_of_its_own() -> None:
     command = command_of(fact, 0)
     assert command.idempotency_key == "op_a_1:failed_later"
     assert (command.payload["status"], command.payload["error_code"]) == ("failed", "lost_or_stolen_card")
-    assert validation.normalize(validation.ATTEMPT_OUTCOME, command.payload) == (command.payload, [])
+    assert validation.normalize(validation.ATTEMPT_OUTCOME, command.payload)[1] == []
 
 
 def test_pending_is_asked_for_again_and_each_time_is_a_fact_of_its_own() -> None:
@@ -123,13 +139,13 @@ def test_proof_of_no_execution_tells_nothing_and_tries_again(answer: Answer, in_
 
 
 @pytest.mark.parametrize("answer", NOT_EXECUTED)
-def test_only_what_never_left_may_fail_by_itself(answer: Answer) -> None:
-    """Without any doubt in its life it has failed after a bound; with one it has not."""
+def test_no_turn_calls_an_attempt_failed_that_was_not_answered(answer: Answer) -> None:
+    """However old it is, a turn says nothing of it: whether it has failed is decided in the table, before it is told."""
     old = replace(LEASE, first_at=NOW - limits.ATTEMPT_UNREACHABLE_MAX_S - 1)
-    clear = settle(old, answer, NOW, 0.5)
-    assert clear.fact is not None
-    assert (clear.fact.status, clear.fact.error_code) == ("failed", "processor_unreachable")
-    assert settle(replace(old, in_doubt=True), answer, NOW, 0.5).fact is None
+    for in_doubt in (False, True):
+        settled = settle(replace(old, in_doubt=in_doubt), answer, NOW, 0.5)
+        assert settled.fact is None
+        assert (settled.record.status, settled.record.in_doubt) == ("waiting", in_doubt)
 
 
 def test_retries_back_off_within_bounds() -> None:
@@ -154,8 +170,8 @@ def test_a_fact_is_a_valid_command() -> None:
     assert isinstance(fact, Fact)
     command = command_of(fact, issued_at=5)
     normalized, errors = validation.normalize(validation.ATTEMPT_OUTCOME, command.payload)
-    assert (normalized, errors) == (command.payload, [])
-    assert codec.decode_command(codec.encode_command(command)) == command
+    assert (normalized | command.payload, errors) == (normalized, [])
+    assert codec.decode_command(codec.encode_command(command)) == structs.replace(command, payload=normalized)
     assert topics.partition_for(command.aggregate_key, 8) == topics.partition_for("pi_a", 8)
     assert (command.scope, command.reply_to) == ("processor:simulator", -1)
     assert max(len(command.request_id), len(command.idempotency_key)) <= limits.REQUEST_ID_LENGTH_MAX

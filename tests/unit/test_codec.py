@@ -30,7 +30,7 @@ def readable(data: bytes) -> bool:
 
 def test_the_prefix_is_confluents() -> None:
     data = codec.encode_command(cases.confirm())
-    assert data[:5] == b"\x00\x00\x00\x00\x02"
+    assert data[:5] == b"\x00" + codec.schema_named("ConfirmPaymentIntent").schema_id.to_bytes(4, "big")
 
 
 @pytest.mark.parametrize("step", [cases.create(), cases.confirm(), cases.capture(), cases.cancel()])

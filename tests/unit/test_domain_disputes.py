@@ -186,3 +186,16 @@ def test_a_dispute_may_come_before_the_capture_is_known() -> None:
     payment = cases.told(cases.after(processing, dispute("needs_response", "withdrawn")), "captured")
     assert (payment.intent.amount_received, payment.intent.amount_disputed) == (cases.AMOUNT, 6_000)
     assert cases.refused(payment, cases.refund(4_001)).extra == {"refundable": 4_000}
+
+
+def test_the_first_reason_stands_and_a_later_one_fills_the_gap() -> None:
+    untold = cases.after(PAID, dispute("needs_response", reason=None))
+    told = cases.after(untold, dispute("under_review", reason="fraudulent"))
+    assert only(told).reason == "fraudulent"
+    assert only(cases.after(told, dispute("won", reason="duplicate"))).reason == "fraudulent"
+    assert only(cases.after(told, dispute("won", reason=None))).reason == "fraudulent"
+
+
+def test_a_contradiction_says_the_amount_that_is_known() -> None:
+    payment = cases.after(PAID, dispute("needs_response"))
+    assert cases.refused(payment, cases.dispute("lost", amount=5_999)).extra == {"amount": only(payment).amount}

@@ -172,10 +172,21 @@ def test_a_late_charge_of_another_amount_is_a_contradiction() -> None:
     assert cases.refused(refused, cases.fact(refused, "captured", amount=1)).code == "contradicts_attempt"
 
 
-def test_a_late_authorization_is_stale() -> None:
-    """A hold that nobody will use ends by itself."""
-    refused = cases.told(STATES["processing authorize"], "declined")
-    assert cases.refused(refused, cases.fact(refused, "authorized")).code == "stale_fact"
+@pytest.mark.parametrize(
+    ("state", "known", "told"),
+    [
+        ("processing authorize", "declined", "authorized"),
+        ("processing authorize", "authorized", "captured"),
+        ("processing purchase", "declined", "voided"),
+        ("processing purchase", "captured", "voided"),
+        ("processing void", "failed", "voided"),
+        ("processing capture", "captured", "voided"),
+    ],
+)
+def test_a_word_about_money_that_cannot_be_followed_is_a_contradiction(state: str, known: str, told: str) -> None:
+    """Never just stale: the processor says that it moved money which we do not have."""
+    payment = cases.told(STATES[state], known)
+    assert cases.refused(payment, cases.fact(payment, told)).code == "contradicts_attempt"
 
 
 def late_capture(amount: int, *, final: bool) -> Payment:

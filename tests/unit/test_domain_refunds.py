@@ -8,7 +8,7 @@ from itertools import permutations
 import pytest
 from msgspec import structs
 
-from dataflows.domain import commands
+from dataflows.domain import commands, refund_outcome
 from dataflows.domain.decision import Context, Decision, Payment
 from dataflows.domain.fees import FeeSchedule
 from schemas import identity
@@ -316,3 +316,75 @@ def test_a_returned_fee_is_never_more_than_the_fee_that_was_taken(order: tuple[i
     assert income == 150
     step(cases.failed_later(payment, payment.intent.latest_attempt))
     assert 0 <= income < 150
+
+
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        ("lost_or_stolen_card", "lost_or_stolen_card"),
+        ("lost_card", "lost_or_stolen_card"),
+        ("stolen_card", "lost_or_stolen_card"),
+        ("expired_or_canceled_card", "expired_or_canceled_card"),
+        ("expired_card", "expired_or_canceled_card"),
+        ("canceled_card", "expired_or_canceled_card"),
+        ("insufficient_funds", "insufficient_funds"),
+        ("declined", "declined"),
+        ("card_declined", "declined"),
+        ("do_not_honor", "declined"),
+        ("charge_for_pending_refund_disputed", "charge_for_pending_refund_disputed"),
+        ("charge_disputed", "charge_for_pending_refund_disputed"),
+        ("merchant_request", "merchant_request"),
+        ("unknown", "unknown"),
+        ("something_new", "unknown"),
+        ("", "unknown"),
+    ],
+)
+def test_a_processors_code_becomes_a_public_reason(said: str, reason: str) -> None:
+    """The list that merchants program against; a code that is not known is told as that, never passed on."""
+    assert refund_outcome.failure_reason(said) == reason
+
+
+def captured_in(*amounts: int) -> Payment:
+    """An authorization that was taken in parts; attempt 2 is the first of them."""
+    payment = cases.authorized()
+    for amount in amounts:
+        payment = cases.told(cases.after(payment, cases.capture(amount, final=False)), "captured")
+    return payment
+
+
+def parent_of(payment: Payment, amount: int) -> int:
+    """The number of the capture that a refund of so much would work on."""
+    decision = cases.decided(payment, cases.refund(amount, key=f"r{amount}"))
+    assert decision.attempt is not None
+    (number,) = (a.attempt for a in payment.attempts.values() if a.provider_ref == decision.attempt.parent_ref)
+    return number
+
+
+@pytest.mark.parametrize(("amount", "parent"), [(1, 2), (3_000, 2), (3_001, 3), (6_500, 3), (6_501, 3), (9_500, 3)])
+def test_a_refund_works_on_the_first_capture_with_room_else_on_the_largest(amount: int, parent: int) -> None:
+    assert parent_of(captured_in(3_000, 6_500), amount) == parent
+
+
+def test_only_refunds_that_count_take_room() -> None:
+    payment = cases.after(captured_in(3_000, 6_500), cases.refund(2_000, key="first"))
+    assert (parent_of(payment, 1_000), parent_of(payment, 1_001)) == (2, 3)
+    failed = cases.told(payment, "failed")
+    assert parent_of(failed, 3_000) == 2
+
+
+def test_what_goes_back_is_named_by_what_became_of_the_refund() -> None:
+    decision = cases.decided(cases.refunding(), cases.fact(cases.refunding(), "failed", number=2))
+    assert [(p.reference, p.kind) for p in decision.postings] == [("op_case_2:refund_failed", "refund_failed")]
+
+
+def test_refusals_tell_state_and_version() -> None:
+    untried = cases.after(None, cases.create())
+    refused = cases.refused(untried, cases.refund(1))
+    assert (refused.code, refused.extra) == (
+        "state_conflict",
+        {"current_state": "requires_confirmation", "current_version": untried.intent.version},
+    )
+    pending = cases.refunding()
+    (made,) = pending.refunds.values()
+    late = cases.refused(pending, cases.command(cases.CANCEL_REFUND, {"refund": made.id}))
+    assert (late.code, late.extra) == ("state_conflict", {"current_state": "pending", "current_version": made.version})

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 NOW = 1_800_000_000_000_000
 PARTITION = 3
+CARD_IN_METADATA = {"amount": 1, "currency": "USD", "metadata": {"note": "4242 4242 4242 4242"}}
 
 
 @dataclass
@@ -98,7 +99,7 @@ def test_a_new_command_is_decided_stored_published_and_answered() -> None:
         "event_id": published.event_id,
         "aggregate_key": cases.INTENT_ID,
         "event_type": "payment_system_committed",
-        "schema_version": 2,
+        "schema_version": 3,
         "trace_id": CREATE.trace_id,
     }
     assert (published.seq, published.version, published.operation) == (41, 1, cases.CREATE)
@@ -232,6 +233,16 @@ def test_identities_that_cannot_be_stored(name: str, length_max: int) -> None:
         fault = envelope_fault(msgspec.structs.replace(CREATE, **{name: bad}))
         assert fault is not None
         assert fault.startswith(name)
+
+
+@pytest.mark.parametrize("change", [{"idempotency_key": "4242424242424242"}, {"payload": CARD_IN_METADATA}])
+def test_a_card_number_is_refused_and_not_stored(change: dict[str, Any]) -> None:
+    """Whoever writes the topic past the ingress: the owner keeps no identity, event or aggregate of it."""
+    folded, memory = fold(msgspec.structs.replace(CREATE, **change))
+    assert [r.outcome for r in folded.replies] == ["refused"]
+    assert b"never send card numbers here" in folded.replies[0].body
+    assert b"4242" not in folded.replies[0].body
+    assert (folded.identities, folded.events, memory.asked) == ([], [], [])
 
 
 def test_a_fault_is_not_a_command() -> None:

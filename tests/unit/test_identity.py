@@ -64,6 +64,24 @@ def test_defaults_left_out_hash_like_defaults_given() -> None:
     assert len(hashed(PAYLOAD)) == 32
 
 
+def test_requests_hash_as_they_did_before_fields_were_added() -> None:
+    """Computed by the build before risk: an upgrade in place must not turn a retry into key_reused."""
+    known = {
+        ("payment_method", None): "263e6531fa4da04bf81bb69c9aed361ea93359af9b4bf07a9e46a78271baadc9",
+        ("payment_method", "tok_a"): "8d725d05df4542bf275179efba5af00916935d2f2bb74a35c59cbba2f152b6ad",
+    }
+    for (name, value), digest in known.items():
+        for later in ({}, {"customer_ip": None, "customer_country": None, "card_country": None}):
+            normal, errors = validation.normalize(validation.CONFIRM, {name: value, **later})
+            assert not errors
+            payload = validation.hashed(validation.CONFIRM, normal)
+            made = identity.request_hash("POST /v1/payment_intents/{id}/confirm", "pi_1", payload)
+            assert made.hex() == digest
+    said, _ = validation.normalize(validation.CONFIRM, {"customer_ip": "203.0.113.7"})
+    other = validation.hashed(validation.CONFIRM, said)
+    assert other == {"payment_method": None, "customer_ip": "203.0.113.7"}, "what is said is part of the request"
+
+
 def test_the_order_of_fields_does_not_matter() -> None:
     one = PAYLOAD | {"metadata": {"a": "1", "b": "2"}}
     other = {"metadata": {"b": "2", "a": "1"}, "currency": "USD", "amount": 1_099}

@@ -67,7 +67,8 @@ def test_an_action_works_on_the_id_of_its_route() -> None:
         "payload": {},
     }
     assert call(said, operation=CONFIRM, path_id="pi_1").aggregate_key == "pi_1"
-    assert call(b"", {"Idempotency-Key": "k"}, CONFIRM, "pi_1").payload == {"payment_method": None}
+    nothing = dict.fromkeys(("payment_method", "customer_ip", "customer_country", "card_country"))
+    assert call(b"", {"Idempotency-Key": "k"}, CONFIRM, "pi_1").payload == nothing
 
 
 @pytest.mark.parametrize(
@@ -242,3 +243,34 @@ def test_an_id_of_anything_names_some_partition(path_id: str) -> None:
     assert 1 <= len(request.aggregate_key) <= limits.AGGREGATE_KEY_LENGTH_MAX
     with pytest.raises(errors.NotFound):
         call(b"", {"Idempotency-Key": "k"}, CANCEL_REFUND, "__")
+
+
+def test_a_payout_goes_to_its_merchants_account_in_every_form() -> None:
+    """Made: the caller's account. Worked on: the account that its id names, which its owner compares with the caller."""
+    account = identity.account_id("m_1")
+    payload = {"amount": 5, "currency": "EUR", "destination": "main"}
+    line = {"operation": "POST /v1/payouts", "idempotency_key": "k", "payload": payload}
+    made = envelope.read_line(json.dumps(line).encode(), "m_1")
+    assert made.aggregate_key == account
+    payout = identity.payout_id(account, "m_1", "k")
+    line = {"operation": f"POST /v1/payouts/{payout}/cancel", "idempotency_key": "c", "payload": {}}
+    canceled = envelope.read_line(json.dumps(line).encode(), "m_2")
+    assert (canceled.aggregate_key, canceled.payload) == (account, {"payout": payout})
+    assert canceled.aggregate_key != identity.account_id("m_2")
+
+
+@pytest.mark.parametrize("operation", ["freeze_account", "hold_reserve", "record_payout_outcome"])
+def test_what_is_an_operators_is_no_line_of_anybody(operation: str) -> None:
+    """It has routes of its own, which audit it."""
+    path = OPERATIONS[operation].path.replace("{id}", "m_1")
+    line = {"operation": f"POST {path}", "idempotency_key": "k", "payload": {}}
+    with pytest.raises(errors.MalformedRequest):
+        envelope.read_line(json.dumps(line).encode(), "m_1")
+
+
+def test_whose_account_an_operator_works_on_stands_in_the_path() -> None:
+    raw = json.dumps({"reason": "court order"}).encode()
+    fields = envelope.Fields(idempotency_key="k")
+    request = envelope.read_call(OPERATIONS["freeze_account"], "m_7", raw, fields, "m_ops")
+    assert request.aggregate_key == identity.account_id("m_7")
+    assert request.payload == {"merchant_id": "m_7", "reason": "court order"}

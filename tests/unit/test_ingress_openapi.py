@@ -18,8 +18,8 @@ DOCUMENT = openapi.document()
 
 def test_every_route_is_documented_and_nothing_else() -> None:
     served = {
-        (route.path, method.lower())
-        for router in app.ROUTERS
+        (route.path.replace(":path}", "}"), method.lower())
+        for router in app.API_ROUTERS
         for route in router.routes
         for method in getattr(route, "methods", ())
     }

@@ -7,6 +7,7 @@ import pytest
 from dataflows.domain.fees import FeeSchedule
 from dataflows.owner.service import Committed
 from dataflows.payments.partition import PaymentsPartition
+from dataflows.payments.policies import PolicyBook
 from schemas import limits
 from schemas.records import Command, Rejection
 from schemas.topics import PAYMENTS_PARTITIONS, partition_for
@@ -25,7 +26,7 @@ class NoChain:
 
 def owned() -> PaymentsPartition:
     place = partition_for(cases.create().aggregate_key, PAYMENTS_PARTITIONS)
-    return PaymentsPartition(NoChain(), place, FeeSchedule(), "simulator")  # type: ignore[arg-type]
+    return PaymentsPartition(NoChain(), place, FeeSchedule(), "simulator", PolicyBook())  # type: ignore[arg-type]
 
 
 def batch(partition: PaymentsPartition, *steps: Command, commit: bool = True) -> list[bool]:
@@ -40,16 +41,16 @@ def batch(partition: PaymentsPartition, *steps: Command, commit: bool = True) ->
 
 def test_a_payment_under_way_is_not_read_again() -> None:
     partition, key = owned(), cases.create().aggregate_key
-    assert partition.reads([key])
+    assert partition.reads([key], [])
     assert batch(partition, cases.create()) == [True]
-    assert partition.reads([key]) == []
+    assert partition.reads([key], []) == []
     assert batch(partition, cases.confirm()) == [True]
 
 
 def test_only_what_is_not_remembered_is_read() -> None:
     partition = owned()
     batch(partition, cases.create())
-    reads = partition.reads([cases.create().aggregate_key, "pi_other"])
+    reads = partition.reads([cases.create().aggregate_key, "pi_other"], [])
     assert [parameters for _, parameters in reads] == [('{"pi_other"}',), ('{"pi_other"}',)]
 
 
@@ -132,16 +133,18 @@ def test_journal_entries_are_asked_for_by_themselves() -> None:
     """Each is posted once: known from the database, or from earlier in the batch."""
     entry = cases.journal()
     place = partition_for(entry.aggregate_key, PAYMENTS_PARTITIONS)
-    partition = PaymentsPartition(NoChain(), place, FeeSchedule(), "simulator")  # type: ignore[arg-type]
-    reads = partition.reads([entry.aggregate_key])
+    partition = PaymentsPartition(NoChain(), place, FeeSchedule(), "simulator", PolicyBook())  # type: ignore[arg-type]
+    reads = partition.reads([entry.aggregate_key], [])
     assert ["journal_entry" in sql for sql, _ in reads] == [True]
-    assert len(partition.reads([entry.aggregate_key, "pi_other"])) == 3
+    assert len(partition.reads([entry.aggregate_key, "pi_other"], [])) == 3
+    partition.reads([entry.aggregate_key], [])
     fresh = partition.begin([[]])
     other = cases.journal(scope="ledger:other")
     assert [isinstance(fresh.decide(c, n, 1), Committed) for n, c in enumerate((entry, other))] == [True, False]
     known = partition.begin([[(entry.aggregate_key,)]])
     assert not isinstance(known.decide(entry, 1, 1), Committed)
-    wrong = PaymentsPartition(NoChain(), (place + 1) % PAYMENTS_PARTITIONS, FeeSchedule(), "simulator")  # type: ignore[arg-type]
+    wrong = PaymentsPartition(NoChain(), (place + 1) % PAYMENTS_PARTITIONS, FeeSchedule(), "simulator", PolicyBook())  # type: ignore[arg-type]
+    wrong.reads([entry.aggregate_key], [])
     refusal = wrong.begin([[]]).decide(entry, 1, 1)
     assert isinstance(refusal, Rejection)
     assert refusal.code == "misrouted"

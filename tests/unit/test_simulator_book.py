@@ -65,6 +65,9 @@ def outcome_of(result: WorkResult) -> Outcome:
     return result.outcome
 
 
+WAITING = {"tok_sim_requires_action": ("authorize", "purchase"), "tok_sim_refund_requires_action": ("refund",)}
+
+
 class Model:
     """What must be true, from the sentences of the README: identities, holds and sums, and no database."""
 
@@ -75,7 +78,7 @@ class Model:
         self.holds: dict[str, tuple[int, str]] = {}
         self.captures: dict[str, tuple[int, str]] = {}
 
-    def expect(self, sent: Operation) -> tuple[str, int] | str:
+    def expect(self, sent: Operation) -> tuple[str, int] | str:  # noqa: C901, PLR0912 - one branch for each sentence
         key, body = sent.operation_id, sent.body
         if self.bodies.setdefault(key, sent.fingerprint) != sent.fingerprint:
             return "key_reused"
@@ -88,7 +91,9 @@ class Model:
         if token == "tok_sim_error_before_commit" and self.sends[key] == 1:
             return "nothing"
         booked = body.amount + (1 if token == "tok_sim_wrong_amount" else 0)
-        if body.kind in {"authorize", "purchase"}:
+        if body.kind in WAITING.get(token, ()):
+            outcome = "requires_action", body.amount
+        elif body.kind in {"authorize", "purchase"}:
             outcome = {"authorize": "authorized", "purchase": "captured"}[body.kind], booked
             if token in {"tok_sim_decline", "tok_none"}:
                 outcome = "declined", body.amount
@@ -102,6 +107,8 @@ class Model:
             outcome = "captured", booked
             self.captures[provider_ref_for(key)] = booked, token
             self.holds[str(body.parent)] = (0 if body.final else left - booked), token
+        elif body.kind == "increment" and left:
+            outcome = self.increment(str(body.parent), body.amount, booked)
         elif body.kind == "void" and left:
             outcome = "voided", left
             self.holds[str(body.parent)] = 0, token
@@ -109,6 +116,13 @@ class Model:
             outcome = "failed", body.amount
         self.outcomes[key] = outcome
         return outcome
+
+    def increment(self, hold: str, asked: int, booked: int) -> tuple[str, int]:
+        left, token = self.holds[hold]
+        if token == "tok_sim_increment_declined":
+            return "declined", asked
+        self.holds[hold] = left + booked, token
+        return "authorized", booked
 
     def refund(self, capture: str, asked: int, booked: int) -> tuple[str, int]:
         left, token = self.captures[capture]
@@ -128,7 +142,7 @@ new_money = st.builds(
 follow_up = st.builds(
     operation,
     key=st.sampled_from(KEYS),
-    kind=st.sampled_from(["capture", "capture", "void", "refund", "refund"]),
+    kind=st.sampled_from(["capture", "capture", "increment", "void", "refund", "refund"]),
     amount=st.sampled_from([1, 20, 50]),
     parent=st.sampled_from([provider_ref_for(key) for key in KEYS]),
     final=st.booleans(),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from compose.settings import PREFERRED_PORTS, Settings, load_settings
+from compose.settings import Settings, load_settings
 from compose.stack import home as home_module
 from compose.stack.errors import StackError
 from compose.stack.home import Home
@@ -154,7 +154,7 @@ def test_settings_survive_the_way_to_another_process(monkeypatch: pytest.MonkeyP
 def test_roles_of_an_external_postgres_keep_its_address_and_options(tmp_path: Path) -> None:
     home = Home(tmp_path)
     leases = PortLeases()
-    leases.assign(home, PREFERRED_PORTS, {})
+    leases.assign(home, Settings(home=tmp_path).preferred_ports(), {})
     leases.close()
     settings = Settings(
         home=tmp_path,

@@ -48,7 +48,7 @@ def test_currencies_that_are_refused(code: object) -> None:
     assert errors_of(validation.CREATE_INTENT, CREATE | {"currency": code}) == ["currency"]
 
 
-@pytest.mark.parametrize("token", [None, "tok_a", "tok_" + "x" * (limits.TOKEN_LENGTH_MAX - 4)])
+@pytest.mark.parametrize("token", [None, "tok_a", "pm_a", "tok_" + "x" * (limits.TOKEN_LENGTH_MAX - 4)])
 def test_payment_methods_that_are_taken(token: str | None) -> None:
     assert taken("payment_method", token)
 
@@ -195,8 +195,8 @@ def test_hostile_field_names_are_reported_in_a_form_that_can_be_sent(name: str) 
 
 @pytest.mark.parametrize("name", ["merchant", "merchant_id", "tenant", "tenant_id", "scope"])
 def test_only_a_token_says_who_the_caller_is(name: str) -> None:
-    assert validation.names_its_caller({"amount": 1, name: "m_2"}) == name
-    assert validation.names_its_caller({"amount": 1, name.upper(): "m_2"}) is None
+    assert validation.names_its_caller({"amount": 1, name: "m_2"}, validation.CREATE_INTENT) == name
+    assert validation.names_its_caller({"amount": 1, name.upper(): "m_2"}, validation.CREATE_INTENT) is None
 
 
 json_values = st.recursive(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import secrets
 from dataclasses import replace
 
@@ -76,6 +77,24 @@ def test_with_another_key_it_does_not_open() -> None:
         sealing.unseal(replace(sealed, key_id="kek_0002"), PLACE, RING)
     with pytest.raises(KeyMissing):
         sealing.unseal(sealed, PLACE, KeyRing({"kek_0002": RING.wrapping_keys["kek_0002"]}, RING.mac_key))
+
+
+def test_what_an_earlier_release_sealed_opens() -> None:
+    """The layout and what is authenticated with it never change under cards that are stored."""
+    ring = KeyRing({"kek_0001": bytes(range(32))}, bytes(32))
+    sealed = sealing.Sealed(
+        key_id="kek_0001",
+        wrapped_key=base64.b64decode(
+            "g7vLk8xo84vKLjpV1xr0GsJx1j/6YFZ728LpCRxtLSjKV9QzBUJEM+A7rBbLRlhzeIwcTe8QMn8bt2ho"
+        ),
+        ciphertext=base64.b64decode(
+            "/tuIAacaHZBZE9RGzpKc4lmOwn0tUw/saDMESjQNARLyiw1arO3ZCD/knCKhEBNTAq0WqFww8tc1IQ3HjBXpJJ0KIC+vuApzYBYnymhxv"
+            "12vlAU26paXCo1t8/c+6Ig2QW5TYsh3INZdkARUWWy+HX8EF7XMQ1dDC/qotA=="
+        ),
+    )
+    assert sealing.unseal(sealed, PLACE, ring) == CARD
+    assert sealing.fingerprint(CARD.number, "m_a", ring) == "gqlckifnuzdpdl4ykutki4zl5u"
+    assert sealing.check_value(bytes(32), "mac").hex().startswith("d39356c1789394cd")
 
 
 def test_nothing_of_the_card_shows() -> None:

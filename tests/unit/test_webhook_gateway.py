@@ -21,6 +21,8 @@ SECRETS = {
     "standard": (vectors.STANDARD_SECRET,),
     "simulator": (vectors.STANDARD_SECRET,),
     "adyen": (vectors.ADYEN_KEY,),
+    "simulator_b": (vectors.STANDARD_SECRET,),
+    "stripe_eu": ("whsec_of_another_account",),
 }
 
 
@@ -73,6 +75,17 @@ def test_the_identity_of_a_standard_webhook_is_the_signed_one(kept: Kept) -> Non
     headers = (("webhook-id", "msg_1"), ("webhook-timestamp", str(NOW)), ("webhook-signature", f"v1,AAAA {mac}"))
     (event,) = receive(kept, "simulator", body, *headers)
     assert (event.provider_event_id, event.reference) == ("msg_1", "pi_ours")
+
+
+def test_a_further_processor_speaks_its_adapters_scheme_under_its_own_name_and_secret(kept: Kept) -> None:
+    body = b'{"id":"evt_1","type":"charge.captured","data":{"object":{}}}'
+    mac = vectors.standard_mac(body, "msg_1", NOW)
+    headers = (("webhook-id", "msg_1"), ("webhook-timestamp", str(NOW)), ("webhook-signature", mac))
+    (event,) = receive(kept, "simulator_b", body, *headers)
+    assert event.processor == "simulator_b"
+    with pytest.raises(InvalidSignature):
+        receive(kept, "stripe_eu", body, ("Stripe-Signature", vectors.stripe_header(body)))
+    assert kept.events == [event]
 
 
 @pytest.mark.parametrize("name", ["webhook-id", "webhook-timestamp", "webhook-signature"])

@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dataflows.payments.attempts import facts
@@ -184,8 +184,7 @@ def test_a_fact_that_nobody_decides_is_a_case_and_is_told_on() -> None:
 def test_a_decision_settles_the_event(refusal: str | None, state: str) -> None:
     found = step(captured(), seen(**{f"{CHARGE}__captured": refusal}))
     assert (found.state, found.command) == (state, None)
-    if found.case is not None:
-        assert (found.case.kind, found.case.reference) == ("contradicts_attempt", CHARGE)
+    assert found.case is None, "the owner opens the case of what it refuses"
 
 
 def test_a_failure_told_under_either_identity_is_settled() -> None:
@@ -218,6 +217,8 @@ def test_one_event_is_one_fact_whatever_came_of_the_attempt_since() -> None:
         ("stripe", "refund.failed", b'{"data":{"object":{"id":"re_1","status":"failed","metadata":{}}}}', "re_1"),
         ("simulator", "charge.captured", body(**DATA, operation_id="op_x_1"), "op_x_1"),
         ("simulator", "charge.captured", body(**DATA), "sim_1"),
+        ("simulator_b", "charge.captured", body(**DATA), "sim_1"),
+        ("stripe_eu", "payment_intent.succeeded", b'{"data":{"object":{"id":"pi_unknown"}}}', "pi_unknown"),
         ("simulator", "dispute.created", body(**(DISPUTE | {"reference": "pi_unknown"})), "pi_unknown"),
         ("adyen", "AUTHORISATION", b'{"merchantReference":"shop-1","pspReference":"psp1","success":"true"}', "psp1"),
         ("adyen", "CHARGEBACK", b'{"merchantReference":"shop-1","pspReference":"psp1"}', "psp1"),
@@ -305,6 +306,7 @@ _BODIES = st.recursive(
 )
 
 
+@settings(suppress_health_check=[HealthCheck.too_slow])  # on a busy machine drawing takes its time
 @given(st.sampled_from(["stripe", "adyen", "standard", "simulator"]), st.sampled_from(_TYPES), _BODIES, _BODIES)
 def test_any_body_leads_to_a_step(processor: str, event_type: str, one: Any, other: Any) -> None:
     """Total: no event can stop the worker, and what is told passes the owner's own validation."""

@@ -36,6 +36,48 @@ def test_stripes_words(event_type: str, fields: dict[str, Any], status: str, amo
     assert found.error_code == ("lost_card" if status == "declined" else None)
 
 
+@pytest.mark.parametrize(
+    ("url", "told"), [("https://hooks.stripe.com/3d", True), ("javascript:alert(1)", False), (7, False)]
+)
+def test_a_payers_action_comes_with_an_address_or_without(url: object, told: bool) -> None:
+    action = {"redirect_to_url": {"url": url}}
+    raw = stripe_object(metadata={"operation_id": CHARGE}, next_action=action)
+    found = vocabulary.read("stripe", "payment_intent.requires_action", raw)
+    assert isinstance(found, AttemptOutcome)
+    assert (found.status, found.redirect_url) == ("requires_action", url if told else None)
+
+
+def test_a_hold_that_a_processor_let_end_is_about_the_authorization() -> None:
+    raw = stripe_object(metadata={"operation_id": CHARGE}, cancellation_reason="automatic")
+    stripe = vocabulary.read("stripe", "payment_intent.canceled", raw)
+    item = {"merchantReference": CHARGE, "pspReference": "psp_1", "success": "true", "reason": "x"}
+    adyen = vocabulary.read("adyen", "EXPIRE", json.dumps(item).encode())
+    for found in (stripe, adyen):
+        assert isinstance(found, AttemptOutcome)
+        assert (found.status, found.error_code, found.only_kind) == ("voided", "expired", "authorize")
+
+
+@pytest.mark.parametrize(
+    ("event_type", "status", "said"),
+    [
+        ("charge.requires_action", "requires_action", {"redirect_url": "https://acs.example/1"}),
+        ("refund.requires_action", "requires_action", {}),
+        ("charge.expired", "voided", {"error_code": "expired"}),
+        ("charge.authorized", "authorized", {"authorized_until_ms": 1_900_000_000_000}),
+    ],
+)
+def test_the_simulators_words_of_actions_and_holds(event_type: str, status: str, said: dict[str, Any]) -> None:
+    data = {"operation_id": CHARGE, "provider_ref": "sim_1", "amount": 5, "currency": "USD", **said}
+    found = vocabulary.read("simulator", event_type, json.dumps({"data": data}).encode())
+    assert isinstance(found, AttemptOutcome)
+    assert (found.status, found.redirect_url, found.error_code) == (
+        status,
+        said.get("redirect_url"),
+        said.get("error_code"),
+    )
+    assert found.authorized_until == (1_900_000_000_000_000 if "authorized_until_ms" in said else None)
+
+
 def test_a_refund_under_way_says_nothing_yet() -> None:
     raw = stripe_object(status="pending", metadata={"operation_id": REFUND})
     assert isinstance(vocabulary.read("stripe", "refund.created", raw), Nothing)

@@ -1,15 +1,16 @@
 """What a processor adapter is: it sends one operation under its identity, asks for it, and says what is *known*.
 
-The five answers are the whole vocabulary. If an adapter called something NotSent or NotExecuted that may have been
+The six answers are the whole vocabulary. If an adapter called something NotSent or NotExecuted that may have been
 executed, a customer could be charged twice: in doubt the answer is Unknown.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, Protocol, get_args
 
-DefinitiveStatus = Literal["authorized", "captured", "voided", "refunded", "declined", "failed"]
+DefinitiveStatus = Literal["authorized", "captured", "voided", "refunded", "submitted", "declined", "failed"]
 DEFINITIVE_STATUSES: frozenset[str] = frozenset(get_args(DefinitiveStatus))
 #: a refund that had succeeded and failed then: another fact than one that never succeeded, whoever tells it
 FailedLater = Literal["failed_later"]
@@ -28,6 +29,7 @@ class Call:
     payment_method: str
     parent_ref: str | None
     final: bool
+    evidence: Mapping[str, str] | None = None  # of an attempt that submits it, for the dispute ``parent_ref``
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +41,7 @@ class Definitive:
     amount: int | None
     currency: str | None
     error_code: str | None
+    authorized_until: int | None = None  # when the hold ends, microseconds since the epoch
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +49,14 @@ class Pending:
     """The processor has it and will say later what came of it; asked for meanwhile, as with Unknown."""
 
     provider_ref: str
+
+
+@dataclass(frozen=True, slots=True)
+class RequiresAction:
+    """The payer has to do something first, at ``redirect_url`` when there is an address; asked for meanwhile."""
+
+    provider_ref: str
+    redirect_url: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +81,7 @@ class NotSent:
     reason: str
 
 
-Answer = Definitive | Pending | Unknown | NotExecuted | NotSent
+Answer = Definitive | Pending | RequiresAction | Unknown | NotExecuted | NotSent
 
 
 class ProcessorAdapter(Protocol):
@@ -81,12 +92,21 @@ class ProcessorAdapter(Protocol):
         """The processor's name as intents carry it."""
         ...
 
+    @property
+    def identity_kept_s(self) -> float:
+        """For how long after the first send a repetition is known as one; then nothing in doubt is sent again."""
+        ...
+
     async def send(self, call: Call) -> Answer:
         """Carries the operation out once, however often it is sent."""
         ...
 
     async def query(self, call: Call) -> Answer:
         """What became of the operation; NotExecuted only when the processor says it does not know it."""
+        ...
+
+    async def is_reachable(self) -> bool:
+        """Whether the processor answers something that moves no money; asked while its circuit breaker is open."""
         ...
 
     async def close(self) -> None:

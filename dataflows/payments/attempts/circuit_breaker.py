@@ -1,36 +1,61 @@
-"""Leaves an ill processor alone. Attempts wait in the table meanwhile (mode: fail closed); nothing is lost."""
+"""Leaves an ill processor alone. Attempts wait in the table meanwhile (mode: fail closed); nothing is lost.
+
+closed -> open: outages in a row. open -> half_open: a probe that moves no money was answered. half_open -> closed: one
+call was answered; half_open -> open: it was not. Routers keep away while it is open; half_open needs a first payment.
+"""
 
 from __future__ import annotations
 
+from typing import Literal
+
 from schemas import limits
+
+BreakerState = Literal["closed", "half_open", "open"]
 
 
 class CircuitBreaker:
-    """Opens after outages in a row, then lets one call through at a time until one is answered."""
+    """The state of one processor as one worker sees it; ``now`` is in monotonic seconds."""
 
     def __init__(self) -> None:
         self._outages = 0
-        self._closed_until_probe_at = 0.0
+        self._probe_at = 0.0
+        self._open_since = 0.0
+        self.state: BreakerState = "closed"
 
-    @property
-    def is_open(self) -> bool:
-        """True from the opening until a call is answered again."""
-        return self._outages >= limits.ATTEMPT_BREAKER_FAILURES
-
-    def calls_max(self, now: float, in_flight: int) -> int:
-        """How many calls may be in flight at ``now`` (monotonic seconds) as far as the breaker is concerned."""
-        if not self.is_open:
+    def calls_max(self, in_flight: int) -> int:
+        """How many calls may be in flight as far as the breaker is concerned."""
+        if self.state == "closed":
             return limits.ATTEMPT_CALLS_IN_FLIGHT_MAX
-        if now < self._closed_until_probe_at or in_flight > 0:
-            return 0
-        return 1
+        return 1 if self.state == "half_open" and in_flight == 0 else 0
+
+    def is_probe_due(self, now: float) -> bool:
+        """True when the processor was left alone for long enough to be asked how it is."""
+        return self.state == "open" and now >= self._probe_at
+
+    def open_for_s(self, now: float) -> float:
+        """For how long no call has been let through, probing included; 0 unless it is open."""
+        return now - self._open_since if self.state == "open" else 0.0
+
+    def probed(self, now: float, *, is_answered: bool) -> None:
+        """What came of a probe."""
+        if self.state != "open":
+            return
+        if is_answered:
+            self.state = "half_open"
+        else:
+            self._probe_at = now + limits.ATTEMPT_BREAKER_OPEN_MS / 1_000
 
     def answered(self) -> None:
-        """The processor answered, whatever it said."""
+        """The processor answered a call, whatever it said."""
         self._outages = 0
+        self.state = "closed"
 
     def failed(self, now: float) -> None:
         """An outage: no connection, no answer, or an error of the processor's own."""
         self._outages += 1
-        if self.is_open:
-            self._closed_until_probe_at = now + limits.ATTEMPT_BREAKER_OPEN_MS / 1_000
+        if self.state == "closed" and self._outages < limits.ATTEMPT_BREAKER_FAILURES:
+            return
+        if self.state != "open":
+            self.state = "open"
+            self._open_since = now
+        self._probe_at = now + limits.ATTEMPT_BREAKER_OPEN_MS / 1_000

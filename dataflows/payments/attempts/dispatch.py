@@ -78,6 +78,7 @@ def _change_of(event: Event, attempt: dict[str, Any]) -> Change | None:
             payment_method=attempt["payment_method"],
             parent_ref=attempt["parent_ref"],
             final=attempt["final"],
+            evidence=_evidence_of(event, attempt),
         ),
         attempt=attempt["attempt"],
         processor=attempt["processor"],
@@ -87,6 +88,11 @@ def _change_of(event: Event, attempt: dict[str, Any]) -> Change | None:
         provider_ref=attempt["provider_ref"],
         error_code=attempt["error_code"],
     )
+
+
+def _evidence_of(event: Event, attempt: dict[str, Any]) -> dict[str, str] | None:
+    dispute: Any = event.body.get("dispute") if attempt["kind"] == "evidence" else None
+    return None if dispute is None else dispute["evidence"]
 
 
 def fold(changes: Iterable[Change]) -> list[Change]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
 from psycopg_pool import AsyncConnectionPool
 
 from dataflows.payments.attempts.adapter import Call
@@ -21,6 +22,7 @@ from sinks.postgres.sql_files import queries
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
+    from dataflows.payments.attempts.health import Health
     from dataflows.payments.attempts.settlement import Record
 
 # As for the owner: on a young table a generic plan would keep a sequential scan or a hash join for ever.
@@ -28,6 +30,7 @@ _SESSION: Final = (
     "-c enable_seqscan=off -c enable_hashjoin=off -c enable_mergejoin=off -c synchronous_commit=on "
     f"-c client_min_messages=warning -c statement_timeout={limits.ATTEMPT_STATEMENT_TIMEOUT_MS}"
 )
+_evidence: Final = msgspec.json.Decoder(dict[str, str]).decode
 _STATUS_OF_WISH: Final = {"carry_out": "waiting", "review": "review", "done": "done"}
 
 
@@ -133,6 +136,7 @@ class DispatchStore:
             {
                 "worker": self._worker,
                 "operation_id": arrays.text_array([r.operation_id for r in ordered]),
+                "send_count": arrays.int_array(r.send_count for r in ordered),
                 "status": arrays.text_array([r.status for r in ordered]),
                 "in_doubt": arrays.bool_array(r.in_doubt for r in ordered),
                 "unknowns": arrays.int_array(r.unknowns for r in ordered),
@@ -156,6 +160,45 @@ class DispatchStore:
             },
         )
         return [_fact_of(row) for row in rows]
+
+    async def give_up(self, processor: str, *, is_away: bool) -> list[Fact]:
+        """Ends attempts that never left us, for good: no worker sends them any more. Answers the facts to be told.
+
+        Those that another processor could serve end soon when theirs ``is_away``; all others after a long bound.
+        """
+        rows = await self._run(
+            "attempts_give_up",
+            {
+                "processor": processor,
+                "is_away": is_away,
+                "unavailable_s": limits.ATTEMPT_UNAVAILABLE_AFTER_S,
+                "unreachable_s": limits.ATTEMPT_UNREACHABLE_MAX_S,
+                "confirm_s": limits.ATTEMPT_CONFIRM_SCHEDULE_S[0],
+                "count": limits.ATTEMPT_GIVE_UP_BATCH_MAX,
+            },
+        )
+        return [_fact_of(row) for row in rows]
+
+    async def tell_health(self, reports: Sequence[Health]) -> None:
+        """Writes how processors are, beside what other workers told lately."""
+        await self._run(
+            "processor_health_tell",
+            {
+                "worker": self._worker,
+                "window_s": limits.PROCESSOR_HEALTH_WINDOW_S,
+                "kept_s": limits.PROCESSOR_HEALTH_KEPT_S,
+                "processor": arrays.text_array([r.processor for r in reports]),
+                "succeeded": arrays.int_array(r.counts.succeeded for r in reports),
+                "declined": arrays.int_array(r.counts.declined for r in reports),
+                "failed": arrays.int_array(r.counts.failed for r in reports),
+                "unknown": arrays.int_array(r.counts.unknown for r in reports),
+                "breaker": arrays.text_array([r.breaker for r in reports]),
+            },
+        )
+
+    async def end_reviews(self) -> None:
+        """Closes the cases of attempts that have come to their end by themselves."""
+        await self._run("attempt_reviews_end", {})
 
     async def prune(self) -> int:
         """Removes finished rows that are old enough, a bounded number; how many there were."""
@@ -181,7 +224,7 @@ def _lease_end() -> float:
 
 def _lease_of(row: tuple[Any, ...], ends_at: float) -> Lease:
     (operation_id, intent_id, attempt, processor, kind, amount, currency, payment_method, parent_ref, final) = row[:10]
-    merchant_id, trace_id, send_count, unknown_count, in_doubt, first_at = row[10:]
+    merchant_id, trace_id, send_count, unknown_count, in_doubt, first_at, evidence = row[10:]
     return Lease(
         call=Call(
             operation_id=operation_id,
@@ -193,6 +236,7 @@ def _lease_of(row: tuple[Any, ...], ends_at: float) -> Lease:
             payment_method=payment_method,
             parent_ref=parent_ref,
             final=final,
+            evidence=None if evidence is None else _evidence(evidence),
         ),
         attempt=attempt,
         processor=processor,

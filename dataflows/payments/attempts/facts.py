@@ -15,7 +15,7 @@ from schemas.facts import FAILED_LATER
 from schemas.records import Command
 
 #: one fact of each of these per attempt, for ever
-_ONCE: Final = DEFINITIVE_STATUSES | {FAILED_LATER, "manual_review"}
+_ONCE: Final = DEFINITIVE_STATUSES | {FAILED_LATER, "manual_review", "requires_action"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +33,8 @@ class Fact:
     amount: int | None
     currency: str | None
     error_code: str | None
+    redirect_url: str | None = None  # where the payer has to go; only with requires_action
+    authorized_until: int | None = None  # when a hold ends, as the processor says
 
 
 def command_of(fact: Fact, issued_at: int) -> Command:
@@ -48,6 +50,8 @@ def command_of(fact: Fact, issued_at: int) -> Command:
         "amount": fact.amount,
         "currency": fact.currency,
         "error_code": fact.error_code,
+        "redirect_url": fact.redirect_url,
+        "authorized_until": fact.authorized_until,
     }
     return facts.fact_command(
         "record_attempt_outcome",

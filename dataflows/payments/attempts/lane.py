@@ -1,7 +1,7 @@
 """The way to one processor: its adapter, a bulkhead and a circuit breaker, and the turn of one lease.
 
-A slot is reserved before a lease is taken in the database, so every leased attempt starts at once and its lease
-never runs out while it queues in memory.
+Nothing of it is shared with another processor, so one that hangs delays no call of another's. A slot is reserved before
+a lease is taken in the database, so every leased attempt starts at once and its lease never runs out while it queues.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import structlog
 
 from dataflows.payments.attempts.adapter import Answer, NotExecuted, NotSent, ProcessorAdapter, Unknown
 from dataflows.payments.attempts.circuit_breaker import CircuitBreaker
+from dataflows.payments.attempts.health import Health, HealthWindow, outcome_of
 from schemas import limits
 
 if TYPE_CHECKING:
@@ -29,6 +30,8 @@ class Lane:
         self.adapter = adapter
         self.has_backlog = False  # the table holds due attempts that found no free slot
         self._breaker = CircuitBreaker()
+        self._window = HealthWindow()
+        self._is_probing = False
         self._metrics = metrics
         self._taken = 0
 
@@ -39,7 +42,7 @@ class Lane:
 
     def reserve(self, wanted: int) -> int:
         """Takes up to ``wanted`` slots and returns how many; each must be released once."""
-        calls_max = self._breaker.calls_max(time.monotonic(), self._taken)
+        calls_max = self._breaker.calls_max(self._taken)
         count = max(0, min(wanted, calls_max - self._taken))
         self._taken += count
         self._metrics.in_flight.labels(self.name).set(self._taken)
@@ -59,6 +62,33 @@ class Lane:
         """True when due attempts wait and enough slots are free to make a statement worth it."""
         return self.has_backlog and self._taken <= limits.ATTEMPT_CALLS_IN_FLIGHT_MAX * 3 // 4
 
+    @property
+    def is_away(self) -> bool:
+        """True when the processor has not answered anything for so long that what never left need not wait for it."""
+        return self._breaker.open_for_s(time.monotonic()) >= limits.ATTEMPT_UNAVAILABLE_AFTER_S
+
+    def health(self) -> Health:
+        """How the processor is, as its last calls tell."""
+        return Health(processor=self.name, counts=self._window.counts(time.monotonic()), breaker=self._breaker.state)
+
+    def wants_probe(self) -> bool:
+        """True once when an ill processor is to be asked how it is: call ``probe`` then."""
+        if self._is_probing or not self._breaker.is_probe_due(time.monotonic()):
+            return False
+        self._is_probing = True
+        return True
+
+    async def probe(self) -> None:
+        """Asks the processor; what it answers decides whether an attempt may be tried."""
+        try:
+            is_answered = await self.adapter.is_reachable()
+        except Exception:
+            log.exception("adapter_failed", processor=self.name)
+            is_answered = False
+        finally:
+            self._is_probing = False
+        self._breaker.probed(time.monotonic(), is_answered=is_answered)
+
     async def turn(self, lease: Lease) -> Answer | None:
         """Carries the leased attempt out as far as one turn goes; None when there was no time left to send anything.
 
@@ -71,6 +101,8 @@ class Lane:
                 return answer
         if time.monotonic() >= lease.ends_at - limits.ATTEMPT_CALL_TIMEOUT_MS / 1_000:
             return answer  # somebody else may hold it before an answer comes: left to a later turn
+        if lease.in_doubt and time.time() - lease.first_at >= self.adapter.identity_kept_s:
+            return Unknown("identity_forgotten")  # a second send could be a second effect
         return await self._call(lease, is_query=False)
 
     async def _call(self, lease: Lease, *, is_query: bool) -> Answer:
@@ -87,8 +119,11 @@ class Lane:
             self._breaker.failed(now)
         else:
             self._breaker.answered()
+        outcome = outcome_of(answer, is_query=is_query)
+        if outcome is not None:
+            self._window.add(outcome, now)
         kind = "query" if is_query else "send"
         self._metrics.call_seconds.labels(self.name, kind).observe(now - started)
         self._metrics.answers.labels(self.name, kind, type(answer).__name__).inc()
-        self._metrics.breaker_open.labels(self.name).set(self._breaker.is_open)
+        self._metrics.breaker_open.labels(self.name).set(self._breaker.state == "open")
         return answer

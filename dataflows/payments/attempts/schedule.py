@@ -18,6 +18,11 @@ def poll_delay_ms(unknown_count: int) -> int | None:
     return limits.ATTEMPT_POLL_SCHEDULE_S[unknown_count] * _SECOND_MS
 
 
+def action_delay_ms() -> int:
+    """The wait before it is asked again what a payer has done."""
+    return limits.ATTEMPT_ACTION_POLL_S * _SECOND_MS
+
+
 def retry_delay_ms(send_count: int, jitter: float) -> int:
     """The wait after a call that was proved not executed: doubling, bounded, spread by ``jitter`` from 0 to 1."""
     exponent = min(max(send_count - 1, 0), limits.ATTEMPT_RETRY_MAX_MS.bit_length())  # no huge powers

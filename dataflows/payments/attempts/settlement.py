@@ -1,7 +1,8 @@
 """What an answer leads to: the fact that is told, and what is recorded once that fact is durable. Pure.
 
 Rule (spec 1 section 3): after an unknown outcome the operation is queried or retried with the same identity; no second
-business effect. So nothing here ever makes another attempt, and "failed" is only said where it is proved.
+business effect. So nothing here ever makes another attempt, and "failed" is only what the processor said. An attempt
+that never left us is given up in the table, durably, before anybody is told: see ``attempts_give_up``.
 """
 
 from __future__ import annotations
@@ -10,7 +11,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from dataflows.payments.attempts import schedule
-from dataflows.payments.attempts.adapter import Answer, Definitive, NotExecuted, NotSent, Pending, Unknown
+from dataflows.payments.attempts.adapter import (
+    Answer,
+    Definitive,
+    NotExecuted,
+    NotSent,
+    Pending,
+    RequiresAction,
+    Unknown,
+)
 from dataflows.payments.attempts.facts import Fact
 from schemas import limits
 
@@ -23,6 +32,7 @@ class Record:
     """The new state of a dispatch row: the fact is told (``reported``) or the attempt is due again (``waiting``)."""
 
     operation_id: str
+    send_count: int  # the lease that it is about: a later one's row is not touched
     status: Literal["reported", "waiting"]
     delay_ms: int
     in_doubt: bool = True
@@ -49,6 +59,8 @@ def settle(lease: Lease, answer: Answer, now: float, jitter: float) -> Settlemen
             return _told(lease, answer.status, answer)
         case Pending(provider_ref):
             return _open(lease, "pending", "pending", now, provider_ref)
+        case RequiresAction(provider_ref, redirect_url):
+            return _waits_for_payer(lease, provider_ref, redirect_url, now)
         case Unknown(reason):
             return _open(lease, "unknown", reason, now)
         case NotSent(reason) | NotExecuted(reason):
@@ -62,6 +74,7 @@ def _open(lease: Lease, status: str, reason: str, now: float, provider_ref: str 
     error_code = reason if status == "unknown" else None
     record = Record(
         operation_id=lease.call.operation_id,
+        send_count=lease.send_count,
         status="waiting",
         delay_ms=delay_ms,
         unknowns=1,
@@ -72,15 +85,28 @@ def _open(lease: Lease, status: str, reason: str, now: float, provider_ref: str 
     return Settlement(_fact(lease, status, error_code=error_code, provider_ref=provider_ref), record)
 
 
-def _not_executed(lease: Lease, reason: str, now: float, jitter: float) -> Settlement:
-    age_s = _age_s(lease, now)
-    if lease.in_doubt and age_s > schedule.DOUBT_MAX_S:
-        return _given_to_a_person(lease, reason)
-    if not lease.in_doubt and age_s > limits.ATTEMPT_UNREACHABLE_MAX_S:
-        # Every turn so far was proved not sent, and none was cut short: this attempt never left us.
-        return _told(lease, "failed", error_code="processor_unreachable")
+def _waits_for_payer(lease: Lease, provider_ref: str, redirect_url: str | None, now: float) -> Settlement:
+    """One fact, however often it is asked; the processor itself ends the wait, and long after that a person looks."""
+    if _age_s(lease, now) > limits.ATTEMPT_ACTION_MAX_S:
+        return _given_to_a_person(lease, "requires_action")
     record = Record(
         operation_id=lease.call.operation_id,
+        send_count=lease.send_count,
+        status="waiting",
+        delay_ms=schedule.action_delay_ms(),
+        outcome="requires_action",
+        provider_ref=provider_ref,
+    )
+    fact = _fact(lease, "requires_action", provider_ref=provider_ref, redirect_url=redirect_url)
+    return Settlement(fact, record)
+
+
+def _not_executed(lease: Lease, reason: str, now: float, jitter: float) -> Settlement:
+    if lease.in_doubt and _age_s(lease, now) > schedule.DOUBT_MAX_S:
+        return _given_to_a_person(lease, reason)
+    record = Record(
+        operation_id=lease.call.operation_id,
+        send_count=lease.send_count,
         status="waiting",
         delay_ms=schedule.retry_delay_ms(lease.send_count, jitter),
         # An earlier send may still be under way whatever a later query said: doubt ends with a definitive answer only.
@@ -98,6 +124,7 @@ def _told(lease: Lease, status: str, answer: Definitive | None = None, error_cod
     fact = _fact(lease, status, answer, error_code)
     record = Record(
         operation_id=fact.operation_id,
+        send_count=fact.send_count,
         status="reported",
         delay_ms=schedule.confirm_delay_ms(),
         outcome=status,
@@ -115,6 +142,7 @@ def _fact(
     answer: Definitive | None = None,
     error_code: str | None = None,
     provider_ref: str | None = None,
+    redirect_url: str | None = None,
 ) -> Fact:
     return Fact(
         operation_id=lease.call.operation_id,
@@ -128,6 +156,8 @@ def _fact(
         amount=answer.amount if answer else None,
         currency=answer.currency if answer else None,
         error_code=answer.error_code if answer else error_code,
+        authorized_until=answer.authorized_until if answer else None,
+        redirect_url=redirect_url,
     )
 
 

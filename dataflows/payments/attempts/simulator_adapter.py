@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final, Literal
 from urllib.parse import quote
@@ -17,6 +18,7 @@ from dataflows.payments.attempts.adapter import (
     NotExecuted,
     NotSent,
     Pending,
+    RequiresAction,
     Unknown,
 )
 from dataflows.payments.attempts.http_connection import HttpAnswer, NoAnswerError, NotConnectedError
@@ -25,13 +27,14 @@ from dataflows.payments.attempts.vault_route import VaultForwarding, VaultRoute,
 from schemas import limits
 from schemas.facts import FAILED_LATER
 from schemas.identity import is_card_token
-from schemas.validation import clean_text
+from schemas.validation import clean_text, web_address
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 PROCESSOR: Final = "simulator"
 _OPERATIONS: Final = "/v1/operations"
+_MS_US: Final = 1_000
 #: refusals of a request that was never executed and never will be: the attempt has failed
 _REFUSED_CODES: Final = frozenset(
     {
@@ -45,24 +48,28 @@ _REFUSED_CODES: Final = frozenset(
 #: refusals that say nothing about the operation itself: it was not executed and may be sent again
 _LATER_STATUSES: Final = frozenset({401, 403, 429})
 _STATUSES_OF_KIND: Final[Mapping[str, frozenset[str]]] = {
-    "authorize": frozenset({"authorized", "declined", "failed"}),
-    "purchase": frozenset({"captured", "declined", "failed"}),
+    "authorize": frozenset({"authorized", "requires_action", "voided", "declined", "failed"}),
+    "purchase": frozenset({"captured", "requires_action", "declined", "failed"}),
     "capture": frozenset({"captured", "declined", "failed"}),
     "void": frozenset({"voided", "declined", "failed"}),
-    "refund": frozenset({"refunded", "pending", "declined", "failed"}),
+    "refund": frozenset({"refunded", "requires_action", "pending", "declined", "failed"}),
+    "increment": frozenset({"authorized", "declined", "failed"}),
+    "evidence": frozenset({"submitted", "declined", "failed"}),
 }
 
 
 class _Operation(msgspec.Struct, frozen=True, kw_only=True):
     provider_ref: str
     operation_id: str
-    kind: Literal["authorize", "purchase", "capture", "void", "refund"]
-    status: DefinitiveStatus | Literal["pending"]
+    kind: Literal["authorize", "purchase", "increment", "capture", "void", "refund", "evidence"]
+    status: DefinitiveStatus | Literal["pending", "requires_action"]
     reference: str
     amount: int
     currency: str
     decline_code: str | None
     after_success: bool = False
+    redirect_url: str | None = None
+    authorized_until_ms: int | None = None
 
 
 class _Problem(msgspec.Struct, frozen=True):
@@ -87,6 +94,19 @@ class SimulatorAdapter:
     def name(self) -> str:
         """The processor's name as intents carry it."""
         return self._name
+
+    @property
+    def identity_kept_s(self) -> float:
+        """A simulator's book keeps every identity for ever."""
+        return math.inf
+
+    async def is_reachable(self) -> bool:
+        """Whether its book answers."""
+        try:
+            answer = await self._pool.request("GET", "/readyz", [])
+        except (NotConnectedError, NoAnswerError):
+            return False
+        return answer.status == HTTPStatus.OK
 
     async def send(self, call: Call) -> Answer:
         """POST under the operation's identity, through the vault when it alone knows the card."""
@@ -134,9 +154,10 @@ def _body_of(call: Call) -> dict[str, object]:
         "reference": call.intent_id,
         "amount": call.amount,
         "currency": call.currency,
-        "token": None if is_card_token(call.payment_method) else call.payment_method,
+        "token": None if call.kind == "evidence" or is_card_token(call.payment_method) else call.payment_method,
         "parent": call.parent_ref,
         "final": call.final,
+        **({} if call.evidence is None else {"evidence": call.evidence}),
     }
 
 
@@ -172,17 +193,31 @@ def _definitive(call: Call, body: bytes) -> Answer:
         return Unknown("answer_of_another_kind")
     texts = (operation.provider_ref, operation.currency, operation.decline_code or "none")
     is_clean = not any(clean_text(text, limits.TEXT_LENGTH_MAX) for text in texts)
+    is_clean = is_clean and (operation.redirect_url is None or web_address(operation.redirect_url) is None)
+    until_ms = operation.authorized_until_ms
+    is_clean = is_clean and (until_ms is None or 0 <= until_ms <= limits.TIME_US_MAX // _MS_US)
     if not is_clean or not 0 <= operation.amount <= limits.AMOUNT_MINOR_MAX:
         return Unknown("unparseable")
+    return _known(operation)
+
+
+def _known(operation: _Operation) -> Answer:
+    """What an operation that is ours and clean says."""
     if operation.status == "pending":
         return Pending(operation.provider_ref)
-    refused = operation.status in {"declined", "failed"}
+    if operation.status == "requires_action":
+        return RequiresAction(operation.provider_ref, operation.redirect_url)
+    # a hold that ended says why, as a refusal does
+    is_ended = (operation.kind, operation.status) == ("authorize", "voided")
+    refused = operation.status in {"declined", "failed"} or is_ended
+    until_ms = operation.authorized_until_ms
     return Definitive(
         status=FAILED_LATER if operation.status == "failed" and operation.after_success else operation.status,
         provider_ref=operation.provider_ref,
         amount=operation.amount,
         currency=operation.currency,
         error_code=(operation.decline_code or operation.status) if refused else None,
+        authorized_until=None if until_ms is None else until_ms * _MS_US,
     )
 
 

@@ -15,6 +15,7 @@ import asyncio
 import random
 import time
 from collections import Counter
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import structlog
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from dataflows.payments.attempts.event_reader import EventReader
     from dataflows.payments.attempts.fact_producer import FactProducer
     from dataflows.payments.attempts.facts import Fact
+    from dataflows.payments.attempts.health import Health
     from dataflows.payments.attempts.metrics import AttemptMetrics
 
 log = structlog.get_logger()
@@ -62,6 +64,7 @@ class AttemptWorker:
         self._durably = Durably(self._stop, metrics)
         self._recorder = Recorder(store, self._durably)
         self._tasks: set[asyncio.Task[None]] = set()
+        self._give_up_at: dict[str, float] = {}
         self._group = asyncio.TaskGroup()
         self._is_drained = False
 
@@ -80,7 +83,7 @@ class AttemptWorker:
         async with self._group as group:
             intake = [
                 group.create_task(loop())
-                for loop in (self._ingest, self._sweep, self._repeat, self._prune, self._measure)
+                for loop in (self._ingest, self._sweep, self._repeat, self._prune, self._measure, self._tell_health)
             ]
             group.create_task(self._recorder.run(lambda: self._is_drained))
             await self._stop.wait()
@@ -141,6 +144,9 @@ class AttemptWorker:
                 self._wake_sweep.clear()
 
     async def _sweep_lane(self, lane: Lane) -> None:
+        if lane.wants_probe():
+            self._spawn(lane.probe())
+        await self._give_up(lane)
         count = lane.reserve(limits.ATTEMPT_CALLS_IN_FLIGHT_MAX)
         if not count:
             return
@@ -148,6 +154,19 @@ class AttemptWorker:
         lane.has_backlog = len(leases) == count
         lane.release(count - len(leases))
         self._start(leases)
+
+    async def _give_up(self, lane: Lane) -> None:
+        """What never left us and waited for too long has failed: decided in the table first, then told."""
+        now = time.monotonic()
+        if not lane.is_away and now < self._give_up_at.get(lane.name, 0.0):
+            return
+        self._give_up_at[lane.name] = now + limits.ATTEMPT_GIVE_UP_INTERVAL_S
+        is_away = lane.is_away
+        facts = await self._durably("give up", lambda: self._store.give_up(lane.name, is_away=is_away))
+        if facts:
+            fail_points.reach("attempt_after_give_up")
+        for fact in facts:
+            self._spawn(self._told_again(fact))
 
     def _sweep_when_worth_it(self) -> None:
         if any(lane.is_worth_a_sweep for lane in self._lanes.values()):
@@ -196,7 +215,22 @@ class AttemptWorker:
             for state, (count, age_s) in (await self._durably("backlog", self._store.backlog)).items():
                 self._metrics.backlog.labels(state).set(count)
                 self._metrics.oldest_seconds.labels(state).set(age_s)
+            await self._durably("end reviews", self._store.end_reviews)
             await self._waited(limits.ATTEMPT_BACKLOG_INTERVAL_S * 1_000, self._stop)
+
+    async def _tell_health(self) -> None:
+        told: dict[str, Health] = {}
+        repeat_at = 0.0
+        while not self._stop.is_set():
+            now = time.monotonic()
+            healths = [lane.health() for lane in self._lanes.values()]
+            new = healths if now >= repeat_at else [h for h in healths if told.get(h.processor) != h]
+            if new:
+                await self._durably("health", partial(self._store.tell_health, new))
+                told |= {health.processor: health for health in new}
+            if now >= repeat_at:
+                repeat_at = now + limits.PROCESSOR_HEALTH_REPEAT_S
+            await self._waited(limits.PROCESSOR_HEALTH_INTERVAL_MS, self._stop)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = self._group.create_task(work)

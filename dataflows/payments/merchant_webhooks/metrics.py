@@ -17,6 +17,10 @@ class MerchantWebhookMetrics:
         self.disabled = Counter(
             "millrace_merchant_webhook_endpoints_disabled", "Endpoints that were given up", registry=registry
         )
+        # Any: the key file is not the one that the secret was sealed with; its endpoint is told nothing until it is.
+        self.secrets_unreadable = Counter(
+            "millrace_merchant_webhook_secrets_unreadable", "Secrets that did not open", registry=registry
+        )
         # High: records that are no events of ours; they are passed over.
         self.unreadable = Counter(
             "millrace_merchant_webhook_events_unreadable", "Records passed over", registry=registry

@@ -12,14 +12,20 @@ from typing import Any, Final
 
 import psycopg
 import psycopg_pool
+import structlog
 
 from dataflows.owner import fail_points
+from dataflows.payments.merchant_webhooks.metrics import MerchantWebhookMetrics
 from dataflows.payments.merchant_webhooks.planning import Endpoint, plan
 from schemas import limits
+from schemas.errors import PlatformError
 from schemas.records import Event
+from schemas.sealing import KeyMissing, SealBroken, Sealed
+from schemas.webhook_secret import WebhookSecretKeys
 from sinks.clickhouse.stream import Position
 from sinks.postgres.sql_files import queries
 
+log = structlog.get_logger()
 # As for the other workers: on a young table a plan would keep a sequential scan or a hash join for ever.
 _SESSION: Final = (
     "-c enable_seqscan=off -c enable_hashjoin=off -c enable_mergejoin=off -c synchronous_commit=on "
@@ -46,8 +52,10 @@ class LostReader(Exception):
 class DeliveryStore:
     """A small pool of connections as the role millrace_worker; any thread may use it."""
 
-    def __init__(self, dsn: str, worker: str) -> None:
+    def __init__(self, dsn: str, worker: str, keys: WebhookSecretKeys, metrics: MerchantWebhookMetrics) -> None:
         self._worker = worker
+        self._keys = keys
+        self._metrics = metrics
         self._sql = {
             name: text.encode() for name, text in queries("sinks.postgres", "queries/merchant_webhooks.sql").items()
         }
@@ -138,9 +146,51 @@ class DeliveryStore:
         return [Claim(*row) for row in self._rows("deliveries_claim", parameters)]
 
     def secrets(self, endpoint_id: str) -> list[str]:
-        """The secrets that sign now, the newest first. Never log them."""
+        """The secrets that sign now, the newest first; one that does not open is left out. Never log them."""
         parameters = {"endpoint": endpoint_id, "overlap_s": limits.MERCHANT_WEBHOOK_SECRET_OVERLAP_S}
-        return [secret for (secret,) in self._rows("secrets_of", parameters)]
+        opened = []
+        for secret_id, key_id, wrapped, ciphertext in self._rows("secrets_of", parameters):
+            sealed = Sealed(key_id=key_id, wrapped_key=bytes(wrapped), ciphertext=bytes(ciphertext))
+            try:
+                opened.append(self._keys.opened(secret_id, endpoint_id, sealed))
+            except (KeyMissing, SealBroken) as error:
+                self._tell_unreadable(secret_id, error)
+        return opened
+
+    def seal_secrets(self) -> int:
+        """Every secret that opens is under the newest key afterwards, also a text from before; how many moved."""
+        moved, after = 0, ""
+        while True:
+            with self._pool.connection() as connection, connection.transaction():
+                bounds = {"newest": self._keys.newest, "after": after, "count": limits.MERCHANT_WEBHOOK_SEAL_BATCH_MAX}
+                rows = connection.execute(self._sql["secrets_to_seal"], bounds).fetchall()
+                if not rows:
+                    return moved
+                sealed = {row[0]: found for row in rows if (found := self._renewed(*row)) is not None}
+                columns = {
+                    "ids": list(sealed),
+                    "key_ids": [one.key_id for one in sealed.values()],
+                    "wrapped_keys": [one.wrapped_key for one in sealed.values()],
+                    "ciphertexts": [one.ciphertext for one in sealed.values()],
+                }
+                connection.execute(self._sql["secrets_seal"], columns)
+            moved, after = moved + len(sealed), rows[-1][0]
+
+    def _renewed(
+        self, secret_id: str, endpoint: str, text: str | None, key_id: str, wrapped: bytes, ciphertext: bytes
+    ) -> Sealed | None:
+        if text is not None:
+            return self._keys.sealed(secret_id, endpoint, text)
+        old = Sealed(key_id=key_id, wrapped_key=bytes(wrapped), ciphertext=bytes(ciphertext))
+        try:
+            return self._keys.renewed(secret_id, endpoint, old)
+        except (KeyMissing, SealBroken) as error:
+            self._tell_unreadable(secret_id, error)
+            return None
+
+    def _tell_unreadable(self, secret_id: str, error: PlatformError) -> None:
+        self._metrics.secrets_unreadable.inc()
+        log.error("merchant_webhook_secret_unreadable", secret_id=secret_id, cause=error.public)
 
     def delivered(self, claim: Claim, status: int) -> None:
         """The receiver has it; the first time, that verifies the endpoint."""

@@ -71,8 +71,8 @@ class MerchantWebhookWorker:
             most = limits.MERCHANT_WEBHOOK_SENDS_ENDPOINT_MAX
             busy = [endpoint for endpoint, count in self._in_flight.items() if count >= most]
         try:
-            claims = self._store.claim(free, busy) if free > 0 else []
             self._prune()
+            claims = self._store.claim(free, busy) if free > 0 else []
         except psycopg.OperationalError as error:
             self.is_ready = False
             self._metrics.outages.inc()
@@ -124,8 +124,9 @@ class MerchantWebhookWorker:
     def _prune(self) -> None:
         now = time.monotonic()
         if now >= self._prune_at:
-            self._prune_at = now + limits.MERCHANT_WEBHOOK_PRUNE_INTERVAL_S
+            self._store.seal_secrets()  # first: nothing is sent with a secret that is still a text
             self._store.prune()
+            self._prune_at = now + limits.MERCHANT_WEBHOOK_PRUNE_INTERVAL_S
 
 
 def _tell_failure(done: Future[None]) -> None:

@@ -17,6 +17,7 @@ _OUTCOMES: Final[dict[str, tuple[str, str, str | None]]] = {
     "CAPTURE": ("captured", "failed", "capture"),
     "CAPTURE_FAILED": ("failed", "failed", "capture"),
     "CANCELLATION": ("voided", "failed", "void"),
+    "EXPIRE": ("voided", "failed", "authorize"),
     "REFUND": ("refunded", "failed", "refund"),
     "REFUND_FAILED": ("failed", "failed", "refund"),
     "REFUNDED_REVERSED": ("failed", "failed", "refund"),
@@ -55,7 +56,11 @@ def _outcome(event_type: str, item: dict[str, Any]) -> Finding:
         provider_ref=fields.text(item, "pspReference"),
         amount=fields.optional_amount(amount, "value"),
         currency=fields.currency(amount, "currency"),
-        error_code=None if is_success else fields.optional_text(item, "reason"),
+        error_code="expired"
+        if event_type == "EXPIRE"
+        else None
+        if is_success
+        else fields.optional_text(item, "reason"),
         only_kind=only_kind,
         after_success=event_type in _AFTER_SUCCESS,
     )

@@ -40,6 +40,12 @@ def optional_text(of: dict[str, Any], name: str) -> str | None:
     return str(value)
 
 
+def optional_url(of: dict[str, Any], name: str) -> str | None:
+    """An address that a payer can be sent to; one that is none says nothing, and hides nothing else."""
+    value = of.get(name)
+    return value if isinstance(value, str) and validation.web_address(value) is None else None
+
+
 def currency(of: dict[str, Any], name: str) -> str | None:
     """A currency in our writing."""
     found = optional_text(of, name)

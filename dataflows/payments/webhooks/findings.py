@@ -16,6 +16,8 @@ class AttemptOutcome(Struct, frozen=True, kw_only=True):
     error_code: str | None
     only_kind: str | None = None  # says nothing about attempts of another kind
     after_success: bool = False  # a refund's failure that came after its success, whatever we have heard of that
+    redirect_url: str | None = None  # where the payer has to go
+    authorized_until: int | None = None  # when the hold ends, microseconds since the epoch
 
 
 class DisputeChange(Struct, frozen=True, kw_only=True):

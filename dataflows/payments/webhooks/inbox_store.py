@@ -13,6 +13,7 @@ import psycopg
 
 from dataflows.payments.webhooks import commands
 from dataflows.payments.webhooks.findings import AttemptOutcome, DisputeChange, Finding
+from dataflows.payments.webhooks.releases import BOUNDS, OverdueHold
 from dataflows.payments.webhooks.steps import AttemptSeen, Due, IntentSeen, Seen, Step
 from schemas import facts, identity, limits
 from sinks.postgres.sql_files import queries
@@ -85,6 +86,16 @@ class InboxStore:
                     "notes": [step.note for _, step in ordered],
                 },
             )
+
+    def holds_overdue(self) -> list[OverdueHold]:
+        """Holds whose release is to be asked for now, the oldest first; a bounded number."""
+        rows = self._rows("holds_overdue", BOUNDS)
+        return [OverdueHold(**dict(zip(OverdueHold.__struct_fields__, row, strict=True))) for row in rows]
+
+    def prune(self) -> int:
+        """Deletes events that were settled long ago, a bounded number; how many."""
+        bounds = {"kept_s": limits.PROVIDER_EVENTS_KEPT_S, "count": limits.PROVIDER_EVENTS_PRUNE_BATCH_MAX}
+        return self._connection().execute(self._sql["events_prune"], bounds).rowcount
 
     def backlog(self) -> dict[str, tuple[int, float]]:
         """By state, how many events are not settled, and the age in seconds of the oldest."""

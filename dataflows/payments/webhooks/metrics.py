@@ -17,6 +17,8 @@ class WebhookMetrics:
         self.store_errors = Counter(
             "millrace_webhook_store_errors", "Rounds that Postgres did not let through", registry=registry
         )
+        # None for a day on a busy system: the inbox only grows.
+        self.pruned = Counter("millrace_webhook_events_pruned", "Settled events that left", registry=registry)
         # High `stored`: owners lag. High `parked`: attempts are not to be seen.
         self.backlog = Gauge("millrace_webhook_backlog", "Events that are not settled", ("state",), registry=registry)
         self.oldest_seconds = Gauge(

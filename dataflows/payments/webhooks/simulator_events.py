@@ -7,12 +7,16 @@ from typing import Any, Final
 from dataflows.payments.webhooks import fields
 from dataflows.payments.webhooks.findings import AttemptOutcome, DisputeChange, Finding, Nothing, Unknown
 
+_MS_US: Final = 1_000
 _STATUS: Final = {
     "charge.authorized": "authorized",
     "charge.captured": "captured",
     "charge.declined": "declined",
     "charge.failed": "failed",
     "charge.voided": "voided",
+    "charge.expired": "voided",
+    "charge.requires_action": "requires_action",
+    "refund.requires_action": "requires_action",
     "refund.succeeded": "refunded",
     "refund.failed": "failed",
 }
@@ -36,6 +40,7 @@ def _outcome(status: str, data: dict[str, Any]) -> Finding:
     operation_id = fields.optional_text(data, "operation_id")
     if operation_id is None:
         return Unknown(fields.optional_text(data, "provider_ref") or fields.text(data, "reference"))
+    until_ms = fields.optional_amount(data, "authorized_until_ms")
     return AttemptOutcome(
         operation_id=operation_id,
         status=status,
@@ -44,6 +49,8 @@ def _outcome(status: str, data: dict[str, Any]) -> Finding:
         currency=fields.currency(data, "currency"),
         error_code=fields.optional_text(data, "error_code"),
         after_success=data.get("after_success") is True,
+        redirect_url=fields.optional_url(data, "redirect_url"),
+        authorized_until=None if until_ms is None else until_ms * _MS_US,
     )
 
 

@@ -17,6 +17,7 @@ from schemas.records import Command
 
 _SUCCESS_OF_CHARGE: Final = {"authorize": "authorized", "purchase": "captured"}
 _SETTLED_BY_OTHERS: Final = "stale_fact"
+_CONTRADICTS: Final = "contradicts_"  # the beginning of the code of such a refusal
 _TOO_EARLY: Final = "not_found"
 _TOLD_AS: Final = "told as "
 
@@ -160,6 +161,8 @@ def _decided(due: Due, refusal: str | None, reference: str) -> Step:
         return Step(state="applied", note="committed")
     if refusal == _SETTLED_BY_OTHERS:
         return Step(state="superseded", note=refusal)
+    if refusal.startswith(_CONTRADICTS):
+        return Step(state="case", note=refusal)  # the owner opened it with the refusal, in one commit
     if refusal == _TOO_EARLY:
         return _wait(due, reference, "the owner does not know it")
     return _case(refusal, reference, "refused by the owner")

@@ -6,21 +6,30 @@ else on our account: that is money we know nothing of. Source: Stripe's event ty
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from dataflows.payments.webhooks import fields
 from dataflows.payments.webhooks.fields import Surprise
 from dataflows.payments.webhooks.findings import AttemptOutcome, DisputeChange, Finding, Nothing, Unknown
+from schemas.currency import EXPONENTS
+from schemas.processor_currency import from_processor
 
+M = TypeVar("M", int, int | None)
 #: type of event -> status of the attempt, the field of the amount that moved, the only kind that it speaks of
 _PAYMENTS: Final[dict[str, tuple[str, str, str | None]]] = {
     "payment_intent.succeeded": ("captured", "amount_received", None),
     "payment_intent.amount_capturable_updated": ("authorized", "amount_capturable", "authorize"),
     "payment_intent.payment_failed": ("declined", "amount", None),
     "payment_intent.canceled": ("voided", "amount", "void"),
+    "payment_intent.requires_action": ("requires_action", "amount", None),
 }
 _REFUNDS: Final = frozenset({"refund.created", "refund.updated", "refund.failed", "charge.refund.updated"})
-_REFUND_STATUS: Final = {"succeeded": "refunded", "failed": "failed", "canceled": "failed"}
+_REFUND_STATUS: Final = {
+    "requires_action": "requires_action",
+    "succeeded": "refunded",
+    "failed": "failed",
+    "canceled": "failed",
+}
 _DISPUTES: Final = frozenset(
     f"charge.dispute.{name}" for name in ("created", "updated", "closed", "funds_withdrawn", "funds_reinstated")
 )
@@ -48,14 +57,20 @@ def _payment(event_type: str, found: dict[str, Any]) -> Finding:
     status, amount_field, only_kind = _PAYMENTS[event_type]
     error = fields.part(found, "last_payment_error") if status == "declined" else {}
     amount = fields.optional_amount(found, amount_field)
+    error_code = fields.optional_text(error, "decline_code") or fields.optional_text(error, "code")
+    if status == "voided" and found.get("cancellation_reason") == "automatic":  # Stripe lets holds end after some days
+        error_code, only_kind = "expired", "authorize"
+    action = fields.part(fields.part(found, "next_action"), "redirect_to_url")
+    currency = fields.currency(found, "currency")
     return AttemptOutcome(
         operation_id=operation_id,
         status=status,
         provider_ref=fields.text(found, "id"),
-        amount=fields.optional_amount(found, "amount") if amount is None else amount,
-        currency=fields.currency(found, "currency"),
-        error_code=fields.optional_text(error, "decline_code") or fields.optional_text(error, "code"),
+        amount=_minor(fields.optional_amount(found, "amount") if amount is None else amount, currency),
+        currency=currency,
+        error_code=error_code,
         only_kind=only_kind,
+        redirect_url=fields.optional_url(action, "url") if status == "requires_action" else None,
     )
 
 
@@ -66,12 +81,13 @@ def _refund(found: dict[str, Any]) -> Finding:
     operation_id = _operation_of(found)
     if operation_id is None:
         return Unknown(fields.text(found, "id"))
+    currency = fields.currency(found, "currency")
     return AttemptOutcome(
         operation_id=operation_id,
         status=status,
         provider_ref=fields.text(found, "id"),
-        amount=fields.optional_amount(found, "amount"),
-        currency=fields.currency(found, "currency"),
+        amount=_minor(fields.optional_amount(found, "amount"), currency),
+        currency=currency,
         error_code=fields.optional_text(found, "failure_reason"),
         # Stripe takes the money when a refund is made: what reverses that is a balance transaction of its own.
         after_success=status == "failed" and found.get("failure_balance_transaction") is not None,
@@ -87,13 +103,14 @@ def _dispute(found: dict[str, Any]) -> Finding:
     if intent_id is None:
         return Unknown(fields.text(found, "id"))
     funds, fee = _funds(found)
+    currency = fields.text(found, "currency").upper()
     return DisputeChange(
         intent_id=intent_id,
         provider_ref=fields.text(found, "id"),
         status=fields.text(found, "status"),
         funds=funds,
-        amount=fields.amount(found, "amount"),
-        currency=fields.text(found, "currency").upper(),
+        amount=_minor(fields.amount(found, "amount"), currency),
+        currency=currency,
         fee=fee,
         reason=fields.optional_text(found, "reason"),
     )
@@ -108,6 +125,16 @@ def _funds(found: dict[str, Any]) -> tuple[str, int]:
         return "none", 0
     fee = sum(fields.optional_amount(m, "fee") or 0 for m in moves if m["amount"] < 0)
     return ("reinstated" if any(m["amount"] > 0 for m in moves) else "withdrawn"), fee
+
+
+def _minor(amount: M, currency: str | None) -> M:
+    """Stripe's amount in our minor units; it counts some currencies otherwise. Surprise when that is not exact."""
+    if amount is None or currency not in EXPONENTS:
+        return amount
+    try:
+        return from_processor("stripe", amount, currency)
+    except ValueError as error:
+        raise Surprise(str(error)) from error
 
 
 def _operation_of(found: dict[str, Any]) -> str | None:

@@ -13,6 +13,7 @@ from dataflows.payments.webhooks import adyen_events, simulator_events, stripe_e
 from dataflows.payments.webhooks.fields import Surprise
 from dataflows.payments.webhooks.findings import AttemptOutcome, DisputeChange, Finding, Unknown, Unreadable
 from schemas import identity, operations, validation
+from schemas.processors import adapter_of
 
 #: the ids that our ingress derives; anything else is no payment of ours, and never will be
 _INTENT_ID: Final = re.compile(r"pi_[a-z0-9]{26}")
@@ -39,7 +40,7 @@ def read(processor: str, event_type: str, body: bytes) -> Finding:
         document = _decode(body)
         if not isinstance(document, dict):
             return Unreadable("the event is no object")
-        found = _READERS[processor](event_type, document)
+        found = _READERS[adapter_of(processor)](event_type, document)
     except (Surprise, msgspec.DecodeError) as error:
         return Unreadable(str(error))
     if isinstance(found, AttemptOutcome):
@@ -79,6 +80,8 @@ def outcome_payload(found: AttemptOutcome, attempt: int) -> dict[str, Any]:
         "amount": found.amount,
         "currency": found.currency,
         "error_code": found.error_code,
+        "redirect_url": found.redirect_url,
+        "authorized_until": found.authorized_until,
     }
 
 

@@ -1,4 +1,4 @@
-"""The webhook worker: events of the inbox in, facts out, until the owner has decided each.
+"""The webhook worker: events of the inbox in, facts out, until the owner has decided each; and a clock for holds.
 
 The order that makes it safe, for every round:
 1. due events are claimed: they are due again a little later, whatever happens to this process;
@@ -20,6 +20,7 @@ from dataflows.owner import fail_points
 from dataflows.payments.webhooks import vocabulary
 from dataflows.payments.webhooks.inbox_store import InboxStore
 from dataflows.payments.webhooks.metrics import WebhookMetrics
+from dataflows.payments.webhooks.releases import release_command
 from dataflows.payments.webhooks.steps import Due, Step, next_step
 from dataflows.payments.webhooks.teller import Teller
 from schemas import limits
@@ -37,6 +38,8 @@ class WebhookWorker:
         self._metrics = metrics
         self._is_stopping = False
         self._measure_at = 0.0
+        self._release_at = 0.0
+        self._prune_at = 0.0
         self.is_ready = False
 
     def stop(self) -> None:
@@ -49,7 +52,9 @@ class WebhookWorker:
         while not self._is_stopping:
             try:
                 claimed = self.round()
+                self._release()
                 self._measure()
+                self._prune()
             except psycopg.OperationalError as error:
                 failures += 1
                 self._database_failed(error, failures)
@@ -89,6 +94,18 @@ class WebhookWorker:
         self._metrics.untold.inc(len(commands) - len(durable))
         return [(due, step) for due, step in steps if step.command is None or step.command.request_id in durable]
 
+    def _release(self) -> None:
+        """Asks for the release of holds whose time is over; what is not durable is asked for in the next round."""
+        now = time.monotonic()
+        if now < self._release_at:
+            return
+        self._release_at = now + limits.AUTHORIZATION_RELEASE_INTERVAL_S
+        issued_at = time.time_ns() // 1_000
+        overdue = self._store.holds_overdue()
+        if overdue:
+            self._teller.tell([release_command(hold, issued_at) for hold in overdue])
+            log.info("overdue_holds_to_be_released", count=len(overdue))
+
     def _measure(self) -> None:
         now = time.monotonic()
         if now < self._measure_at:
@@ -99,6 +116,17 @@ class WebhookWorker:
             count, age_s = backlog.get(state, (0, 0.0))
             self._metrics.backlog.labels(state).set(count)
             self._metrics.oldest_seconds.labels(state).set(age_s)
+
+    def _prune(self) -> None:
+        now = time.monotonic()
+        if now < self._prune_at:
+            return
+        self._prune_at = now + limits.PROVIDER_EVENTS_PRUNE_INTERVAL_S
+        for _ in range(limits.PROVIDER_EVENTS_PRUNE_BATCHES_MAX):
+            pruned = self._store.prune()
+            self._metrics.pruned.inc(pruned)
+            if pruned < limits.PROVIDER_EVENTS_PRUNE_BATCH_MAX:
+                return
 
     def _database_failed(self, error: psycopg.OperationalError, failures: int) -> None:
         self.is_ready = False

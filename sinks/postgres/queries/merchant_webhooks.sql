@@ -73,13 +73,30 @@ returning d.id, d.endpoint_id, d.event_id, d.tries, d.body, e.url;
 
 -- name: secrets_of
 -- Before a send: the secrets that sign, the newest first. A secret signs until a while after the next one was made.
-select secret
+select id, key_id, wrapped_key, ciphertext
 from (
-    select secret, created_at, lead(created_at) over (order by created_at, id) as replaced_at
+    select id, key_id, wrapped_key, ciphertext, created_at, lead(created_at) over (order by created_at, id) as replaced_at
     from merchant_webhook_secret where endpoint_id = %(endpoint)s
 ) s
-where replaced_at is null or replaced_at > now() - %(overlap_s)s * interval '1 second'
+where (replaced_at is null or replaced_at > now() - %(overlap_s)s * interval '1 second') and ciphertext is not null
 order by created_at desc;
+
+-- name: secrets_to_seal
+-- At the start and every minute: what is not under the newest key, text from before sealing first. Index
+-- merchant_webhook_secret_key.
+select id, endpoint_id, secret, key_id, wrapped_key, ciphertext
+from merchant_webhook_secret
+where key_id is distinct from %(newest)s and id > %(after)s
+order by id limit %(count)s
+for update skip locked;
+
+-- name: secrets_seal
+-- With secrets_to_seal, in one transaction. Primary key.
+update merchant_webhook_secret s
+set secret = null, key_id = n.key_id, wrapped_key = n.wrapped_key, ciphertext = n.ciphertext
+from unnest(%(ids)s::text[], %(key_ids)s::text[], %(wrapped_keys)s::bytea[], %(ciphertexts)s::bytea[])
+    as n (id, key_id, wrapped_key, ciphertext)
+where s.id = n.id;
 
 -- name: delivered
 -- After a 2xx. A delivery that was claimed again meanwhile, or is finished, stays as it is.

@@ -6,7 +6,8 @@
 select i.id, i.merchant_id, i.amount, i.currency, i.state, i.version, i.capture_method, i.payment_method, i.processor,
        i.amount_capturable, i.amount_received, i.amount_refunded, i.amount_disputed, i.last_payment_error,
        i.cancellation_reason, i.latest_attempt, i.metadata, (extract(epoch from i.created_at) * 1000000)::bigint,
-       (extract(epoch from i.updated_at) * 1000000)::bigint, i.amount_pending,
+       (extract(epoch from i.updated_at) * 1000000)::bigint, i.amount_pending, i.next_action,
+       (extract(epoch from i.authorized_until) * 1000000)::bigint,
        case when i.latest_attempt > 0 then (
            select json_agg(json_build_object(
                'id', r.id, 'intent_id', r.intent_id, 'merchant_id', r.merchant_id, 'attempt', r.attempt,
@@ -21,7 +22,8 @@ select i.id, i.merchant_id, i.amount, i.currency, i.state, i.version, i.capture_
                'provider_ref', d.provider_ref, 'amount', d.amount, 'currency', d.currency, 'fee', d.fee,
                'reason', d.reason, 'state', d.state, 'funds', d.funds, 'version', d.version,
                'created_at', (extract(epoch from d.created_at) * 1000000)::bigint,
-               'updated_at', (extract(epoch from d.updated_at) * 1000000)::bigint))::text
+               'updated_at', (extract(epoch from d.updated_at) * 1000000)::bigint,
+               'evidence', d.evidence::json, 'evidence_state', d.evidence_state))::text
            from dispute d where d.intent_id = i.id) end,
        i.partition
 from payment_intent i where i.id = any (%s::text[]);
@@ -30,7 +32,7 @@ from payment_intent i where i.id = any (%s::text[]);
 -- All attempts of those aggregates. Primary key prefix.
 select intent_id, attempt, kind, status, operation_id, processor, amount, currency, payment_method, parent_ref, final,
        provider_ref, error_code, (extract(epoch from created_at) * 1000000)::bigint,
-       (extract(epoch from updated_at) * 1000000)::bigint, settled_line
+       (extract(epoch from updated_at) * 1000000)::bigint, settled_line, route
 from processor_attempt where intent_id = any (%s::text[]);
 
 -- name: journals_read
@@ -64,16 +66,35 @@ from unnest(%s::text[], %s::text[], %s::bigint[], %s::text[], %s::text[], %s::bi
 with written as (
     update payment_intent a
     set state = t.state, version = t.version, payment_method = nullif(t.payment_method, ''),
-        amount_capturable = t.amount_capturable, amount_received = t.amount_received,
+        processor = t.processor, amount_capturable = t.amount_capturable, amount_received = t.amount_received,
         amount_refunded = t.amount_refunded, amount_disputed = t.amount_disputed,
         last_payment_error = nullif(t.last_payment_error, ''),
         cancellation_reason = nullif(t.cancellation_reason, ''), latest_attempt = t.latest_attempt,
-        updated_at = timestamptz 'epoch' + t.updated_at * interval '1 microsecond', amount_pending = t.amount_pending
+        updated_at = timestamptz 'epoch' + t.updated_at * interval '1 microsecond', amount_pending = t.amount_pending,
+        next_action = nullif(t.next_action, ''),
+        authorized_until = timestamptz 'epoch' + nullif(t.authorized_until, 0) * interval '1 microsecond'
     from unnest(%s::text[], %s::bigint[], %s::text[], %s::bigint[], %s::text[], %s::bigint[], %s::bigint[], %s::bigint[],
-                %s::bigint[], %s::text[], %s::text[], %s::int[], %s::bigint[], %s::bigint[])
+                %s::bigint[], %s::text[], %s::text[], %s::int[], %s::bigint[], %s::bigint[], %s::text[], %s::text[],
+                %s::bigint[])
              as t (id, read_version, state, version, payment_method, amount_capturable, amount_received, amount_refunded,
-                   amount_disputed, last_payment_error, cancellation_reason, latest_attempt, updated_at, amount_pending)
+                   amount_disputed, last_payment_error, cancellation_reason, latest_attempt, updated_at, amount_pending,
+                   processor, next_action, authorized_until)
     where a.id = t.id and a.version = t.read_version
+    returning 1
+)
+select 1 / (count(*) = %s)::int from written;
+
+-- name: intents_amend
+-- Only in a batch that has one, behind the statement that wrote these versions: what was agreed on became another, more is
+-- held, or a payment went further in the batch that made it than its insert can say. Primary key.
+with written as (
+    update payment_intent a
+    set amount = t.amount, currency = t.currency, capture_method = t.capture_method, metadata = t.metadata,
+        next_action = nullif(t.next_action, ''),
+        authorized_until = timestamptz 'epoch' + nullif(t.authorized_until, 0) * interval '1 microsecond'
+    from unnest(%s::text[], %s::bigint[], %s::bigint[], %s::text[], %s::text[], %s::text[], %s::text[], %s::bigint[])
+             as t (id, version, amount, currency, capture_method, metadata, next_action, authorized_until)
+    where a.id = t.id and a.version = t.version
     returning 1
 )
 select 1 / (count(*) = %s)::int from written;
@@ -82,15 +103,15 @@ select 1 / (count(*) = %s)::int from written;
 -- Attempts that the batch started: durable before any I/O. A second live charge of an intent fails (invariant 9).
 insert into processor_attempt (intent_id, attempt, kind, status, operation_id, processor, amount, currency,
                                payment_method, parent_ref, final, provider_ref, error_code, created_at, updated_at,
-                               settled_line)
+                               settled_line, route)
 select t.intent_id, t.attempt, t.kind, t.status, t.operation_id, t.processor, t.amount, t.currency, t.payment_method,
        nullif(t.parent_ref, ''), t.final, nullif(t.provider_ref, ''), nullif(t.error_code, ''),
        timestamptz 'epoch' + t.created_at * interval '1 microsecond',
-       timestamptz 'epoch' + t.updated_at * interval '1 microsecond', nullif(t.settled_line, '')
+       timestamptz 'epoch' + t.updated_at * interval '1 microsecond', nullif(t.settled_line, ''), nullif(t.route, '')
 from unnest(%s::text[], %s::int[], %s::text[], %s::text[], %s::text[], %s::text[], %s::bigint[], %s::text[], %s::text[],
-            %s::text[], %s::boolean[], %s::text[], %s::text[], %s::bigint[], %s::bigint[], %s::text[])
+            %s::text[], %s::boolean[], %s::text[], %s::text[], %s::bigint[], %s::bigint[], %s::text[], %s::text[])
          as t (intent_id, attempt, kind, status, operation_id, processor, amount, currency, payment_method, parent_ref,
-               final, provider_ref, error_code, created_at, updated_at, settled_line);
+               final, provider_ref, error_code, created_at, updated_at, settled_line, route);
 
 -- name: attempts_update
 -- Attempts have no version of their own: their intent's compare-and-set guards them. Primary key.
@@ -149,13 +170,45 @@ from unnest(%s::text[], %s::text[], %s::text[], %s::text[], %s::text[], %s::bigi
 with written as (
     update dispute d
     set state = t.state, funds = t.funds, fee = t.fee, reason = nullif(t.reason, ''), version = t.version,
+        evidence = nullif(t.evidence, ''), evidence_state = nullif(t.evidence_state, ''),
         updated_at = timestamptz 'epoch' + t.updated_at * interval '1 microsecond'
-    from unnest(%s::text[], %s::text[], %s::text[], %s::bigint[], %s::text[], %s::bigint[], %s::bigint[])
-             as t (id, state, funds, fee, reason, version, updated_at)
+    from unnest(%s::text[], %s::text[], %s::text[], %s::bigint[], %s::text[], %s::bigint[], %s::bigint[],
+                %s::text[], %s::text[])
+             as t (id, state, funds, fee, reason, version, updated_at, evidence, evidence_state)
     where d.id = t.id
     returning 1
 )
 select 1 / (count(*) = %s)::int from written;
+
+-- name: assessments_insert
+-- What was said of confirms in the batch: one row for each decision. Primary key.
+insert into risk_assessment (intent_id, attempt, decided_by, outcome, score, policy_version, reasons, created_at)
+select t.intent_id, t.attempt, t.decided_by, t.outcome, t.score, t.policy_version, t.reasons,
+       timestamptz 'epoch' + t.created_at * interval '1 microsecond'
+from unnest(%s::text[], %s::int[], %s::text[], %s::text[], %s::int[], %s::int[], %s::text[], %s::bigint[])
+         as t (intent_id, attempt, decided_by, outcome, score, policy_version, reasons, created_at);
+
+-- name: review_cases_open
+-- Payments that began to wait for a review. repair_case_open.
+insert into repair_case (id, kind, reference, evidence, opened_at)
+select t.id, %s, t.reference, t.evidence::jsonb, timestamptz 'epoch' + t.opened_at * interval '1 microsecond'
+from unnest(%s::text[], %s::text[], %s::text[], %s::bigint[]) as t (id, reference, evidence, opened_at)
+on conflict (kind, reference) where state <> 'resolved' do nothing;
+
+-- name: review_cases_close
+-- Payments that wait no longer. repair_case_open.
+update repair_case c
+set state = 'resolved', resolved_at = timestamptz 'epoch' + t.resolved_at * interval '1 microsecond',
+    resolved_by = t.resolved_by, note = t.note
+from unnest(%s::text[], %s::text[], %s::text[], %s::bigint[]) as t (reference, resolved_by, note, resolved_at)
+where c.kind = %s and c.reference = t.reference and c.state <> 'resolved';
+
+-- name: contradictions_open
+-- Facts about money that were refused because they contradict what is committed. repair_case_open.
+insert into repair_case (id, kind, reference, processor, evidence, opened_at)
+select t.id, %s, t.reference, t.processor, t.evidence::jsonb, timestamptz 'epoch' + t.opened_at * interval '1 microsecond'
+from unnest(%s::text[], %s::text[], %s::text[], %s::text[], %s::bigint[]) as t (id, reference, processor, evidence, opened_at)
+on conflict do nothing;
 
 -- name: journals_insert
 -- Journal entries: aggregates of one version. A reference that exists fails the batch. Primary key.

@@ -377,6 +377,15 @@ where p.type = 'payout' and p.class = 'announced' and p.currency = %(currency)s
                   and (r.counterpart = p.processor or (r.type = 'payout_reversal' and r.processor = p.processor)))
 order by p.posted_gross = %(amount)s desc, p.line_id limit %(limit)s;
 
+-- name: merchant_payouts
+-- bank: our payouts that an entry names, with how many matched entries each has. Primary key; settlement_line_of.
+select p.id, p.merchant_id, p.amount, p.currency, p.state,
+       count(l.line_id) filter (where l.gross < 0), count(l.line_id) filter (where l.gross > 0)
+from payout p
+left join settlement_line l on l.matched = p.id and l.class = 'matched' and starts_with(l.counterpart, 'merchant:')
+where p.id = any (%(names)s)
+group by p.id order by p.id limit 2;
+
 -- name: bank_line_known
 -- bank: an entry that an earlier statement brought. Primary key.
 select 1 from settlement_line where processor = %(processor)s and line_id = %(line_id)s;

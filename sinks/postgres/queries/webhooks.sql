@@ -32,6 +32,22 @@ select i.merchant_id, i.key,
 from unnest(%(scopes)s::text[], %(keys)s::text[]) as w (scope, key)
 join idempotency i on i.merchant_id = w.scope and i.key = w.key;
 
+-- name: holds_overdue
+-- Every second: holds whose time is over and whose release nobody has asked for in this period (index
+-- payment_intent_hold_ends, primary keys of processor_attempt and idempotency). Past the tries people have its case.
+select i.id, a.processor, a.operation_id, (extract(epoch from i.authorized_until) * 1000000)::bigint, p.period
+from payment_intent i
+join processor_attempt a on a.intent_id = i.id and a.kind = 'authorize' and a.status = 'authorized'
+cross join lateral (
+    select (extract(epoch from now() - i.authorized_until)::bigint / %(retry_s)s::bigint) as period) p
+where i.authorized_until < now() - %(grace_s)s::int * interval '1 second'
+    and i.authorized_until > now() - %(tries_max)s::int * %(retry_s)s::int * interval '1 second'
+    and i.state in ('requires_capture', 'canceled') and i.amount_capturable > 0
+    and not exists (
+        select from idempotency d
+        where d.merchant_id = 'processor:' || a.processor and d.key = a.operation_id || ':release:' || p.period)
+order by i.authorized_until limit %(count)s;
+
 -- name: cases_open
 -- With events_record, in one transaction: one open case for each kind and reference, whatever repeats it.
 insert into repair_case (id, kind, reference, processor, evidence)
@@ -48,6 +64,15 @@ set state = o.state, note = o.note, settled_at = case when o.state in ('applied'
 from unnest(%(processors)s::text[], %(provider_event_ids)s::text[], %(states)s::text[], %(notes)s::text[])
     as o (processor, provider_event_id, state, note)
 where e.processor = o.processor and e.provider_event_id = o.provider_event_id and e.state in ('stored', 'parked');
+
+-- name: events_prune
+-- Every minute, in bounded steps: what was settled longer ago than any processor sends it again. A copy that comes later
+-- still is another event of the same fact, which the owner knows. Index provider_event_old.
+delete from provider_event where (processor, provider_event_id) in (
+    select processor, provider_event_id from provider_event
+    where state in ('applied', 'superseded') and settled_at < now() - %(kept_s)s * interval '1 second'
+    order by settled_at limit %(count)s
+    for update skip locked);
 
 -- name: events_backlog
 -- Metrics, every few seconds. Index provider_event_due.

@@ -1,0 +1,86 @@
+"""CHECK frames: a gateway's process behind a Unix socket, and one client process that asks it in batches."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import multiprocessing
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from compose.bench.cpu import cpu_seconds
+from compose.bench.limiter_world import KEYS, bench_limiter, hold_leases, key_places, per_second, percentiles, zipf
+from compose.stack.errors import StackError
+from limiter.frame_client import Check, FrameClient
+from limiter.frame_server import FrameServer
+from schemas import limits
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_BATCH: Final = 128
+_START_S: Final = 60.0
+_BACKGROUND_S: Final = 0.05
+
+
+def frames_rate(url: str, folder: Path, decisions: int) -> dict[str, Any]:
+    """One batch at a time, a new identity for each entry, on keys that hold leases."""
+    places = key_places(KEYS)
+    asked = [Check(*places[n]) for n in zipf(decisions, KEYS)]
+    batches = [asked[at : at + _BATCH] for at in range(0, len(asked), _BATCH)]
+    samples: list[float] = []
+    with _gateway(url, folder) as (path, pid), FrameClient(str(path)) as client:
+        client.check_many([Check(*place) for place in places])  # every key has a number after it
+        server_began = cpu_seconds({"server": [pid]})["server"]
+        began, cpu_began = time.perf_counter(), time.process_time()
+        refused = 0
+        for batch in batches:
+            asked_at = time.perf_counter()
+            refused += sum(not answer.allowed for answer in client.check_many(batch))
+            samples.append((time.perf_counter() - asked_at) * 1_000)
+        seconds, client_s = time.perf_counter() - began, time.process_time() - cpu_began
+        server_s = cpu_seconds({"server": [pid]})["server"] - server_began
+    return {
+        **per_second(len(asked), seconds, client_s + server_s),
+        **percentiles(samples, "ms"),
+        "batch": _BATCH,
+        "refused": refused,
+        "client_cpu_us_per_decision": round(client_s / len(asked) * 1e6, 3),
+        "server_cpu_us_per_decision": round(server_s / len(asked) * 1e6, 3),
+    }
+
+
+@contextmanager
+def _gateway(url: str, folder: Path) -> Iterator[tuple[Path, int]]:
+    path = folder / "frames.sock"
+    context = multiprocessing.get_context("spawn")
+    process = context.Process(target=_serve, args=(url, str(folder), str(path)), daemon=True)
+    process.start()
+    try:
+        until = time.monotonic() + _START_S
+        while not path.exists():
+            if time.monotonic() > until or not process.is_alive():
+                raise StackError("the benchmark's gateway did not start")
+            time.sleep(0.05)
+        yield path, process.pid or 0
+    finally:
+        process.terminate()
+        process.join()
+
+
+def _serve(url: str, folder: str, path: str) -> None:
+    asyncio.run(_served(url, Path(folder), Path(path)))
+
+
+async def _served(url: str, folder: Path, path: Path) -> None:
+    async with bench_limiter(url, folder, "leased") as limiter:
+        hold_leases(limiter, key_places(KEYS))
+        gc.freeze()
+        gc.set_threshold(*limits.LIMIT_GC_THRESHOLDS)
+        await FrameServer(limiter).serve_unix(path)
+        while True:  # until it is terminated: what a gateway does in the background, as often
+            await asyncio.sleep(_BACKGROUND_S)
+            limiter._recorder.flush()  # noqa: SLF001
+            limiter._identities.turn(time.monotonic_ns())  # noqa: SLF001

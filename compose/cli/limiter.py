@@ -1,0 +1,85 @@
+"""``millrace limiter``: the policies in force, and what a key has left."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from compose.cli.cases import shell_user
+from compose.cli.parked import operator_connection
+from compose.settings import load_settings
+from compose.stack.errors import StackError
+
+if TYPE_CHECKING:
+    from schemas.limit_policy import LimitPolicy
+
+app = typer.Typer(no_args_is_help=True)
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+
+
+@app.command()
+def policies(as_json: AsJson = False) -> None:
+    """Show every quota policy in force."""
+    from schemas.limit_policy import rendered  # noqa: PLC0415
+
+    rows = [rendered(policy) for policy in _read("limiter.policies", "policies")]
+    if as_json:
+        print(json.dumps({"data": rows}))
+        return
+    for row in rows:
+        row["scope"] = ":".join(row["scope"].values())
+    _print(rows, ("policy_id", "version", "scope", "algorithm", "capacity", "consistency", "failure_mode", "shadow"))
+
+
+@app.command()
+def key(name: Annotated[str, typer.Argument(metavar="TENANT:USER:ROUTE")], as_json: AsJson = False) -> None:
+    """Show what every policy that governs a key has counted, without taking any."""
+    found = asyncio.run(_counters(name, _read("limiter.key", name)))
+    if as_json:
+        print(json.dumps(found))
+        return
+    print(found["limit_key"])
+    _print(
+        found["counters"], ("policy_id", "version", "shadow", "capacity", "used", "reserved", "remaining", "reset_ms")
+    )
+
+
+def _read(action: str, what: str) -> list[LimitPolicy]:
+    from limiter.inspection import policies as in_force  # noqa: PLC0415
+    from reconciliation.audit.log import audited  # noqa: PLC0415
+
+    with operator_connection() as connection, audited(connection, shell_user(), action, what):
+        return in_force(connection)
+
+
+async def _counters(name: str, found: list[LimitPolicy]) -> dict[str, Any]:
+    from limiter.inspection import counters  # noqa: PLC0415
+    from limiter.store import CounterStore  # noqa: PLC0415
+    from schemas.errors import PlatformError  # noqa: PLC0415
+
+    store = CounterStore(load_settings().addresses().redis_url)
+    try:
+        return await counters(name, found, store)
+    except PlatformError as error:
+        raise StackError(str(error)) from error
+    finally:
+        await store.close()
+
+
+def _print(rows: list[dict[str, Any]], columns: tuple[str, ...]) -> None:
+    from rich.console import Console  # noqa: PLC0415
+    from rich.table import Table  # noqa: PLC0415
+
+    if not rows:
+        print("no policy")
+        return
+    table = Table(box=None, pad_edge=False)
+    for column in columns:
+        ids = column == "policy_id"  # to be copied: never cut
+        table.add_column(column, min_width=max(len(row[column]) for row in rows) if ids else None, overflow="fold")
+    for row in rows:
+        table.add_row(*(str(row[column]) for column in columns))
+    Console().print(table)

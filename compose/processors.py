@@ -1,0 +1,120 @@
+"""The processors' part of the settings: which there are, where each is, and what we prove ourselves to it with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Final
+from urllib.parse import urlsplit
+
+from pydantic import Field, SecretStr, ValidationInfo, field_validator
+from pydantic_settings import BaseSettings, NoDecode
+
+from compose.stack.errors import StackError
+from compose.stack.ports import LOOPBACK
+from ingress.webhooks.signatures import read_secrets
+from schemas import limits
+from schemas.processors import ADAPTERS, adapter_of, is_processor_name
+
+STRIPE_URL: Final = "https://api.stripe.com"
+_LOOPBACKS: Final = frozenset({LOOPBACK, "localhost", "::1"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessorAddress:
+    """One processor. ``port`` is that of a simulator that this stack starts; 0 for what runs elsewhere."""
+
+    name: str
+    url: str
+    port: int = 0
+    secret: str | None = field(default=None, repr=False)
+
+    @property
+    def adapter(self) -> str:
+        """How it is spoken to."""
+        return adapter_of(self.name)
+
+
+class ProcessorSettings(BaseSettings):
+    """What an operator may set about processors."""
+
+    #: where attempts are carried out, by name; the first is the default: MILLRACE_PROCESSORS=simulator,stripe
+    processors: Annotated[tuple[str, ...], NoDecode] = ("simulator", "simulator_b")
+    #: by name, as a JSON object: where a processor is. A simulator without an address is one that this stack starts
+    processor_urls: dict[str, str] = Field(default_factory=dict)
+    #: by name, as a JSON object: what we prove ourselves to a processor with (Stripe: the API key)
+    processor_secrets: dict[str, SecretStr] = Field(default_factory=dict)
+    #: by name, as a JSON object: as MILLRACE_WEBHOOK_SECRETS_*, of processors whose name is more than their adapter's
+    processor_webhook_secrets: dict[str, SecretStr] = Field(default_factory=dict)
+
+    @field_validator("processors", mode="before")
+    @classmethod
+    def _split_processors(cls, value: object) -> object:
+        names = tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
+        if isinstance(names, tuple):
+            wrong = sorted({str(name) for name in names if not is_processor_name(str(name))})
+            if wrong:
+                raise ValueError(f"{', '.join(wrong)}: a name is {' or '.join(ADAPTERS)}, or begins with it and _")
+            if not names or len(set(names)) < len(names) or len(names) > limits.PROCESSORS_MAX:
+                raise ValueError(f"give 1 to {limits.PROCESSORS_MAX} processors, each once")
+        return names
+
+    @field_validator("processor_urls", "processor_secrets", "processor_webhook_secrets")
+    @classmethod
+    def _of_processors(cls, value: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
+        unknown = sorted(value.keys() - set(info.data.get("processors", value)))
+        if unknown:
+            raise ValueError(f"{', '.join(unknown)} is not among MILLRACE_PROCESSORS")
+        return value
+
+    @field_validator("processor_webhook_secrets")
+    @classmethod
+    def _are_processor_webhook_secrets(cls, value: dict[str, SecretStr]) -> dict[str, SecretStr]:
+        for name, secret in value.items():
+            read_secrets(adapter_of(name), secrets_of(secret))
+        return value
+
+    def embedded_processors(self) -> tuple[str, ...]:
+        """The processors that this stack starts itself, each a simulator with a book of its own."""
+        return tuple(n for n in self.processors if adapter_of(n) == "simulator" and n not in self.processor_urls)
+
+    def processor_addresses(self, ports: Mapping[str, int]) -> tuple[ProcessorAddress, ...]:
+        """Every processor in the order of the setting. StackError when one has no address or secret that can work."""
+        embedded = self.embedded_processors()
+        listening = {name: ports[port_name(name) if n else "processor_port"] for n, name in enumerate(embedded)}
+        secrets = {name: secret.get_secret_value() for name, secret in self.processor_secrets.items()}
+        return tuple(
+            ProcessorAddress(name=name, url=f"http://{LOOPBACK}:{listening[name]}", port=listening[name])
+            if name in listening
+            else ProcessorAddress(
+                name=name, url=_checked_url(name, self.processor_urls), secret=_checked_secret(name, secrets)
+            )
+            for name in self.processors
+        )
+
+
+def port_name(processor: str) -> str:
+    """Under which name a further simulator's port is remembered."""
+    return f"{processor}_port"
+
+
+def secrets_of(value: SecretStr | None) -> tuple[str, ...]:
+    """The secrets of a setting that may hold several, separated by commas; the newest first."""
+    text = "" if value is None else value.get_secret_value()
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def _checked_url(name: str, urls: Mapping[str, str]) -> str:
+    url = urls.get(name, STRIPE_URL)
+    parts = urlsplit(url)
+    # A card goes there: without TLS to this machine alone.
+    is_safe = parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in _LOOPBACKS)
+    if not is_safe or not parts.hostname or parts.username or parts.query or parts.fragment:
+        raise StackError(f"MILLRACE_PROCESSOR_URLS: {name} needs an address https://host[:port][/path]")
+    return url.rstrip("/")
+
+
+def _checked_secret(name: str, secrets: Mapping[str, str]) -> str | None:
+    if adapter_of(name) == "stripe" and not secrets.get(name):
+        raise StackError(f'{name} needs its API key: MILLRACE_PROCESSOR_SECRETS={{"{name}": "sk_..."}}')
+    return secrets.get(name)

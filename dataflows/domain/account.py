@@ -1,0 +1,133 @@
+"""The merchant's account: the aggregate that decides on payouts, reserves, exchanges and the freeze, at one owner.
+
+Its money is on ledger accounts, which payments of other partitions credit and debit too. A decision is made with what
+was committed of them when the batch began, and with all that the batch posted since: two payouts never spend the same
+money, and a refund or dispute that another owner commits meanwhile can only make a debt. Pure: no clock, no I/O.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from msgspec import Struct, field, structs
+
+from dataflows.domain import account_postings
+from dataflows.domain.ledger import Posting
+from schemas import identity
+from schemas.operations import OPERATIONS
+from schemas.records import Command, MerchantAccount, Payout, Rejection
+
+NOT_FOUND: Final = Rejection("not_found", "No such object.", {})
+
+
+class Account(Struct, kw_only=True):
+    """The aggregate as one owner holds it: the account, and those of its payouts that the batch names."""
+
+    account: MerchantAccount
+    payouts: dict[str, Payout] = field(default_factory=dict)
+
+
+class Context(Struct, frozen=True, kw_only=True):
+    """What a decision may know besides: the time (microseconds) and what ledger accounts of the merchant hold."""
+
+    now: int
+    held: Mapping[str, int]  # by ledger account, credits less debits; absent = nothing
+
+
+class Decision(Struct, frozen=True, kw_only=True):
+    """The next state of the account and what goes with it in the same commit."""
+
+    account: MerchantAccount
+    payout: Payout | None = None  # made or changed
+    postings: tuple[Posting, ...] = ()
+
+
+def ledger_accounts(command: Command) -> tuple[str, ...]:
+    """The ledger accounts that the decision on a command asks the balance of."""
+    wanted: dict[str, Any] = command.payload
+    match command.operation:
+        case "create_payout":
+            return (account_postings.available(command.scope, wanted["currency"]),)
+        case "hold_reserve":
+            return (account_postings.available(wanted["merchant_id"], wanted["currency"]),)
+        case "release_reserve":
+            return (account_postings.reserved(wanted["merchant_id"], wanted["currency"]),)
+        case "convert_currency":
+            return (account_postings.available(wanted["merchant_id"], wanted["source_currency"]),)
+    return ()
+
+
+def opened(merchant: str, now: int) -> MerchantAccount:
+    """An account before its first command: version 0, never written so."""
+    return MerchantAccount(
+        id=identity.account_id(merchant),
+        merchant_id=merchant,
+        state="active",
+        frozen_reason=None,
+        version=0,
+        created_at=now,
+        updated_at=now,
+    )
+
+
+def advanced(account: MerchantAccount, context: Context, **changes: object) -> MerchantAccount:
+    """The account one version on."""
+    return structs.replace(account, version=account.version + 1, updated_at=context.now, **changes)
+
+
+def insufficient(currency: str, **left: int) -> Rejection:
+    """The refusal of what the merchant does not have; ``left`` says what there is."""
+    (amount,) = left.values()
+    return Rejection("insufficient_funds", f"There is {max(0, amount)} {currency} at most.", dict(left))
+
+
+def decide_freeze(account: Account, command: Command, context: Context) -> Decision | Rejection:
+    """From here on no payout, and within seconds no payment or refund, is begun. What is under way goes on."""
+    if account.account.state == "frozen":
+        return _state_conflict(account.account)
+    reason: Any = command.payload["reason"]
+    return Decision(account=advanced(account.account, context, state="frozen", frozen_reason=reason))
+
+
+def decide_unfreeze(account: Account, _: Command, context: Context) -> Decision | Rejection:
+    """The merchant may work again."""
+    if account.account.state != "frozen":
+        return _state_conflict(account.account)
+    return Decision(account=advanced(account.account, context, state="active", frozen_reason=None))
+
+
+def decide_hold(account: Account, command: Command, context: Context) -> Decision | Rejection:
+    """Money of the merchant is set aside, as far as it has it."""
+    wanted: dict[str, Any] = command.payload
+    merchant, currency, amount = account.account.merchant_id, wanted["currency"], wanted["amount"]
+    held = context.held.get(account_postings.available(merchant, currency), 0)
+    if amount > held:
+        return insufficient(currency, available=held)
+    posting = account_postings.reserve_held(_identity(account, command), merchant, amount, currency)
+    return Decision(account=advanced(account.account, context), postings=(posting,))
+
+
+def decide_release(account: Account, command: Command, context: Context) -> Decision | Rejection:
+    """Money that was set aside is the merchant's again; never more than was."""
+    wanted: dict[str, Any] = command.payload
+    merchant, currency, amount = account.account.merchant_id, wanted["currency"], wanted["amount"]
+    held = context.held.get(account_postings.reserved(merchant, currency), 0)
+    if amount > held:
+        return insufficient(currency, reserved=held)
+    posting = account_postings.reserve_released(_identity(account, command), merchant, amount, currency)
+    return Decision(account=advanced(account.account, context), postings=(posting,))
+
+
+def _identity(account: Account, command: Command) -> str:
+    """Of one change of a reserve: unique for ever, as its command is."""
+    template = OPERATIONS[command.operation].template
+    return identity.derived_id("rs", account.account.id, f"{command.scope} {template}", command.idempotency_key)
+
+
+def _state_conflict(account: MerchantAccount) -> Rejection:
+    return Rejection(
+        "state_conflict",
+        f"The account is {account.state}.",
+        {"current_state": account.state, "current_version": account.version},
+    )

@@ -1,0 +1,71 @@
+"""The door of merchants' accounts: which function decides which operation, and what holds for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from dataflows.domain import account, fx, payout
+from dataflows.domain.account import NOT_FOUND, Account, Context, Decision
+from dataflows.domain.journal import LEDGER_SCOPE
+from schemas import identity
+from schemas.facts import OPERATOR_SCOPE
+from schemas.operations import OPERATIONS
+from schemas.records import Command, Rejection
+
+_DECIDE: Final[dict[str, Callable[[Account, Command, Context], Decision | Rejection]]] = {
+    "create_payout": payout.decide_create,
+    "cancel_payout": payout.decide_cancel,
+    "record_payout_outcome": payout.decide_outcome,
+    "hold_reserve": account.decide_hold,
+    "release_reserve": account.decide_release,
+    "convert_currency": fx.decide_convert,
+    "freeze_account": account.decide_freeze,
+    "unfreeze_account": account.decide_unfreeze,
+}
+OPERATIONS_OF_ACCOUNTS: Final = frozenset(_DECIDE)
+_FACT: Final = "record_payout_outcome"  # of the bank: reconciliation or an operator tells it
+_PAYOUT: Final = frozenset({"cancel_payout", _FACT})
+
+
+def decide(known: Account | None, command: Command, context: Context) -> Decision | Rejection:
+    """The decision on one command against the current account; pure, and total over every operation on an account.
+
+    An account comes into being with the first command on it that is no refusal.
+    """
+    merchant = _merchant(known, command)
+    if merchant is None or identity.account_id(merchant) != command.aggregate_key:
+        return NOT_FOUND
+    current = known or Account(account=account.opened(merchant, context.now))
+    seen = _version_seen(current, command)
+    if seen is not None and command.expected_version not in (None, seen):
+        return Rejection(
+            "version_conflict",
+            f"Version {command.expected_version} was expected; the current one is {seen}.",
+            {"current_version": seen},
+        )
+    return _DECIDE[command.operation](current, command, context)
+
+
+def is_operators(operation: str) -> bool:
+    """Whether only an operator may ask for it."""
+    return OPERATIONS[operation].account == "merchant"
+
+
+def _merchant(known: Account | None, command: Command) -> str | None:
+    """Whose account it is, or None when the caller may not touch it: to others it does not exist."""
+    if is_operators(command.operation):
+        named: Any = command.payload["merchant_id"]
+        return named if command.scope.startswith(OPERATOR_SCOPE) else None
+    if command.operation == _FACT:
+        may_tell = command.scope.startswith((OPERATOR_SCOPE, LEDGER_SCOPE))
+        return known.account.merchant_id if known is not None and may_tell else None
+    return command.scope
+
+
+def _version_seen(current: Account, command: Command) -> int | None:
+    """The version that the caller can have read: of the payout that it works on (None: unknown), else the account's."""
+    if command.operation not in _PAYOUT:
+        return current.account.version
+    found = current.payouts.get(str(command.payload["payout"]))
+    return found.version if found else None

@@ -1,0 +1,52 @@
+"""Money of a merchant exchanged between two currencies, at a rate that an operator states as exact text.
+
+Integer arithmetic only: the rate is a fraction of powers of ten, and the two amounts agree with it when the target is
+within one minor unit of what the rate gives. A float, or a rounding on the way, could lose a unit that nobody finds.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dataflows.domain import account_postings
+from dataflows.domain.account import Account, Context, Decision, advanced, insufficient
+from schemas import identity
+from schemas.currency import EXPONENTS
+from schemas.operations import OPERATIONS
+from schemas.records import Command, Rejection
+
+
+def decide_convert(account: Account, command: Command, context: Context) -> Decision | Rejection:
+    """Takes the source from what is available and gives the target, balanced in each currency."""
+    wanted: dict[str, Any] = command.payload
+    merchant = account.account.merchant_id
+    source = (wanted["source_amount"], wanted["source_currency"])
+    target = (wanted["target_amount"], wanted["target_currency"])
+    if source[1] == target[1]:
+        return _wrong("target_currency", "must be another currency than the source")
+    if not agrees(wanted["rate"], source, target):
+        return _wrong("rate", "does not give the target from the source within one minor unit")
+    held = context.held.get(account_postings.available(merchant, source[1]), 0)
+    if source[0] > held:
+        return insufficient(source[1], available=held)
+    template = OPERATIONS[command.operation].template
+    reference = identity.derived_id("fx", account.account.id, f"{command.scope} {template}", command.idempotency_key)
+    return Decision(
+        account=advanced(account.account, context),
+        postings=(account_postings.exchanged(reference, merchant, source, target),),
+    )
+
+
+def agrees(rate: str, source: tuple[int, str], target: tuple[int, str]) -> bool:
+    """Whether the target (minor units, currency) is what the source gives at the rate, to one minor unit."""
+    whole, _, decimals = rate.partition(".")
+    numerator, denominator = int(whole + decimals), 10 ** len(decimals)
+    # Both sides times the denominator and the exponent of the source: no division, no remainder.
+    unit: int = denominator * 10 ** EXPONENTS[source[1]]
+    exact: int = source[0] * numerator * 10 ** EXPONENTS[target[1]]
+    return abs(target[0] * unit - exact) <= unit
+
+
+def _wrong(field: str, reason: str) -> Rejection:
+    errors = [{"field": f"payload.{field}", "reason": reason}]
+    return Rejection("invalid_command", "The command has wrong values; see errors.", {"errors": errors})

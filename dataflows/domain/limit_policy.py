@@ -1,0 +1,49 @@
+"""Publishing a quota policy: versions 1, 2, 3 ... of one id, each decided against the one before."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from msgspec import Struct
+
+from schemas.limit_policy import LimitPolicy, as_policy
+from schemas.records import Command, Rejection
+
+_NOT_FOUND: Final = Rejection("not_found", "No such object.", {})
+
+
+class OwnedPolicy(Struct, frozen=True, kw_only=True):
+    """The aggregate: the version that is in force, and who may publish the next one."""
+
+    publisher: str
+    policy: LimitPolicy
+    created_at: int
+    updated_at: int
+
+
+def decide_publish(current: OwnedPolicy | None, command: Command, now: int) -> OwnedPolicy | Rejection:
+    """The next version. Another publisher's policy does not exist for the caller."""
+    payload: dict[str, Any] = command.payload
+    named: str | None = payload["policy_id"]
+    if current is None:
+        return _first(command, payload, now) if named is None else _NOT_FOUND
+    version = current.policy.version
+    if current.publisher != command.scope:
+        return _NOT_FOUND
+    if named is None:
+        return Rejection("state_conflict", "This policy exists.", {"current_version": version})
+    if command.expected_version not in (None, version):
+        return Rejection(
+            "version_conflict",
+            f"Version {command.expected_version} was expected; the current one is {version}.",
+            {"current_version": version},
+        )
+    following = as_policy(payload, command.aggregate_key, version + 1)
+    return OwnedPolicy(publisher=current.publisher, policy=following, created_at=current.created_at, updated_at=now)
+
+
+def _first(command: Command, payload: dict[str, Any], now: int) -> OwnedPolicy | Rejection:
+    if command.expected_version not in (None, 0):
+        return Rejection("version_conflict", "The object does not exist yet.", {"current_version": 0})
+    first = as_policy(payload, command.aggregate_key, 1)
+    return OwnedPolicy(publisher=command.scope, policy=first, created_at=now, updated_at=now)

@@ -1,0 +1,105 @@
+"""Payouts: money on its way from us to a merchant's bank, never more than the merchant has available.
+
+What becomes of one is a fact of the bank, which comes in any order and from any door, and ends alike:
+  pending -> paid, failed, canceled      canceled -> paid (the bank was faster), failed      paid -> failed (sent back)
+A payout that failed has failed for good: a later ``paid`` is the older of the two facts, or a case for people.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from msgspec import structs
+
+from dataflows.domain import account_postings
+from dataflows.domain.account import NOT_FOUND, Account, Context, Decision, advanced, insufficient
+from dataflows.domain.ledger import Posting
+from schemas import identity
+from schemas.operations import OPERATIONS
+from schemas.records import Command, Payout, Rejection
+
+_TEMPLATE: Final = OPERATIONS["create_payout"].template
+
+
+def decide_create(account: Account, command: Command, context: Context) -> Decision | Rejection:
+    """A pending payout, whose amount is not available any more."""
+    owner, wanted = account.account, command.payload
+    if owner.state == "frozen":
+        return Rejection("account_frozen", "The account is frozen; nothing is paid out.", {})
+    amount: Any = wanted["amount"]
+    currency: Any = wanted["currency"]
+    destination: Any = wanted["destination"]
+    metadata: Any = wanted["metadata"]
+    held = context.held.get(account_postings.available(owner.merchant_id, currency), 0)
+    if amount > held:
+        return insufficient(currency, available=held)
+    payout = Payout(
+        id=identity.payout_id(owner.id, command.scope, _TEMPLATE, command.idempotency_key),
+        account_id=owner.id,
+        merchant_id=owner.merchant_id,
+        amount=amount,
+        currency=currency,
+        state="pending",
+        destination=destination,
+        failure_reason=None,
+        metadata=metadata,
+        version=1,
+        created_at=context.now,
+        updated_at=context.now,
+    )
+    return Decision(
+        account=advanced(owner, context), payout=payout, postings=(account_postings.payout_created(payout),)
+    )
+
+
+def decide_cancel(account: Account, command: Command, context: Context) -> Decision | Rejection:
+    """Takes a payout back of which the bank has not said anything."""
+    payout = account.payouts.get(str(command.payload["payout"]))
+    if payout is None:
+        return NOT_FOUND
+    if payout.state != "pending":
+        return Rejection(
+            "state_conflict",
+            f"A payout that is {payout.state} cannot be canceled.",
+            {"current_state": payout.state, "current_version": payout.version},
+        )
+    return _changed(account, payout, context, account_postings.payout_not_paid(payout, "canceled"), state="canceled")
+
+
+def decide_outcome(account: Account, command: Command, context: Context) -> Decision | Rejection:
+    """What the bank did. Money that moved anyway is always written down, frozen or not."""
+    fact: dict[str, Any] = command.payload
+    payout = account.payouts.get(fact["payout"])
+    if payout is None:
+        return NOT_FOUND
+    if (fact["amount"], fact["currency"]) != (payout.amount, payout.currency):
+        return Rejection(
+            "amount_mismatch",
+            "The bank moved another amount, or another currency.",
+            {"amount": payout.amount, "currency": payout.currency},
+        )
+    if payout.state in (fact["status"], "failed"):
+        return Rejection("stale_fact", "The payout already has this or a later state.", {"current_state": payout.state})
+    if fact["status"] == "paid":
+        post = account_postings.payout_paid if payout.state == "pending" else account_postings.payout_paid_late
+        return _changed(account, payout, context, post(payout, fact["bank"]), state="paid")
+    return _changed(
+        account, payout, context, _not_paid(payout, fact["bank"]), state="failed", failure_reason=fact["reason"]
+    )
+
+
+def _not_paid(payout: Payout, bank: str) -> Posting | None:
+    """How the merchant has its money again; a canceled payout has given it back already."""
+    if payout.state == "pending":
+        return account_postings.payout_not_paid(payout, "failed")
+    return account_postings.payout_came_back(payout, bank) if payout.state == "paid" else None
+
+
+def _changed(
+    account: Account, payout: Payout, context: Context, posting: Posting | None, **changes: object
+) -> Decision:
+    return Decision(
+        account=advanced(account.account, context),
+        payout=structs.replace(payout, version=payout.version + 1, updated_at=context.now, **changes),
+        postings=(posting,) if posting else (),
+    )

@@ -1,0 +1,40 @@
+"""What decisions are made by beside the payment, as one value: owners replace it whole, a decision sees one version."""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+from msgspec import Struct, field
+
+from dataflows.domain.risk import RiskPolicy
+from schemas.routing import RoutingPolicy
+
+
+class ProcessorHealth(Struct, frozen=True, kw_only=True):
+    """What the workers last saw of a processor: its circuit breaker, and the outcomes within their window."""
+
+    as_of: int  # microseconds
+    breaker: Literal["closed", "open", "half_open"]
+    succeeded: int
+    declined: int
+    failed: int
+    unknown: int
+
+    @property
+    def outcomes(self) -> int:
+        """How many outcomes the window holds."""
+        return self.succeeded + self.declined + self.failed + self.unknown
+
+
+class Policies(Struct, frozen=True, kw_only=True):
+    """What operators published, as an owner read it last. May be seconds old; a decision names the versions it used."""
+
+    risk: RiskPolicy = RiskPolicy()
+    routing: RoutingPolicy = RoutingPolicy()
+    frozen_merchants: frozenset[str] = frozenset()
+    processors: frozenset[str] = frozenset()  # that this installation has; empty = whatever a rule names
+    health: dict[str, ProcessorHealth] = field(default_factory=dict)  # by processor; unknown = healthy
+
+
+#: nothing was published: every payment is allowed, every processor is the default one
+NOTHING_PUBLISHED: Final = Policies()

@@ -1,0 +1,209 @@
+"""Which processor serves a charge: pure, deterministic, explained. Nothing published means the default processor.
+
+The first rule that fits decides. Of its candidates those that cannot serve the payment method do not count; of the rest
+the most preferred one is chosen that is not eliminated, and the most preferred one when all are: no payment is refused
+for routing. Only charges are routed: what works on an earlier attempt goes to that attempt's processor.
+
+Failover (source: trap 1) is a further attempt of the same confirm at the next candidate, made by the commit that learns
+of a definitive failure. An outcome that is not certain never leads to one. ``attempt.route`` says which rule chose the
+processor and how many failovers came before, in words that this module reads again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct, structs
+
+from dataflows.domain.decision import Context, Payment
+from dataflows.domain.policies import ProcessorHealth
+from schemas import identity, limits
+from schemas.processors import adapter_of
+from schemas.records import Command, PaymentIntent, ProcessorAttempt
+from schemas.routing import Candidate, Conditions, RoutingPolicy, RoutingRule
+
+CHARGES: Final = frozenset({"authorize", "purchase"})
+_OF_SIMULATORS: Final = "tok_sim_"
+#: an attempt that people look at, or that the payer was sent away by, has no successor
+_MAY_FAIL_OVER: Final = frozenset({"created", "pending", "unknown"})
+_HEALTH_AGE_MAX_US: Final = limits.PROCESSOR_HEALTH_KEPT_S * 1_000_000
+_PART: Final = "; "  # no name of a rule or processor holds one
+_BPS: Final = 10_000
+_RATE: Final = 1_000_000  # of a success rate, parts in so many
+
+
+class Card(Struct, frozen=True):
+    """What is known of the card beside its token."""
+
+    network: str | None = None
+    country: str | None = None
+
+
+class Route(Struct, frozen=True):
+    """Where a charge goes, and why."""
+
+    processor: str
+    reason: str
+
+
+UNKNOWN_CARD: Final = Card()
+
+
+def card_of(confirm: Command) -> Card:
+    """The card as the ingress and the merchant know it."""
+    country: Any = confirm.payload.get("card_country")
+    return Card((confirm.signals or {}).get("network"), country)
+
+
+def read_policy(version: int, body: str) -> RoutingPolicy:
+    """A published version. Raises msgspec.DecodeError for a document of a newer build."""
+    return structs.replace(msgspec.json.decode(body, type=RoutingPolicy), version=version)
+
+
+def route(context: Context, intent: PaymentIntent, card: Card = UNKNOWN_CARD) -> Route:
+    """The processor for the first attempt of a confirm."""
+    policy = context.policies.routing
+    for rule in policy.rules:
+        if not _fits(rule.when, intent, card):
+            continue
+        able = _able(context, rule, intent)
+        if able:
+            out = _eliminated(context, able)
+            chosen = next((name for name in able if name not in out), able[0])
+            return Route(chosen, _reason(policy, rule, _passed_over(able, chosen, out)))
+    return Route(context.processor, f"routing {policy.version}{_PART}no rule fits")
+
+
+def failover(context: Context, payment: Payment, before: ProcessorAttempt, after: ProcessorAttempt) -> Route | None:
+    """The next processor for a charge that has just failed for good; None when the failure is the payment's.
+
+    ``before`` and ``after`` are the attempt without and with the fact. An eliminated processor gets none of these.
+    """
+    policy = context.policies.routing
+    if payment.intent.state != "processing" or before.status not in _MAY_FAIL_OVER:
+        return None
+    if payment.intent.merchant_id in context.policies.frozen_merchants:  # nothing new is begun
+        return None
+    name, done = _chosen_by(before)
+    rule = next((r for r in policy.rules if r.name == name), None)
+    if rule is None or done >= policy.failovers_max or not _may_be_retried(rule, after):
+        return None
+    tried = _tried(payment, before, done)
+    left = [name for name in _able(context, rule, payment.intent) if name not in tried]
+    out = _eliminated(context, left)
+    chosen = next((name for name in left if name not in out), None)
+    if chosen is None:
+        return None
+    notes = [f"failover {done + 1} after {before.processor}", *_passed_over(left, chosen, out)]
+    return Route(chosen, _reason(policy, rule, notes))
+
+
+def serves(processor: str, payment_method: str) -> bool:
+    """Whether a processor can charge this method: the vault's tokens are cards anywhere, others its own."""
+    issuer = "simulator" if payment_method.startswith(_OF_SIMULATORS) else "stripe"
+    return identity.is_card_token(payment_method) or adapter_of(processor) == issuer
+
+
+def _fits(when: Conditions, intent: PaymentIntent, card: Card) -> bool:
+    amount = when.amount.get(intent.currency)
+    return (
+        (not when.currency or intent.currency in when.currency)
+        and (not when.amount or (amount is not None and amount.least <= intent.amount <= amount.most))
+        and (not when.network or card.network in when.network)
+        and (not when.country or card.country in when.country)
+        and (not when.merchant or intent.merchant_id in when.merchant)
+    )
+
+
+def _able(context: Context, rule: RoutingRule, intent: PaymentIntent) -> list[str]:
+    """The candidates that can charge the method, the most preferred first; what is configured may have changed."""
+    names = [candidate.processor for candidate in rule.candidates]
+    if rule.choose == "by_weight":
+        names = _drawn(rule.candidates, intent.id)
+    known, method = context.policies.processors, intent.payment_method or ""
+    able = [name for name in names if (not known or name in known) and serves(name, method)]
+    return _by_success_rate(context, able) if rule.choose == "by_success_rate" else able
+
+
+def _drawn(candidates: Iterable[Candidate], intent_id: str) -> list[str]:
+    """An order drawn by weights: each place goes to one of the rest, in proportion, by a hash of the intent's id.
+
+    The first place splits the volume; when one is eliminated, only its share is split among the others.
+    """
+    left = sorted(candidates, key=lambda candidate: candidate.processor)
+    order: list[str] = []
+    while total := sum(candidate.weight for candidate in left):
+        lot = identity.lot("routing", intent_id, str(len(order))) % total
+        for candidate in left:
+            lot -= candidate.weight
+            if lot < 0:
+                break
+        left.remove(candidate)
+        order.append(candidate.processor)
+    return [*order, *(candidate.processor for candidate in left)]
+
+
+def _by_success_rate(context: Context, names: list[str]) -> list[str]:
+    """Those with a large enough sample exchange their places by rate; the others keep theirs, and so gather one."""
+    rates: dict[str, int] = {}
+    for name in names:
+        seen = _seen(context, name)
+        if seen is not None and seen.outcomes >= context.policies.routing.sample_min:
+            rates[name] = seen.succeeded * _RATE // seen.outcomes
+    ranked = iter(sorted(rates, key=lambda name: -rates[name]))
+    return [next(ranked) if name in rates else name for name in names]
+
+
+def _eliminated(context: Context, names: Iterable[str]) -> dict[str, str]:
+    """Why some of these are taken out. A breaker that is half open needs a payment to close: it takes nobody out."""
+    reasons = {name: _why_not(context, name) for name in names}
+    return {name: reason for name, reason in reasons.items() if reason is not None}
+
+
+def _why_not(context: Context, name: str) -> str | None:
+    policy, seen = context.policies.routing, _seen(context, name)
+    if seen is None:
+        return None
+    if seen.breaker == "open":
+        return "breaker open"
+    bad = seen.failed + seen.unknown
+    if seen.outcomes >= policy.sample_min and bad * _BPS > policy.failure_rate_max_bps * seen.outcomes:
+        return f"{bad} of {seen.outcomes} failed"
+    return None
+
+
+def _seen(context: Context, name: str) -> ProcessorHealth | None:
+    """What is known of a processor, unless it is too old to mean anything."""
+    seen = context.policies.health.get(name)
+    return seen if seen is not None and context.now - seen.as_of <= _HEALTH_AGE_MAX_US else None
+
+
+def _may_be_retried(rule: RoutingRule, ended: ProcessorAttempt) -> bool:
+    """A failure, for it is certain that nothing was executed; an issuer's refusal only where the rule says so."""
+    return ended.status == "failed" or (ended.status == "declined" and ended.error_code in rule.retryable_declines)
+
+
+def _tried(payment: Payment, ended: ProcessorAttempt, failovers: int) -> set[str]:
+    """The processors that this confirm was sent to: of the attempt and of those that it failed over from."""
+    charges = [a for n, a in sorted(payment.attempts.items()) if a.kind in CHARGES and n <= ended.attempt]
+    return {a.processor for a in charges[-1 - failovers :]}
+
+
+def _passed_over(able: list[str], chosen: str, out: Mapping[str, str]) -> list[str]:
+    if chosen in out:
+        return ["all eliminated", f"{chosen}: {out[chosen]}"]
+    return [f"{name} eliminated: {out[name]}" for name in able[: able.index(chosen)]]
+
+
+def _reason(policy: RoutingPolicy, rule: RoutingRule, notes: Iterable[str]) -> str:
+    return _PART.join([f"routing {policy.version}: {rule.name}", *notes])[: limits.ROUTE_LENGTH_MAX]
+
+
+def _chosen_by(attempt: ProcessorAttempt) -> tuple[str | None, int]:
+    """The rule that chose the attempt's processor, and the failovers of its confirm so far: ``_reason`` read again."""
+    head, _, notes = (attempt.route or "").partition(_PART)
+    _, is_by_rule, rule = head.partition(": ")
+    words = notes.partition(_PART)[0].split(" ")
+    return rule if is_by_rule else None, int(words[1]) if words[0] == "failover" else 0

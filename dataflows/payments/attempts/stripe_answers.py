@@ -1,0 +1,186 @@
+"""What Stripe's objects and errors say for certain of a call. Pure; what is not exactly an answer to it is Unknown.
+
+Sources: Stripe's API reference (payment intents, refunds, errors) and its rules of idempotency: a result is kept under
+the key once execution began, errors included; 400, 401, 403, 404 and 429 are refused before.
+"""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, Final
+
+import stripe
+
+from dataflows.payments.attempts.adapter import Answer, Definitive, NotExecuted, Pending, RequiresAction, Unknown
+from dataflows.payments.attempts.stripe_calls import ADAPTER
+from schemas import limits
+from schemas.processor_currency import from_processor
+from schemas.validation import clean_text
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from dataflows.payments.attempts.adapter import Call, DefinitiveStatus
+
+Object = dict[str, Any]
+#: refusals that speak of the object's state, which an earlier send of ours may have made: never taken for "failed"
+_OF_STATE: Final = frozenset(
+    {
+        "payment_intent_unexpected_state",
+        "charge_already_captured",
+        "charge_already_refunded",
+        "charge_expired_for_capture",
+        "lock_timeout",
+        "idempotency_key_in_use",
+        "resource_already_exists",
+    }
+)
+_REFUNDED: Final = {"succeeded": "refunded", "failed": "failed", "canceled": "failed"}
+
+
+def answer_to_charge(call: Call, intent: Object) -> Answer:
+    """What a payment intent says of authorize or purchase."""
+    if not _is_of(call, intent):
+        return Unknown("answer_to_another_call")
+    ref, error = str(intent["id"]), intent.get("last_payment_error")
+    answer: Answer = Unknown(f"payment_intent_{intent.get('status')}")
+    match (call.kind, intent.get("status")):
+        case ("authorize", "requires_capture"):
+            answer = _done("authorized", intent, intent.get("amount_capturable"))
+        case ("purchase", "succeeded"):
+            answer = _done("captured", intent, intent.get("amount_received"))
+        case (_, "processing"):
+            answer = Pending(ref)
+        case (_, "requires_action"):
+            answer = RequiresAction(ref, _redirect_of(intent))
+        case (_, "requires_payment_method") if isinstance(error, dict):
+            answer = _refused("declined", ref, error)
+        case ("authorize", "canceled") if intent.get("cancellation_reason") == "automatic":
+            # Stripe lets holds end after some days; the webhook tells the same fact.
+            answer = _done("voided", intent, intent.get("amount"), error_code="expired")
+        case (_, "canceled"):
+            answer = _refused("failed", ref, {"code": "canceled"})
+    return answer
+
+
+def answer_to_capture(call: Call, intent: Object) -> Answer:
+    """What the parent says of a capture: ours left its operation in the metadata, in the same request."""
+    metadata = intent.get("metadata")
+    if intent.get("id") != call.parent_ref or not isinstance(metadata, dict):
+        return Unknown("answer_to_another_call")
+    status = intent.get("status")
+    if call.operation_id not in metadata:
+        return NotExecuted("not_found") if status == "requires_capture" else Unknown(f"payment_intent_{status}")
+    if status == "processing":
+        return Pending(str(intent["id"]))
+    if status not in {"succeeded", "requires_capture"}:
+        return Unknown(f"payment_intent_{status}")
+    if sum(name.startswith("op_") for name in metadata) > 1:
+        # One of several captures: the sum says nothing of this one, and Stripe took exactly what we asked for.
+        return _done("captured", intent, None, amount_minor=call.amount)
+    return _done("captured", intent, intent.get("amount_received"))
+
+
+def answer_to_void(call: Call, intent: Object) -> Answer:
+    """What the parent says of a void."""
+    if intent.get("id") != call.parent_ref:
+        return Unknown("answer_to_another_call")
+    status = intent.get("status")
+    if status == "canceled":
+        amount, received = intent.get("amount"), intent.get("amount_received")
+        is_known = type(amount) is int and type(received) is int
+        return _done("voided", intent, amount - received if is_known else None)  # type: ignore[operator] # ints
+    return NotExecuted("not_found") if status == "requires_capture" else Unknown(f"payment_intent_{status}")
+
+
+def answer_to_refund(call: Call, refund: Object) -> Answer:
+    """What a refund says of itself."""
+    if not _is_of(call, refund):
+        return Unknown("answer_to_another_call")
+    status, ref = str(refund.get("status")), str(refund["id"])
+    if status == "pending":
+        return Pending(ref)
+    if status == "requires_action":
+        return RequiresAction(ref, None)
+    if status == "succeeded":
+        return _done("refunded", refund, refund.get("amount"))
+    if status in _REFUNDED:
+        # Stripe takes the money when a refund is made: what reverses that is a balance transaction of its own.
+        was_taken = refund.get("failure_balance_transaction") is not None
+        code = _clean(refund.get("failure_reason")) or status
+        return Definitive(status="failed_later" if was_taken else "failed", provider_ref=ref, amount=None,
+                          currency=None, error_code=code)  # fmt: skip
+    return Unknown(f"refund_{status}")
+
+
+def answer_to_search(call: Call, found: Sequence[Object]) -> Answer:
+    """What a search for the operation says. It lags: nothing found proves nothing, but a send is safe by its key."""
+    ours = [intent for intent in found if _is_of(call, intent)]
+    if len(ours) != len(found) or len(ours) > 1:
+        return Unknown("search_found_others")
+    return answer_to_charge(call, ours[0]) if ours else NotExecuted("not_found")
+
+
+def answer_to_error(error: stripe.StripeError) -> Answer:
+    """What an error says for certain; in doubt the operation may have been executed."""
+    status, code = error.http_status, error.code
+    if isinstance(error, stripe.CardError):
+        found = error.json_body.get("error") if isinstance(error.json_body, dict) else None
+        problem = found if isinstance(found, dict) else {}
+        return _refused("declined", _ref_of(problem.get("payment_intent")), problem)
+    if isinstance(error, stripe.RateLimitError | stripe.AuthenticationError | stripe.PermissionError):
+        return NotExecuted(f"http_{status}")
+    if isinstance(error, stripe.InvalidRequestError) and code not in _OF_STATE:
+        return Definitive(status="failed", provider_ref=None, amount=None, currency=None,
+                          error_code=_clean(code) or "invalid_request")  # fmt: skip
+    if isinstance(error, stripe.InvalidRequestError | stripe.IdempotencyError):
+        return Unknown(_clean(code) or "idempotency_error")
+    return Unknown(f"http_{status}", is_outage=(status or 0) >= HTTPStatus.INTERNAL_SERVER_ERROR)
+
+
+def _is_of(call: Call, found: Object) -> bool:
+    metadata = found.get("metadata")
+    named = metadata if isinstance(metadata, dict) else {}
+    is_named = named.get("operation_id") == call.operation_id and named.get("reference") == call.intent_id
+    return is_named and not clean_text(found.get("id"), limits.TEXT_LENGTH_MAX)
+
+
+def _done(
+    status: DefinitiveStatus,
+    found: Object,
+    amount: object,
+    amount_minor: int | None = None,
+    error_code: str | None = None,
+) -> Answer:
+    """Success, with the amount and currency that Stripe names; the owner compares them with what was asked."""
+    currency = str(found.get("currency")).upper()
+    if amount_minor is None:
+        try:
+            amount_minor = from_processor(ADAPTER, amount, currency) if type(amount) is int else None
+        except (ValueError, KeyError):
+            amount_minor = None
+    if amount_minor is None or not 0 <= amount_minor <= limits.AMOUNT_MINOR_MAX:
+        return Unknown("unparseable")
+    return Definitive(
+        status=status, provider_ref=str(found["id"]), amount=amount_minor, currency=currency, error_code=error_code
+    )
+
+
+def _refused(status: DefinitiveStatus, ref: str | None, problem: Mapping[str, Any]) -> Definitive:
+    code = _clean(problem.get("decline_code")) or _clean(problem.get("code")) or status
+    return Definitive(status=status, provider_ref=ref, amount=None, currency=None, error_code=code)
+
+
+def _redirect_of(intent: Object) -> str | None:
+    action = intent.get("next_action")
+    redirect = action.get("redirect_to_url") if isinstance(action, dict) else None
+    url = redirect.get("url") if isinstance(redirect, dict) else None
+    return url if isinstance(url, str) and url.startswith("https://") else None
+
+
+def _ref_of(intent: object) -> str | None:
+    return _clean(intent.get("id")) if isinstance(intent, dict) else None
+
+
+def _clean(text: object) -> str | None:
+    return None if clean_text(text, limits.TEXT_LENGTH_MAX) else str(text)

@@ -1,0 +1,115 @@
+"""The policies that an owner decides by, kept fresh beside the dataflow: read at start, then once a second.
+
+An owner decides nothing before it has read what is published (``wait``): a restart is no way around a rule.
+A decision takes whatever ``current`` is, without waiting. When Postgres does not answer, the last good policies stay:
+an owner that cannot reach Postgres commits nothing either. A policy that cannot be read (a newer build published it)
+also leaves the last good one of its kind in force, and is logged once for every version.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+import msgspec
+import psycopg
+import structlog
+from msgspec import structs
+
+from dataflows.domain import risk, routing
+from dataflows.domain.policies import NOTHING_PUBLISHED, Policies, ProcessorHealth
+from dataflows.domain.risk import RiskPolicy
+from schemas import limits
+from schemas.routing import RoutingPolicy
+from sinks.postgres.sql_files import queries
+
+SQL: Final = queries("sinks.postgres.queries", "policies.sql")
+P = TypeVar("P", RiskPolicy, RoutingPolicy)
+_HEALTH_FIELDS: Final = ProcessorHealth.__struct_fields__
+_log: Final = structlog.get_logger(__name__)
+
+
+class PolicyBook:
+    """The newest policies of one process. ``current`` may be read from any thread; only ``refresh`` replaces it."""
+
+    def __init__(self, current: Policies = NOTHING_PUBLISHED) -> None:
+        self.current = current
+        self._refused: set[tuple[str, int]] = set()
+        self._was_read = False
+
+    def refresh(self, connection: psycopg.Connection[Any]) -> None:
+        """Reads what is active now. Raises psycopg.Error when Postgres does not answer."""
+        active = {kind: (version, body) for kind, version, body in connection.execute(SQL["policies_active"])}
+        self.current = structs.replace(
+            self.current,
+            risk=self._read("risk", active.get("risk"), self.current.risk, risk.read_policy),
+            routing=self._read("routing", active.get("routing"), self.current.routing, routing.read_policy),
+            frozen_merchants=frozenset(merchant for (merchant,) in connection.execute(SQL["merchants_frozen"])),
+            health={
+                row[0]: ProcessorHealth(**dict(zip(_HEALTH_FIELDS, row[1:], strict=True)))
+                for row in connection.execute(SQL["processors_health"])
+            },
+        )
+        self._was_read = True
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether a newest version of every kind was read, and could be."""
+        return self._was_read and not self._refused
+
+    def _read(self, kind: str, row: tuple[int, str] | None, last: P, read: Callable[[int, str], P]) -> P:
+        """The active policy of a kind; the last good one when there is none newer, or it cannot be read."""
+        if row is None or row[0] == last.version:
+            return last
+        version, body = row
+        try:
+            policy = read(version, body)
+        except msgspec.DecodeError as error:
+            if (kind, version) not in self._refused:
+                self._refused.add((kind, version))
+                _log.error("policy_unreadable", kind=kind, version=version, reason=str(error))
+            return last
+        self._refused = {(other, number) for other, number in self._refused if other != kind}
+        return policy
+
+
+class PolicyRefresher:
+    """Keeps a book fresh on a thread of its own, until ``stop``."""
+
+    def __init__(self, book: PolicyBook, dsn: str) -> None:
+        self._book = book
+        self._dsn = dsn
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="policies", daemon=True)
+
+    def start(self) -> None:
+        """Returns at once; until the first read, nothing is published."""
+        self._thread.start()
+
+    def wait(self, stop: threading.Event) -> None:
+        """Returns when everything that is published was read, or at ``stop``. Call it before anything is decided."""
+        while not (self._book.is_complete or stop.wait(limits.POLICIES_FIRST_WAIT_S)):
+            continue
+
+    def stop(self) -> None:
+        """Ends the thread within the bound of one read."""
+        self._stop.set()
+        self._thread.join(limits.POLICIES_READ_TIMEOUT_S)
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            try:
+                self._follow()
+            except psycopg.Error as error:
+                _log.warning("policies_not_read", reason=type(error).__name__)
+                self._stop.wait(limits.POLICIES_REFRESH_S)
+
+    def _follow(self) -> None:
+        timeout_ms = int(limits.POLICIES_READ_TIMEOUT_S * 1000)
+        options = f"-c statement_timeout={timeout_ms} -c application_name=millrace-policies"
+        with psycopg.connect(self._dsn, autocommit=True, connect_timeout=5, options=options) as connection:
+            while True:
+                self._book.refresh(connection)
+                if self._stop.wait(limits.POLICIES_REFRESH_S):
+                    return

@@ -1,0 +1,124 @@
+"""Pages: templates with every value escaped, and the header fields that no page goes without.
+
+The policy allows no inline script or style and nothing from elsewhere: text of strangers that got into a page through a
+mistake would still be text.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+import jinja2
+from starlette.responses import HTMLResponse, Response
+
+from schemas import limits
+from schemas.currency import EXPONENTS, format_minor
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+CONTENT_SECURITY_POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; "
+    "base-uri 'none'; frame-ancestors 'none'"
+)
+HEADERS: Final = {
+    "Content-Security-Policy": CONTENT_SECURITY_POLICY,
+    "X-Frame-Options": "DENY",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+    "Vary": "Cookie, HX-Request",
+}
+_MINUS: Final = "\u2212"
+_NO_CURRENCY: Final = "\u2014"
+_GROUP: Final = 3
+_AGES: Final = ((86_400, "d"), (3_600, "h"), (60, "min"))
+_DAYS_SHOWN_MAX: Final = 99
+
+_environment: Final = jinja2.Environment(
+    loader=jinja2.PackageLoader("ingress.console"),
+    autoescape=True,  # always: no template asks for a choice
+    undefined=jinja2.StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+
+
+def html(
+    template: str, context: Mapping[str, Any], status: int = 200, headers: Mapping[str, str] | None = None
+) -> Response:
+    """A page, or a part of one."""
+    text = _environment.get_template(template).render(context)
+    return HTMLResponse(text, status, HEADERS | dict(headers or {}))
+
+
+def money(amount_minor: int | None, currency: str | None) -> str:
+    """Minor units as people read them: ``(109950, "USD")`` is ``1,099.50``, ``(500, "JPY")`` is ``500``."""
+    if amount_minor is None:
+        return _NO_CURRENCY
+    amount = int(amount_minor)
+    # What a report says may be of no currency that we know: then its minor units are shown as they are.
+    text = format_minor(abs(amount), currency) if currency in EXPONENTS and currency is not None else str(abs(amount))
+    whole, point, rest = text.partition(".")
+    return f"{_MINUS if amount < 0 else ''}{int(whole):,}{point}{rest}"
+
+
+def age(at: datetime, now: datetime | None = None) -> str:
+    """How long ago, in one unit: ``3 h``; of something to come, ``in 3 h``."""
+    seconds = int(((now or datetime.now(UTC)) - at).total_seconds())
+    text = next((f"{abs(seconds) // size} {unit}" for size, unit in _AGES if abs(seconds) >= size), f"{abs(seconds)} s")
+    return text if seconds >= 0 else f"in {text}"
+
+
+def stamp(at: datetime) -> str:
+    """The absolute time, in UTC to the millisecond."""
+    return at.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-_GROUP] + " UTC"
+
+
+def clock(at: datetime) -> str:
+    """The time of day in UTC, to the millisecond, with its day."""
+    return at.astimezone(UTC).strftime("%d %b %H:%M:%S.%f")[:-_GROUP]
+
+
+def moment(seconds: float) -> datetime:
+    """Seconds since the epoch as a time."""
+    return datetime.fromtimestamp(seconds, UTC)
+
+
+def words(name: str) -> str:
+    """An identifier as words: ``requires_capture`` is ``requires capture``."""
+    return name.replace("_", " ")
+
+
+#: the colour of each state, by its words; what stands in none of them is plain
+_TONES: Final = {
+    "good": """succeeded captured authorized refunded committed applied delivered matched posted resolved won active
+        done reinstated voided decided taken_in allow""",
+    "bad": """failed declined manual_review lost rejected given_up parked case duplicate missing short over sign_flipped
+        orphan withdrawn truncated block blocked review halted disabled unexplained refused""",
+    "open": """created pending unknown processing requires_capture requires_action requires_confirmation
+        requires_merchant_action requires_payment_method proposed approved open waiting needs_response under_review
+        stored due reported leased warning_needs_response warning_under_review appeal_needs_response appeal_under_review
+        submitted in_transit""",
+}
+_TONE_OF: Final = {state: name for name, states in _TONES.items() for state in states.split()}
+
+
+def tone(state: str | None) -> str:
+    """The colour of a state: good, bad, open or plain. A colour never stands without its word."""
+    return _TONE_OF.get(state or "", "plain")
+
+
+_environment.globals["counted_max"] = limits.CONSOLE_COUNTED_MAX
+_environment.filters |= {
+    "money": money,
+    "age": age,
+    "stamp": stamp,
+    "clock": clock,
+    "moment": moment,
+    "words": words,
+    "tone": tone,
+}

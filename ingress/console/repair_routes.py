@@ -1,0 +1,161 @@
+"""Cases and repairs: propose, approve as a second person, reject, reverse. All of it through ``ingress.repairs``.
+
+The page disables what the person may not do and says why; the database refuses it anyway.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from ingress import calling
+from ingress.console import pages
+from ingress.console import visit as visits
+from ingress.envelope import Fields
+from schemas import errors, limits, repair
+from schemas.currency import is_currency, parse_minor
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ingress.console.session import Session
+
+_KEY_BYTES: Final = 16
+_TIMES: Final = ("opened_at", "resolved_at", "proposed_at", "decided_at", "posted_at")
+#: fields of the form that are passed on as they are, when they are not empty
+_WORDS: Final = ("template", "account", "side", "reference", "processor", "currency")
+
+router: Final = visits.router()
+
+
+@router.get("/cases/{case_id}")
+async def show_case(request: Request, case_id: str) -> Response:
+    """A case with its evidence, what was proposed for it, and a form to propose something."""
+    async with visits.reading_of(request, "case", case_id) as visit:
+        calling.require_id(case_id)
+        ingress = calling.ingress_of(request)
+        found = _readable(await ingress.cases.get(case_id))
+        proposals = [_readable(one) for one in (await ingress.repairs.of_case(case_id))["data"]]
+    return visit.page(
+        "case.html",
+        case=found,
+        proposals=proposals,
+        templates=repair.TEMPLATES,
+        sides=repair.SIDES,
+        key=secrets.token_hex(_KEY_BYTES),
+        refusal=_why_not(visit.who),
+        note_max=limits.REPAIR_NOTE_LENGTH_MAX,
+    )
+
+
+@router.post("/cases/{case_id}/proposals")
+async def propose(request: Request, case_id: str) -> Response:
+    """Proposes a repair; the form's own key makes a second press the same proposal."""
+    async with visits.deciding(request, "repair.propose", case_id) as (visit, fields):
+        calling.require_id(case_id)
+        body = {"idempotency_key": fields.get("key", ""), "payload": _payload(fields)}
+        repairs = calling.ingress_of(request).repairs
+        found = await repairs.propose(case_id, body, Fields(), _person(visit.who))
+    return _to(found)
+
+
+@router.get("/repairs/{repair_id}")
+async def show_repair(request: Request, repair_id: str) -> Response:
+    """A proposal with every balance before and after, and what this person may do about it."""
+    async with visits.reading_of(request, "repair", repair_id) as visit:
+        calling.require_id(repair_id)
+        found = _readable(await calling.ingress_of(request).repairs.get(repair_id))
+    return visit.page(
+        "repair.html",
+        repair=found,
+        refusal=_why_not(visit.who),
+        refusal_to_approve=_why_not_approve(visit.who, found),
+        key=secrets.token_hex(_KEY_BYTES),
+        note_max=limits.REPAIR_NOTE_LENGTH_MAX,
+    )
+
+
+@router.post("/repairs/{repair_id}/approve")
+async def approve(request: Request, repair_id: str) -> Response:
+    """Approves as another person than the author, and posts."""
+    async with visits.deciding(request, "repair.approve", repair_id) as (visit, _):
+        calling.require_id(repair_id)
+        found = await calling.ingress_of(request).repairs.approve(repair_id, _person(visit.who))
+    return _to(found)
+
+
+@router.post("/repairs/{repair_id}/reject")
+async def reject(request: Request, repair_id: str) -> Response:
+    """Rejects a proposal, or withdraws one's own."""
+    async with visits.deciding(request, "repair.reject", repair_id) as (visit, fields):
+        calling.require_id(repair_id)
+        note = fields.get("note", "").strip()
+        repairs = calling.ingress_of(request).repairs
+        found = await repairs.reject(repair_id, {"note": note} if note else {}, _person(visit.who))
+    return _to(found)
+
+
+@router.post("/repairs/{repair_id}/reverse")
+async def reverse(request: Request, repair_id: str) -> Response:
+    """Proposes the mirror image of a posted repair, for two persons again."""
+    async with visits.deciding(request, "repair.reverse", repair_id) as (visit, fields):
+        calling.require_id(repair_id)
+        body = {"idempotency_key": fields.get("key", ""), "payload": {"note": fields.get("note", "")}}
+        repairs = calling.ingress_of(request).repairs
+        found = await repairs.reverse(repair_id, body, Fields(), _person(visit.who))
+    return _to(found)
+
+
+def _payload(fields: Mapping[str, str]) -> dict[str, Any]:
+    """The payload of a proposal from a form: empty fields are silent, the amount is a decimal of its currency."""
+    payload: dict[str, Any] = {name: fields[name].strip() for name in _WORDS if fields.get(name, "").strip()}
+    payload["note"] = fields.get("note", "").strip()
+    amount = fields.get("amount", "").strip()
+    if amount:
+        payload["amount"] = _minor(amount, payload.get("currency", ""))
+    return payload
+
+
+def _minor(amount: str, currency: str) -> int:
+    if not is_currency(currency):
+        raise errors.InvalidCommand([{"field": "currency", "reason": "must be a currency, such as USD"}])
+    try:
+        return parse_minor(amount, currency)
+    except ValueError as error:
+        raise errors.InvalidCommand([{"field": "amount", "reason": str(error)}]) from error
+
+
+def _person(session: Session) -> str:
+    if not repair.is_person(session.subject):
+        raise errors.Forbidden("The token's subject names no person.")
+    return session.subject
+
+
+def _why_not(session: Session) -> str | None:
+    """Why this person may decide nothing; None when it may."""
+    return None if session.may_decide else "Your session only reads: deciding needs a token with the scope operator."
+
+
+def _why_not_approve(session: Session, found: Mapping[str, Any]) -> str | None:
+    """Why this person may not approve this repair; None when it may. The database decides in any case."""
+    if reason := _why_not(session):
+        return reason
+    if found["author"] == session.subject:
+        return "You proposed it: a second person has to approve."
+    return None
+
+
+def _readable(found: dict[str, Any]) -> dict[str, Any]:
+    """A rendered case or repair with its times and documents as values."""
+    times = {name: datetime.fromisoformat(found[name]) for name in _TIMES if found.get(name)}
+    documents = {name: json.loads(bytes(found[name])) for name in ("evidence", "entries", "preview") if name in found}
+    return found | times | documents
+
+
+def _to(found: Mapping[str, Any]) -> Response:
+    return RedirectResponse(f"/console/repairs/{found['id']}", 303, pages.HEADERS)

@@ -1,0 +1,35 @@
+"""All routes of the console; what none of them knows is a page that says so."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from ingress.console import health_routes, repair_routes, review_routes, sign_in, story_routes, work_routes
+from ingress.console import visit as visits
+from schemas import errors
+
+_lost: Final = visits.router()
+
+
+@_lost.get("/{rest:path}")
+async def lost(request: Request, rest: str) -> Response:  # noqa: ARG001 - the path as it was asked for
+    """A path that no page has; who is not signed in hears no more than anywhere else."""
+    found = await visits.visit(request)
+    if found.session is None:
+        raise errors.Unauthenticated("Sign in to go on.")
+    raise errors.NotFound("There is no such page.")
+
+
+#: in the order in which they are asked; the last one takes what is left
+ROUTERS: Final = (
+    sign_in.router,
+    work_routes.router,
+    story_routes.router,
+    health_routes.router,
+    repair_routes.router,
+    review_routes.router,
+    _lost,
+)

@@ -1,0 +1,98 @@
+"""Sessions of the console: a signed cookie that names the person, its scopes and its end. It holds no token.
+
+Without the key nobody can make one or read another's into it; signing out is kept in the database, for all processes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+import time
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+from msgspec import Struct
+
+from ingress.auth import Caller
+from ingress.cursors import Cursors
+from schemas import errors, limits
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+READ: Final = "console:read"
+DECIDE: Final = "operator"
+COOKIE: Final = "millrace_console"
+#: who has not signed in yet: binds the form tokens of the sign-in page to one browser
+VISITOR: Final = "millrace_visitor"
+_ID_BYTES: Final = 16
+_OWNER: Final = "console"  # console sessions share the signer of cursors, under names that no list has
+
+
+class Session(Struct, frozen=True, kw_only=True):
+    """Who is signed in, until when (seconds since the epoch)."""
+
+    id: str
+    merchant: str
+    subject: str
+    scopes: tuple[str, ...]
+    expires_at: float
+
+    @property
+    def may_decide(self) -> bool:
+        """Whether the person may propose, approve, reject and reverse."""
+        return DECIDE in self.scopes
+
+    def caller(self) -> Caller:
+        """The same person as the rest of the ingress knows callers."""
+        return Caller(
+            merchant=self.merchant, subject=self.subject, scopes=frozenset(self.scopes), expires_at=self.expires_at
+        )
+
+
+class Sessions:
+    """Opens and reads sessions, and makes the tokens of their forms."""
+
+    def __init__(self, secret: bytes, clock: Callable[[], float] = time.time) -> None:
+        self._secret = hmac.digest(secret, b"operator console", "sha256")  # another key than that of cursors
+        self._signer = Cursors(self._secret)
+        self._clock = clock
+
+    def opened(self, caller: Caller) -> Session:
+        """A session for a verified caller, no longer than its token. Raises Forbidden without a scope for it."""
+        scopes = tuple(scope for scope in (READ, DECIDE) if scope in caller.scopes)
+        if not scopes:
+            raise errors.Forbidden(f"The token needs the scope {READ} or {DECIDE}.")
+        return Session(
+            id=secrets.token_hex(_ID_BYTES),
+            merchant=caller.merchant,
+            subject=caller.subject,
+            scopes=scopes,
+            expires_at=min(caller.expires_at, self._clock() + limits.CONSOLE_SESSION_S),
+        )
+
+    def cookie(self, session: Session) -> str:
+        """The session as a cookie's value."""
+        return self._signer.write(_OWNER, COOKIE, msgspec.structs.asdict(session))
+
+    def read(self, cookie: str | None) -> Session:
+        """The session that a cookie proves. Raises Unauthenticated when there is none, or it is over."""
+        if not cookie:
+            raise errors.Unauthenticated("Sign in to go on.")
+        try:
+            session = self._signer.read(_OWNER, COOKIE, cookie, Session)
+        except errors.MalformedRequest as error:
+            raise errors.Unauthenticated("Sign in to go on.") from error
+        if self._clock() >= session.expires_at:
+            raise errors.Unauthenticated("The session is over; sign in again.")
+        return session
+
+    def form_token(self, holder: str) -> str:
+        """What every form of this session (or visitor) carries; nobody else can make it."""
+        return hmac.new(self._secret, f"form\x1f{holder}".encode(), hashlib.sha256).hexdigest()
+
+    def require_form_token(self, holder: str, given: str) -> None:
+        """Raises Forbidden for a form that this session's pages did not make; in constant time."""
+        if not hmac.compare_digest(self.form_token(holder).encode(), given.encode()):
+            raise errors.Forbidden("The form is not of this session; load the page again.")

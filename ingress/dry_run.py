@@ -1,0 +1,110 @@
+"""``?dry_run=true``: what a command would come to, by the owner's own rules over what is committed now.
+
+Nothing is written, sent or remembered, not even the identity. It is a forecast and no promise: another command may come
+first, and what only owners and workers know is not considered. The answer names it.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from dataflows.domain import commands as domain
+from dataflows.domain.decision import Context, Decision
+from dataflows.domain.fees import FeeSchedule
+from dataflows.domain.stored import payments_of
+from ingress import answers, problems
+from schemas import errors, records, rendering
+from sinks.postgres.arrays import text_array
+from sinks.postgres.sql_files import queries
+
+if TYPE_CHECKING:
+    from ingress.auth import Caller
+    from ingress.envelope import Request
+    from ingress.payment_methods import PaymentMethods
+    from ingress.store import Store
+    from ingress.stored import StoredResults
+
+PARAMETER: Final = "dry_run"
+_REFUNDS: Final = frozenset(("create_refund", "cancel_refund"))
+OPERATIONS: Final = _REFUNDS | {
+    *("create_payment_intent", "confirm_payment_intent", "capture_payment_intent", "cancel_payment_intent"),
+}
+#: what decides about a confirm beside the state of its payment
+_NOT_CONSIDERED: Final = {"confirm_payment_intent": ["risk", "routing", "frozen_accounts"]}
+_SQL: Final = queries("sinks.postgres.queries", "payments.sql")
+_encode: Final = msgspec.json.Encoder().encode
+_decode: Final = msgspec.json.Decoder(dict[str, Any]).decode
+
+
+class DryRuns:
+    """Forecasts of one process, over its ordinary reads."""
+
+    def __init__(
+        self, store: Store, stored: StoredResults, payment_methods: PaymentMethods, processors: tuple[str, ...]
+    ) -> None:
+        self._store = store
+        self._stored = stored
+        self._payment_methods = payment_methods
+        self._processor = processors[0] if processors else "simulator"
+
+    async def forecast(self, caller: Caller, request: Request) -> answers.Answer:
+        """The answer that the call would get now, flagged. Raises as the call itself, and InvalidCommand."""
+        if request.operation.name not in OPERATIONS:
+            reason = "is not for this operation"
+            raise errors.InvalidCommand([{"field": PARAMETER, "reason": reason}], f"A dry run {reason}.")
+        prior = await self._stored.find((caller.merchant, request.idempotency_key))
+        if prior is not None and prior.request_hash != request.request_hash:
+            raise errors.KeyReused
+        if prior is not None:
+            decided = _decode(prior.response)
+            return _would(decided["result"], []) if prior.status == "committed" else _would_refuse(decided)
+        await self._payment_methods.require_own(caller.merchant, request.payload)
+        key = request.aggregate_key
+        ids = (text_array([key]),)
+        intents, attempts = await self._store.snapshot((_SQL["intents_read"], ids), (_SQL["attempts_read"], ids))
+        now = time.time_ns() // 1_000
+        context = Context(now=now, fees=FeeSchedule(), processor=self._processor)
+        decision = domain.decide(payments_of(intents, attempts).get(key), _command(caller, request, now), context)
+        if not isinstance(decision, Decision):
+            return _would_refuse({"code": decision.code, "detail": decision.detail, **decision.extra})
+        is_refund = request.operation.name in _REFUNDS and decision.refund is not None
+        shown = (
+            rendering.refund(decision.refund)
+            if is_refund and decision.refund
+            else rendering.payment_intent(decision.intent)
+        )
+        return _would(shown, _NOT_CONSIDERED.get(request.operation.name, []))
+
+
+def _command(caller: Caller, request: Request, now: int) -> records.Command:
+    return records.Command(
+        operation=request.operation.name,
+        request_id=request.request_id or PARAMETER,
+        idempotency_key=request.idempotency_key,
+        aggregate_key=request.aggregate_key,
+        expected_version=request.expected_version,
+        scope=caller.merchant,
+        request_hash=request.request_hash,
+        trace_id=PARAMETER,
+        issued_at=now,
+        deadline_at=0,
+        reply_to=-1,
+        reply_id=0,
+        payload=request.payload,
+    )
+
+
+def _would(result: dict[str, Any], not_considered: list[str]) -> answers.Answer:
+    return answers.Answer(
+        status=200, body=_encode({PARAMETER: True, "result": result, "not_considered": not_considered})
+    )
+
+
+def _would_refuse(refusal: dict[str, Any]) -> answers.Answer:
+    code = refusal.pop("code")
+    detail = refusal.pop("detail", problems.row(code).title)
+    body = problems.render(code, detail, {**refusal, PARAMETER: True})
+    return answers.Answer(status=problems.row(code).status, body=body, code=code)

@@ -1,0 +1,134 @@
+"""Quota policies as their publishers see them, the signed snapshot that gateways fetch, and what a key has used."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from ingress.pages import NewestFirst
+from limiter.buckets import Bucket
+from limiter.keys import limit_key, parts_of
+from limiter.policies import PolicySet
+from limiter.snapshot import Envelope, Snapshot
+from schemas import errors, limits, rendering
+from schemas.limit_policy import KEY_PARTS, LimitPolicy, rendered
+
+if TYPE_CHECKING:
+    from ingress.cursors import Cursors
+    from ingress.pages import Place
+    from ingress.store import Store
+    from limiter.policies import Level
+    from limiter.store import CounterStore
+
+LIST: Final = "policies"
+_policy: Final = msgspec.json.Decoder(LimitPolicy)
+_US: Final = 1_000_000
+_FIELDS: Final = ("policy_id", "publisher", "body", "version", "active_version", "created_at", "updated_at")
+
+
+class QuotaPolicies:
+    """Reads. Publication is a command like any other."""
+
+    def __init__(self, store: Store, cursors: Cursors, counters: CounterStore | None) -> None:
+        self._store = store
+        self._counters = counters
+        self._pages = NewestFirst(store, cursors)
+        self._digest = ""
+        self._set = PolicySet([], 0, limits.LIMIT_LEASE_SHARE)
+
+    async def get(self, publisher: str, policy_id: str) -> dict[str, Any]:
+        """The policy in force with its versions, newest first. Raises NotFound."""
+        rows = await self._store.rows("limit_policy_by_id", {"id": policy_id})
+        if not rows or (policy := _read(rows[0]))["publisher"] != publisher:
+            raise errors.NotFound
+        parameters = {"id": policy_id, "limit": limits.LIMIT_VERSIONS_SHOWN_MAX}
+        versions = await self._store.rows("limit_policy_versions", parameters)
+        shown = [
+            {**rendered(_policy.decode(body)), "version": version, "published_at": rendering.timestamp(at)}
+            for version, body, at in versions
+        ]
+        return {**_render(policy), "versions": shown}
+
+    async def page(self, publisher: str, limit: int, cursor: str | None) -> dict[str, Any]:
+        """One page of the publisher's policies, newest first."""
+        query = "limit_policies_newest"
+        return await self._pages.page(query, LIST, publisher, {}, limit, cursor, _read, _place, _render)
+
+    async def snapshot(self) -> tuple[str, bytes]:
+        """The digest and the document of the newest signed snapshot. Raises NotFound before the first."""
+        rows = await self._store.rows("limit_snapshot_newest", {})
+        if not rows:
+            raise errors.NotFound
+        return rows[0][0], bytes(rows[0][1])
+
+    async def usage(self, key: str) -> dict[str, Any]:
+        """What a key has used: at the counter store now, and in the stream of decisions. Raises NotFound."""
+        parts = parts_of(key)
+        name = limit_key(parts)
+        level = _shown(await self._levels(parts))
+        rows = await self._store.rows("limit_usage_by_key", {"key": name})
+        if level is None and not rows:
+            raise errors.NotFound
+        found: dict[str, Any] = {"object": "usage", "limit_key": name, "policy_id": None, "policy_version": None}
+        if level is not None:
+            found |= {"policy_id": level.id_, "policy_version": level.version}
+        live = None if level is None else await self._live(level, parts)
+        return {**found, "live": live, "stream": _stream(rows)}
+
+    async def _live(self, level: Level, parts: dict[str, str]) -> dict[str, Any] | None:
+        if self._counters is None:
+            return None
+        values = "\x1f".join(parts[part] for part in KEY_PARTS if part in level.policy.per)
+        _, used, reserved, available, reset_us, _ = await self._counters.peek(Bucket(level, values))
+        return {
+            "used": used,
+            "reserved": reserved,
+            "remaining": available,
+            "reset_ms": -(-reset_us // 1_000),
+            "as_of": rendering.timestamp(time.time_ns() // 1_000),
+        }
+
+    async def _levels(self, parts: dict[str, str]) -> tuple[Level, ...]:
+        try:
+            digest, document = await self.snapshot()
+        except errors.NotFound:
+            return ()
+        if digest != self._digest:
+            text = msgspec.json.decode(document, type=Envelope).snapshot
+            snapshot = msgspec.json.decode(text, type=Snapshot)
+            self._set = PolicySet(snapshot.policies, snapshot.revision, limits.LIMIT_LEASE_SHARE)
+            self._digest = digest
+        return self._set.levels(parts)
+
+
+def _shown(levels: tuple[Level, ...]) -> Level | None:
+    """The level that is nearest to the key: kept by most of its parts."""
+    real = [level for level in levels if not level.policy.shadow]
+    return max(real, key=lambda level: len(level.policy.per), default=None)
+
+
+def _stream(rows: list[tuple[Any, ...]]) -> dict[str, Any]:
+    if not rows:
+        return {"allowed": 0, "denied": 0, "allowed_cost": 0, "as_of": None}
+    _, _, allowed, denied, allowed_cost, as_of = rows[0]
+    return {"allowed": allowed, "denied": denied, "allowed_cost": allowed_cost, "as_of": rendering.timestamp(as_of)}
+
+
+def _read(row: tuple[Any, ...]) -> dict[str, Any]:
+    return dict(zip(_FIELDS, row, strict=True))
+
+
+def _place(policy: dict[str, Any]) -> Place:
+    return policy["created_at"], policy["policy_id"]
+
+
+def _render(policy: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "id": policy["policy_id"],
+        **rendered(_policy.decode(policy["body"])),
+        "active_version": policy["active_version"],
+        "created_at": rendering.timestamp(policy["created_at"]),
+        "updated_at": rendering.timestamp(policy["updated_at"]),
+    }

@@ -1,0 +1,238 @@
+"""The stream of decisions: columnar blocks, sent in the background. Recording never waits and never fails.
+
+A block holds the decisions of some milliseconds of one gateway on the keys of one partition, and their texts once.
+``event_id`` of a decision is ``source:number``: made once, so consumers drop what they have seen. When the stream is
+out for long, rows are lost and counted; a decision is not delayed by a microsecond. Source: reference limiter 4.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+
+import msgspec
+import numpy as np
+import xxhash
+from msgspec import Struct
+
+from limiter.ring import RECORD_TYPE, Records, Ring, left_behind
+from schemas import limits
+from schemas.topics import DECISIONS_PARTITIONS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import numpy.typing as npt
+
+    from limiter.decision import Decision
+
+ALLOWED, DEGRADED, DUPLICATE, APPROXIMATE = 1, 2, 4, 8
+_OUTCOMES: Final = {0: "denied", ALLOWED: "allowed", ALLOWED | DUPLICATE: "repeated"}
+_US: Final = 1_000
+_encode: Final = msgspec.msgpack.Encoder().encode
+_lines: Final = msgspec.json.Encoder().encode
+
+
+class Row(NamedTuple):
+    """What many decisions have in common: the key, and the policy that decided."""
+
+    key: str
+    policy_id: str
+    policy_version: int
+
+
+class Block(Struct, frozen=True, kw_only=True):
+    """Decisions as records of ``RECORD_TYPE``, whose ``row`` is an index into ``rows``.
+
+    Decision ``at`` has the number ``first + places[at]`` of its source. A source's blocks of one partition follow one
+    another by number; what comes again after a kill has the numbers that it had.
+    """
+
+    source: str
+    first: int
+    places: bytes
+    rows: list[Row]
+    records: bytes
+
+    def columns(self) -> Records:
+        """The decisions."""
+        return np.frombuffer(self.records, RECORD_TYPE)
+
+    def numbers(self) -> npt.NDArray[np.int64]:
+        """The number of each decision."""
+        return np.frombuffer(self.places, np.uint32).astype(np.int64) + self.first
+
+
+decode: Final = msgspec.msgpack.Decoder(Block).decode
+
+
+class BlockSink(Protocol):
+    """Where blocks go."""
+
+    @property
+    def under_way(self) -> int:
+        """Blocks that were taken and are not yet safe."""
+        ...
+
+    def send(self, partition: int, block: bytes) -> bool:
+        """Takes a block without waiting; False when there is no room."""
+        ...
+
+
+class Recorder:
+    """Collects decisions of one process in a ring, and hands them on as blocks.
+
+    The dictionary of rows lies beside the ring, one JSON line a row: together they outlive the process.
+    """
+
+    def __init__(self, name: str, sink: BlockSink, ring_file: Path, records: int = limits.LIMIT_RING_RECORDS) -> None:
+        self._source = f"{name}.{secrets.token_hex(4)}"  # its numbers begin anew with every process
+        self._sink = sink
+        self._rows: list[Row] = []
+        self._known: dict[Row, int] = {}
+        self._partitions: list[int] = []
+        self.lost = 0
+        self.recorded = 0
+        self._outcomes = dict.fromkeys(_OUTCOMES, 0)
+        #: turns the monotonic clock into time since the epoch: one clock for all records, and it never goes back
+        self.wall_offset_ns = time.time_ns() - time.monotonic_ns()
+        self.recovered = self._recover(ring_file)
+        self.ring = Ring(ring_file, records)
+        dictionary = _dictionary_of(ring_file)
+        dictionary.unlink(missing_ok=True)
+        self._dictionary = dictionary.open("wb", buffering=0)
+        self._dictionary.write(_lines(self._source) + b"\n")
+
+    def row(self, key: str, policy_id: str, policy_version: int) -> int:
+        """The number of a row; a new one is written down first."""
+        row = Row(key, policy_id, policy_version)
+        number = self._known.get(row)
+        if number is None:
+            number = self._known[row] = len(self._rows)
+            self._rows.append(row)
+            self._partitions.append(partition_of(key))
+            self._dictionary.write(_lines(row) + b"\n")
+        return number
+
+    def record(self, key: str, cost: int, decided: Decision) -> None:
+        """Notes one decision."""
+        row = self.row(key, decided.policy_id, decided.policy_version)
+        self.ring.put(
+            row, cost, flags_of(decided), decided.remaining, (time.monotonic_ns() + self.wall_offset_ns) // _US
+        )
+
+    async def run(self) -> None:
+        """Flushes until cancelled."""
+        while True:
+            await asyncio.sleep(limits.LIMIT_DECISIONS_FLUSH_S)
+            self.flush()
+
+    def flush(self) -> None:
+        """Sends what was recorded. What was sent before and is safe now, a restart does not read again."""
+        if not self._sink.under_way:
+            self.ring.flushed()
+        taken = self.ring.take()
+        if len(taken):
+            self._count(taken)
+            self._send(self._source, self.ring.taken - len(taken), taken, self._rows)
+
+    def outcomes(self) -> dict[str, int]:
+        """Decisions until the last flush, by what was decided."""
+        return {name: self._outcomes[flags] for flags, name in _OUTCOMES.items()}
+
+    def _count(self, taken: Records) -> None:
+        flags = taken["flags"]
+        for outcome in _OUTCOMES:
+            self._outcomes[outcome] += int(np.count_nonzero(flags & (ALLOWED | DUPLICATE) == outcome))
+
+    def forget(self) -> None:
+        """Makes room when there are very many rows, once nothing refers to them: numbers of rows are void after it."""
+        if len(self._rows) < limits.LIMIT_KEYS_MAX:
+            return
+        self.flush()
+        if self._sink.under_way:
+            return
+        self.ring.flushed()
+        self._dictionary.seek(0)
+        self._dictionary.truncate()
+        self._dictionary.write(_lines(self._source) + b"\n")
+        self._rows, self._known, self._partitions = [], {}, []
+
+    def close(self) -> None:
+        """Call it after the last flush."""
+        self._dictionary.close()
+        self.ring.close()
+
+    def _send(self, source: str, first: int, taken: Records, rows: list[Row]) -> None:
+        numbers, indexes = np.unique(taken["row"], return_inverse=True)
+        partitions = [
+            self._partitions[n] if rows is self._rows else partition_of(rows[n].key) for n in numbers.tolist()
+        ]
+        where = np.array(partitions, np.uint8)[indexes]
+        for partition in range(DECISIONS_PARTITIONS):
+            places = np.flatnonzero(where == partition)
+            for at in range(0, len(places), limits.LIMIT_DECISIONS_BLOCK_MAX):
+                part = places[at : at + limits.LIMIT_DECISIONS_BLOCK_MAX]
+                if self._sink.send(partition, _encoded(source, first, part, taken[part], rows)):
+                    self.recorded += len(part)
+                else:
+                    self.lost += len(part)
+
+    def _recover(self, ring_file: Path) -> int:
+        """Sends what the process before had recorded and not flushed, and gives their number."""
+        first, found = left_behind(ring_file)
+        if not len(found):
+            return 0
+        source, *lines = _dictionary_of(ring_file).read_bytes().splitlines()
+        rows = [msgspec.json.decode(line, type=Row) for line in lines if line.endswith(b"]")]
+        found = found[found["row"] < len(rows)]  # a row is written before the first record of it
+        if len(found):
+            self._send(msgspec.json.decode(source, type=str), first, found, rows)
+        recovered, self.recorded = self.recorded, 0
+        return recovered
+
+
+def _encoded(source: str, first: int, places: npt.NDArray[np.int64], part: Records, rows: list[Row]) -> bytes:
+    numbers, indexes = np.unique(part["row"], return_inverse=True)
+    records = part.copy()
+    records["row"] = indexes
+    return _encode(
+        Block(
+            source=source,
+            first=first,
+            places=places.astype(np.uint32).tobytes(),
+            rows=[rows[number] for number in numbers.tolist()],
+            records=records.tobytes(),
+        )
+    )
+
+
+def _dictionary_of(ring_file: Path) -> Path:
+    return ring_file.with_suffix(".rows")
+
+
+def partition_of(key: str) -> int:
+    """All decisions on a key are in one partition."""
+    return xxhash.xxh3_64_intdigest(key.encode()) % DECISIONS_PARTITIONS
+
+
+def flags_of(d: Decision) -> int:
+    """The flags of a record."""
+    return ALLOWED * d.allowed | DEGRADED * d.degraded | DUPLICATE * d.duplicate | APPROXIMATE * d.approximate
+
+
+def as_dict(block: Block) -> list[dict[str, Any]]:
+    """Every decision of a block for people and tests."""
+    return [
+        {
+            "event_id": f"{block.source}:{number}",
+            **block.rows[int(r["row"])]._asdict(),
+            "cost": int(r["cost"]),
+            "remaining": int(r["remaining"]),
+            "allowed": bool(r["flags"] & ALLOWED),
+            "at": int(r["at"]),
+        }
+        for number, r in zip(block.numbers().tolist(), block.columns(), strict=True)
+    ]

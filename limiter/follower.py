@@ -1,0 +1,99 @@
+"""Keeps a gateway's policies in step with what is published: fetched by HTTP, used only when verified.
+
+A snapshot that is refused, or does not come, changes nothing: the one in use stays. The last revision is kept over
+restarts, so that an old snapshot cannot come back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, Final
+
+import httpx
+import structlog
+
+from limiter.policies import PolicySet
+from limiter.snapshot import Snapshot, SnapshotRefused, described, verified
+from schemas import limits
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+PATH: Final = "/v1/policy_snapshots/newest"
+_NOT_MODIFIED, _OK = 304, 200
+_log: Final = structlog.get_logger(__name__)
+
+
+class SnapshotFollower:
+    """Polls one address. ``run`` it on the loop of the limiter that it feeds."""
+
+    def __init__(
+        self,
+        base_url: str,
+        token: Callable[[], str],
+        keys: Callable[[], dict[str, Ed25519PublicKey]],
+        use: Callable[[PolicySet], None],
+        remembered: Path,
+    ) -> None:
+        self._client = httpx.AsyncClient(base_url=base_url, timeout=limits.POLICIES_READ_TIMEOUT_S, trust_env=False)
+        self._token = token
+        self._keys = keys
+        self._use = use
+        self._remembered = remembered
+        self._etag = ""
+        self.snapshot: Snapshot | None = None
+        self.refused = 0
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether a snapshot that is not expired is in use."""
+        return self.snapshot is not None and self.snapshot.not_after > time.time()
+
+    async def run(self) -> None:
+        """Follows until cancelled."""
+        try:
+            while True:
+                await self._round()
+                await asyncio.sleep(limits.LIMIT_SNAPSHOT_POLL_S)
+        finally:
+            await self._client.aclose()
+
+    async def _round(self) -> None:
+        headers = {"Authorization": f"Bearer {self._token()}", "If-None-Match": self._etag}
+        try:
+            answer = await self._client.get(PATH, headers=headers)
+            if answer.status_code == _OK:
+                self.take(answer.content)
+                self._etag = answer.headers.get("etag", "")
+            elif answer.status_code != _NOT_MODIFIED:
+                _log.warning("snapshot_not_fetched", status=answer.status_code)
+        except (httpx.HTTPError, OSError) as error:
+            _log.warning("snapshot_not_fetched", reason=type(error).__name__)
+        except SnapshotRefused as error:
+            self.refused += 1
+            _log.error("snapshot_refused", reason=error.public)
+
+    def take(self, document: bytes) -> None:
+        """Uses a document from now on. Raises SnapshotRefused, and then nothing changed."""
+        snapshot = verified(document, self._keys(), self._last_revision(), time.time())
+        self._use(PolicySet(snapshot.policies, snapshot.revision, limits.LIMIT_LEASE_SHARE))
+        self.snapshot = snapshot
+        self._remember(snapshot.revision)
+        _log.info("snapshot_in_use", **described(snapshot))
+
+    def _remember(self, revision: int) -> None:
+        """Whole or not at all: half a number would let an old snapshot in."""
+        self._remembered.parent.mkdir(parents=True, exist_ok=True)
+        scratch = self._remembered.with_suffix(".new")
+        scratch.write_text(str(revision))
+        scratch.replace(self._remembered)
+
+    def _last_revision(self) -> int:
+        try:
+            return int(self._remembered.read_text())
+        except (OSError, ValueError):
+            return 0 if self.snapshot is None else self.snapshot.revision

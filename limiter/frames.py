@@ -1,0 +1,171 @@
+"""Batched binary CHECK frames: what travels between a gateway and other processes of its host. Pure: no sockets here.
+
+A frame is a header and its body, all little-endian. ``KEYS`` names keys once: the n-th key of a connection has the
+number n. ``CHECK`` asks for decisions on numbered keys, each under a request identity of 16 bytes (zeros: none).
+``ANSWER`` has one row for each entry, in the same order, under the same frame id; ``FAILED`` says why the connection
+ends. A frame is checked whole before anything of it is consumed. Source: reference limiter 3 rule 9.
+"""
+
+from __future__ import annotations
+
+import struct
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from schemas import limits
+from schemas.errors import PlatformError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+Place = tuple[str, str, str]  # tenant, user, route
+
+HEADER: Final = struct.Struct("<2sBBIII")  # magic, version, kind, entries, bytes of the body, frame id
+ENTRY: Final = struct.Struct("<II16s")  # number of the key, cost, request identity
+ROW: Final = struct.Struct("<IIqqq")  # flags, policy version, remaining, reset_ms, retry_after_ms
+_LENGTHS: Final = struct.Struct("<HHH")  # bytes of tenant, user, route
+_MAGIC: Final = b"rf"
+VERSION: Final = 1
+KEYS, CHECK, ANSWER, FAILED = 1, 2, 3, 4
+_SIZES: Final = {CHECK: ENTRY.size, ANSWER: ROW.size}
+ALLOWED, DEGRADED, DUPLICATE, APPROXIMATE = 1, 2, 4, 8
+#: nothing was decided: what can be no key or cost; an identity that had another cost
+INVALID, REUSED = 16, 32
+IDENTITY_BYTES: Final = 16
+NO_IDENTITY: Final = bytes(IDENTITY_BYTES)
+FRAME_ID_MAX: Final = 2**32 - 1
+COST_MAX: Final = 2**32 - 1
+_PART_BYTES_MAX: Final = 2**16 - 1  # of a key; percent-encoded, it may be longer than its normal form
+_REASON_BYTES_MAX: Final = 256
+
+
+class FrameError(PlatformError):
+    """The bytes are no frame of this protocol; the message says why."""
+
+    code = "frame_wrong"
+
+
+class Frame(NamedTuple):
+    """One frame as it was received."""
+
+    kind: int
+    entries: int
+    frame_id: int
+    body: bytes
+
+
+class Answer(NamedTuple):
+    """One decision as a client sees it: the fields of ``Decision``, and what was refused without deciding."""
+
+    allowed: bool
+    remaining: int
+    reset_ms: int
+    retry_after_ms: int
+    policy_version: int
+    flags: int
+
+
+def keys_frame(first: int, places: Sequence[Place]) -> bytes:
+    """Names the keys ``first``, ``first + 1``... Raises FrameError for what a frame cannot carry."""
+    parts = []
+    for place in places:
+        texts = [_utf8(text) for text in place]
+        parts += [_LENGTHS.pack(*map(len, texts)), *texts]
+    return _framed(KEYS, len(places), first, b"".join(parts))
+
+
+def check_frame(frame_id: int, entries: Sequence[tuple[int, int, bytes]]) -> bytes:
+    """Asks for decisions: (number of the key, cost, identity). Raises FrameError for what a frame cannot carry."""
+    flat: list[int | bytes] = []
+    for entry in entries:
+        flat += entry
+    try:
+        body = _entries_of(len(entries)).pack(*flat)
+    except struct.error as error:
+        raise FrameError("An entry has a number, a cost or an identity out of range.") from error
+    return _framed(CHECK, len(entries), frame_id, body)
+
+
+def answer_frame(frame_id: int, count: int, flat: Sequence[int]) -> bytes:
+    """Answers a frame: the fields of ``count`` rows, one after another."""
+    body = _rows_of(count).pack(*flat)
+    return HEADER.pack(_MAGIC, VERSION, ANSWER, count, len(body), frame_id) + body
+
+
+def failed_frame(frame_id: int, reason: str) -> bytes:
+    """Says why the connection ends."""
+    return _framed(FAILED, 0, frame_id, reason.encode(errors="replace")[:_REASON_BYTES_MAX])
+
+
+def frames(received: bytearray) -> Iterator[Frame]:
+    """Takes whole frames off the front of what was received. Raises FrameError for a header that can begin none."""
+    while len(received) >= HEADER.size:
+        magic, version, kind, count, size, frame_id = HEADER.unpack_from(received)
+        if magic != _MAGIC or version != VERSION:
+            raise FrameError("This is no frame of version 1.")
+        if not KEYS <= kind <= FAILED:
+            raise FrameError("The kind of the frame is not known.")
+        if count > limits.LIMIT_FRAME_ENTRIES_MAX or size > limits.LIMIT_FRAME_BYTES_MAX:
+            raise FrameError("The frame is too large.")
+        if kind in _SIZES and size != count * _SIZES[kind]:
+            raise FrameError("The frame's count and its bytes do not agree.")
+        end = HEADER.size + size
+        if len(received) < end:
+            return
+        body = bytes(memoryview(received)[HEADER.size : end])
+        del received[:end]
+        yield Frame(kind, count, frame_id, body)
+
+
+def places_of(frame: Frame) -> list[Place]:
+    """The keys that a frame names. Raises FrameError when count, lengths and bytes do not agree, or it is no UTF-8."""
+    found, at, body = [], 0, frame.body
+    try:
+        for _ in range(frame.entries):
+            lengths = _LENGTHS.unpack_from(body, at)
+            at += _LENGTHS.size
+            texts = []
+            for length in lengths:
+                texts.append(body[at : at + length].decode())
+                at += length
+            found.append((texts[0], texts[1], texts[2]))
+    except (struct.error, UnicodeDecodeError) as error:
+        raise FrameError("The names of the keys cannot be read.") from error
+    if at != len(body):
+        raise FrameError("The frame's count and its bytes do not agree.")
+    return found
+
+
+def answers_of(frame: Frame) -> list[Answer]:
+    """The rows of an answer."""
+    return [
+        Answer(bool(flags & ALLOWED), remaining, reset_ms, retry_ms, version, flags)
+        for flags, version, remaining, reset_ms, retry_ms in ROW.iter_unpack(frame.body)
+    ]
+
+
+def _framed(kind: int, count: int, frame_id: int, body: bytes) -> bytes:
+    if count > limits.LIMIT_FRAME_ENTRIES_MAX or len(body) > limits.LIMIT_FRAME_BYTES_MAX:
+        raise FrameError("The frame is too large.")
+    return HEADER.pack(_MAGIC, VERSION, kind, count, len(body), frame_id) + body
+
+
+def _utf8(text: str) -> bytes:
+    """Raises FrameError for a text that is too long for any key, or that is no Unicode."""
+    try:
+        found = text.encode()
+    except UnicodeEncodeError as error:
+        raise FrameError("A part of a key is no Unicode.") from error
+    if len(found) > _PART_BYTES_MAX:
+        raise FrameError("A part of a key is too long.")
+    return found
+
+
+@lru_cache(limits.LIMIT_FRAME_ENTRIES_MAX + 1)
+def _entries_of(count: int) -> struct.Struct:
+    return struct.Struct("<" + "II16s" * count)
+
+
+@lru_cache(limits.LIMIT_FRAME_ENTRIES_MAX + 1)
+def _rows_of(count: int) -> struct.Struct:
+    return struct.Struct("<" + "IIqqq" * count)

@@ -1,0 +1,50 @@
+"""What an operator asks at a shell: the policies in force, and every counter behind one key."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from limiter.buckets import Bucket
+from limiter.keys import limit_key, parts_of
+from limiter.policies import PolicySet
+from schemas import limits
+from schemas.limit_policy import KEY_PARTS, LimitPolicy
+from sinks.postgres.sql_files import queries
+
+if TYPE_CHECKING:
+    import psycopg
+
+    from limiter.store import CounterStore
+
+SQL: Final = queries("sinks.postgres.queries", "limiter.sql")
+_policy: Final = msgspec.json.Decoder(LimitPolicy)
+
+
+def policies(connection: psycopg.Connection[Any]) -> list[LimitPolicy]:
+    """Everything in force."""
+    return [_policy.decode(body) for _, body in connection.execute(SQL["snapshot_policies"]).fetchall()]
+
+
+async def counters(key: str, found: list[LimitPolicy], store: CounterStore) -> dict[str, Any]:
+    """What every policy that governs a key has counted, shadow ones too. Raises InvalidCommand, StoreUnavailable."""
+    parts = parts_of(key)
+    rows = []
+    for level in PolicySet(found, 0, limits.LIMIT_LEASE_SHARE).levels(parts):
+        values = "\x1f".join(parts[part] for part in KEY_PARTS if part in level.policy.per)
+        _, used, reserved, available, reset_us, version = await store.peek(Bucket(level, values))
+        rows.append(
+            {
+                "policy_id": level.id_,
+                "version": version,
+                "per": list(level.policy.per),
+                "shadow": level.policy.shadow,
+                "capacity": level.policy.capacity,
+                "used": used,
+                "reserved": reserved,
+                "remaining": available,
+                "reset_ms": -(-reset_us // 1_000),
+            }
+        )
+    return {"limit_key": limit_key(parts), "counters": rows}

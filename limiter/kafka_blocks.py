@@ -1,0 +1,51 @@
+"""Blocks of decisions to Kafka: sent in the background; what cannot be taken is given back as lost."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import structlog
+from confluent_kafka import Producer
+
+from schemas import limits, topics
+
+if TYPE_CHECKING:
+    from confluent_kafka import KafkaError, Message
+
+    from sinks.kafka.connection import KafkaConnection
+
+
+_log: Final = structlog.get_logger(__name__)
+
+
+class KafkaBlocks:
+    """A producer of its own: the queue of decisions must never delay anything else."""
+
+    def __init__(self, kafka: KafkaConnection, client_id: str) -> None:
+        settings = {"compression.type": "lz4", "linger.ms": 5, "queue.buffering.max.messages": limits.LIMIT_BLOCKS_MAX}
+        self._producer = Producer(kafka.producer(client_id, **settings))
+        self.failed = 0  # blocks that Kafka did not take in time: their decisions are in no total
+
+    @property
+    def under_way(self) -> int:
+        """Blocks that Kafka has not acknowledged."""
+        self._producer.poll(0)
+        return len(self._producer)
+
+    def send(self, partition: int, block: bytes) -> bool:
+        """Takes a block without waiting; False when the queue is full."""
+        self._producer.poll(0)
+        try:
+            self._producer.produce(topics.DECISIONS, block, partition=partition, on_delivery=self._told)
+        except BufferError:
+            return False
+        return True
+
+    def _told(self, error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            self.failed += 1
+            _log.error("decisions_lost", reason=error.str(), partition=message.partition())
+
+    def close(self) -> None:
+        """Waits a bounded time for what is under way."""
+        self._producer.flush(limits.PUBLISH_DRAIN_TIMEOUT_S)

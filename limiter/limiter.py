@@ -1,0 +1,216 @@
+"""The limiter of one process: leases first, one call of the store otherwise, the failure mode when it does not answer.
+
+Rules: a request charges every policy that governs its key, or none; a retry with the same identity charges nothing;
+what a lease holds is spent only before it ends by this process's clock, counted from before the lease was asked for.
+All on one event loop: between two awaits nothing else runs. Source: spec 3 section 1, reference limiter 2.2 to 2.4.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import secrets
+import time
+from typing import TYPE_CHECKING, Final
+
+from limiter import keys, store
+from limiter.asking import asked_terms, taken_in
+from limiter.buckets import Bucket, KeyState
+from limiter.decision import UNLIMITED, Decision
+from limiter.failure import WithoutStore
+from limiter.fast_path import fast_path
+from limiter.identities import Identities, Identity
+from limiter.policies import PolicySet
+from schemas import errors, limits
+from schemas.limit_policy import KEY_PARTS
+
+if TYPE_CHECKING:
+    from limiter.decisions import Recorder
+    from limiter.policies import Level
+    from limiter.store import CounterStore
+
+_US_PER_MS: Final = 1_000
+_NS_PER_US: Final = 1_000
+
+
+class Limiter:
+    """Decides on keys. ``check`` never blocks on metrics or streams, and ends within the bound of one store call."""
+
+    def __init__(self, counter_store: CounterStore, recorder: Recorder, name: str) -> None:
+        self._store = counter_store
+        self._recorder = recorder
+        self._name = f"{name}.{secrets.token_hex(4)}"  # leases of a process that ended are nobody's
+        self._without_store = WithoutStore()
+        self._policies = PolicySet([], 0, limits.LIMIT_LEASE_SHARE)
+        self._keys: dict[tuple[str, str, str], KeyState] = {}
+        self._buckets: dict[tuple[str, int, str], Bucket] = {}
+        self._identities = Identities(limits.LIMIT_IDENTITY_MS * _US_PER_MS * _NS_PER_US)
+        self._under_way: dict[Identity, asyncio.Future[tuple[int, Decision] | None]] = {}
+        self._lease_numbers = itertools.count(1)
+        self._calls = 0
+        self.store_calls = 0
+        self.degraded = 0
+        #: decides without waiting, or gives None: then ``check`` has to ask the store
+        self.check_now = fast_path(
+            self._keys, self._identities, self._under_way, recorder.ring, recorder.wall_offset_ns
+        )
+
+    @property
+    def revision(self) -> int:
+        """The revision of the policies in use."""
+        return self._policies.revision
+
+    def leases(self) -> int:
+        """How many are held now."""
+        return sum(bool(bucket.lease_id) for bucket in list(self._buckets.values()))
+
+    def use(self, policies: PolicySet) -> None:
+        """Other policies from now on. Leases of policies that changed end; what was spent of them is settled."""
+        self._policies = policies
+        self._keys.clear()
+        versions = {(level.store_id, level.version) for level in policies.all_levels()}
+        for place, bucket in self._buckets.items():
+            if place[:2] not in versions:
+                bucket.end_lease()
+
+    async def check(self, tenant: str, user: str, route: str, cost: int = 1, request_id: str | None = None) -> Decision:
+        """Decides and charges.
+
+        Raises InvalidCommand for what can be no key or cost, KeyReused for an identity that had another cost: nothing
+        is consumed then.
+        """
+        decided = self.check_now(tenant, user, route, cost, request_id)
+        if decided is not None:
+            return decided
+        if not 0 <= cost <= limits.LIMIT_COST_MAX:
+            reason = f"must be from 0 to {limits.LIMIT_COST_MAX}"
+            raise errors.InvalidCommand([{"field": "cost", "reason": reason}])
+        place = (tenant, user, route)
+        key = self._keys.get(place) or self._key(place)
+        if not key.buckets:
+            return UNLIMITED
+        if request_id is None:
+            return await self._decide(key, cost, None)
+        return await self._once(key, cost, request_id)
+
+    def _key(self, place: tuple[str, str, str]) -> KeyState:
+        parts = keys.key_parts(*place)
+        if len(self._keys) >= limits.LIMIT_KEYS_MAX:
+            self._keys.clear()
+            self._recorder.forget()
+        buckets = tuple(self._bucket(level, parts) for level in self._policies.levels(parts))
+        name = keys.limit_key(parts)
+        row = self._recorder.row(name, buckets[0].id_, buckets[0].version) if buckets else 0
+        key = self._keys[place] = KeyState(name, buckets, row)
+        return key
+
+    def _bucket(self, level: Level, parts: dict[str, str]) -> Bucket:
+        values = "\x1f".join(parts[part] for part in KEY_PARTS if part in level.policy.per)
+        place = (level.store_id, level.version, values)
+        bucket = self._buckets.get(place)
+        if bucket is None:
+            if len(self._buckets) >= limits.LIMIT_KEYS_MAX:
+                self._forget()
+            bucket = self._buckets[place] = Bucket(level, values)
+        return bucket
+
+    def _forget(self) -> None:
+        """Makes room: buckets that hold nothing are made again when they are asked for."""
+        self._keys.clear()
+        for place in [p for p, b in self._buckets.items() if not b.lease_id and not b.settling]:
+            del self._buckets[place]
+
+    async def _once(self, key: KeyState, cost: int, request_id: str) -> Decision:
+        """A decision under an identity: one that is under way is shared, one that was made is repeated."""
+        identity = (key.name, request_id)
+        while (first := self._under_way.get(identity)) is not None:
+            shared = await asyncio.shield(first)
+            if shared is not None:
+                return self._repeated(key, cost, shared)
+        known = self._identities.find(identity)
+        if known is not None:
+            return self._repeated(key, cost, known)
+        mine = self._under_way[identity] = asyncio.get_running_loop().create_future()
+        decided = None
+        try:
+            decided = await self._decide(key, cost, request_id)
+            if decided.allowed and not decided.degraded:
+                self._identities.keep(identity, cost, decided)
+            return decided
+        finally:
+            del self._under_way[identity]
+            mine.set_result(None if decided is None else (cost, decided))
+
+    def _repeated(self, key: KeyState, cost: int, known: tuple[int, Decision]) -> Decision:
+        """The same answer again; nothing is consumed. Raises KeyReused."""
+        if known[0] != cost:
+            raise errors.KeyReused
+        repeated = known[1]._replace(duplicate=known[1].allowed)
+        self._recorder.record(key.name, cost, repeated)
+        return repeated
+
+    async def _decide(self, key: KeyState, cost: int, request_id: str | None) -> Decision:
+        decided = await self._ask(key, cost, request_id)
+        if decided is None:
+            decided = self._without_store.decide(key.buckets, cost)
+            self.degraded += 1
+        self._recorder.record(key.name, cost, decided)
+        return decided
+
+    async def _ask(self, key: KeyState, cost: int, request_id: str | None) -> Decision | None:
+        """One call of the store over all buckets; None when it does not answer in time, or must not be asked."""
+        if self._calls >= limits.LIMIT_STORE_CALLS_MAX:
+            return None
+        self._calls += 1
+        self.store_calls += 1
+        asked_ns = time.monotonic_ns()
+        lease_id = f"{self._name}.{next(self._lease_numbers)}".encode()
+        leased = key.single is not None  # a lease of one level of several could not be spent
+        terms = [asked_terms(bucket, cost, asked_ns, leased) for bucket in key.buckets]
+        identity = b"" if request_id is None else request_id.encode()
+        try:
+            for bucket in key.buckets:
+                await self._settle(bucket)
+            identity_key = keys.identity_key(key.name, identity)
+            answer = await self._store.decide(key.buckets, terms, cost, identity, identity_key, lease_id)
+        except store.StoreUnavailable:
+            return None
+        finally:
+            self._calls -= 1
+            for bucket, packed in zip(key.buckets, terms, strict=True):
+                if packed is not bucket.plain_terms:
+                    bucket.asking = False
+        if answer[0] == store.CONFLICT:
+            raise errors.KeyReused
+        if answer[0] in (store.STALE_EPOCH, store.WRONG):
+            return None
+        return taken_in(key, cost, answer, asked_ns, lease_id)
+
+    async def _settle(self, bucket: Bucket) -> None:
+        """Tells the store what ended leases spent. Raises StoreUnavailable, and keeps what was not told."""
+        while bucket.settling:
+            ended = bucket.settling.pop()  # taken first: another call may be settling the same bucket
+            try:
+                await self._store.settle(bucket, *ended)
+            except store.StoreUnavailable:
+                bucket.settling.append(ended)
+                raise
+
+    async def maintain(self) -> None:
+        """Settles leases that ran out, and lets old identities go; called every now and then.
+
+        Raises StoreUnavailable.
+        """
+        now_ns = time.monotonic_ns()
+        self._identities.turn(now_ns)
+        for bucket in list(self._buckets.values()):
+            if bucket.lease_id and now_ns >= bucket.lease_ends_ns:
+                bucket.end_lease()
+            if bucket.settling:
+                await self._settle(bucket)
+
+    async def close(self) -> None:
+        """Gives every lease back. What cannot be told the store charges whole, in time. Raises StoreUnavailable."""
+        for bucket in self._buckets.values():
+            bucket.end_lease()
+        await self.maintain()

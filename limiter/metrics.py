@@ -1,0 +1,60 @@
+"""What a gateway tells its operator; every name here, with what a high value means. Counted elsewhere, read here."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from prometheus_client import REGISTRY, CollectorRegistry
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from prometheus_client import Metric
+
+    from limiter.decisions import Recorder
+    from limiter.follower import SnapshotFollower
+    from limiter.kafka_blocks import KafkaBlocks
+    from limiter.limiter import Limiter
+
+
+class GatewayMetrics(Collector):
+    """The metrics of one gateway process: read when they are asked for, so that no decision pays for them."""
+
+    def __init__(
+        self,
+        limiter: Limiter,
+        recorder: Recorder,
+        blocks: KafkaBlocks,
+        follower: SnapshotFollower,
+        registry: CollectorRegistry = REGISTRY,
+    ) -> None:
+        self._limiter = limiter
+        self._recorder = recorder
+        self._blocks = blocks
+        self._follower = follower
+        registry.register(self)
+
+    def collect(self) -> Iterator[Metric]:
+        """Called from the thread that answers /metrics: plain reads only."""
+        recorder, limiter = self._recorder, self._limiter
+        decisions = CounterMetricFamily("millrace_limiter_decisions", "Decisions by outcome", labels=("outcome",))
+        for outcome, count in recorder.outcomes().items():
+            decisions.add_metric((outcome,), count)
+        yield decisions
+        # High against decisions: leases do not help (few requests a key, or every policy is exact).
+        yield CounterMetricFamily("millrace_limiter_store_calls", "Calls of the store", value=limiter.store_calls)
+        # Any: the counter store did not answer, and failure modes decided.
+        yield CounterMetricFamily("millrace_limiter_degraded", "Decisions without the store", value=limiter.degraded)
+        yield GaugeMetricFamily("millrace_limiter_leases", "Leases held", value=limiter.leases())
+        # Any: Kafka is away for long; totals of keys are too low by as much.
+        lost = recorder.lost + recorder.ring.lost
+        yield CounterMetricFamily("millrace_limiter_rows_lost", "Decisions that are in no block", value=lost)
+        failed = self._blocks.failed
+        yield CounterMetricFamily("millrace_limiter_blocks_failed", "Blocks that Kafka did not take", value=failed)
+        # Any: somebody offers snapshots that are not ours, or keys were rotated in the wrong order.
+        refused = self._follower.refused
+        yield CounterMetricFamily("millrace_limiter_snapshots_refused", "Policy snapshots refused", value=refused)
+        # Lower than on other gateways: this one decides by old policies.
+        yield GaugeMetricFamily("millrace_limiter_revision", "Revision of the policies in use", value=limiter.revision)

@@ -1,0 +1,62 @@
+"""Which policies govern a key: at every level (the parts that counters are kept by) the most specific scope."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from schemas.limit_policy import ANY, KEY_PARTS, LimitPolicy, Scope, Terms, terms
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_SCOPES_OF: Final = [
+    tuple(name for at, name in enumerate(KEY_PARTS) if mask >> at & 1) for mask in range(2 ** len(KEY_PARTS))
+]
+
+
+class Level:
+    """One policy as gateways compute with it."""
+
+    __slots__ = ("id_", "lease_cap", "policy", "store_id", "terms", "version")
+
+    def __init__(self, policy: LimitPolicy, computed: Terms, lease_cap: int) -> None:
+        self.policy = policy
+        self.terms = computed
+        self.lease_cap = lease_cap
+        self.id_ = policy.policy_id
+        self.version = policy.version
+        # a shadow policy counts for itself: it never takes from a real quota
+        self.store_id = f"{policy.policy_id}/shadow" if policy.shadow else policy.policy_id
+
+
+class PolicySet:
+    """All policies of one snapshot by scope: a key asks for its eight possible scopes, not for every policy."""
+
+    def __init__(self, policies: Sequence[LimitPolicy], revision: int, lease_share: int) -> None:
+        self.revision = revision
+        self._by_scope: dict[Scope, list[Level]] = {}
+        for policy in policies:
+            computed = terms(policy)
+            if computed is not None:  # publication refuses the others
+                level = Level(policy, computed, policy.capacity // lease_share)
+                self._by_scope.setdefault(policy.scope, []).append(level)
+
+    def all_levels(self) -> list[Level]:
+        """Every policy."""
+        return [level for levels in self._by_scope.values() for level in levels]
+
+    def levels(self, parts: dict[str, str]) -> tuple[Level, ...]:
+        """The policies that must all allow, ordered by level; of equal scope the one with the least id."""
+        found: dict[tuple[object, ...], Level] = {}
+        for named in _SCOPES_OF:
+            scope = Scope(**{name: parts[name] if name in named else ANY for name in KEY_PARTS})
+            for level in self._by_scope.get(scope, ()):
+                place = (level.policy.per, level.policy.shadow)  # a shadow policy takes nobody's place
+                held = found.get(place)
+                if held is None or _rank(level) > _rank(held):
+                    found[place] = level
+        return tuple(level for _, level in sorted(found.items(), key=lambda pair: str(pair[0])))
+
+
+def _rank(level: Level) -> tuple[tuple[int, ...], int]:
+    return level.policy.scope.specificity, -int.from_bytes(level.id_.encode()[-8:])

@@ -1,0 +1,111 @@
+"""Decisions in a file in memory: written by one process without waiting, still there when that process is killed.
+
+A record is 24 bytes; the writer goes round and never looks whether a reader has kept up. What a reader missed is
+counted as lost. Records are numbered from the beginning of the ring. After a kill the next process of the same place
+reads what was not flushed: records follow one another in time, so an older round begins where time goes back.
+Source: reference limiter 3 rule 6.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import struct
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+RECORD: Final = struct.Struct("<IIIiQ")  # row of the dictionary, cost, flags, remaining, microseconds since the epoch
+RECORD_TYPE: Final = np.dtype([("row", "<u4"), ("cost", "<u4"), ("flags", "<u4"), ("remaining", "<i4"), ("at", "<u8")])
+_HEAD: Final = struct.Struct("<8sQQQ")  # name of the format, records of the ring, numbers: flushed before, taken before
+_HEAD_BYTES: Final = 64
+_FORMAT: Final = b"rlring02"
+REMAINING_MAX: Final = 2**31 - 1
+
+Records = npt.NDArray[np.void]
+
+
+class Ring:
+    """One ring of one process. ``at`` is the place of the next record: whoever packs a record moves it on."""
+
+    __slots__ = ("_flushed", "_records", "at", "begin", "buffer", "end", "lost", "taken", "turns")
+
+    def __init__(self, path: Path, records: int) -> None:
+        size = _HEAD_BYTES + records * RECORD.size
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.unlink(missing_ok=True)  # a process before that still stands somewhere keeps its own file
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+        os.ftruncate(descriptor, size)
+        self.buffer = mmap.mmap(descriptor, size)
+        os.close(descriptor)
+        self._records = records
+        self._flushed = 0  # all records before this number are safe elsewhere
+        self.taken = 0  # all records before this number were taken
+        self.begin = self.at = _HEAD_BYTES
+        self.end = size
+        self.turns = 0
+        self.lost = 0
+        self._note()
+
+    @property
+    def written(self) -> int:
+        """Records since the beginning."""
+        return self.turns * self._records + (self.at - self.begin) // RECORD.size
+
+    def put(self, row: int, cost: int, flags: int, remaining: int, at_us: int) -> None:
+        """Writes one record."""
+        RECORD.pack_into(self.buffer, self.at, row, cost, flags, min(remaining, REMAINING_MAX), at_us)
+        self.at += RECORD.size
+        if self.at == self.end:
+            self.at = self.begin
+            self.turns += 1
+
+    def take(self) -> Records:
+        """What was written since the last time, oldest first. What was overwritten before is added to ``lost``."""
+        written = self.written
+        missed = max(0, written - self.taken - self._records)
+        self.lost += missed
+        first = (self.taken + missed) % self._records
+        count = written - self.taken - missed
+        found = np.frombuffer(self.buffer, RECORD_TYPE, self._records, _HEAD_BYTES)
+        taken = np.concatenate((found[first : first + count], found[: max(0, first + count - self._records)]))
+        self.taken = written
+        self._note()
+        return taken
+
+    def flushed(self) -> None:
+        """What was taken is safe elsewhere: a restart does not read it again."""
+        self._flushed = self.taken
+        self._note()
+
+    def _note(self) -> None:
+        _HEAD.pack_into(self.buffer, 0, _FORMAT, self._records, self._flushed, self.taken)
+
+    def close(self) -> None:
+        """The file stays."""
+        self.buffer.close()
+
+
+def left_behind(path: Path) -> tuple[int, Records]:
+    """What a process that was killed had written and not flushed, oldest first, and the number of its first record."""
+    nothing = 0, np.empty(0, RECORD_TYPE)
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return nothing
+    if len(data) < _HEAD_BYTES or not data.startswith(_FORMAT):
+        return nothing
+    _, records, flushed, taken = _HEAD.unpack_from(data)
+    if not records or len(data) != _HEAD_BYTES + records * RECORD.size:
+        return nothing
+    found = np.frombuffer(data, RECORD_TYPE, records, _HEAD_BYTES)
+    times = np.roll(found["at"], -(taken % records))  # from the first record on that was not taken
+    before = max(1, int(times[-1]) if taken else 0)
+    older = np.flatnonzero(times < np.concatenate((np.array([before], np.uint64), times[:-1])))
+    written = taken + (int(older[0]) if older.size else records)
+    first = max(flushed, written - records)
+    return first, found[np.arange(first, written) % records]

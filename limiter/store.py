@@ -1,0 +1,128 @@
+"""The counter store: one function call for one decision, within a bound of time, never sent twice by itself.
+
+A client that repeats a command after a lost reply would charge twice: repetition is the caller's, under its identity.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+import time
+from importlib import resources
+from typing import TYPE_CHECKING, Final
+
+from limiter.store_line import LineLost, Refusal, Reply, StoreLine, command, function_call, opened
+from schemas import limits
+from schemas.errors import Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from limiter.buckets import Bucket
+
+EPOCH_KEY: Final = b"rl:epoch"
+OK, DENIED, DUPLICATE, CONFLICT, STALE_EPOCH, WRONG = 1, 0, 2, 3, 4, 5
+ROW: Final = 6  # numbers of one bucket in an answer
+_HEAD: Final = struct.Struct("<6d")
+_NO_FUNCTION: Final = "Function not found"
+
+
+class StoreUnavailable(Unavailable):
+    """The counter store did not answer in time: whether it charged is not known."""
+
+
+class CounterStore:
+    """One shard, over one connection: what is asked in one turn of the loop travels together."""
+
+    def __init__(self, url: str, *, timeout_s: float = limits.LIMIT_STORE_TIMEOUT_S) -> None:
+        self._url = url
+        self._library = (resources.files("sinks.redis") / "scripts" / "rl1.lua").read_bytes()
+        self._line: StoreLine | None = None
+        self._connecting = asyncio.Lock()
+        self._loading = asyncio.Lock()
+        self._timeout_s = timeout_s
+        self.epoch = 0
+        self._shut_until = 0.0
+
+    async def load(self) -> None:
+        """The functions are there afterwards. Raises StoreUnavailable."""
+        answer = await self._sent(command(b"FUNCTION", b"LOAD", b"REPLACE", self._library))
+        if isinstance(answer, Refusal):
+            raise self._failed(answer)
+
+    async def close(self) -> None:
+        """Closes the connection."""
+        if self._line is not None:
+            self._line.lose("closed")
+
+    async def decide(
+        self,
+        buckets: Sequence[Bucket],
+        terms: Sequence[bytes],
+        cost: int,
+        identity: bytes,
+        identity_key: bytes,
+        lease_id: bytes,
+    ) -> list[int]:
+        """The script's answer over all buckets: charged all, or none. Raises StoreUnavailable."""
+        keys = [EPOCH_KEY, identity_key]
+        for bucket in buckets:
+            keys.extend(bucket.keys)
+        head = _HEAD.pack(self.epoch, 0, cost, limits.LIMIT_IDENTITY_MS, 0, len(buckets))
+        return await self._call(b"rl1_decide", keys, (head, lease_id, identity, *terms))
+
+    async def settle(self, bucket: Bucket, lease_id: bytes, spent: int) -> list[int]:
+        """A lease ended with so much spent; again, it does nothing. Raises StoreUnavailable."""
+        head = _HEAD.pack(self.epoch, 0, spent, 0, 0, 1)
+        return await self._call(
+            b"rl1_settle", [EPOCH_KEY, b"", *bucket.keys], (head, lease_id, b"", bucket.plain_terms)
+        )
+
+    async def peek(self, bucket: Bucket) -> list[int]:
+        """[code, used, reserved, available, reset_us, version] without touching it. Raises StoreUnavailable."""
+        head = _HEAD.pack(self.epoch, 0, 0, 0, 0, 1)
+        return await self._call(b"rl1_peek", [EPOCH_KEY, b"", *bucket.keys], (head, b"", b"", bucket.plain_terms))
+
+    async def _call(self, function: bytes, keys: Sequence[bytes], arguments: Sequence[bytes]) -> list[int]:
+        """Waits at most one bound for a connection, and one for the answer."""
+        words = function_call(function, keys, arguments)
+        answer = await self._sent(words)
+        if isinstance(answer, Refusal) and _NO_FUNCTION in answer:
+            answer = await self._after_loading(words)  # a server that lost its functions has charged nothing
+        if not isinstance(answer, list):  # its memory is full, it became a replica: it has charged nothing
+            raise self._failed(str(answer))
+        return answer
+
+    async def _after_loading(self, words: bytes) -> Reply:
+        async with self._loading:
+            answer = await self._sent(words)  # another call may have loaded them
+            if isinstance(answer, Refusal) and _NO_FUNCTION in answer:
+                await self.load()
+                answer = await self._sent(words)
+            return answer
+
+    async def _sent(self, words: bytes) -> Reply:
+        """The server's answer. Raises StoreUnavailable."""
+        self._check_open()
+        try:
+            line = self._line
+            if line is None or line.lost:
+                line = await self._connected()
+            return await line.send(words)
+        except (OSError, LineLost) as error:  # TimeoutError is an OSError
+            raise self._failed(str(error) or type(error).__name__) from error
+
+    async def _connected(self) -> StoreLine:
+        async with self._connecting:
+            if self._line is None or self._line.lost:
+                self._check_open()  # it may have failed meanwhile
+                self._line = await opened(self._url, self._timeout_s)
+            return self._line
+
+    def _check_open(self) -> None:
+        if time.monotonic() < self._shut_until:
+            raise StoreUnavailable(cause="left alone after a failure")
+
+    def _failed(self, cause: str) -> StoreUnavailable:
+        self._shut_until = time.monotonic() + limits.LIMIT_STORE_RETRY_S
+        return StoreUnavailable(cause=cause)

@@ -1,0 +1,163 @@
+"""One connection to the counter store: commands of one turn of the loop leave in one write, answers come in order.
+
+A command is sent once. When an answer is late, or the connection ends, everybody who waits is told: whether the store
+charged is not known then. Only the answers that our functions give are understood: integers, rows of them, short texts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from redis.asyncio.connection import parse_url
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_END: Final = b"\r\n"
+_PORT: Final = 6379
+
+
+class LineLost(Exception):
+    """The answer was late or never came."""
+
+
+class Refusal(str):
+    """What the server answers instead of a result."""
+
+    __slots__ = ()
+
+
+Reply = int | list[int] | str | Refusal
+
+
+class StoreLine(asyncio.Protocol):
+    """A connection; ``send`` gives the future of the answer, which ends within ``timeout_s`` of the sending."""
+
+    def __init__(self, timeout_s: float) -> None:
+        self._timeout_s = timeout_s
+        self._loop = asyncio.get_running_loop()
+        self._transport: asyncio.Transport | None = None
+        self._leaving: list[bytes] = []
+        self._waiting: deque[tuple[asyncio.Future[Reply], float]] = deque()
+        self._rest = b""
+        self._watch: asyncio.TimerHandle | None = None
+        self.lost = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:  # noqa: D102 - of asyncio.Protocol
+        self._transport = cast("asyncio.Transport", transport)
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: D102 - of asyncio.Protocol
+        self.lose(type(exc).__name__ if exc else "connection closed")
+
+    def send(self, command: bytes) -> asyncio.Future[Reply]:
+        """Raises LineLost, and so does the future."""
+        if self.lost:
+            raise LineLost("connection closed")
+        if not self._leaving:
+            self._loop.call_soon(self._flush)
+        self._leaving.append(command)
+        answered: asyncio.Future[Reply] = self._loop.create_future()
+        now = self._loop.time()
+        self._waiting.append((answered, now))
+        if self._watch is None:
+            self._watch = self._loop.call_at(now + self._timeout_s, self._look)
+        return answered
+
+    def _flush(self) -> None:
+        leaving, self._leaving = self._leaving, []
+        if self._transport is not None and not self.lost:
+            self._transport.write(b"".join(leaving))
+
+    def _look(self) -> None:
+        """The oldest question tells whether the store answers in time."""
+        self._watch = None
+        if not self._waiting:
+            return
+        until = self._waiting[0][1] + self._timeout_s
+        if self._loop.time() >= until:
+            self.lose("no answer in time")
+        else:
+            self._watch = self._loop.call_at(until, self._look)
+
+    def lose(self, why: str) -> None:
+        """Ends the connection; everybody who waits is told why."""
+        self.lost = True
+        waiting, self._waiting = self._waiting, deque()
+        for answered, _ in waiting:
+            if not answered.done():
+                answered.set_exception(LineLost(why))
+        if self._watch is not None:
+            self._watch.cancel()
+        if self._transport is not None:
+            self._transport.abort()
+
+    def data_received(self, data: bytes) -> None:  # noqa: D102 - of asyncio.Protocol
+        lines = (self._rest + data).split(_END)
+        self._rest = lines.pop()
+        at, end = 0, len(lines)
+        try:
+            while at < end:
+                reply, after = _reply(lines, at)
+                if after > end:  # the rest of it is to come
+                    self._rest = _END.join([*lines[at:], self._rest])
+                    return
+                at = after
+                answered, _ = self._waiting.popleft()
+                if not answered.done():
+                    answered.set_result(reply)
+        except (ValueError, IndexError):
+            self.lose("an answer that cannot be read")
+
+
+def _reply(lines: list[bytes], at: int) -> tuple[Reply, int]:
+    """The answer that begins at a line, and the line after it. Raises ValueError."""
+    line = lines[at]
+    kind = line[:1]
+    if kind == b"*":
+        after = at + 1 + int(line[1:])
+        return ([int(row[1:]) for row in lines[at + 1 : after]] if after <= len(lines) else 0), after
+    if kind == b":":
+        return int(line[1:]), at + 1
+    if kind == b"+":
+        return line[1:].decode(), at + 1
+    if kind == b"-":
+        return Refusal(line[1:].decode(errors="replace")), at + 1
+    if kind == b"$":
+        return (lines[at + 1].decode() if at + 1 < len(lines) else 0), at + 2
+    raise ValueError
+
+
+def command(*words: bytes) -> bytes:
+    """A command as it travels."""
+    return b"*%d\r\n" % len(words) + b"".join([b"$%d\r\n%b\r\n" % (len(word), word) for word in words])
+
+
+def function_call(name: bytes, keys: Sequence[bytes], arguments: Sequence[bytes]) -> bytes:
+    """A call of a function of the store."""
+    return command(b"FCALL", name, b"%d" % len(keys), *keys, *arguments)
+
+
+async def opened(url: str, timeout_s: float) -> StoreLine:
+    """A connection that may be used. Raises OSError, LineLost, TimeoutError."""
+    place: dict[str, Any] = dict(parse_url(url))
+    loop = asyncio.get_running_loop()
+    async with asyncio.timeout(timeout_s):
+        if "path" in place:
+            _, line = await loop.create_unix_connection(lambda: StoreLine(timeout_s), place["path"])
+        else:
+            secure = True if url.startswith("rediss:") else None
+            host, port = place.get("host", "localhost"), place.get("port", _PORT)
+            _, line = await loop.create_connection(lambda: StoreLine(timeout_s), host, port, ssl=secure)
+    greeting = []
+    if place.get("password"):
+        words = [place[name].encode() for name in ("username", "password") if place.get(name)]
+        greeting.append(command(b"AUTH", *words))
+    if place.get("db"):
+        greeting.append(command(b"SELECT", b"%d" % place["db"]))
+    for answer in await asyncio.gather(*(line.send(words) for words in greeting)):
+        if isinstance(answer, Refusal):
+            line.lose(answer)
+            raise LineLost(answer.partition(" ")[0])
+    return line

@@ -1,0 +1,49 @@
+"""What operators publish and owners decide by, by kind: read strictly at the door.
+
+So no owner meets what it cannot evaluate. A published body is canonical JSON with every default written out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection
+from typing import Any, Final
+
+import msgspec
+
+from schemas import errors, limits, risk_policy, routing
+
+#: the document that a published body of a kind holds, as canonical JSON; raises InvalidCommand
+Reader = Callable[[dict[str, Any], Collection[str]], str]
+
+_AT: Final = re.compile(r"(?P<reason>.*?) - at (?:`key` in )?`\$\.?(?P<field>.*)`\Z", re.DOTALL)
+_encode: Final = msgspec.json.Encoder(order="deterministic").encode
+
+
+def canonical(kind: str, document: dict[str, Any], processors: Collection[str]) -> str:
+    """What is stored of a document. Raises InvalidCommand with every {field, reason} that forbids it."""
+    return READERS[kind](document, processors)
+
+
+def _risk(document: dict[str, Any], _: Collection[str]) -> str:
+    try:
+        found = msgspec.convert(document, risk_policy.RiskDocument)
+    except msgspec.ValidationError as error:
+        raise errors.InvalidCommand([fault_of(error)]) from error
+    if faults := risk_policy.faults(found):
+        raise errors.InvalidCommand(faults[: limits.POLICY_FAULTS_TOLD_MAX])
+    return _encode(found).decode()
+
+
+def _routing(document: dict[str, Any], processors: Collection[str]) -> str:
+    return routing.canonical(routing.read(_encode(document), processors))
+
+
+def fault_of(error: msgspec.ValidationError) -> dict[str, str]:
+    """The {field, reason} that msgspec's message tells; the field is empty for the whole document."""
+    if match := _AT.match(str(error)):
+        return {"field": match["field"], "reason": match["reason"]}
+    return {"field": "", "reason": str(error)}
+
+
+READERS: Final[dict[str, Reader]] = {"risk": _risk, "routing": _routing}

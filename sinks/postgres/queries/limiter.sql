@@ -1,0 +1,91 @@
+-- What the owner of quota policies and the stream of decisions read and write. Each names its index.
+
+-- name: policies_read
+-- The policies of a batch. Primary key.
+select policy_id, publisher, body, (extract(epoch from created_at) * 1000000)::bigint,
+       (extract(epoch from updated_at) * 1000000)::bigint
+from policy where policy_id = any (%s::text[]);
+
+-- name: policies_insert
+-- Policies that the batch made. An id that exists fails the batch.
+insert into policy (partition, policy_id, publisher, scope, algorithm, capacity, refill_rate, version, active_version,
+                    body, created_at, updated_at)
+select %s, t.policy_id, t.publisher, t.scope::jsonb, t.algorithm, t.capacity, nullif(t.refill_rate, 0), t.version, t.version,
+       t.body, timestamptz 'epoch' + t.created_at * interval '1 microsecond',
+       timestamptz 'epoch' + t.updated_at * interval '1 microsecond'
+from unnest(%s::text[], %s::text[], %s::text[], %s::text[], %s::bigint[], %s::bigint[], %s::bigint[], %s::text[],
+            %s::bigint[], %s::bigint[])
+         as t (policy_id, publisher, scope, algorithm, capacity, refill_rate, version, body, created_at, updated_at);
+
+-- name: policies_update
+-- Compare-and-set against the versions read. A miss divides by zero, so the commit queued behind it does nothing.
+with written as (
+    update policy p
+    set scope = t.scope::jsonb, algorithm = t.algorithm, capacity = t.capacity, refill_rate = nullif(t.refill_rate, 0),
+        version = t.version, active_version = t.version, body = t.body,
+        updated_at = timestamptz 'epoch' + t.updated_at * interval '1 microsecond'
+    from unnest(%s::text[], %s::text[], %s::text[], %s::text[], %s::bigint[], %s::bigint[], %s::bigint[], %s::text[],
+                %s::bigint[], %s::bigint[], %s::bigint[])
+             as t (policy_id, publisher, scope, algorithm, capacity, refill_rate, version, body, created_at, updated_at,
+                   read_version)
+    where p.policy_id = t.policy_id and p.version = t.read_version
+    returning 1
+)
+select 1 / (count(*) = %s)::int from written;
+
+-- name: policy_versions_insert
+-- One row for every version, for ever. Primary key.
+insert into limit_policy_version (policy_id, version, body, publisher, published_at)
+select t.policy_id, t.version, t.body, t.publisher, timestamptz 'epoch' + t.published_at * interval '1 microsecond'
+from unnest(%s::text[], %s::bigint[], %s::text[], %s::text[], %s::bigint[])
+         as t (policy_id, version, body, publisher, published_at);
+
+-- name: snapshot_newest
+-- The newest signed snapshot: its revision and when it was signed. Primary key, from the right.
+select revision, issued_at, extract(epoch from clock_timestamp())::bigint from policy_snapshot order by revision desc, issued_at desc limit 1;
+
+-- name: snapshot_revision
+-- The revision that the policies stand at: every publication raises it by one.
+select coalesce(sum(version), 0)::bigint, extract(epoch from clock_timestamp())::bigint from policy;
+
+-- name: snapshot_policies
+-- Everything in force, and the revision that it is, in one snapshot of the database.
+select coalesce(sum(version) over (), 0)::bigint, body from policy order by policy_id;
+
+-- name: snapshot_insert
+-- A signed snapshot; one of the same revision and time by another process is as good.
+insert into policy_snapshot (revision, issued_at, digest, document) values (%s, %s, %s, %s) on conflict do nothing;
+
+-- name: snapshot_prune
+-- Gateways only ever take the newest. Primary key.
+delete from policy_snapshot where (revision, issued_at) < (%s, %s);
+
+-- name: usage_position
+-- How far the totals count a partition of decisions: compared and set. Primary key.
+update limit_usage_position set next_offset = %s where partition = %s and next_offset = %s;
+
+-- name: usage_positions
+-- Where the totals go on counting. Primary key.
+select partition, next_offset from limit_usage_position;
+
+-- name: usage_sources
+-- How far the decisions of sources are counted. Primary key.
+select source, partition, next_number from limit_usage_source where source = any (%s::text[]) and partition = any (%s::int[]);
+
+-- name: usage_source_counted
+-- The decisions of sources are counted up to there, in the transaction that moves the position. Primary key.
+insert into limit_usage_source (source, partition, next_number)
+select * from unnest(%s::text[], %s::int[], %s::bigint[])
+on conflict (source, partition) do update set next_number = excluded.next_number;
+
+-- name: usage_add
+-- Totals of keys, in the transaction that moves the position. Primary key.
+insert into limit_usage as u (limit_key, policy_id, policy_version, allowed, denied, allowed_cost, as_of)
+select t.limit_key, t.policy_id, t.policy_version, t.allowed, t.denied, t.allowed_cost,
+       timestamptz 'epoch' + t.as_of * interval '1 microsecond'
+from unnest(%s::text[], %s::text[], %s::bigint[], %s::bigint[], %s::bigint[], %s::bigint[], %s::bigint[])
+         as t (limit_key, policy_id, policy_version, allowed, denied, allowed_cost, as_of)
+on conflict (limit_key) do update
+set allowed = u.allowed + excluded.allowed, denied = u.denied + excluded.denied,
+    allowed_cost = u.allowed_cost + excluded.allowed_cost, as_of = greatest(u.as_of, excluded.as_of),
+    policy_id = excluded.policy_id, policy_version = greatest(u.policy_version, excluded.policy_version);

@@ -1,0 +1,14 @@
+-- What owners decide by. Each names its index.
+
+-- name: policies_active
+-- The active version of every kind. policy_version_active.
+select kind, version, body from policy_version where state = 'active';
+
+-- name: merchants_frozen
+-- Merchants who may begin nothing new. merchant_account_frozen.
+select merchant_id from frozen_merchant;
+
+-- name: processors_health
+-- How every processor was when the workers told it last; a decision judges how old that is. A row for each processor.
+select processor, (extract(epoch from as_of) * 1000000)::bigint, breaker, succeeded, declined, failed, unknown
+from processor_health;

@@ -1,0 +1,1 @@
+"""Valkey (the Redis protocol): counters that may be lost, never facts."""

@@ -1,0 +1,26 @@
+"""How every process of ours connects to Valkey: bounded connections, short waits, one try more on a dead connection."""
+
+from __future__ import annotations
+
+from redis.asyncio import BlockingConnectionPool, Redis
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+
+from schemas import limits
+
+_MS = 1_000
+
+
+def connect(url: str) -> Redis:
+    """A client that connects when it is used. ``url`` holds the password: never log it."""
+    timeout_s = limits.VELOCITY_TIMEOUT_MS / _MS
+    pool = BlockingConnectionPool.from_url(
+        url,
+        max_connections=limits.VELOCITY_CONNECTIONS_MAX,
+        timeout=timeout_s,
+        socket_timeout=timeout_s,
+        socket_connect_timeout=timeout_s,
+        retry=Retry(NoBackoff(), 1),
+        client_name="millrace-ingress",
+    )
+    return Redis.from_pool(pool)  # which closes the pool with the client

@@ -1,0 +1,373 @@
+#!lua name=rl1
+-- One call decides over all buckets of a request: all of them are charged, or none. Integers below 2^53 only.
+--
+-- A bucket is one packed record: what the policy says (algorithm, capacity C, R tokens per P ticks, slots S, version),
+-- the last tick seen, the debt or count, the window, what leases have reserved, and the tick at which the next unsettled
+-- lease is charged whole. Debt is kept in token-ticks: an integer leak, no division until it is read.
+-- Algorithms: 0 token bucket, 1 sliding window, 2 fixed window; 3 concurrency, whose bucket is a sorted set of permits by
+-- the tick at which each ends by itself. The clock is this server's, and never goes back.
+-- Everything is checked before the first write: a script that fails half-way is not rolled back.
+
+local RECORD = '<ddddddddddd' -- algorithm C R P S version t d w reserved keep
+local RECORD_BYTES = 88
+local HEAD = '<dddddd' -- epoch, now_us (0 = this server's clock), cost, identity_ms, clock of the caller, buckets
+local BUCKET = '<ddddddddddd' -- algorithm C R P S tick_us version want lease_cap lease_ttl flags (1 strict, 2 shadow)
+local OK, DENIED, DUPLICATE, CONFLICT, STALE_EPOCH, WRONG = 1, 0, 2, 3, 4, 5
+
+local function head(V)
+  local H = {}
+  H.epoch, H.now, H.cost, H.identity_ms, H.caller, H.n = struct.unpack(HEAD, V[1])
+  H.lease, H.rid = V[2], V[3]
+  return H
+end
+
+local function clock_us(H)
+  if H.now ~= 0 then return H.now end
+  local t = redis.call('TIME')
+  return t[1] * 1000000 + t[2]
+end
+
+local function fenced(K, H)
+  local epoch = tonumber(redis.call('GET', K[1]) or '0')
+  if epoch ~= H.epoch then return {STALE_EPOCH, epoch} end
+end
+
+local function terms(packed)
+  local A = {}
+  A.a, A.C, A.R, A.P, A.S, A.tick, A.pv, A.want, A.lease_cap, A.ttl, A.flags = struct.unpack(BUCKET, packed)
+  A.strict, A.shadow = A.flags % 2 == 1, A.flags >= 2
+  return A
+end
+
+local function wrong(H, A)
+  return H.cost < 0 or A.C < 0 or A.P < 1 or A.S < 1 or A.tick < 1 or A.a < 0 or A.a > 3 or (A.a == 0 and A.R < 1)
+end
+
+local function used_of(b, now)
+  local used = 0
+  if b.a == 0 then
+    used = math.ceil(math.max(0, b.d - b.R * math.min(now - b.t, math.ceil(b.d / b.R))) / b.P)
+  elseif b.a == 2 then
+    if math.floor(now / b.P) == b.w then used = b.d end
+  else
+    for n in string.gmatch(b.v, '%d+') do used = used + tonumber(n) end
+  end
+  return used
+end
+
+-- permits that ended by themselves are not counted; they are removed by the next writer
+local function permits(key, A, now)
+  local b = {a = 3, C = A.C, P = A.P, pv = A.pv, t = now, key = key, lo = 0, lx = 0, tick = A.tick}
+  b.avail = A.C - redis.call('ZCOUNT', key, '(' .. string.format('%d', now), '+inf')
+  return b
+end
+
+local function load(key, A, now_us)
+  local now = math.floor(now_us / A.tick)
+  if A.a == 3 then return permits(key, A, now) end
+  local raw, b = redis.call('GET', key), {}
+  b.tick, b.strict, b.ttl = A.tick, A.strict, A.ttl
+  if raw then
+    b.a, b.C, b.R, b.P, b.S, b.pv, b.t, b.d, b.w, b.lo, b.lx = struct.unpack(RECORD, raw)
+    b.v = string.sub(raw, RECORD_BYTES + 1)
+  else
+    b.lo, b.lx, b.t = 0, 0, now
+  end
+  if now < b.t then now = b.t end
+  if not raw or A.pv > b.pv then -- the newest version of a policy decides for every gateway; usage is carried over
+    local used = raw and math.min(used_of(b, now), math.max(A.C, b.C)) or 0
+    b.a, b.C, b.R, b.P, b.S, b.pv = A.a, A.C, A.R, A.P, A.S, A.pv
+    if b.a == 0 then b.d = used * b.P
+    elseif b.a == 2 then b.d, b.w = used, math.floor(now / b.P)
+    else b.d, b.w, b.v = 0, math.floor(now / (b.P / b.S)), string.format('%d', used) .. string.rep(',0', b.S) end
+  end
+  if b.a == 0 then
+    local e = now - b.t
+    if b.d > 0 and e > 0 then b.d = math.max(0, b.d - b.R * math.min(e, math.ceil(b.d / b.R))) end
+    b.avail = math.floor((b.C * b.P - b.d) / b.P) - b.lo
+  elseif b.a == 2 then
+    local w = math.floor(now / b.P)
+    if w > b.w then b.w, b.d, b.lo, b.lx = w, 0, 0, 0 end -- a lease of a fixed window ends with it
+    b.avail = b.C - b.d - b.lo
+  else
+    local sl = b.P / b.S
+    local w, c = math.floor(now / sl), {}
+    for n in string.gmatch(b.v, '%d+') do c[#c + 1] = tonumber(n) end
+    for _ = 1, math.min(w - b.w, b.S + 1) do table.insert(c, 1, 0); c[b.S + 2] = nil end
+    b.w, b.c, b.sl, b.off = w, c, sl, now - w * sl
+    local s = 0
+    for i = 1, b.S do s = s + c[i] end
+    local fading = b.strict and sl or sl - b.off
+    b.avail = math.floor((b.C * sl - s * sl - c[b.S + 1] * fading) / sl) - b.lo
+  end
+  b.t = now
+  return b
+end
+
+local function hold(b, n, permit)
+  redis.call('ZREMRANGEBYSCORE', b.key, '-inf', b.t)
+  for i = 1, n do redis.call('ZADD', b.key, string.format('%d', b.t + b.P), permit .. ':' .. i) end
+  redis.call('PEXPIRE', b.key, math.floor(b.P * b.tick / 1000) + 1000)
+  b.avail = b.avail - n
+end
+
+local function release(b, n, permit)
+  for i = 1, n do redis.call('ZREM', b.key, permit .. ':' .. i) end
+end
+
+-- ticks until the n-th of the permits held now ends by itself; 0 when there are not as many
+local function ends(b, n)
+  local held = redis.call('ZRANGEBYSCORE', b.key, '(' .. string.format('%d', b.t), '+inf', 'WITHSCORES', 'LIMIT', n - 1, 1)
+  return #held == 2 and tonumber(held[2]) - b.t or 0
+end
+
+local function add(b, n)
+  if b.a == 0 then b.d = b.d + n * b.P elseif b.a == 2 then b.d = b.d + n else b.c[1] = b.c[1] + n end
+  b.avail = b.avail - n
+end
+
+local function reset_of(b)
+  if b.a == 3 then return ends(b, 1) end
+  if b.a == 0 then return math.ceil(b.d / b.R) end
+  if b.a == 2 then return (b.w + 1) * b.P - b.t end
+  return (b.S + 1) * b.sl - b.off
+end
+
+-- Lua's own texts of numbers keep 14 digits
+local function slots(c)
+  local texts = {}
+  for i = 1, #c do texts[i] = string.format('%d', c[i]) end
+  return table.concat(texts, ',')
+end
+
+local function save(key, b)
+  if b.a == 3 then return end
+  if b.a == 1 then b.v = slots(b.c) end
+  local keep = b.a == 0 and b.C * b.P / b.R or 2 * b.P
+  if b.lo > 0 then keep = math.max(keep, 13 * b.ttl, b.lx - b.t + b.ttl) end
+  redis.call('SET', key,
+    struct.pack(RECORD, b.a, b.C, b.R, b.P, b.S, b.pv, b.t, b.d, b.w or 0, b.lo, b.lx) .. (b.a == 1 and b.v or ''),
+    'PX', math.floor(keep * b.tick / 1000) + 1000)
+end
+
+-- ticks until a request of this cost would pass if nothing else came; -1 when it never will
+local function retry(b, cost)
+  if cost > b.C then return -1 end
+  if b.a == 3 then return ends(b, cost - b.avail) end
+  if b.a == 0 then return math.ceil((b.d + (cost + b.lo - b.C) * b.P) / b.R) end
+  if b.a == 2 then return (b.w + 1) * b.P - b.t end
+  for k = 0, b.S do
+    local base = b.lo
+    for i = 1, b.S - k do base = base + b.c[i] end
+    if base + cost <= b.C then
+      local old = b.c[b.S + 1 - k]
+      local need = 0
+      if old > 0 and b.strict and base + old + cost > b.C then need = b.sl
+      elseif old > 0 then need = math.max(0, math.ceil(b.sl - (b.C - cost - base) * b.sl / old)) end
+      return math.max(1, k * b.sl - b.off + math.max(need, k == 0 and b.off or 0))
+    end
+  end
+  return (b.S + 1) * b.sl - b.off
+end
+
+-- a lease that was not settled in time is charged whole
+local function sweep(b, leases)
+  if b.lo == 0 or b.lx > b.t then return end
+  local held, next_keep = redis.call('HGETALL', leases), 0
+  if #held == 0 then add(b, b.lo); b.avail = b.avail + b.lo; b.lo = 0 end
+  for i = 1, #held, 2 do
+    local granted, keep, w = string.match(held[i + 1], '(%d+):(%d+):(%d+)')
+    granted, keep, w = tonumber(granted), tonumber(keep), tonumber(w)
+    if keep <= b.t then
+      if b.a ~= 2 or w == b.w then
+        add(b, granted)
+        b.avail = b.avail + granted
+        b.lo = math.max(0, b.lo - granted)
+      end
+      redis.call('HDEL', leases, held[i])
+    elseif next_keep == 0 or keep < next_keep then
+      next_keep = keep
+    end
+  end
+  b.lx = next_keep
+end
+
+-- a reservation out of what is available: capped, and smaller the nearer exhaustion is
+local function grant(b, A, leases, lease)
+  if A.want <= 0 or b.a == 3 then return 0, 0 end
+  local others = redis.call('HLEN', leases)
+  local size = math.max(0, math.min(A.want, math.floor(b.avail / (2 * (others + 1))), A.lease_cap - b.lo))
+  if size == 0 then return 0, 0 end
+  local life = A.ttl
+  if b.a == 2 then life = math.min(life, (b.w + 1) * b.P - b.t) end
+  local keep = b.t + life + 10 * A.ttl
+  b.lo = b.lo + size
+  b.avail = b.avail - size
+  if b.lx == 0 or keep < b.lx then b.lx = keep end
+  redis.call('HSET', leases, lease, string.format('%d:%d:%d', size, keep, b.w or 0))
+  redis.call('PEXPIRE', leases, math.ceil(12 * A.ttl * A.tick / 1000) + 1000)
+  return size, life
+end
+
+local function row(out, b, A, retry_ticks, size, life)
+  out[#out + 1] = math.max(0, b.avail)
+  out[#out + 1] = reset_of(b) * A.tick
+  out[#out + 1] = retry_ticks < 0 and -1 or retry_ticks * A.tick
+  out[#out + 1] = b.pv
+  out[#out + 1] = size
+  out[#out + 1] = life * A.tick
+end
+
+local IDENTITY = '^(%d+):(%d+):(%d+):(.*)$' -- cost, microseconds, refunded, rows of the answer
+
+-- KEYS: epoch, identity, then for each bucket: bucket, leases. ARGV: head, lease id, identity ('' = none), buckets.
+-- Answers {code, row...} with six numbers a bucket: available, reset_us, retry_us, version, granted, lease_us.
+redis.register_function('rl1_decide', function(K, V)
+  local H = head(V)
+  local f = fenced(K, H)
+  if f then return f end
+  if H.rid ~= '' then
+    local known = redis.call('GET', K[2])
+    if known then
+      local cost, _, refunded, rows = string.match(known, IDENTITY)
+      if tonumber(cost) ~= H.cost then return {CONFLICT} end
+      if refunded == '0' then
+        local out = {DUPLICATE}
+        for n in string.gmatch(rows, '-?%d+') do out[#out + 1] = tonumber(n) end
+        return out
+      end
+    end
+  end
+  local now = clock_us(H)
+  local A, B, allowed = {}, {}, true
+  for i = 1, H.n do
+    A[i] = terms(V[3 + i])
+    if wrong(H, A[i]) then return {WRONG, i} end
+  end
+  for i = 1, H.n do
+    B[i] = load(K[1 + 2 * i], A[i], now)
+    sweep(B[i], K[2 + 2 * i])
+    if H.cost > B[i].avail and not A[i].shadow then allowed = false end
+  end
+  local out = {allowed and OK or DENIED}
+  for i = 1, H.n do
+    local b, size, life, wait = B[i], 0, 0, 0
+    if allowed and H.cost <= b.avail then
+      if b.a == 3 then hold(b, H.cost, H.rid ~= '' and H.rid or H.lease) else add(b, H.cost) end
+      size, life = grant(b, A[i], K[2 + 2 * i], H.lease)
+    elseif H.cost > b.avail then
+      wait = retry(b, H.cost)
+    end
+    row(out, b, A[i], wait, size, life)
+    save(K[1 + 2 * i], b)
+  end
+  if allowed and H.rid ~= '' then
+    local rows = {}
+    for i = 1, H.n do
+      local at = 6 * i - 4
+      rows[i] = string.format('%d,%d,0,%d,0,0', out[at], out[at + 1], out[at + 3])
+    end
+    redis.call('SET', K[2], string.format('%d:%d:0:', H.cost, now) .. table.concat(rows, ','),
+      'PX', H.identity_ms)
+  end
+  return out
+end)
+
+-- What a lease really spent (H.cost): charged now, never credited back. Settling again does nothing.
+redis.register_function('rl1_settle', function(K, V)
+  local H = head(V)
+  local f = fenced(K, H)
+  if f then return f end
+  local A = terms(V[4])
+  if wrong(H, A) then return {WRONG, 1} end
+  local record = redis.call('HGET', K[4], H.lease)
+  if not record then return {OK, 0, 0} end
+  local granted, w = string.match(record, '(%d+):%d+:(%d+)')
+  granted, w = tonumber(granted), tonumber(w)
+  local b = load(K[3], A, clock_us(H))
+  local spent = math.min(granted, H.cost)
+  if b.a ~= 2 or w == b.w then
+    b.lo = math.max(0, b.lo - granted)
+    b.avail = b.avail + granted
+    add(b, spent)
+  end
+  redis.call('HDEL', K[4], H.lease)
+  save(K[3], b)
+  return {OK, granted - spent, granted}
+end)
+
+-- A new primary learns of a lease that it does not know: reserved again, once. H.cost = what is left of it.
+redis.register_function('rl1_register', function(K, V)
+  local H = head(V)
+  local f = fenced(K, H)
+  if f then return f end
+  local A = terms(V[4])
+  if wrong(H, A) then return {WRONG, 1} end
+  if H.cost == 0 or redis.call('HEXISTS', K[4], H.lease) == 1 then return {OK, 0} end
+  local b = load(K[3], A, clock_us(H))
+  local keep = b.t + 11 * A.ttl
+  b.lo = b.lo + H.cost
+  if b.lx == 0 or keep < b.lx then b.lx = keep end
+  redis.call('HSET', K[4], H.lease, string.format('%d:%d:%d', H.cost, keep, b.w or 0))
+  redis.call('PEXPIRE', K[4], math.ceil(12 * A.ttl * A.tick / 1000) + 1000)
+  save(K[3], b)
+  return {OK, H.cost}
+end)
+
+-- Usage that the stream knows of (H.cost) is there at least: restoring twice changes nothing.
+redis.register_function('rl1_restore', function(K, V)
+  local H = head(V)
+  local f = fenced(K, H)
+  if f then return f end
+  local A = terms(V[4])
+  if wrong(H, A) then return {WRONG, 1} end
+  local b = load(K[3], A, clock_us(H))
+  local missing = math.min(H.cost, b.C) - used_of({a = b.a, d = b.d, R = b.R, P = b.P, t = b.t, w = b.w,
+    v = b.c and slots(b.c) or ''}, b.t)
+  if missing > 0 then add(b, missing) end
+  save(K[3], b)
+  return {OK, math.max(0, missing)}
+end)
+
+-- A request is taken back once. What has leaked or faded meanwhile is back already and is not credited again.
+redis.register_function('rl1_refund', function(K, V)
+  local H = head(V)
+  local f = fenced(K, H)
+  if f then return f end
+  local known = redis.call('GET', K[2])
+  if not known then return {OK, 0} end
+  local cost, at, refunded, rows = string.match(known, IDENTITY)
+  if refunded == '1' then return {DUPLICATE, 0} end
+  cost, at = tonumber(cost), tonumber(at)
+  for i = 1, H.n do
+    if wrong(H, terms(V[3 + i])) then return {WRONG, i} end
+  end
+  local now = clock_us(H)
+  for i = 1, H.n do
+    local b = load(K[1 + 2 * i], terms(V[3 + i]), now)
+    local then_tick = math.floor(at / b.tick)
+    if b.a == 3 then
+      release(b, cost, H.rid)
+    elseif b.a == 0 then
+      local left = math.max(0, cost * b.P - b.R * (b.t - then_tick))
+      b.d = math.max(0, b.d - left)
+    elseif b.a == 2 then
+      if math.floor(then_tick / b.P) == b.w then b.d = math.max(0, b.d - cost) end
+    else
+      local slot = b.w - math.floor(then_tick / b.sl) + 1
+      if slot >= 1 and slot <= b.S + 1 then b.c[slot] = math.max(0, b.c[slot] - cost) end
+    end
+    save(K[1 + 2 * i], b)
+  end
+  redis.call('SET', K[2], string.format('%d:%d:1:', cost, at) .. rows, 'KEEPTTL')
+  return {OK, cost}
+end)
+
+-- What a bucket holds, without touching it: {code, used, reserved, available, reset_us, version}.
+redis.register_function{function_name = 'rl1_peek', flags = {'no-writes'}, callback = function(K, V)
+  local H = head(V)
+  local A = terms(V[4])
+  if wrong(H, A) then return {WRONG, 1} end
+  local b = load(K[3], A, clock_us(H))
+  return {OK, b.C - b.lo - b.avail, b.lo, math.max(0, b.avail), reset_of(b) * A.tick, b.pv}
+end}

@@ -1,0 +1,41 @@
+"""The golden records of the rate limiter: one for every newest version."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+_POLICY_TERMS: Final[dict[str, Any]] = {
+    "scope": {"tenant": "t_ä", "user": "*", "route": "/v1/*"},
+    "per": ["tenant", "route"],
+    "algorithm": "sliding_window",
+    "capacity": 2**40,
+    "refill_rate": None,
+    "refill_period_ms": 1_000,
+    "window_ms": 60_000,
+    "slots": 10,
+    "strict": False,
+    "consistency": "leased",
+    "failure_mode": "stale",
+    "shadow": True,
+    "audit": "denied",
+}
+
+
+def records(envelope: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """By record name; commands in the envelope."""
+    return {
+        "PublishPolicy": envelope | {"payload": {"policy_id": "pl_golden", **_POLICY_TERMS}},
+        "RateLimiterCommitted": {
+            "event_id": "evt_l0003000000000001",
+            "aggregate_key": "pl_golden",
+            "event_type": "rate_limiter_committed",
+            "schema_version": 1,
+            "trace_id": "0123456789abcdef0123456789abcdef",
+            "seq": 1,
+            "occurred_at": 1_800_000_000_000_002,
+            "version": 2,
+            "scope": "m_ops",
+            "operation": "publish_policy",
+            "body": {"policy": {"policy_id": "pl_golden", "version": 2, **_POLICY_TERMS}},
+        },
+    }

@@ -1,0 +1,94 @@
+"""A counter store of a test's own: a Valkey that may be frozen, emptied and killed, and limiters on it."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import signal
+import subprocess
+from contextlib import asynccontextmanager, contextmanager
+from typing import TYPE_CHECKING, Any
+
+from compose.stack.valkey import Valkey
+from limiter import Limiter
+from limiter.decisions import Recorder
+from limiter.policies import PolicySet
+from limiter.store import CounterStore
+from schemas import limits
+from schemas.limit_policy import LimitPolicy, as_policy
+from schemas.operations import OPERATIONS
+from tests.eventually import eventually
+from tests.simulator_process import free_port
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+    from pathlib import Path
+
+
+class Blocks:
+    """A list instead of Kafka: every block is safe at once."""
+
+    def __init__(self, under_way: int = 0) -> None:
+        self.sent: list[tuple[int, bytes]] = []
+        self.under_way = under_way
+
+    def send(self, partition: int, block: bytes) -> bool:
+        """Takes every block."""
+        self.sent.append((partition, block))
+        return True
+
+
+class CounterServer:
+    """The process of one Valkey."""
+
+    def __init__(self, folder: Path) -> None:
+        self._valkey = Valkey(folder, free_port(), secrets.token_hex(8))
+        self._valkey.prepare()
+        self.url = f"redis://:{self._valkey.password}@{self._valkey.address}/0"
+        self.process = subprocess.Popen(self._valkey.command(), stdout=subprocess.DEVNULL, cwd=folder)
+        eventually(lambda: self._valkey.unhealthy() is None, what="a Valkey that answers")
+
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        """It takes connections and answers nothing."""
+        os.kill(self.process.pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.kill(self.process.pid, signal.SIGCONT)
+
+    def close(self) -> None:
+        """Kills it."""
+        self.process.kill()
+        self.process.wait()
+
+
+def policy(name: str = "pl_a", version: int = 1, **changes: Any) -> LimitPolicy:
+    """A leased window of a thousand for every key, changed."""
+    scope = {"tenant": "*", "user": "*", "route": "*"} | changes.pop("scope", {})
+    window = {"algorithm": "fixed_window", "capacity": 1_000, "window_ms": 3_600_000, "consistency": "leased"}
+    found, wrong = OPERATIONS["publish_policy"].normalize({"scope": scope} | window | changes)
+    assert not wrong
+    return as_policy(found, name, version)
+
+
+def policies(*found: LimitPolicy) -> PolicySet:
+    """What a snapshot holds."""
+    return PolicySet(found, 1, limits.LIMIT_LEASE_SHARE)
+
+
+@asynccontextmanager
+async def limiter(
+    url: str, folder: Path, *found: LimitPolicy, name: str = "g1", timeout_s: float = limits.LIMIT_STORE_TIMEOUT_S
+) -> AsyncIterator[Limiter]:
+    """A limiter of a gateway that ends without giving anything back, as a killed one does."""
+    store = CounterStore(url, timeout_s=timeout_s)
+    await store.load()
+    recorder = Recorder(name, Blocks(), folder / f"{name}.ring", records=65_536)
+    made = Limiter(store, recorder, name)
+    made.use(policies(*found))
+    try:
+        yield made
+    finally:
+        await store.close()
+        recorder.close()

@@ -1,0 +1,218 @@
+"""The console in headless chromium: what only a browser proves. The policy holds, keys work, two persons, two themes."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from playwright.sync_api import expect, sync_playwright
+
+from tests.conftest import servers_missing
+from tests.console_world import HOSTILE, Scene, scene
+from tests.public_system import public
+from tests.repair_world import opened, transactions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from playwright.sync_api import Browser, BrowserContext, Page
+
+    from tests.public_system import PublicSystem
+
+__all__ = ["public", "scene"]  # the fixtures of this module
+pytestmark = [pytest.mark.servers, pytest.mark.timeout(240)]  # the first test starts the system
+
+_WAIT_MS = 15_000
+expect.set_options(timeout=_WAIT_MS)
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    """Debian's chromium; a laptop without it skips, CI installs it."""
+    found = shutil.which("chromium")
+    if found is None:
+        servers_missing("there is no chromium on this machine")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox", "--disable-dev-shm-usage"])
+        yield browser
+        browser.close()
+
+
+class Desk:
+    """A browser window of one person, which keeps all that the browser complained about."""
+
+    def __init__(self, chromium: Browser, public: PublicSystem, **options: Any) -> None:
+        self.context: BrowserContext = chromium.new_context(base_url=public.base_url, **options)
+        self.context.set_default_timeout(_WAIT_MS)
+        self.page: Page = self.context.new_page()
+        self.complaints: list[str] = []
+        self.page.on("console", lambda message: self.complaints.append(message.text))
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.on("dialog", lambda dialog: self.complaints.append(dialog.message))
+
+    def sign_in(self, token: str) -> Page:
+        self.page.goto("/console")
+        self.page.get_by_label("Token").fill(token)
+        self.page.get_by_role("button", name="Sign in").click()
+        expect(self.page.get_by_role("heading", name="Overview")).to_be_visible()
+        return self.page
+
+
+@pytest.fixture
+def desks(chromium: Browser, public: PublicSystem) -> Iterator[Any]:
+    """Makes desks; at the end, no browser may have complained about anything."""
+    made: list[Desk] = []
+
+    def make(name: str, scope: str = "operator", **options: Any) -> Page:
+        made.append(Desk(chromium, public, **options))
+        return made[-1].sign_in(public.token(name, (scope,)))
+
+    yield make
+    complaints = [text for desk in made for text in desk.complaints]
+    for desk in made:
+        desk.context.close()
+    # A page that was refused on purpose is named by its status; nothing else may be there.
+    assert [text for text in complaints if not text.startswith("Failed to load resource: the server responded")] == []
+
+
+def test_no_page_breaks_the_policy_and_nothing_of_a_stranger_runs(scene: Scene, desks: Any) -> None:
+    page = desks("m_ann")
+    for path in (
+        "",
+        "/queues/cases",
+        "/queues/unknown",
+        "/reconciliation",
+        "/trial-balance",
+        "/processors",
+        "/pipeline",
+        f"/merchants/{scene.merchant}",
+        f"/cases/{scene.case}",
+        f"/repairs/{scene.repair}",
+        f"/story/{scene.payment}",
+    ):
+        page.goto(f"/console{path}")
+        expect(page.locator("main h1")).to_be_visible()
+        assert "owned" not in page.title()
+    page.get_by_text("More of the payment").click()
+    expect(page.get_by_text(HOSTILE).first).to_be_visible()
+    assert page.locator("main script, main img").count() == 0
+
+
+def test_the_policy_is_one_that_the_browser_enforces(chromium: Browser, public: PublicSystem) -> None:
+    """An inline script and an inline style that got in all the same do nothing, and the browser says so."""
+    desk = Desk(chromium, public)
+    page = desk.sign_in(public.token("m_ann", ("operator",)))
+    ran = page.evaluate(
+        """() => { const script = document.createElement("script"); script.textContent = "window.owned = 1";
+                   document.body.append(script); document.body.setAttribute("style", "display: none");
+                   return [window.owned ?? 0, getComputedStyle(document.body).display] }"""
+    )
+    assert ran == [0, "grid"]
+    said = "\n".join(desk.complaints)
+    assert "script-src" in said
+    assert "style-src" in said
+    desk.context.close()
+
+
+def test_keys_find_a_payment_and_open_its_story(scene: Scene, desks: Any) -> None:
+    page = desks("m_ann")
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("link", name="Skip to content")).to_be_focused()
+    assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
+    page.keyboard.press("Enter")
+    expect(page.locator("main")).to_be_focused()
+    page.keyboard.press("/")
+    expect(page.get_by_label("Search any id")).to_be_focused()
+    page.keyboard.type(scene.payment)
+    page.keyboard.press("Enter")
+    expect(page.locator("main h1")).to_contain_text("1,234.56")
+    page.keyboard.press("j")
+    first = page.locator(".timeline summary").first
+    expect(first).to_be_focused()
+    page.keyboard.press("j")
+    page.keyboard.press("k")
+    page.keyboard.press("Enter")
+    expect(page.locator(".timeline details").first).to_have_attribute("open", "")
+    page.locator(".timeline details.more summary").first.click()
+    expect(page.locator(".timeline pre").first).to_contain_text(scene.payment)
+    page.keyboard.press("e")
+    expect(page.locator(".timeline > .entry > details:not([open])")).to_have_count(0)
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog")).to_contain_text("Next, previous row")
+    page.keyboard.press("Escape")
+    page.keyboard.press("g")
+    page.keyboard.press("b")
+    expect(page.get_by_role("heading", name="Trial balance")).to_be_visible()
+
+
+def test_a_search_result_is_opened_where_it_stands(scene: Scene, desks: Any) -> None:
+    page = desks("m_ann")
+    page.goto(f"/console/search?q={scene.refund}")
+    expect(page.locator(f"[id='{scene.refund}'] > details")).to_have_attribute("open", "")
+
+
+def test_the_system_s_theme_counts_until_one_is_chosen(public: PublicSystem, desks: Any) -> None:
+    def background(page: Page) -> str:
+        return str(page.evaluate("getComputedStyle(document.body).backgroundColor"))
+
+    light, dark = desks("m_ann", color_scheme="light"), desks("m_ann", color_scheme="dark")
+    assert background(light) == "rgb(255, 255, 255)"
+    assert background(dark) == "rgb(16, 17, 20)"
+    light.keyboard.press("t")
+    expect(light.locator("html")).to_have_attribute("data-theme", "dark")
+    assert background(light) == background(dark)
+    light.goto("/console/pipeline")
+    assert background(light) == background(dark)
+    light.get_by_role("button", name="Light").click()
+    expect(light.locator("html")).to_have_attribute("data-theme", "light")
+    assert light.url.endswith("/console/pipeline")
+
+
+def test_two_persons_repair_in_two_windows(public: PublicSystem, desks: Any) -> None:
+    case = opened(public, currency="USD")
+    ann, bob, eve = desks("m_ann"), desks("m_bob"), desks("m_eve", "console:read")
+    ann.goto(f"/console/cases/{case}")
+    ann.get_by_label("Amount").fill("7.00")
+    ann.get_by_label("Note").fill("the bank confirmed it")
+    ann.get_by_role("button", name="Propose").click()
+    expect(ann.get_by_role("heading", name="write off")).to_be_visible()
+    expect(ann.locator(".preview")).to_contain_text("+7.00")
+    expect(ann.get_by_role("button", name="Approve and post")).to_be_disabled()
+    expect(ann.locator("#why-not")).to_have_text("You proposed it: a second person has to approve.")
+    path = ann.url
+    # Who takes the mark off the button is still not a second person.
+    ann.get_by_role("button", name="Approve and post").evaluate("button => { button.disabled = false }")
+    ann.get_by_role("button", name="Approve and post").click()
+    expect(ann.get_by_role("heading", name="Another person has to approve")).to_be_visible()
+    eve.goto(path)
+    expect(eve.get_by_role("button", name="Approve and post")).to_be_disabled()
+    expect(eve.locator("#why-not")).to_contain_text("only reads")
+    repair_id = path.rpartition("/")[2]
+    assert transactions(public, repair_id) == []
+    bob.goto(path)
+    bob.get_by_role("button", name="Approve and post").click()
+    expect(bob.locator("h1 .state")).to_have_text("posted", timeout=60_000)
+    assert len(transactions(public, repair_id)) == 1
+
+
+def test_a_narrow_window_has_no_sideways_scroll(scene: Scene, desks: Any) -> None:
+    page = desks("m_ann", viewport={"width": 390, "height": 800})
+    for path in ("", f"/story/{scene.payment}", "/reconciliation", "/trial-balance", f"/cases/{scene.case}"):
+        page.goto(f"/console{path}")
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), path
+
+
+def test_signing_out_leaves_nothing_behind(desks: Any) -> None:
+    page = desks("m_ann")
+    assert page.evaluate("document.cookie") == ""
+    page.locator(".places").get_by_role("link", name="Pipeline").click()
+    expect(page.get_by_role("heading", name="Owners")).to_be_visible()
+    page.keyboard.press("r")  # htmx puts the fresh part in place, under the same policy
+    expect(page.get_by_role("heading", name="Owners")).to_be_visible()
+    page.get_by_role("button", name="Sign out").click()
+    expect(page.get_by_label("Token")).to_be_visible()
+    # htmx notes the path of the page that is open, in this tab; no page and nothing of the one before.
+    assert page.evaluate("[localStorage.length, Object.values(sessionStorage)]") == [0, ["/console/sign-in"]]
+    page.goto("/console/pipeline")
+    expect(page.get_by_label("Token")).to_be_visible()

@@ -1,0 +1,276 @@
+"""The rate limiter as outsiders meet it: policies over HTTP, Envoy's RateLimitService, and gateways that are killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+import uuid
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+import grpc
+import httpx
+import pytest
+from envoy.service.ratelimit.v3 import rls_pb2, rls_pb2_grpc
+
+from compose.supervise import launch
+from compose.supervise.state import read_state
+from schemas import limits
+from tests.eventually import eventually
+from tests.integration.operator_shell import Operator
+from tests.public_system import merchant, public
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.public_system import Merchant, PublicSystem
+
+__all__ = ["merchant", "public"]  # the fixtures of this module
+pytestmark = [pytest.mark.servers, pytest.mark.timeout(240)]  # the first test starts the system
+OK, OVER_LIMIT = rls_pb2.RateLimitResponse.OK, rls_pb2.RateLimitResponse.OVER_LIMIT
+SCOPES = ("limits:read", "limits:write")
+
+
+class Envoy:
+    """What a proxy sends, for one tenant that nobody used before; and the operator of its policies."""
+
+    def __init__(self, system: PublicSystem) -> None:
+        self.public = system
+        self.tenant = f"t_{uuid.uuid4().hex[:8]}"
+        self.operator = system.merchant(scopes=SCOPES)
+        self.channel = grpc.insecure_channel(f"127.0.0.1:{system.settings.addresses().rls_port}")
+        self.service = rls_pb2_grpc.RateLimitServiceStub(self.channel)
+
+    def publish(self, key: str | None = None, expected_version: int | None = None, **changes: Any) -> httpx.Response:
+        """POST /v1/policies: ten in ten minutes, exact, for every key of the tenant, changed."""
+        payload = {
+            "scope": {"tenant": self.tenant, "user": "*", "route": "*"},
+            "algorithm": "fixed_window",
+            "capacity": 10,
+            "window_ms": 600_000,
+            "consistency": "exact",
+            "failure_mode": "closed",
+        } | changes
+        body: dict[str, Any] = {"idempotency_key": key or uuid.uuid4().hex, "payload": payload}
+        if expected_version is not None:
+            body["expected_version"] = expected_version
+        return self.operator.http.post("/v1/policies", json=body)
+
+    def in_force(self, **changes: Any) -> dict[str, Any]:
+        """Publishes, and waits until the gateway decides by it."""
+        answer = self.publish(**changes)
+        assert answer.status_code == 201, answer.text
+        eventually(lambda: self.remaining(f"probe-{uuid.uuid4().hex}") == changes.get("capacity", 10), 5)
+        found: dict[str, Any] = answer.json()["result"]
+        return found
+
+    def remaining(self, user: str) -> int:
+        """What is left of a key, without taking any."""
+        answer = self.ask({"tenant": self.tenant, "user": user, "route": "/r"}, descriptor_cost=0)
+        return int(answer.statuses[0].limit_remaining)
+
+    def ask(
+        self, entries: dict[str, str], cost: int = 0, identity: str | None = None, descriptor_cost: int | None = None
+    ) -> Any:
+        """One call of one descriptor."""
+        request = rls_pb2.RateLimitRequest(domain="millrace", hits_addend=cost)
+        descriptor = request.descriptors.add()
+        for key, value in entries.items():
+            descriptor.entries.add(key=key, value=value)
+        if descriptor_cost is not None:
+            descriptor.hits_addend.value = descriptor_cost
+        metadata = [("x-request-id", identity)] if identity else []
+        return self.service.ShouldRateLimit(request, timeout=10, metadata=metadata)
+
+    def check(self, user: str = "u", route: str = "/r", **asked: Any) -> int:
+        """The code for one request."""
+        return int(self.ask({"tenant": self.tenant, "user": user, "route": route}, **asked).overall_code)
+
+    def allowed(self, count: int, **asked: Any) -> int:
+        """How many of so many were allowed."""
+        return sum(self.check(**asked) == OK for _ in range(count))
+
+
+@pytest.fixture
+def envoy(public: PublicSystem) -> Iterator[Envoy]:
+    found = Envoy(public)
+    yield found
+    found.channel.close()
+    found.operator.http.close()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"capacity": -1},
+        {"capacity": "10"},
+        {"capacity": 2**52},
+        {"window_ms": 0},
+        {"algorithm": "magic"},
+        {"algorithm": "concurrency", "consistency": "leased"},
+        {"refill_rate": 5},
+        {"scope": {}},
+        {"scope": {"tenant": "t", "user": "*", "route": "*", "planet": "*"}},
+        {"per": ["planet"]},
+        {"failure_mode": "perhaps"},
+        {"extra": 1},
+    ],
+)
+def test_a_bad_policy_is_refused(envoy: Envoy, changes: dict[str, Any]) -> None:
+    answer = envoy.publish(**changes)
+    assert (answer.status_code, answer.json()["code"]) == (422, "invalid_command"), answer.text
+    assert envoy.operator.http.get("/v1/policies").json()["data"] == []
+
+
+def test_a_publication_is_a_command(envoy: Envoy, merchant: Merchant) -> None:
+    """Repeated by its key, compared by its version, with its history, and nobody else's."""
+    first, again = (envoy.publish(key="once" + envoy.tenant) for _ in range(2))
+    assert (first.status_code, again.status_code) == (201, 201)
+    assert first.json()["result"] == again.json()["result"]
+    id_ = first.json()["result"]["policy_id"]
+    assert envoy.publish(key="once" + envoy.tenant, capacity=11).status_code in (409, 422)
+    assert envoy.publish(policy_id=id_, expected_version=1, capacity=12).json()["result"]["version"] == 2
+    stale = envoy.publish(policy_id=id_, expected_version=1, capacity=13)
+    assert (stale.status_code, stale.json()["code"]) == (409, "version_conflict")
+    shown = envoy.operator.http.get(f"/v1/policies/{id_}").json()
+    assert (shown["version"], shown["capacity"]) == (2, 12)
+    assert [(v["version"], v["capacity"]) for v in shown["versions"]] == [(2, 12), (1, 10)]
+    assert [p["policy_id"] for p in envoy.operator.http.get("/v1/policies").json()["data"]] == [id_]
+    assert envoy.publish(policy_id="pl_" + "0" * 26).status_code in (404, 422)
+
+    other = envoy.public.merchant(scopes=SCOPES)
+    assert other.http.get(f"/v1/policies/{id_}").status_code == 404
+    theirs = {"policy_id": id_} | {k: shown[k] for k in ("scope", "algorithm", "capacity", "window_ms")}
+    stolen = other.http.post("/v1/policies", json={"idempotency_key": uuid.uuid4().hex, "payload": theirs})
+    assert stolen.status_code == 404, stolen.text
+    other.http.close()
+    assert merchant.http.get(f"/v1/policies/{id_}").status_code == 403  # without the scope
+
+
+def test_the_snapshot_is_cached_by_its_digest(envoy: Envoy) -> None:
+    envoy.in_force()
+    path = "/v1/policy_snapshots/newest"
+    found = envoy.operator.http.get(path)
+    assert found.status_code == 200
+    assert set(found.json()) == {"snapshot", "key_id", "signature"}
+    unchanged = envoy.operator.http.get(path, headers={"If-None-Match": found.headers["etag"]})
+    assert (unchanged.status_code, unchanged.content) == (304, b"")
+    assert httpx.get(envoy.public.base_url + path, trust_env=False).status_code == 401
+
+
+def test_a_key_has_one_bucket_under_all_its_names(envoy: Envoy) -> None:
+    envoy.in_force(capacity=3)
+    names = ["/a b", "/a%20b", "//a%20b/", "/x/../a b", "/a%2520b", "/a b?q=1"]
+    assert sum(envoy.check(route=name) == OK for name in names) == 3
+
+
+def test_usage_is_live_and_streamed(envoy: Envoy) -> None:
+    envoy.in_force()
+    assert envoy.allowed(14) == 10
+    path = "/v1/usage/" + quote(f"{envoy.tenant}:u:/r", safe="")
+
+    def counted() -> dict[str, Any]:
+        view: dict[str, Any] = envoy.operator.http.get(path).json()
+        assert view["stream"]["allowed"] == 10
+        assert view["stream"]["denied"] == 4
+        return view
+
+    live = eventually(counted, 20)["live"]
+    assert (live["used"], live["remaining"]) == (10, 0)
+    assert envoy.operator.http.get("/v1/usage/nokey").status_code == 422
+    assert envoy.operator.http.get("/v1/usage/" + quote("nobody:u:/r", safe="")).status_code == 404
+
+
+def test_what_is_no_key_is_said_and_consumes_nothing(envoy: Envoy) -> None:
+    envoy.in_force()
+    assert envoy.ask({}).overall_code == OK
+    assert envoy.ask({"user": "u", "route": "/r"}).overall_code == OK  # without a tenant there is no key
+    hostile = [("u", "x" * (limits.LIMIT_KEY_PART_LENGTH_MAX + 1)), ("u\x01", "/r"), ("%ff", "/r"), ("", "/r")]
+    for user, route in hostile:
+        with pytest.raises(grpc.RpcError) as refused:
+            envoy.check(user, route)
+        assert refused.value.code() == grpc.StatusCode.INVALID_ARGUMENT
+    for cost in (2**31, 2**40, 2**64 - 1):
+        with pytest.raises(grpc.RpcError) as refused:
+            envoy.check(descriptor_cost=cost)
+        assert refused.value.code() == grpc.StatusCode.INVALID_ARGUMENT
+    assert envoy.check(cost=11) == OVER_LIMIT
+    assert envoy.allowed(20) == 10
+
+
+def test_an_identity_of_any_length_consumes_once(envoy: Envoy) -> None:
+    envoy.in_force()
+    for identity in ("a", "b" * 5_000):
+        assert envoy.allowed(6, identity=identity) == 6
+    assert envoy.allowed(20) == 8
+    with pytest.raises(grpc.RpcError) as refused:
+        envoy.check(identity="a", cost=2)
+    assert refused.value.code() == grpc.StatusCode.INVALID_ARGUMENT
+
+
+def test_a_killed_gateway_admits_nothing_twice(envoy: Envoy) -> None:
+    """SIGKILL in the middle of leased spending; the supervisor starts another one, which counts on from the store."""
+    envoy.in_force(capacity=400, consistency="leased")
+    before = envoy.allowed(150)
+    (pid,) = envoy.public.pids("limiter_gateway")
+    os.kill(pid, signal.SIGKILL)
+
+    def restarted() -> bool:
+        assert envoy.public.pids("limiter_gateway") != [pid]
+        try:
+            return envoy.remaining("probe") == 400
+        except grpc.RpcError:
+            return False
+
+    eventually(restarted, 40)
+    assert 300 <= before + envoy.allowed(500) <= 400
+
+
+@pytest.mark.parametrize(("mode", "code"), [("closed", OVER_LIMIT), ("open", OK), ("stale", OVER_LIMIT)])
+def test_without_the_store_envoy_is_answered_in_time(envoy: Envoy, mode: str, code: int) -> None:
+    envoy.in_force(failure_mode=mode)
+    assert envoy.check() == OK
+    with envoy.public.frozen("redis"):
+        since = time.monotonic()
+        assert envoy.check() == code
+        assert time.monotonic() - since < 2 * limits.LIMIT_STORE_TIMEOUT_S + 1
+    eventually(lambda: envoy.remaining("probe") == 10, 10)
+
+
+def test_an_operator_sees_policies_and_counters(envoy: Envoy) -> None:
+    found = envoy.in_force()
+    envoy.allowed(4)
+    operator = Operator(envoy.public.settings.the_home().path)
+    listed = json.loads(operator.run("limiter", "policies", "--json").stdout)["data"]
+    assert found["policy_id"] in {policy["policy_id"] for policy in listed}
+    key = json.loads(operator.run("limiter", "key", f"{envoy.tenant}:u:/r/", "--json").stdout)
+    assert key["limit_key"] == f"{envoy.tenant}:u:/r"
+    assert [(c["policy_id"], c["used"], c["remaining"]) for c in key["counters"]] == [(found["policy_id"], 4, 6)]
+    table = operator.run("limiter", "key", f"{envoy.tenant}:u:/r")
+    assert found["policy_id"] in table.stdout, table.stderr
+    wrong = operator.run("limiter", "key", "no key")
+    assert wrong.returncode == 1
+    assert "Traceback" not in wrong.stderr
+
+
+def test_the_gateway_has_metrics(envoy: Envoy) -> None:
+    envoy.in_force()
+    envoy.allowed(12)
+    state = read_state(envoy.public.settings.the_home())
+    assert state is not None
+    (url,) = (
+        u for n, u in launch.world(envoy.public.settings, state)["ops"].items() if n.startswith("limiter_gateway")
+    )
+
+    def told() -> bool:
+        lines = httpx.get(url, trust_env=False).text.splitlines()
+        values = {name: float(value) for name, _, value in (x.rpartition(" ") for x in lines if x[:1] != "#")}
+        assert values['millrace_limiter_decisions_total{outcome="allowed"}'] >= 10
+        assert values['millrace_limiter_decisions_total{outcome="denied"}'] >= 2
+        assert values["millrace_limiter_store_calls_total"] >= 12
+        assert values["millrace_limiter_rows_lost_total"] == 0
+        return values["millrace_limiter_revision"] > 0
+
+    eventually(told, 5)

@@ -1,0 +1,32 @@
+"""The table of traps in tests/README.md names tests that exist, and every trap has one."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+from tests.tidy import tree
+
+ROWS = re.findall(r"^\| (\d+|always)[.:] [^|]*\| ([^|]*)\|$", tree.text("tests/README.md"), re.MULTILINE)
+IDS = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
+TRAPS = (*(str(number) for number in range(1, 11)), "always")
+
+
+def test_every_trap_has_a_row_with_a_test() -> None:
+    assert tuple(trap for trap, _ in ROWS) == TRAPS
+    assert [trap for trap, tests in ROWS if not IDS.search(tests)] == []
+
+
+def test_the_proofs_in_the_table_exist() -> None:
+    """A test function, or the class that a state machine of Hypothesis is run as."""
+    named = [found for _, tests in ROWS for found in IDS.findall(tests)]
+    assert [f"{file}::{name}" for file, name in named if name not in proofs_in(file)] == []
+
+
+def proofs_in(file: str) -> set[str]:
+    if file not in tree.files(".py"):
+        return set()
+    body = tree.parsed(file).body
+    functions = {node.name for node in body if isinstance(node, ast.FunctionDef)}
+    machines = {t.id for node in body if isinstance(node, ast.Assign) for t in node.targets if isinstance(t, ast.Name)}
+    return {name for name in functions | machines if name.startswith(("test_", "Test"))}

@@ -1,0 +1,142 @@
+"""Free text that holds a card number is refused at every door; order numbers, hashes and UUIDs are not."""
+
+from __future__ import annotations
+
+import json
+import uuid
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from starlette.datastructures import Headers
+
+from ingress import envelope
+from ingress.endpoints import _why_not_description
+from schemas import errors, repair, validation
+from schemas.card_number import REFUSED, holds_card_number, network_of, passes_luhn
+from schemas.operations import OPERATIONS
+from tests.unit.test_vault_card import PUBLISHED, check_digit
+
+VISA = "4242424242424242"
+REAL = sorted(number for number, network in PUBLISHED.items() if network != "unknown")
+#: how people set apart the digits of a number
+SEPARATORS = ("", " ", "-", "  ", " - "[:2], "\u00a0", "\u2013")
+
+
+@pytest.mark.parametrize("number", REAL)
+@pytest.mark.parametrize(
+    "around", ["{}", "card {} exp 12/30", "pan={},", "x{}y", "\n{}\n", "_{}_", "4711 {}", "{} 123"]
+)
+def test_published_numbers_are_found(number: str, around: str) -> None:
+    assert holds_card_number(around.format(number))
+
+
+@given(st.sampled_from(REAL), st.data())
+def test_separators_hide_nothing(number: str, data: st.DataObject) -> None:
+    pieces = [data.draw(st.sampled_from(SEPARATORS)) for _ in number[1:]]
+    assert holds_card_number(number[0] + "".join(s + d for s, d in zip(pieces, number[1:], strict=True)))
+
+
+@pytest.mark.parametrize("text", ["４２４２４２４２４２４２４２４２", "٤٢٤٢٤٢٤٢٤٢٤٢٤٢٤٢", "４２４２ 4242 ٤٢٤٢ 4242"])
+def test_digits_of_other_scripts_are_digits(text: str) -> None:
+    assert holds_card_number(text)
+
+
+@given(st.text("0123456789", min_size=1, max_size=19), st.text("#/ abcxyz", max_size=10))
+def test_a_number_that_fails_luhn_is_an_order_number(number: str, before: str) -> None:
+    assume(not passes_luhn(number))
+    assert not holds_card_number(f"{before}{number}")
+
+
+@given(st.text("0123456789", min_size=12, max_size=18))
+def test_a_number_of_no_network_is_no_card(body: str) -> None:
+    number = body + check_digit(body)
+    assume(network_of(number) == "unknown")
+    assert not holds_card_number(number)
+
+
+@given(st.uuids(), st.binary(min_size=12, max_size=32))
+def test_uuids_and_hashes_are_no_cards(one: uuid.UUID, digest: bytes) -> None:
+    assert not holds_card_number(str(one))
+    assume(not digest.hex().isdecimal())
+    assert not holds_card_number(digest.hex())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "42424242-4242-4424-8242-424242424242",  # a UUID, whatever its digits
+        "0" * 8 + "ab" + VISA,  # a piece of a hash
+        "+4915112345670",  # a telephone number of thirteen digits that Luhn likes
+        "4242.4242.4242.4242",
+        "2026-06-15T12:00:00.123456Z",
+        "1800000000000",
+        "1800000000000000",
+        "9999999999999995",
+        "",
+        "4" * 12,
+        "42424242424242421",  # no visa number has seventeen digits
+    ],
+)
+def test_what_only_looks_like_one(text: str) -> None:
+    assert not holds_card_number(text)
+
+
+@given(st.text(max_size=80))
+def test_any_text_is_judged(text: str) -> None:
+    assert holds_card_number(text) in (True, False)
+
+
+CREATE = {"amount": 1, "currency": "USD"}
+REFUND = {"payment_intent": "pi_a"}
+
+
+@pytest.mark.parametrize(
+    ("table", "payload", "field"),
+    [
+        (validation.CREATE_INTENT, CREATE | {"metadata": {"note": VISA}}, "payload.metadata"),
+        (validation.CREATE_INTENT, CREATE | {"metadata": {VISA: "note"}}, "payload.metadata"),
+        (validation.CREATE_INTENT, CREATE | {"payment_method": f"tok_{VISA}"}, "payload.payment_method"),
+        (validation.CREATE_REFUND, REFUND | {"metadata": {"a": "4242 4242 4242 4242"}}, "payload.metadata"),
+        (validation.CREATE_REFUND, {"payment_intent": VISA}, "payload.payment_intent"),
+        (repair.DECISION, {"note": f"refund to {VISA}"}, "payload.note"),
+        (validation.CONFIRM, {VISA: "x"}, "payload.(a card number)"),
+    ],
+)
+def test_fields_that_callers_write_freely(table: validation.Fields, payload: dict[str, object], field: str) -> None:
+    _, (error,) = validation.normalize(table, payload)
+    assert error["field"] == field
+    assert "4242" not in json.dumps(error)
+
+
+def test_an_endpoints_description() -> None:
+    assert _why_not_description(f"shop {VISA}") == REFUSED
+    assert _why_not_description("shop 4711") is None
+
+
+def _call(body: dict[str, object], headers: dict[str, str] | None = None, path_id: str | None = None) -> None:
+    operation = OPERATIONS["confirm_payment_intent" if path_id else "create_payment_intent"]
+    fields = envelope.header_fields(Headers(headers or {}))
+    envelope.read_call(operation, path_id, json.dumps(body).encode(), fields, "m_1")
+
+
+def test_an_idempotency_key_is_refused_before_anything_else() -> None:
+    with pytest.raises(errors.MalformedRequest, match="never send card numbers here") as refused:
+        _call({"idempotency_key": f"order {VISA}", "payload": {"amount": "wrong"}})
+    assert "4242" not in refused.value.public
+    with pytest.raises(errors.MalformedRequest, match="never send card numbers here"):
+        _call(CREATE, {"Idempotency-Key": VISA})
+
+
+def test_a_request_id_and_a_route() -> None:
+    with pytest.raises(errors.InvalidCommand) as refused:
+        _call({"idempotency_key": "k", "payload": CREATE}, {"X-Request-Id": VISA})
+    assert refused.value.errors == [{"field": "request_id", "reason": REFUSED}]
+    with pytest.raises(errors.NotFound):
+        _call({"idempotency_key": "k"}, path_id=VISA)
+
+
+def test_identities_of_facts_are_the_processors_own() -> None:
+    """Adyen's references have sixteen digits: what a processor calls a payment is not the caller's free text."""
+    outcome = {"operation_id": "op_a_1", "attempt": 1, "status": "captured", "provider_ref": VISA}
+    assert validation.normalize(validation.ATTEMPT_OUTCOME, outcome)[1] == []

@@ -1,0 +1,33 @@
+"""TERM, HUP and INT end a long command with everything cleaned up, also where a shell started it with INT ignored."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+
+import pytest
+
+_LONG = """
+import asyncio, os, signal, sys
+from compose.demo.interruption import end_as_interrupted
+
+async def work():
+    asyncio.get_running_loop().call_soon(os.kill, os.getpid(), int(sys.argv[1]))
+    await asyncio.sleep(30)
+
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+end_as_interrupted()
+try:
+    asyncio.run(work())
+except KeyboardInterrupt:
+    print("cleaned up")
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_a_polite_end_is_an_interruption(number: signal.Signals) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _LONG, str(int(number))], capture_output=True, text=True, timeout=25, check=False
+    )
+    assert (done.returncode, done.stdout) == (0, "cleaned up\n"), done.stderr

@@ -1,0 +1,141 @@
+"""Which policies govern a key, and which snapshots a gateway believes."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import msgspec
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from limiter.policies import PolicySet
+from limiter.snapshot import Envelope, Snapshot, SnapshotRefused, key_id, sign, verified
+from schemas import validation
+from schemas.limit_policy import SAFE_INTEGER, LimitPolicy, as_policy, terms
+from schemas.operations import OPERATIONS
+
+NOW = 1_800_000_000
+KEY = Ed25519PrivateKey.generate()
+KEYS = {key_id(KEY.public_key()): KEY.public_key()}
+PARTS = {"tenant": "t1", "user": "u1", "route": "/r"}
+
+
+def policy(name: str = "pl_a", version: int = 1, **changes: Any) -> LimitPolicy:
+    scope = {"tenant": "*", "user": "*", "route": "*"} | changes.pop("scope", {})
+    payload = {"scope": scope, "algorithm": "fixed_window", "capacity": 10, "window_ms": 60_000} | changes
+    found, wrong = OPERATIONS["publish_policy"].normalize(payload)
+    assert not wrong
+    return as_policy(found, name, version)
+
+
+def levels(*policies: LimitPolicy) -> list[str]:
+    return [level.id_ for level in PolicySet(policies, 1, 10).levels(PARTS)]
+
+
+def test_the_most_specific_scope_of_a_level_wins() -> None:
+    everywhere, tenant = policy("pl_a"), policy("pl_b", scope={"tenant": "t1"})
+    route, other = policy("pl_c", scope={"tenant": "t1", "route": "/r"}), policy("pl_d", scope={"tenant": "t2"})
+    assert levels(everywhere, other) == ["pl_a"]
+    assert levels(everywhere, tenant, other) == ["pl_b"]
+    assert levels(route, everywhere, tenant) == ["pl_c"]
+
+
+def test_levels_by_other_parts_all_hold() -> None:
+    assert sorted(levels(policy("pl_a"), policy("pl_b", per=["tenant"]), policy("pl_c", per=["tenant", "route"]))) == [
+        "pl_a",
+        "pl_b",
+        "pl_c",
+    ]
+
+
+def test_a_shadow_policy_takes_nobodys_place() -> None:
+    assert sorted(levels(policy("pl_a"), policy("pl_b", scope={"tenant": "t1"}, shadow=True))) == ["pl_a", "pl_b"]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"capacity": 0},
+        {"capacity": -1},
+        {"capacity": 1.5},
+        {"capacity": True},
+        {"capacity": SAFE_INTEGER},
+        {"capacity": 2**40, "window_ms": 366 * 86_400_000},
+        {"window_ms": 0},
+        {"window_ms": None},
+        {"algorithm": "magic"},
+        {"algorithm": "token_bucket"},
+        {"algorithm": "token_bucket", "window_ms": None, "refill_rate": 0},
+        {"algorithm": "token_bucket", "refill_rate": 1},
+        {"refill_rate": 1},
+        {"algorithm": "sliding_window", "window_ms": 1, "slots": 7},
+        {"algorithm": "concurrency", "consistency": "leased"},
+        {"consistency": "maybe"},
+        {"scope": {}},
+        {"scope": {"tenant": "t", "user": "*"}},
+        {"scope": {"tenant": "", "user": "*", "route": "*"}},
+        {"per": []},
+        {"per": ["tenant", "tenant"]},
+        {"per": ["planet"]},
+        {"per": [["tenant"]]},
+        {"extra": 1},
+    ],
+)
+def test_a_policy_that_cannot_be_computed_exactly_is_refused(changes: dict[str, Any]) -> None:
+    scope = {"tenant": "*", "user": "*", "route": "*"}
+    payload = {"scope": scope, "algorithm": "fixed_window", "capacity": 10, "window_ms": 60_000} | changes
+    _, wrong = OPERATIONS["publish_policy"].normalize(payload)
+    assert wrong
+    assert all(row["field"].startswith("payload.") for row in wrong)
+
+
+def test_a_payload_may_say_a_scope_only_where_it_is_a_field() -> None:
+    fields = OPERATIONS["publish_policy"].payload
+    assert validation.names_its_caller({"scope": {}}, fields) is None
+    assert validation.names_its_caller({"scope": {}, "tenant": "t"}, fields) == "tenant"
+
+
+def test_the_finest_clock_that_stays_exact_is_taken() -> None:
+    assert [terms(policy(capacity=c, window_ms=w)) for c, w in ((10, 60_000), (2**30, 86_400_000))] == [
+        terms(policy(capacity=10, window_ms=60_000)),
+        terms(policy(capacity=2**30, window_ms=86_400_000)),
+    ]
+    ticks = [
+        terms(policy(capacity=c, window_ms=w)) for c, w in ((10, 60_000), (10**6, 86_400_000), (2**34, 86_400_000))
+    ]
+    assert [t.tick_us for t in ticks if t] == [1, 1_000, 1_000_000]
+
+
+def document(**changes: Any) -> bytes:
+    fields: dict[str, Any] = {"revision": 5, "issued_at": NOW, "not_after": NOW + 60, "policies": [policy()]} | changes
+    return sign(Snapshot(**fields), KEY)
+
+
+def test_a_snapshot_is_what_was_signed() -> None:
+    assert verified(document(), KEYS, 5, NOW).policies == [policy()]
+
+
+def forged(**changes: Any) -> bytes:
+    return msgspec.json.encode(msgspec.structs.replace(msgspec.json.decode(document(), type=Envelope), **changes))
+
+
+@pytest.mark.parametrize(
+    ("hostile", "said"),
+    [
+        (lambda: forged(signature=None), "not signed"),
+        (lambda: forged(key_id=None), "not signed"),
+        (lambda: forged(signature=base64.b64encode(bytes(64)).decode()), "is wrong"),
+        (lambda: forged(signature="no base64!"), "cannot be read"),
+        (lambda: forged(snapshot=msgspec.json.decode(document(revision=9), type=Envelope).snapshot), "is wrong"),
+        (lambda: forged(key_id="0" * 16), "not known"),
+        (lambda: document(revision=4), "older"),
+        (lambda: document(not_after=NOW), "expired"),
+        (lambda: document()[:-9], "cannot be read"),
+        (lambda: b"", "cannot be read"),
+        (lambda: b"[]", "cannot be read"),
+    ],
+)
+def test_what_is_not_surely_ours_is_not_used(hostile: Any, said: str) -> None:
+    with pytest.raises(SnapshotRefused, match=said):
+        verified(hostile(), KEYS, 5, NOW)
