@@ -205,7 +205,7 @@ def test_a_thousand_first_requests_on_a_cold_key(server: CounterServer, tmp_path
     async def test() -> None:
         narrow = policy(capacity=137, consistency="exact")
         wide = policy("pl_b", capacity=300, consistency="exact", per=["tenant"])
-        async with limiter(server.url, tmp_path, narrow, wide) as gateway:
+        async with limiter(server.url, tmp_path, narrow, wide, timeout_s=60) as gateway:
             decided = await asyncio.gather(*(gateway.check("t", "u", "/r") for _ in range(1_000)))
             assert not any(d.degraded for d in decided)
             assert sum(d.allowed for d in decided) == 137
