@@ -13,7 +13,7 @@ from limiter.keys import limit_key, parts_of
 from limiter.policies import PolicySet
 from limiter.snapshot import Envelope, Snapshot
 from schemas import errors, limits, rendering
-from schemas.limit_policy import KEY_PARTS, LimitPolicy, rendered
+from schemas.limit_policy import LimitPolicy, rendered
 
 if TYPE_CHECKING:
     from ingress.cursors import Cursors
@@ -80,8 +80,7 @@ class QuotaPolicies:
     async def _live(self, level: Level, parts: dict[str, str]) -> dict[str, Any] | None:
         if self._counters is None:
             return None
-        values = "\x1f".join(parts[part] for part in KEY_PARTS if part in level.policy.per)
-        _, used, reserved, available, reset_us, _ = await self._counters.peek(Bucket(level, values))
+        _, used, reserved, available, reset_us, _ = await self._counters.peek(Bucket(level, level.counted_by(parts)))
         return {
             "used": used,
             "reserved": reserved,

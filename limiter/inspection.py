@@ -10,7 +10,7 @@ from limiter.buckets import Bucket
 from limiter.keys import limit_key, parts_of
 from limiter.policies import PolicySet
 from schemas import limits
-from schemas.limit_policy import KEY_PARTS, LimitPolicy
+from schemas.limit_policy import LimitPolicy
 from sinks.postgres.sql_files import queries
 
 if TYPE_CHECKING:
@@ -32,8 +32,7 @@ async def counters(key: str, found: list[LimitPolicy], store: CounterStore) -> d
     parts = parts_of(key)
     rows = []
     for level in PolicySet(found, 0, limits.LIMIT_LEASE_SHARE).levels(parts):
-        values = "\x1f".join(parts[part] for part in KEY_PARTS if part in level.policy.per)
-        _, used, reserved, available, reset_us, version = await store.peek(Bucket(level, values))
+        _, used, reserved, available, reset_us, version = await store.peek(Bucket(level, level.counted_by(parts)))
         rows.append(
             {
                 "policy_id": level.id_,

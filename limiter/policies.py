@@ -28,6 +28,10 @@ class Level:
         # a shadow policy counts for itself: it never takes from a real quota
         self.store_id = f"{policy.policy_id}/shadow" if policy.shadow else policy.policy_id
 
+    def counted_by(self, parts: dict[str, str]) -> str:
+        """The values of a key that this policy keeps one counter for."""
+        return "\x1f".join(parts[part] for part in KEY_PARTS if part in self.policy.per)
+
 
 class PolicySet:
     """All policies of one snapshot by scope: a key asks for its eight possible scopes, not for every policy."""
