@@ -80,14 +80,8 @@ class QuotaPolicies:
     async def _live(self, level: Level, parts: dict[str, str]) -> dict[str, Any] | None:
         if self._counters is None:
             return None
-        _, used, reserved, available, reset_us, _ = await self._counters.peek(Bucket(level, level.counted_by(parts)))
-        return {
-            "used": used,
-            "reserved": reserved,
-            "remaining": available,
-            "reset_ms": -(-reset_us // 1_000),
-            "as_of": rendering.timestamp(time.time_ns() // 1_000),
-        }
+        counted = await self._counters.peek(Bucket(level, level.counted_by(parts)))
+        return {**counted.rendered(), "as_of": rendering.timestamp(time.time_ns() // 1_000)}
 
     async def _levels(self, parts: dict[str, str]) -> tuple[Level, ...]:
         try:

@@ -32,18 +32,15 @@ async def counters(key: str, found: list[LimitPolicy], store: CounterStore) -> d
     parts = parts_of(key)
     rows = []
     for level in PolicySet(found, 0, limits.LIMIT_LEASE_SHARE).levels(parts):
-        _, used, reserved, available, reset_us, version = await store.peek(Bucket(level, level.counted_by(parts)))
+        counted = await store.peek(Bucket(level, level.counted_by(parts)))
         rows.append(
             {
                 "policy_id": level.id_,
-                "version": version,
+                "version": counted.version,
                 "per": list(level.policy.per),
                 "shadow": level.policy.shadow,
                 "capacity": level.policy.capacity,
-                "used": used,
-                "reserved": reserved,
-                "remaining": available,
-                "reset_ms": -(-reset_us // 1_000),
+                **counted.rendered(),
             }
         )
     return {"limit_key": limit_key(parts), "counters": rows}
