@@ -36,7 +36,7 @@ class QuotaPolicies:
         self._counters = counters
         self._pages = NewestFirst(store, cursors)
         self._digest = ""
-        self._set = PolicySet([], 0, limits.LIMIT_LEASE_SHARE)
+        self._set = PolicySet([], 0)
 
     async def get(self, publisher: str, policy_id: str) -> dict[str, Any]:
         """The policy in force with its versions, newest first. Raises NotFound."""
@@ -91,7 +91,7 @@ class QuotaPolicies:
         if digest != self._digest:
             text = msgspec.json.decode(document, type=Envelope).snapshot
             snapshot = msgspec.json.decode(text, type=Snapshot)
-            self._set = PolicySet(snapshot.policies, snapshot.revision, limits.LIMIT_LEASE_SHARE)
+            self._set = PolicySet(snapshot.policies, snapshot.revision)
             self._digest = digest
         return self._set.levels(parts)
 

@@ -9,7 +9,6 @@ import msgspec
 from limiter.buckets import Bucket
 from limiter.keys import limit_key, parts_of
 from limiter.policies import PolicySet
-from schemas import limits
 from schemas.limit_policy import LimitPolicy
 from sinks.postgres.sql_files import queries
 
@@ -31,7 +30,7 @@ async def counters(key: str, found: list[LimitPolicy], store: CounterStore) -> d
     """What every policy that governs a key has counted, shadow ones too. Raises InvalidCommand, StoreUnavailable."""
     parts = parts_of(key)
     rows = []
-    for level in PolicySet(found, 0, limits.LIMIT_LEASE_SHARE).levels(parts):
+    for level in PolicySet(found, 0).levels(parts):
         counted = await store.peek(Bucket(level, level.counted_by(parts)))
         rows.append(
             {

@@ -40,7 +40,7 @@ class Limiter:
         self._recorder = recorder
         self._name = f"{name}.{secrets.token_hex(4)}"  # leases of a process that ended are nobody's
         self._without_store = WithoutStore()
-        self._policies = PolicySet([], 0, limits.LIMIT_LEASE_SHARE)
+        self._policies = PolicySet([], 0)
         self._keys: dict[tuple[str, str, str], KeyState] = {}
         self._buckets: dict[tuple[str, int, str], Bucket] = {}
         self._identities = Identities(limits.LIMIT_IDENTITY_MS * _US_PER_MS * _NS_PER_US)

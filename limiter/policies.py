@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from schemas import limits
 from schemas.limit_policy import ANY, KEY_PARTS, LimitPolicy, Scope, Terms, terms
 
 if TYPE_CHECKING:
@@ -36,13 +37,13 @@ class Level:
 class PolicySet:
     """All policies of one snapshot by scope: a key asks for its eight possible scopes, not for every policy."""
 
-    def __init__(self, policies: Sequence[LimitPolicy], revision: int, lease_share: int) -> None:
+    def __init__(self, policies: Sequence[LimitPolicy], revision: int) -> None:
         self.revision = revision
         self._by_scope: dict[Scope, list[Level]] = {}
         for policy in policies:
             computed = terms(policy)
             if computed is not None:  # publication refuses the others
-                level = Level(policy, computed, policy.capacity // lease_share)
+                level = Level(policy, computed, policy.capacity // limits.LIMIT_LEASE_SHARE)
                 self._by_scope.setdefault(policy.scope, []).append(level)
 
     def all_levels(self) -> list[Level]:

@@ -30,7 +30,7 @@ def policy(name: str = "pl_a", version: int = 1, **changes: Any) -> LimitPolicy:
 
 
 def levels(*policies: LimitPolicy) -> list[str]:
-    return [level.id_ for level in PolicySet(policies, 1, 10).levels(PARTS)]
+    return [level.id_ for level in PolicySet(policies, 1).levels(PARTS)]
 
 
 def test_the_most_specific_scope_of_a_level_wins() -> None:
