@@ -40,7 +40,7 @@ class PolicySet:
     def __init__(self, policies: Sequence[LimitPolicy], revision: int) -> None:
         self.revision = revision
         self._by_scope: dict[Scope, list[Level]] = {}
-        for policy in policies:
+        for policy in sorted(policies, key=lambda policy: policy.policy_id):  # ``levels`` takes the first
             computed = terms(policy)
             if computed is not None:  # publication refuses the others
                 level = Level(policy, computed, policy.capacity // limits.LIMIT_LEASE_SHARE)
@@ -58,10 +58,6 @@ class PolicySet:
             for level in self._by_scope.get(scope, ()):
                 place = (level.policy.per, level.policy.shadow)  # a shadow policy takes nobody's place
                 held = found.get(place)
-                if held is None or _rank(level) > _rank(held):
+                if held is None or level.policy.scope.specificity > held.policy.scope.specificity:
                     found[place] = level
         return tuple(level for _, level in sorted(found.items(), key=lambda pair: str(pair[0])))
-
-
-def _rank(level: Level) -> tuple[tuple[int, ...], int]:
-    return level.policy.scope.specificity, -int.from_bytes(level.id_.encode()[-8:])

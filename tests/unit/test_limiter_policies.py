@@ -41,6 +41,12 @@ def test_the_most_specific_scope_of_a_level_wins() -> None:
     assert levels(route, everywhere, tenant) == ["pl_c"]
 
 
+def test_of_equal_scope_the_least_id_wins() -> None:
+    """By the whole id: the ends of these two are in the other order."""
+    least, other = policy("pl_a_00000001"), policy("pl_b_00000000")
+    assert levels(least, other) == levels(other, least) == ["pl_a_00000001"]
+
+
 def test_levels_by_other_parts_all_hold() -> None:
     assert sorted(levels(policy("pl_a"), policy("pl_b", per=["tenant"]), policy("pl_c", per=["tenant", "route"]))) == [
         "pl_a",
