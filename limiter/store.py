@@ -9,7 +9,7 @@ import asyncio
 import struct
 import time
 from importlib import resources
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from limiter.store_line import LineLost, Refusal, Reply, StoreLine, command, function_call, opened
 from schemas import limits
@@ -24,11 +24,31 @@ EPOCH_KEY: Final = b"rl:epoch"
 OK, DENIED, DUPLICATE, CONFLICT, STALE_EPOCH, WRONG = 1, 0, 2, 3, 4, 5
 ROW: Final = 6  # numbers of one bucket in an answer
 _HEAD: Final = struct.Struct("<6d")
+_US_PER_MS: Final = 1_000
 _NO_FUNCTION: Final = "Function not found"
 
 
 class StoreUnavailable(Unavailable):
     """The counter store did not answer in time: whether it charged is not known."""
+
+
+class Counted(NamedTuple):
+    """What a bucket holds at the store."""
+
+    used: int
+    reserved: int  # by leases
+    remaining: int
+    reset_ms: int
+    version: int  # of the policy that it was counted under
+
+    def rendered(self) -> dict[str, int]:
+        """The numbers as people are shown them."""
+        return {
+            "used": self.used,
+            "reserved": self.reserved,
+            "remaining": self.remaining,
+            "reset_ms": self.reset_ms,
+        }
 
 
 class CounterStore:
@@ -78,10 +98,13 @@ class CounterStore:
             b"rl1_settle", [EPOCH_KEY, b"", *bucket.keys], (head, lease_id, b"", bucket.plain_terms)
         )
 
-    async def peek(self, bucket: Bucket) -> list[int]:
-        """[code, used, reserved, available, reset_us, version] without touching it. Raises StoreUnavailable."""
+    async def peek(self, bucket: Bucket) -> Counted:
+        """What the bucket holds, without touching it. Raises StoreUnavailable."""
         head = _HEAD.pack(self.epoch, 0, 0, 0, 0, 1)
-        return await self._call(b"rl1_peek", [EPOCH_KEY, b"", *bucket.keys], (head, b"", b"", bucket.plain_terms))
+        keys = [EPOCH_KEY, b"", *bucket.keys]
+        answer = await self._call(b"rl1_peek", keys, (head, b"", b"", bucket.plain_terms))
+        _, used, reserved, available, reset_us, version = answer
+        return Counted(used, reserved, available, -(-reset_us // _US_PER_MS), version)
 
     async def _call(self, function: bytes, keys: Sequence[bytes], arguments: Sequence[bytes]) -> list[int]:
         """Waits at most one bound for a connection, and one for the answer."""
