@@ -465,6 +465,7 @@ EXPORT_STATEMENT_TIMEOUT_MS: Final = 600_000
 # Policies of owners (risk rules, routing): how old they may be
 POLICIES_REFRESH_S: Final = 1.0  # a published policy is in force everywhere within about this
 POLICIES_READ_TIMEOUT_S: Final = 5.0
+ROUND_TIMEOUT_S: Final = 5.0  # of a statement of what a process does again and again in the background
 POLICIES_FIRST_WAIT_S: Final = 0.05  # how often a starting owner looks whether they were read
 
 # --- operator console --------------------------------------------------------------------------------------
