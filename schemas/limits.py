@@ -621,6 +621,7 @@ LIMIT_SNAPSHOT_RENEW_S: Final = 600
 
 # Rate limiter: decisions
 LIMIT_COST_MAX: Final = 2**31 - 1
+LIMIT_DESCRIPTORS_MAX: Final = 64  # of one call of Envoy's RateLimitService
 LIMIT_REQUEST_ID_LENGTH_MAX: Final = 128  # a longer one is remembered by its hash
 LIMIT_IDENTITY_MS: Final = 60_000  # how long a request identity is remembered
 LIMIT_STORE_TIMEOUT_S: Final = 0.25
