@@ -631,6 +631,7 @@ LIMIT_KEYS_MAX: Final = 500_000  # that one gateway holds at once
 LIMIT_LEASE_MS: Final = 1_000
 LIMIT_LEASE_SHARE: Final = 10  # leases of one key hold at most a tenth of its capacity
 LIMIT_LEASE_SIZE_MAX: Final = 4_096
+LIMIT_SETTLING_MAX: Final = 16  # ended leases of one bucket that wait for the store
 LIMIT_DECISIONS_FLUSH_S: Final = 0.05
 LIMIT_DECISIONS_BLOCK_MAX: Final = 8_192
 LIMIT_BLOCKS_MAX: Final = 4_096  # that Kafka has not acknowledged; past it rows are counted as lost, and none waits
