@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import redis
 
+from limiter.store_script import SCRIPT, SHA
 from schemas.limit_policy import Terms
 from tests.limit_oracle import FIXED, SLIDING, TOKEN_BUCKET, Oracle
 from tests.seeds import seeds
@@ -75,8 +76,20 @@ def call(server: redis.Redis, function: str, keys: list[str], *arguments: Any) -
     return list(found)
 
 
-@pytest.fixture(scope="module")
-def server(stack: Stack) -> Iterator[redis.Redis]:
+class ScriptedRedis(redis.Redis):
+    """Functions are called as a server without them is asked."""
+
+    def fcall(self, function: str, numkeys: int, *keys_and_arguments: Any) -> Any:
+        return self.evalsha(SHA.decode(), numkeys, *keys_and_arguments, function)
+
+
+@pytest.fixture(scope="module", params=["functions", "script"])
+def server(stack: Stack, request: pytest.FixtureRequest) -> Iterator[redis.Redis]:
+    if request.param == "script":
+        with ScriptedRedis.from_url(stack.addresses.redis_url) as found:
+            assert found.script_load(SCRIPT) == SHA.decode()
+            yield found
+        return
     with redis.Redis.from_url(stack.addresses.redis_url) as found:
         text = (resources.files("sinks.redis") / "scripts" / "rl1.lua").read_text()
         found.function_load(text, replace=True)
