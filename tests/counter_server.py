@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import secrets
 import signal
@@ -25,6 +26,8 @@ from tests.simulator_process import free_port
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
     from pathlib import Path
+
+    from limiter import Decision
 
 
 class Blocks:
@@ -101,3 +104,13 @@ async def limiter(
     finally:
         await store.close()
         recorder.close()
+
+
+async def answer_of_store(gateway: Limiter, user: str, cost: int, identity: str | None = None) -> Decision:
+    """The first answer that is not degraded: a store that failed is left alone for a moment."""
+    async with asyncio.timeout(60):
+        while True:
+            decided = await gateway.check("t", user, "/r", cost, identity)
+            if not decided.degraded:
+                return decided
+            await asyncio.sleep(0.02)

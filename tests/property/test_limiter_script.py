@@ -26,6 +26,8 @@ DENIED, OK, DUPLICATE, CONFLICT, STALE_EPOCH, WRONG = 0, 1, 2, 3, 4, 5
 BASE = 1_800_000_000_000_000  # microseconds: the size of real clocks
 LEASE_TICKS = 1_000
 HISTORY = 300
+PERMITS = 3  # the algorithm
+NO_KEY = -2  # what PTTL says of a key that is not there
 TERMS = [
     Terms(algorithm, capacity, refill, period, slots, tick_us, strict)
     for algorithm, slots, strict in (
@@ -295,6 +297,25 @@ def test_no_key_lives_for_ever(server: redis.Redis, terms: Terms) -> None:
     counter.call("rl1_decide", BASE // terms.tick_us, 1, want=10, rid="r1")
     for key in server.scan_iter(f"*{counter.keys[0][4:36]}*"):
         assert server.pttl(key) > 0
+
+
+@pytest.mark.parametrize("seed", seeds(2))
+@pytest.mark.parametrize("terms", [*TERMS[::3], Terms(3, 100, 100, 60_000, 1, 1_000, strict=False)], ids=str)
+def test_after_random_operations_every_key_ends(server: redis.Redis, terms: Terms, seed: int) -> None:
+    """No key is immortal, and none outlives two periods, the time that a lease may stay unsettled, and a second."""
+    counter, random_ = Counter(server, terms), random.Random(seed)
+    writers = ["rl1_decide", "rl1_decide", "rl1_settle", "rl1_register", "rl1_restore", "rl1_refund"]
+    longest_ticks = max(2 * terms.period, terms.capacity * terms.period // terms.refill) + 13 * LEASE_TICKS
+    bound_ms = max(longest_ticks * terms.tick_us // 1_000, 60_000) + 1_000
+    cost_max = 100 if terms.algorithm == PERMITS else terms.capacity + 1  # every permit is an entry
+    for n, (now, any_cost) in enumerate(steps(terms, random_)):
+        cost = min(any_cost, cost_max)
+        lease, rid = f"l{random_.randint(0, 20)}", random_.choice(["", f"r{random_.randint(0, 20)}"])
+        counter.call(random_.choice(writers), now, cost, want=random_.choice([0, cost]), lease=lease, rid=rid)
+        if n % 10 == 0 or n == HISTORY - 1:
+            keys = [*counter.keys, *(f"{counter.identity}r{n}" for n in range(21))]
+            left = [server.pttl(key) for key in keys]
+            assert [ms for ms in left if ms != NO_KEY and not 0 < ms <= bound_ms] == []
 
 
 def test_a_clock_that_steps_back_gives_nothing_away(server: redis.Redis) -> None:
