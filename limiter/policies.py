@@ -40,6 +40,17 @@ class PolicySet:
             if computed is not None:  # publication refuses the others
                 level = Level(policy, computed, policy.capacity // lease_share)
                 self._by_scope.setdefault(policy.scope, []).append(level)
+        self._by_id = {level.id_: level for level in self.all_levels()}
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no key at all is governed."""
+        return not self._by_scope
+
+    def by_id(self, policy_id: str) -> LimitPolicy | None:
+        """The policy of that name."""
+        level = self._by_id.get(policy_id)
+        return None if level is None else level.policy
 
     def all_levels(self) -> list[Level]:
         """Every policy."""
