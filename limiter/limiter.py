@@ -59,6 +59,11 @@ class Limiter:
         """The revision of the policies in use."""
         return self._policies.revision
 
+    @property
+    def policies(self) -> PolicySet:
+        """The policies in use."""
+        return self._policies
+
     def leases(self) -> int:
         """How many are held now."""
         return sum(bool(bucket.lease_id) for bucket in list(self._buckets.values()))
