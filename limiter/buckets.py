@@ -91,15 +91,15 @@ class Bucket:
 class KeyState:
     """One limit key under one snapshot: its name, its buckets, and the one bucket that can decide it alone."""
 
-    __slots__ = ("buckets", "leased", "name", "row", "single")
+    __slots__ = ("buckets", "name", "row", "single")
 
     def __init__(self, name: str, buckets: tuple[Bucket, ...], row: int) -> None:
         self.name = name
         self.buckets = buckets
         self.row = row  # in the stream's dictionary, for the single bucket's policy
         real = [bucket for bucket in buckets if not bucket.level.policy.shadow]
-        self.leased = bool(real) and all(b.level.policy.consistency == "leased" for b in buckets)
-        self.single = buckets[0] if len(buckets) == 1 and self.leased else None
+        leased = bool(real) and all(b.level.policy.consistency == "leased" for b in buckets)
+        self.single = buckets[0] if len(buckets) == 1 and leased else None
 
 
 def packed_terms(level: Level, want: int) -> bytes:

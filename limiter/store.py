@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import struct
 import time
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from limiter.store_line import LineLost, Refusal, Reply, StoreLine, opened
 from limiter.store_script import EVICTION, AsFunctions, AsScript, is_not_offered, unfit
@@ -24,10 +24,30 @@ EPOCH_KEY: Final = b"rl:epoch"
 OK, DENIED, DUPLICATE, CONFLICT, STALE_EPOCH, WRONG = 1, 0, 2, 3, 4, 5
 ROW: Final = 6  # numbers of one bucket in an answer
 _HEAD: Final = struct.Struct("<6d")
+_US_PER_MS: Final = 1_000
 
 
 class StoreUnavailable(Unavailable):
     """The counter store did not answer in time: whether it charged is not known."""
+
+
+class Counted(NamedTuple):
+    """What a bucket holds at the store."""
+
+    used: int
+    reserved: int  # by leases
+    remaining: int
+    reset_ms: int
+    version: int  # of the policy that it was counted under
+
+    def rendered(self) -> dict[str, int]:
+        """The numbers as people are shown them."""
+        return {
+            "used": self.used,
+            "reserved": self.reserved,
+            "remaining": self.remaining,
+            "reset_ms": self.reset_ms,
+        }
 
 
 class CounterStore:
@@ -79,9 +99,10 @@ class CounterStore:
         """A lease ended with so much spent; again, it does nothing. Raises StoreUnavailable."""
         return await self._of_one(b"rl1_settle", bucket, lease_id, spent)
 
-    async def peek(self, bucket: Bucket) -> list[int]:
-        """[code, used, reserved, available, reset_us, version] without touching it. Raises StoreUnavailable."""
-        return await self._of_one(b"rl1_peek", bucket, b"", 0)
+    async def peek(self, bucket: Bucket) -> Counted:
+        """What the bucket holds, without touching it. Raises StoreUnavailable."""
+        _, used, reserved, available, reset_us, version = await self._of_one(b"rl1_peek", bucket, b"", 0)
+        return Counted(used, reserved, available, -(-reset_us // _US_PER_MS), version)
 
     async def _of_one(self, function: bytes, bucket: Bucket, lease_id: bytes, cost: int) -> list[int]:
         """A store of another epoch is not the one that was meant: it has changed nothing, and is asked again later."""

@@ -465,6 +465,7 @@ EXPORT_STATEMENT_TIMEOUT_MS: Final = 600_000
 # Policies of owners (risk rules, routing): how old they may be
 POLICIES_REFRESH_S: Final = 1.0  # a published policy is in force everywhere within about this
 POLICIES_READ_TIMEOUT_S: Final = 5.0
+ROUND_TIMEOUT_S: Final = 5.0  # of a statement of what a process does again and again in the background
 POLICIES_FIRST_WAIT_S: Final = 0.05  # how often a starting owner looks whether they were read
 
 # --- operator console --------------------------------------------------------------------------------------
@@ -620,6 +621,7 @@ LIMIT_SNAPSHOT_RENEW_S: Final = 600
 
 # Rate limiter: decisions
 LIMIT_COST_MAX: Final = 2**31 - 1
+LIMIT_DESCRIPTORS_MAX: Final = 64  # of one call of Envoy's RateLimitService
 LIMIT_REQUEST_ID_LENGTH_MAX: Final = 128  # a longer one is remembered by its hash
 LIMIT_IDENTITY_MS: Final = 60_000  # how long a request identity is remembered
 LIMIT_STORE_TIMEOUT_S: Final = 0.25

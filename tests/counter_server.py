@@ -86,7 +86,7 @@ def policy(name: str = "pl_a", version: int = 1, **changes: Any) -> LimitPolicy:
 
 def policies(*found: LimitPolicy) -> PolicySet:
     """What a snapshot holds."""
-    return PolicySet(found, 1, limits.LIMIT_LEASE_SHARE)
+    return PolicySet(found, 1)
 
 
 @asynccontextmanager

@@ -240,7 +240,8 @@ def test_what_a_store_of_another_epoch_refuses_is_settled_later(server: CounterS
                     await gateway.maintain()
                 connection.delete("rl:epoch")
             await gateway.maintain()
-            assert (await gateway._store.peek(bucket))[1:3] == [spent, 0]
+            counted = await gateway._store.peek(bucket)
+            assert (counted.used, counted.reserved) == (spent, 0)
 
     run(test())
 
