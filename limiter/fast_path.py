@@ -37,11 +37,12 @@ def fast_path(  # noqa: C901 - one function on purpose: a call costs as much as 
 ) -> Callable[[str, str, str, int, str | None], Decision | None]:
     """``check_now`` over these parts; ``wall_offset_ns`` turns the monotonic clock into time since the epoch.
 
-    An identity that the store is being asked about is not decided here: it would be charged twice. ``check_now``
-    gives None when the store has to be asked. Raises KeyReused for an identity that had another cost.
+    An identity that the store is being asked about, or did not answer about, is not decided here: it could be charged
+    twice. ``check_now`` gives None when the store has to be asked. Raises KeyReused for an identity that had another
+    cost.
     """
     key_of = keys.get
-    generations = identities.generations
+    generations, doubtful = identities.generations, identities.doubtful
     make = tuple.__new__  # of a Decision: half of the cost of calling it
     pack = RECORD.pack_into
     buffer, size, begin, end = ring.buffer, RECORD.size, ring.begin, ring.end
@@ -75,7 +76,7 @@ def fast_path(  # noqa: C901 - one function on purpose: a call costs as much as 
                     raise errors.KeyReused
                 record(key.row, cost, ALLOWED | DUPLICATE, bucket.left, clock())
                 return known[1]._replace(duplicate=True)
-            if under_way and identity in under_way:
+            if (under_way and identity in under_way) or (doubtful and identity in doubtful):
                 return None
         now = clock()
         left = bucket.left - cost

@@ -23,6 +23,8 @@ class Identities:
         self._life_ns = life_ns
         self._since_ns = 0
         self.generations: list[Generation] = [{}, {}]
+        #: what the store was asked about and did not answer, with the time: it may have charged, only it knows
+        self.doubtful: dict[Identity, int] = {}
 
     def find(self, identity: Identity) -> tuple[int, Decision] | None:
         """The cost and the decision under an identity."""
@@ -32,6 +34,14 @@ class Identities:
     def keep(self, identity: Identity, cost: int, decision: Decision) -> None:
         """Remembers what was consumed."""
         self.generations[0][identity] = (cost, decision)
+        self.doubtful.pop(identity, None)
+
+    def doubt(self, identity: Identity, now_ns: int) -> None:
+        """The store alone decides on it for as long as it remembers it; the oldest is forgotten for one too many."""
+        if len(self.doubtful) >= limits.LIMIT_DOUBTS_MAX:
+            del self.doubtful[next(iter(self.doubtful))]
+        self.doubtful.pop(identity, None)  # the newest is last
+        self.doubtful[identity] = now_ns
 
     def turn(self, now_ns: int) -> None:
         """Called every now and then: the young generation grows old, the old one is forgotten."""
@@ -39,3 +49,8 @@ class Identities:
         if now_ns - self._since_ns > self._life_ns or len(young) >= limits.LIMIT_IDENTITIES_MAX:
             self.generations[:] = [{}, young]
             self._since_ns = now_ns
+        while self.doubtful:
+            oldest = next(iter(self.doubtful))
+            if now_ns - self.doubtful[oldest] <= self._life_ns:
+                break
+            del self.doubtful[oldest]

@@ -637,6 +637,7 @@ LIMIT_DECISIONS_BLOCK_MAX: Final = 8_192
 LIMIT_BLOCKS_MAX: Final = 4_096  # that Kafka has not acknowledged; past it rows are counted as lost, and none waits
 LIMIT_RING_RECORDS: Final = 524_288  # decisions that may wait for the next flush
 LIMIT_API_RING_RECORDS: Final = 65_536  # the same in front of our own API
+LIMIT_DOUBTS_MAX: Final = 500_000  # identities of unanswered calls: as many as can fail while one is remembered
 LIMIT_IDENTITIES_MAX: Final = 1_000_000  # of one generation: a full one makes room at once
 
 # --- Batched binary CHECK frames (limiter/frames.py)
