@@ -243,6 +243,23 @@ def test_the_newest_version_decides_for_everybody_and_usage_is_kept(server: redi
     assert old.call("rl1_decide", now, 1)[4] == 2
 
 
+@pytest.mark.parametrize("idle_ms", [0, 1_500, 7_400])
+def test_a_bucket_that_is_lowered_leaks_once_and_is_kept_until_it_has(server: redis.Redis, idle_ms: int) -> None:
+    """Usage under the old version leaks for the time that has passed, not twice, and outlives the smaller bucket."""
+    old = Counter(server, Terms(TOKEN_BUCKET, 10, 1, 1_000, 1, 1_000, strict=False))
+    new = Counter(server, Terms(TOKEN_BUCKET, 2, 1, 1_000, 1, 1_000, strict=False), version=2)
+    new.keys = old.keys
+    now = BASE // 1_000
+    assert old.call("rl1_decide", now, 10)[0] == OK
+    refused = new.call("rl1_decide", now + idle_ms, 1)
+    used = 10 - idle_ms // 1_000
+    assert refused[0] == DENIED
+    assert refused[3] == (used + 1 - 2) * 1_000 * 1_000  # until one token is there
+    assert server.pttl(new.keys[0]) > used * 1_000
+    assert new.call("rl1_decide", now + idle_ms + (used - 1) * 1_000 - 1, 1)[0] == DENIED
+    assert new.call("rl1_decide", now + idle_ms + (used - 1) * 1_000, 1)[0] == OK
+
+
 def test_a_stale_epoch_changes_nothing(server: redis.Redis) -> None:
     counter = Counter(server, TERMS[0])
     assert counter.call("rl1_decide", BASE, 1, epoch=7) == [STALE_EPOCH, 0]
