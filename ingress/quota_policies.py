@@ -13,7 +13,7 @@ from limiter.keys import limit_key, parts_of
 from limiter.policies import PolicySet
 from limiter.snapshot import Envelope, Snapshot
 from schemas import errors, limits, rendering
-from schemas.limit_policy import KEY_PARTS, LimitPolicy, rendered
+from schemas.limit_policy import LimitPolicy, rendered
 
 if TYPE_CHECKING:
     from ingress.cursors import Cursors
@@ -36,7 +36,7 @@ class QuotaPolicies:
         self._counters = counters
         self._pages = NewestFirst(store, cursors)
         self._digest = ""
-        self._set = PolicySet([], 0, limits.LIMIT_LEASE_SHARE)
+        self._set = PolicySet([], 0)
 
     async def get(self, publisher: str, policy_id: str) -> dict[str, Any]:
         """The policy in force with its versions, newest first. Raises NotFound."""
@@ -80,15 +80,8 @@ class QuotaPolicies:
     async def _live(self, level: Level, parts: dict[str, str]) -> dict[str, Any] | None:
         if self._counters is None:
             return None
-        values = "\x1f".join(parts[part] for part in KEY_PARTS if part in level.policy.per)
-        _, used, reserved, available, reset_us, _ = await self._counters.peek(Bucket(level, values))
-        return {
-            "used": used,
-            "reserved": reserved,
-            "remaining": available,
-            "reset_ms": -(-reset_us // 1_000),
-            "as_of": rendering.timestamp(time.time_ns() // 1_000),
-        }
+        counted = await self._counters.peek(Bucket(level, level.counted_by(parts)))
+        return {**counted.rendered(), "as_of": rendering.timestamp(time.time_ns() // 1_000)}
 
     async def _levels(self, parts: dict[str, str]) -> tuple[Level, ...]:
         try:
@@ -98,7 +91,7 @@ class QuotaPolicies:
         if digest != self._digest:
             text = msgspec.json.decode(document, type=Envelope).snapshot
             snapshot = msgspec.json.decode(text, type=Snapshot)
-            self._set = PolicySet(snapshot.policies, snapshot.revision, limits.LIMIT_LEASE_SHARE)
+            self._set = PolicySet(snapshot.policies, snapshot.revision)
             self._digest = digest
         return self._set.levels(parts)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections import deque
 from typing import TYPE_CHECKING, Final
 
 import xxhash
@@ -60,7 +61,8 @@ class Bucket:
         self.deny_cost = 0
         self.seen = 0  # cost asked for since ``seen_since_ns``
         self.seen_since_ns = 0
-        self.settling: list[tuple[bytes, int]] = []  # leases that ended, with what was spent of them
+        #: leases that ended, with what was spent of them; one too many is charged whole by the store, in time
+        self.settling: deque[tuple[bytes, int]] = deque(maxlen=limits.LIMIT_SETTLING_MAX)
 
     def wanted(self, now_ns: int) -> int:
         """How large a lease the demand of the moment deserves; 0 for a quiet key, and where leases are not allowed."""
@@ -89,15 +91,15 @@ class Bucket:
 class KeyState:
     """One limit key under one snapshot: its name, its buckets, and the one bucket that can decide it alone."""
 
-    __slots__ = ("buckets", "leased", "name", "row", "single")
+    __slots__ = ("buckets", "name", "row", "single")
 
     def __init__(self, name: str, buckets: tuple[Bucket, ...], row: int) -> None:
         self.name = name
         self.buckets = buckets
         self.row = row  # in the stream's dictionary, for the single bucket's policy
         real = [bucket for bucket in buckets if not bucket.level.policy.shadow]
-        self.leased = bool(real) and all(b.level.policy.consistency == "leased" for b in buckets)
-        self.single = buckets[0] if len(buckets) == 1 and self.leased else None
+        leased = bool(real) and all(b.level.policy.consistency == "leased" for b in buckets)
+        self.single = buckets[0] if len(buckets) == 1 and leased else None
 
 
 def packed_terms(level: Level, want: int) -> bytes:

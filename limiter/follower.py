@@ -80,7 +80,7 @@ class SnapshotFollower:
     def take(self, document: bytes) -> None:
         """Uses a document from now on. Raises SnapshotRefused, and then nothing changed."""
         snapshot = verified(document, self._keys(), self._last_revision(), time.time())
-        self._use(PolicySet(snapshot.policies, snapshot.revision, limits.LIMIT_LEASE_SHARE))
+        self._use(PolicySet(snapshot.policies, snapshot.revision))
         self.snapshot = snapshot
         self._remember(snapshot.revision)
         _log.info("snapshot_in_use", **described(snapshot))

@@ -9,8 +9,7 @@ import msgspec
 from limiter.buckets import Bucket
 from limiter.keys import limit_key, parts_of
 from limiter.policies import PolicySet
-from schemas import limits
-from schemas.limit_policy import KEY_PARTS, LimitPolicy
+from schemas.limit_policy import LimitPolicy
 from sinks.postgres.sql_files import queries
 
 if TYPE_CHECKING:
@@ -31,20 +30,16 @@ async def counters(key: str, found: list[LimitPolicy], store: CounterStore) -> d
     """What every policy that governs a key has counted, shadow ones too. Raises InvalidCommand, StoreUnavailable."""
     parts = parts_of(key)
     rows = []
-    for level in PolicySet(found, 0, limits.LIMIT_LEASE_SHARE).levels(parts):
-        values = "\x1f".join(parts[part] for part in KEY_PARTS if part in level.policy.per)
-        _, used, reserved, available, reset_us, version = await store.peek(Bucket(level, values))
+    for level in PolicySet(found, 0).levels(parts):
+        counted = await store.peek(Bucket(level, level.counted_by(parts)))
         rows.append(
             {
                 "policy_id": level.id_,
-                "version": version,
+                "version": counted.version,
                 "per": list(level.policy.per),
                 "shadow": level.policy.shadow,
                 "capacity": level.policy.capacity,
-                "used": used,
-                "reserved": reserved,
-                "remaining": available,
-                "reset_ms": -(-reset_us // 1_000),
+                **counted.rendered(),
             }
         )
     return {"limit_key": limit_key(parts), "counters": rows}

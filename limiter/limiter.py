@@ -22,7 +22,6 @@ from limiter.fast_path import fast_path
 from limiter.identities import Identities, Identity
 from limiter.policies import PolicySet
 from schemas import errors, limits
-from schemas.limit_policy import KEY_PARTS
 
 if TYPE_CHECKING:
     from limiter.decisions import Recorder
@@ -41,7 +40,7 @@ class Limiter:
         self._recorder = recorder
         self._name = f"{name}.{secrets.token_hex(4)}"  # leases of a process that ended are nobody's
         self._without_store = WithoutStore()
-        self._policies = PolicySet([], 0, limits.LIMIT_LEASE_SHARE)
+        self._policies = PolicySet([], 0)
         self._keys: dict[tuple[str, str, str], KeyState] = {}
         self._buckets: dict[tuple[str, int, str], Bucket] = {}
         self._identities = Identities(limits.LIMIT_IDENTITY_MS * _US_PER_MS * _NS_PER_US)
@@ -105,7 +104,7 @@ class Limiter:
         return key
 
     def _bucket(self, level: Level, parts: dict[str, str]) -> Bucket:
-        values = "\x1f".join(parts[part] for part in KEY_PARTS if part in level.policy.per)
+        values = level.counted_by(parts)
         place = (level.store_id, level.version, values)
         bucket = self._buckets.get(place)
         if bucket is None:

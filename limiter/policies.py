@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from schemas import limits
 from schemas.limit_policy import ANY, KEY_PARTS, LimitPolicy, Scope, Terms, terms
 
 if TYPE_CHECKING:
@@ -28,17 +29,21 @@ class Level:
         # a shadow policy counts for itself: it never takes from a real quota
         self.store_id = f"{policy.policy_id}/shadow" if policy.shadow else policy.policy_id
 
+    def counted_by(self, parts: dict[str, str]) -> str:
+        """The values of a key that this policy keeps one counter for."""
+        return "\x1f".join(parts[part] for part in KEY_PARTS if part in self.policy.per)
+
 
 class PolicySet:
     """All policies of one snapshot by scope: a key asks for its eight possible scopes, not for every policy."""
 
-    def __init__(self, policies: Sequence[LimitPolicy], revision: int, lease_share: int) -> None:
+    def __init__(self, policies: Sequence[LimitPolicy], revision: int) -> None:
         self.revision = revision
         self._by_scope: dict[Scope, list[Level]] = {}
-        for policy in policies:
+        for policy in sorted(policies, key=lambda policy: policy.policy_id):  # ``levels`` takes the first
             computed = terms(policy)
             if computed is not None:  # publication refuses the others
-                level = Level(policy, computed, policy.capacity // lease_share)
+                level = Level(policy, computed, policy.capacity // limits.LIMIT_LEASE_SHARE)
                 self._by_scope.setdefault(policy.scope, []).append(level)
 
     def all_levels(self) -> list[Level]:
@@ -53,10 +58,6 @@ class PolicySet:
             for level in self._by_scope.get(scope, ()):
                 place = (level.policy.per, level.policy.shadow)  # a shadow policy takes nobody's place
                 held = found.get(place)
-                if held is None or _rank(level) > _rank(held):
+                if held is None or level.policy.scope.specificity > held.policy.scope.specificity:
                     found[place] = level
         return tuple(level for _, level in sorted(found.items(), key=lambda pair: str(pair[0])))
-
-
-def _rank(level: Level) -> tuple[tuple[int, ...], int]:
-    return level.policy.scope.specificity, -int.from_bytes(level.id_.encode()[-8:])

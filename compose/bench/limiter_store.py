@@ -54,7 +54,7 @@ async def exact(url: str, folder: Path, decisions: int) -> dict[str, Any]:
 
 async def _bare(url: str, asked: list[tuple[str, str, str]], turn: int) -> float:
     """Seconds for the prepared calls, pipelined by one client."""
-    level = PolicySet([policy("exact")], 1, limits.LIMIT_LEASE_SHARE).all_levels()[0]
+    level = PolicySet([policy("exact")], 1).all_levels()[0]
     head = _HEAD.pack(0, 0, 1, limits.LIMIT_IDENTITY_MS, 0, 1)
     calls = []
     for at, place in enumerate(asked):

@@ -22,7 +22,6 @@ from limiter.asking import taken_in
 from limiter.decisions import Recorder
 from limiter.limiter import Limiter
 from limiter.policies import PolicySet
-from schemas import limits
 from schemas.limit_policy import LimitPolicy, Scope
 
 if TYPE_CHECKING:
@@ -96,7 +95,7 @@ async def bench_limiter(url: str, folder: Path, consistency: str) -> AsyncIterat
     await counter_store.load()
     recorder = Recorder("bench", NoStream(), folder / f"{secrets.token_hex(4)}.ring")
     made = Limiter(counter_store, recorder, "bench")
-    made.use(PolicySet([policy(consistency)], 1, limits.LIMIT_LEASE_SHARE))
+    made.use(PolicySet([policy(consistency)], 1))
     try:
         yield made
     finally:

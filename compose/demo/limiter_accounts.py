@@ -62,8 +62,10 @@ async def booked(store_url: str, counters: Iterable[Counter]) -> dict[CounterNam
     try:
         for counter in counters:
             begun = time.time_ns() // 1_000
-            _, used, reserved, *_ = await store.peek(Bucket(counter.level, counter.values))
-            found[counter.level.id_, counter.values] = Booked(used, reserved, begun, time.time_ns() // 1_000)
+            counted = await store.peek(Bucket(counter.level, counter.values))
+            found[counter.level.id_, counter.values] = Booked(
+                counted.used, counted.reserved, begun, time.time_ns() // 1_000
+            )
     finally:
         await store.close()
     return found

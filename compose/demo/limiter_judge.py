@@ -73,7 +73,7 @@ class Judge:
     problems: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self._sets = [PolicySet(found, n + 1, limits.LIMIT_LEASE_SHARE) for n, found in enumerate(self.versions)]
+        self._sets = [PolicySet(found, n + 1) for n, found in enumerate(self.versions)]
 
     def counters_of(self, asked: Asked) -> list[Counter]:
         """Every counter that must have room for it, in a fixed order."""

@@ -73,7 +73,7 @@ def test_the_sample_is_always_the_same_and_asks_for_every_kind() -> None:
 
 
 def test_every_kind_is_governed_by_policies_that_can_be_published() -> None:
-    policies = PolicySet(later_policies(), 1, limits.LIMIT_LEASE_SHARE)
+    policies = PolicySet(later_policies(), 1)
     assert all(terms(policy) for policy in later_policies())
     for path in ("/", "/a/b.css", "/a/b.png", "/feed", "/%2e%2e/x", "/" + "x" * 5_000):
         asked = asked_for(Visit(0, "192.0.2.7", path, 10**9))

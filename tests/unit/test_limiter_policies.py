@@ -30,7 +30,7 @@ def policy(name: str = "pl_a", version: int = 1, **changes: Any) -> LimitPolicy:
 
 
 def levels(*policies: LimitPolicy) -> list[str]:
-    return [level.id_ for level in PolicySet(policies, 1, 10).levels(PARTS)]
+    return [level.id_ for level in PolicySet(policies, 1).levels(PARTS)]
 
 
 def test_the_most_specific_scope_of_a_level_wins() -> None:
@@ -39,6 +39,12 @@ def test_the_most_specific_scope_of_a_level_wins() -> None:
     assert levels(everywhere, other) == ["pl_a"]
     assert levels(everywhere, tenant, other) == ["pl_b"]
     assert levels(route, everywhere, tenant) == ["pl_c"]
+
+
+def test_of_equal_scope_the_least_id_wins() -> None:
+    """By the whole id: the ends of these two are in the other order."""
+    least, other = policy("pl_a_00000001"), policy("pl_b_00000000")
+    assert levels(least, other) == levels(other, least) == ["pl_a_00000001"]
 
 
 def test_levels_by_other_parts_all_hold() -> None:
