@@ -185,6 +185,7 @@ JWKS_REFRESH_COOLDOWN_S: Final = 5  # unknown key ids cannot make us hammer the 
 JWKS_TIMEOUT_S: Final = 3
 INGRESS_CONNECTIONS_MAX: Final = 2_048  # requests under way in one process
 INGRESS_DRAIN_TIMEOUT_S: Final = 10
+INGRESS_DRAIN_ACKNOWLEDGED_S: Final = 5  # for Kafka to acknowledge what a draining process has sent
 READY_CACHE_MS: Final = 500
 
 # --- client ----------------------------------------------------------------------------------------------
