@@ -2,7 +2,7 @@
 
 What the limiter said travels in the fields ``RateLimit-Policy`` and ``RateLimit`` of every answer, refusals included:
 the policy that denied, or that has least left. Who asks, and how a refusal looks, the application says. Without
-policies nothing is asked and no answer changes. Source: draft-ietf-httpapi-ratelimit-headers-11, RFC 9651 for syntax.
+policies nothing is asked and no answer changes. Source: draft-ietf-httpapi-ratelimit-headers-10, RFC 9651 for syntax.
 """
 
 from __future__ import annotations
