@@ -13,7 +13,7 @@ import signal
 import sys
 import threading
 import time
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -22,6 +22,7 @@ import structlog
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from compose.bench.limiter_world import NoStream, counter_server
+from compose.services.limiting import kept_going
 from compose.stack.errors import StackError
 from compose.stack.ports import LOOPBACK
 from limiter.decisions import Recorder
@@ -29,7 +30,7 @@ from limiter.follower import PATH, SnapshotFollower
 from limiter.frame_server import FrameServer
 from limiter.limiter import Limiter
 from limiter.snapshot import Snapshot, digest, key_id, sign
-from limiter.store import CounterStore, StoreUnavailable
+from limiter.store import CounterStore
 from schemas import limits
 
 if TYPE_CHECKING:
@@ -43,7 +44,6 @@ STORE_TIMEOUT_S: Final = 5.0  # what is proved is the arithmetic, not the speed 
 _START_S: Final = 60.0
 _STOP_S: Final = 30.0
 _LOOK_S: Final = 0.02
-_SETTLE_S: Final = 0.1
 
 
 class Publication:
@@ -58,14 +58,15 @@ class Publication:
         self.url = f"http://{LOOPBACK}:{self._server.server_port}"
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
 
-    def publish(self, policies: list[LimitPolicy]) -> None:
-        """Gateways use these as soon as they look."""
+    def publish(self, policies: list[LimitPolicy]) -> int:
+        """Gateways use these as soon as they look. Gives the revision."""
         self._revision += 1
         now = int(time.time())
         until = now + limits.LIMIT_SNAPSHOT_LIFE_S
         self._document = sign(
             Snapshot(revision=self._revision, issued_at=now, not_after=until, policies=policies), self._key
         )
+        return self._revision
 
     def close(self) -> None:
         """Serves no more."""
@@ -119,6 +120,14 @@ class Gateways:
                 raise StackError("a gateway of the replay did not start")
             time.sleep(_LOOK_S)
 
+    def wait_until_followed(self, revision: int) -> None:
+        """Returns when every gateway that lives decides by that revision. Raises StackError."""
+        until = time.monotonic() + _START_S
+        while not all(_revision_of(self.sockets[n]).read_text() == str(revision) for n in self.alive):
+            if time.monotonic() > until:
+                raise StackError(f"a gateway of the replay does not take policies of revision {revision}")
+            time.sleep(_LOOK_S)
+
     def kill(self, number: int) -> int:
         """SIGKILL: it settles nothing and says nothing. Gives its pid."""
         process = self._processes[number]
@@ -153,6 +162,11 @@ def running_gateways(policies: list[LimitPolicy]) -> Iterator[Gateways]:
         yield gateways
 
 
+def _revision_of(socket: Path) -> Path:
+    """Where a gateway keeps the revision of the policies that it has taken."""
+    return socket.with_suffix(".revision")
+
+
 def lease_owner(number: int) -> str:
     """What the names of a gateway's leases begin with."""
     return f"demo-gateway-{number}"
@@ -172,30 +186,15 @@ async def _served(number: int, store_url: str, socket: Path, snapshots: str, key
     await store.load()
     recorder = Recorder(lease_owner(number), NoStream(), socket.with_suffix(".ring"))
     limiter = Limiter(store, recorder, lease_owner(number))
-    remembered = socket.with_suffix(".revision")
+    remembered = _revision_of(socket)
     follower = SnapshotFollower(snapshots, lambda: "demo", lambda: {key_id(key): key}, limiter.use, remembered)
     ended = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, ended.set)
-    tasks = [asyncio.create_task(part) for part in (follower.run(), recorder.run(), _settling(limiter))]
-    for task in tasks:
-        task.add_done_callback(lambda _: ended.set())
-    while not follower.is_ready and not ended.is_set():  # noqa: ASYNC110 - else nothing would be limited
-        await asyncio.sleep(_LOOK_S)
-    server = FrameServer(limiter)
-    await server.serve_unix(socket)
-    await ended.wait()
-    await server.close()
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
-    with suppress(StoreUnavailable):
-        await limiter.close()
-    recorder.close()
+    async with kept_going(limiter, recorder, follower, lambda _: ended.set()):
+        while not follower.is_ready and not ended.is_set():  # noqa: ASYNC110 - else nothing would be limited
+            await asyncio.sleep(_LOOK_S)
+        server = FrameServer(limiter)
+        await server.serve_unix(socket)
+        await ended.wait()
+        await server.close()
     await store.close()
-
-
-async def _settling(limiter: Limiter) -> None:
-    while True:
-        await asyncio.sleep(_SETTLE_S)
-        with suppress(StoreUnavailable):
-            await limiter.maintain()

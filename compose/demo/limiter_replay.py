@@ -55,7 +55,10 @@ class Replay:
     _clients: list[AsyncFrameClient] = field(default_factory=list)
 
     async def run(self, log: AccessLog, speed: float, half_way: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Every request of the log; ``half_way`` happens beside the traffic."""
+        """Every request of the log; ``half_way`` happens beside the traffic of the third quarter.
+
+        It is over before the last quarter: on the slowest machine something is left for the later policies.
+        """
         begin_s, began = log.visits[0].at_s, time.monotonic()
         room = asyncio.Semaphore(_UNDER_WAY_MAX)
         kinds = random.Random(_SEED)  # the same are retried every time
@@ -63,6 +66,7 @@ class Replay:
             for path in self.gateways.sockets:
                 client = AsyncFrameClient(str(path), timeout_s=_CLIENT_TIMEOUT_S)
                 self._clients.append(await leaving.enter_async_context(client))
+            change: asyncio.Task[None] | None = None
             async with asyncio.TaskGroup() as tasks:
                 for number, visit in enumerate(log.visits):
                     await asyncio.sleep(max((visit.at_s - begin_s) / speed - (time.monotonic() - began), 0))
@@ -71,7 +75,9 @@ class Replay:
                     task = tasks.create_task(self._request(number, asked_for(visit), kind))
                     task.add_done_callback(lambda _: room.release())
                     if number == len(log.visits) // 2:
-                        tasks.create_task(half_way())
+                        change = tasks.create_task(half_way())
+                    if change is not None and number == len(log.visits) * 3 // 4:
+                        await change
 
     async def _request(self, number: int, asked: Asked, kind: str) -> None:
         counters = self.judge.counters_of(asked)

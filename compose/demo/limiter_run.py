@@ -150,11 +150,12 @@ class _HalfWay:
         self.killed_pid = await asyncio.to_thread(self._gateways.kill, _KILLED)
         leased = [counter for counter in self._judge.counters.values() if counter.is_leased]
         self.held = await asyncio.to_thread(held_by, self._gateways.store_url, _KILLED, leased)
-        self._gateways.publication.publish(self._policies)
+        revision = self._gateways.publication.publish(self._policies)
         self._narrator.say(
             f"half-way: gateway {_KILLED} (pid {self.killed_pid}) killed while it held {sum(self.held.values())} "
-            f"tokens on {len(self.held)} leases; policies of revision 2 published"
+            f"tokens on {len(self.held)} leases; policies of revision {revision} published"
         )
+        await asyncio.to_thread(self._gateways.wait_until_followed, revision)
 
 
 def _told_in_steps(narrator: Narrator, total: int) -> Callable[[int], None]:

@@ -14,7 +14,7 @@ import grpc
 import structlog
 from envoy.service.ratelimit.v3 import rls_pb2_grpc
 
-from compose.services.limiting import SnapshotToken, settling
+from compose.services.limiting import SnapshotToken, kept_going
 from compose.services.ops import LOOPBACK, serve_ops
 from compose.stack.errors import StackError
 from ingress.issuer import KeyFolder
@@ -75,18 +75,10 @@ async def _serve(settings: Settings, instance: int) -> None:
     gc.freeze()
     gc.set_threshold(*limits.LIMIT_GC_THRESHOLDS)
     serve_ops(None, lambda: store.unfit or follower.is_ready or "no policy snapshot yet")
-    tasks = [asyncio.create_task(part) for part in (follower.run(), recorder.run(), settling(limiter))]
-    for task in tasks:
-        task.add_done_callback(lambda _: ended.set())  # one that fails ends the process; the supervisor starts another
-    await ended.wait()
-    await server.stop(limits.LIMIT_STORE_TIMEOUT_S)
-    await frame_server.close()
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
-    with suppress(StoreUnavailable):
-        await limiter.close()
-    recorder.flush()
-    recorder.close()
+    # a part that fails ends the process; the supervisor starts another
+    async with kept_going(limiter, recorder, follower, lambda _: ended.set()):
+        await ended.wait()
+        await server.stop(limits.LIMIT_STORE_TIMEOUT_S)
+        await frame_server.close()
     await asyncio.to_thread(blocks.close)
     await store.close()

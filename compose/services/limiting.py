@@ -21,7 +21,7 @@ from limiter.store import CounterStore, StoreUnavailable
 from schemas import limits
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
 
     from compose.settings import Settings
     from limiter.policies import PolicySet
@@ -47,7 +47,30 @@ class SnapshotToken:
         return self._token
 
 
-async def settling(limiter: Limiter) -> None:
+@asynccontextmanager
+async def kept_going(
+    limiter: Limiter, recorder: Recorder, follower: SnapshotFollower, on_end: Callable[[asyncio.Task[None]], object]
+) -> AsyncIterator[None]:
+    """A limiter has its policies, its stream and its settlements; afterwards it has given back what it held.
+
+    ``on_end`` hears of each of the three parts that ends, which none does by itself unless it fails.
+    """
+    tasks = [asyncio.create_task(part) for part in (follower.run(), recorder.run(), _settling(limiter))]
+    for task in tasks:
+        task.add_done_callback(on_end)
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        with suppress(StoreUnavailable):
+            await limiter.close()
+        recorder.flush()
+        recorder.close()
+
+
+async def _settling(limiter: Limiter) -> None:
     """Settles what ended until cancelled; without the store, later."""
     while True:
         await asyncio.sleep(_SETTLE_S)
@@ -78,19 +101,10 @@ async def api_limiter(settings: Settings, name: str, instance: int) -> AsyncIter
     remembered = folder / f"revision-ingress-{instance}"
     follower = SnapshotFollower(addresses.base_url, token, SigningKeys(keys).verifying_keys, use, remembered)
     GatewayMetrics(limiter, recorder, blocks, follower)
-    tasks = [asyncio.create_task(part) for part in (follower.run(), recorder.run(), settling(limiter))]
-    for task in tasks:
-        task.add_done_callback(_ended)
     try:
-        yield limiter
+        async with kept_going(limiter, recorder, follower, _ended):
+            yield limiter
     finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        with suppress(StoreUnavailable):
-            await limiter.close()
-        recorder.flush()
-        recorder.close()
         await asyncio.to_thread(blocks.close)
         await store.close()
 

@@ -39,6 +39,7 @@ def test_a_replay_with_a_killed_gateway_and_a_policy_change_proves_itself(capsys
     assert verdict.is_ok, figures
     assert figures["requests"] == LINES
     assert figures["gateways_killed"] == 1
+    assert figures["counters_changed"] > 0
     assert figures["repeats_recognized"] > 0
     assert any(row["refused"] for row in figures["policies"])
     show(verdict, narrator())
