@@ -15,6 +15,7 @@ from psycopg.rows import dict_row
 from reconciliation.audit.log import audited
 from schemas import codec, limits
 from schemas.errors import Corrupt, NotFound, StateConflict, Unavailable
+from sinks.kafka.delivery import why_not_delivered
 from sinks.postgres.sql_files import queries
 
 if TYPE_CHECKING:
@@ -113,16 +114,9 @@ def _without_deadline(record: bytes) -> bytes:
 
 def _produce(kafka: KafkaConnection, place: Place, key: str | None, record: bytes) -> None:
     producer = Producer(kafka.producer("operator"))
-    failed: list[str] = []
-    producer.produce(
-        place.topic,
-        record,
-        key,
-        place.partition,
-        on_delivery=lambda error, _: failed.append(error.str()) if error else None,
-    )
-    if producer.flush(limits.KAFKA_DELIVERY_TIMEOUT_MS / 1_000) or failed:
-        raise Unavailable(f"Kafka did not take {place}; retry it again: {', '.join(failed) or 'no answer'}")
+    reason = why_not_delivered(producer, [(place.topic, record, key, place.partition)])
+    if reason is not None:
+        raise Unavailable(f"Kafka did not take {place}; retry it again: {reason}")
 
 
 def _named(place: Place) -> dict[str, Any]:

@@ -3,52 +3,31 @@
 from __future__ import annotations
 
 import os
-import signal
-import socket
-import threading
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from compose.services.ops import serve_ops
+from compose.services.partition_owner import PartitionOwner
 from dataflows.domain.policies import Policies
-from dataflows.owner.supervise import supervise
-from dataflows.payments.policies import PolicyBook, PolicyRefresher
+from dataflows.payments.policies import PolicyBook
 from dataflows.payments.service import payments_service
+from schemas import limits
+from sinks.postgres.rounds import Rounds
 
 if TYPE_CHECKING:
     from compose.settings import Settings
-    from dataflows.owner.process import OwnerProcess
-
-ROLE: Final = "millrace_owner"
 
 
 def run(settings: Settings, instance: int) -> None:
     """Owns partitions until SIGTERM, then drains."""
-    addresses = settings.addresses()
-    stop = threading.Event()
-    signal.signal(signal.SIGTERM, lambda *_: stop.set())
-    signal.signal(signal.SIGINT, lambda *_: stop.set())
-    current: list[OwnerProcess] = []
-
-    def started(process: OwnerProcess) -> None:
-        current[:] = [process]
-
-    def ready() -> bool | str:
-        # A spare owner without a partition is ready too: it is in the group and will be given some.
-        return True if current and current[0].reader.joined else "not in the consumer group yet"
-
-    serve_ops(None, ready)
+    owner = PartitionOwner(settings.addresses())
     policies = PolicyBook(Policies(processors=frozenset(settings.processors)))
-    refresher = PolicyRefresher(policies, addresses.postgres_dsns[ROLE])
-    refresher.start()
-    refresher.wait(stop)
-    supervise(
-        addresses.kafka,
-        addresses.postgres_dsns[ROLE],
+    refreshing = Rounds("policies", owner.dsn, policies.refresh, limits.POLICIES_REFRESH_S)
+    refreshing.start()
+    policies.wait(owner.stop)
+    owner.run(
         payments_service(processor=settings.processors[0], policies=policies),
-        f"owner-{socket.gethostname()}-{os.getpid()}-{instance}",
-        stop,
+        "owner",
+        instance,
         group=os.environ.get("MILLRACE_OWNER_GROUP"),
         driver="plain" if os.environ.get("MILLRACE_OWNER_DRIVER") == "plain" else "bytewax",
-        on_start=started,
     )
-    refresher.stop()
+    refreshing.stop()

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Final
 from confluent_kafka import Producer
 from msgspec import Struct
 
-from schemas import codec, limits, repair, topics
+from schemas import limits, repair
 from schemas.errors import Unavailable
+from sinks.kafka.delivery import payments_letter, why_not_delivered
 from sinks.postgres.sql_files import queries
 
 if TYPE_CHECKING:
@@ -68,16 +69,9 @@ def resume(
 def _send(kafka: KafkaConnection, commands: list[Command]) -> None:
     """Returns once Kafka holds every command on all in-sync replicas."""
     producer = Producer(kafka.producer("repair"))
-    failed: list[str] = []
-    for command in commands:
-        producer.produce(
-            topics.COMMANDS_PAYMENTS,
-            codec.encode_command(command),
-            command.aggregate_key,
-            on_delivery=lambda error, _: failed.append(error.str()) if error else None,
-        )
-    if producer.flush(limits.KAFKA_DELIVERY_TIMEOUT_MS / 1_000) or failed:
-        raise Unavailable(f"Kafka did not take every repair; run it again: {failed[0] if failed else 'no answer'}")
+    reason = why_not_delivered(producer, map(payments_letter, commands))
+    if reason is not None:
+        raise Unavailable(f"Kafka did not take every repair; run it again: {reason}")
 
 
 def _settle(connection: psycopg.Connection, waiting: list[str], wait_s: float) -> Resumed:

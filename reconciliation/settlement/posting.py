@@ -15,8 +15,9 @@ from msgspec import Struct
 
 from reconciliation.settlement.commands import Due, command_of, outcome_command
 from reconciliation.settlement.store import Found, execute, found_table, keep_found
-from schemas import codec, limits, topics
+from schemas import limits
 from schemas.errors import Unavailable
+from sinks.kafka.delivery import payments_letter, why_not_delivered
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -45,26 +46,10 @@ class Teller:
 
     def tell(self, commands: Sequence[Command]) -> dict[tuple[str, str], tuple[str, bytes]]:
         """Status and answer by (scope, key) of every command that was decided in time. Raises errors.Unavailable."""
-        failed: list[str] = []
-        for command in commands:
-            self._produce(command, failed)
-        if self._producer.flush(limits.KAFKA_DELIVERY_TIMEOUT_MS / 1_000) or failed:
-            raise Unavailable(f"Kafka did not take every command; run it again: {failed[0] if failed else 'no answer'}")
+        reason = why_not_delivered(self._producer, map(payments_letter, commands))
+        if reason is not None:
+            raise Unavailable(f"Kafka did not take every command; run it again: {reason}")
         return self._decisions({(command.scope, command.idempotency_key) for command in commands})
-
-    def _produce(self, command: Command, failed: list[str]) -> None:
-        def delivered(error: Any, _: Any) -> None:
-            if error is not None:
-                failed.append(error.str())
-
-        value = codec.encode_command(command)
-        while True:
-            try:
-                self._producer.produce(topics.COMMANDS_PAYMENTS, value, command.aggregate_key, on_delivery=delivered)
-                break
-            except BufferError:
-                self._producer.poll(limits.SETTLEMENT_POLL_MS / 1_000)
-        self._producer.poll(0)
 
     def _decisions(self, missing: set[tuple[str, str]]) -> dict[tuple[str, str], tuple[str, bytes]]:
         decided: dict[tuple[str, str], tuple[str, bytes]] = {}

@@ -8,14 +8,12 @@ import psycopg
 
 from schemas import limits
 from sinks.postgres import arrays
+from sinks.postgres.session import INDEXED
 
 OwnerConnection = psycopg.Connection[tuple[Any, ...]]
 
-# On young tables the generic plan of `= any($1)` or a join with unnest would keep a sequential scan or a hash join:
-# measured 140 us a command instead of 20. Every statement of ours is served by an index.
 _SESSION: Final = (
-    "-c enable_seqscan=off -c enable_hashjoin=off -c enable_mergejoin=off -c plan_cache_mode=force_generic_plan "
-    "-c synchronous_commit=on -c client_min_messages=warning "
+    f"{INDEXED} -c plan_cache_mode=force_generic_plan -c synchronous_commit=on -c client_min_messages=warning "
     f"-c statement_timeout={limits.OWNER_STATEMENT_TIMEOUT_MS} "
     # A frozen owner keeps its row locks until this ends its session, wherever in the protocol it stopped (Postgres 17).
     f"-c transaction_timeout={limits.OWNER_TRANSACTION_TIMEOUT_MS}"

@@ -17,6 +17,7 @@ from dataflows.payments.attempts.dispatch import Change, Lease
 from dataflows.payments.attempts.facts import Fact
 from schemas import limits
 from sinks.postgres import arrays
+from sinks.postgres.session import INDEXED
 from sinks.postgres.sql_files import queries
 
 if TYPE_CHECKING:
@@ -25,10 +26,9 @@ if TYPE_CHECKING:
     from dataflows.payments.attempts.health import Health
     from dataflows.payments.attempts.settlement import Record
 
-# As for the owner: on a young table a generic plan would keep a sequential scan or a hash join for ever.
 _SESSION: Final = (
-    "-c enable_seqscan=off -c enable_hashjoin=off -c enable_mergejoin=off -c synchronous_commit=on "
-    f"-c client_min_messages=warning -c statement_timeout={limits.ATTEMPT_STATEMENT_TIMEOUT_MS}"
+    f"{INDEXED} -c synchronous_commit=on -c client_min_messages=warning "
+    f"-c statement_timeout={limits.ATTEMPT_STATEMENT_TIMEOUT_MS}"
 )
 _evidence: Final = msgspec.json.Decoder(dict[str, str]).decode
 _STATUS_OF_WISH: Final = {"carry_out": "waiting", "review": "review", "done": "done"}

@@ -23,13 +23,12 @@ from schemas.records import Event
 from schemas.sealing import KeyMissing, SealBroken, Sealed
 from schemas.webhook_secret import WebhookSecretKeys
 from sinks.clickhouse.stream import Position
+from sinks.postgres.session import INDEXED
 from sinks.postgres.sql_files import queries
 
 log = structlog.get_logger()
-# As for the other workers: on a young table a plan would keep a sequential scan or a hash join for ever.
 _SESSION: Final = (
-    "-c enable_seqscan=off -c enable_hashjoin=off -c enable_mergejoin=off -c synchronous_commit=on "
-    f"-c statement_timeout={limits.MERCHANT_WEBHOOK_STATEMENT_TIMEOUT_MS}"
+    f"{INDEXED} -c synchronous_commit=on -c statement_timeout={limits.MERCHANT_WEBHOOK_STATEMENT_TIMEOUT_MS}"
 )
 
 

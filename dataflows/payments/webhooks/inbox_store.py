@@ -16,13 +16,10 @@ from dataflows.payments.webhooks.findings import AttemptOutcome, DisputeChange, 
 from dataflows.payments.webhooks.releases import BOUNDS, OverdueHold
 from dataflows.payments.webhooks.steps import AttemptSeen, Due, IntentSeen, Seen, Step
 from schemas import facts, identity, limits
+from sinks.postgres.session import INDEXED
 from sinks.postgres.sql_files import queries
 
-# As for the attempts' worker: on a young table a plan would keep a sequential scan or a hash join for ever.
-_SESSION: Final = (
-    "-c enable_seqscan=off -c enable_hashjoin=off -c enable_mergejoin=off -c synchronous_commit=on "
-    f"-c statement_timeout={limits.WEBHOOK_STATEMENT_TIMEOUT_MS}"
-)
+_SESSION: Final = f"{INDEXED} -c synchronous_commit=on -c statement_timeout={limits.WEBHOOK_STATEMENT_TIMEOUT_MS}"
 _json: Final = msgspec.json.Encoder()
 
 

@@ -1,0 +1,50 @@
+"""What every owner process does around its dataflow: it stops at a signal, and its ops port says whether it works."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import threading
+from typing import TYPE_CHECKING, Final
+
+from compose.services.ops import serve_ops
+from dataflows.owner.supervise import supervise
+
+if TYPE_CHECKING:
+    from compose.settings import Addresses
+    from dataflows.owner.drivers import Driver
+    from dataflows.owner.process import OwnerProcess
+    from dataflows.owner.service import Service
+
+ROLE: Final = "millrace_owner"
+
+
+class PartitionOwner:
+    """Made on the main thread, before anything that takes long: from then on ``stop`` is set by SIGTERM and SIGINT."""
+
+    def __init__(self, addresses: Addresses) -> None:
+        self.stop = threading.Event()
+        self.dsn = addresses.postgres_dsns[ROLE]
+        self._kafka = addresses.kafka
+        self._process: OwnerProcess | None = None
+        signal.signal(signal.SIGTERM, lambda *_: self.stop.set())
+        signal.signal(signal.SIGINT, lambda *_: self.stop.set())
+        serve_ops(None, self._ready)
+
+    def run(
+        self, service: Service, name: str, instance: int, *, driver: Driver = "bytewax", group: str | None = None
+    ) -> None:
+        """Owns partitions until ``stop``, then drains. Raises what ``supervise`` raises."""
+        owner_id = f"{name}-{socket.gethostname()}-{os.getpid()}-{instance}"
+        supervise(
+            self._kafka, self.dsn, service, owner_id, self.stop, driver=driver, group=group, on_start=self._started
+        )
+
+    def _started(self, process: OwnerProcess) -> None:
+        self._process = process
+
+    def _ready(self) -> bool | str:
+        # A spare owner without a partition is ready too: it is in the group and will be given some.
+        joined = self._process is not None and self._process.reader.joined
+        return True if joined else "not in the consumer group yet"

@@ -1,0 +1,9 @@
+"""Session options that every process with point statements shares."""
+
+from __future__ import annotations
+
+from typing import Final
+
+#: On young tables the plan of a prepared statement would keep a sequential scan or a hash join: measured 140 us a
+#: command instead of 20 in the owner, 0.5 ms a look-up in the ingress. Every statement of these sessions has an index.
+INDEXED: Final = "-c enable_seqscan=off -c enable_hashjoin=off -c enable_mergejoin=off"
