@@ -88,7 +88,7 @@ async def _serve(settings: Settings, instance: int) -> None:
         _log.warning("frames_not_served", reason=str(error))
     gc.freeze()
     gc.set_threshold(*limits.LIMIT_GC_THRESHOLDS)
-    serve_ops(None, lambda: follower.is_ready or "no policy snapshot yet")
+    serve_ops(None, lambda: store.unfit or follower.is_ready or "no policy snapshot yet")
     tasks = [asyncio.create_task(part) for part in (follower.run(), recorder.run(), _settling(limiter))]
     for task in tasks:
         task.add_done_callback(lambda _: ended.set())  # one that fails ends the process; the supervisor starts another
