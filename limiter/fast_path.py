@@ -51,17 +51,21 @@ def fast_path(  # noqa: C901, PLR0915 - closures on purpose: what they share cos
 ) -> FastPath:
     """The fast path over these parts.
 
-    An identity that the store is being asked about is not decided here: it would be charged twice. A bucket whose
-    lease runs low is handed to ``refill_soon``, once for each lease.
+    An identity that the store is being asked about, or did not answer about, is not decided here: it could be charged
+    twice. A bucket whose lease runs low is handed to ``refill_soon``, once for each lease.
     """
     key_of = keys.get
-    tables = identities.tables
+    tables, doubtful = identities.tables, identities.doubtful
     make = tuple.__new__  # of a Decision: half of the cost of calling it
     ring = recorder.ring
     pack = RECORD.pack_into
     buffer, size, begin, end = ring.buffer, RECORD.size, ring.begin, ring.end
     clock = monotonic_ns
     wall_offset_us = recorder.wall_offset_ns // _NS_PER_US
+
+    def is_of_the_store(key: KeyState, request_id: str) -> bool:
+        identity = (key.name, request_id)
+        return identity in under_way or identity in doubtful
 
     def spend(key: KeyState, cost: int, request_id: str | None) -> int:
         bucket = key.single
@@ -73,7 +77,9 @@ def fast_path(  # noqa: C901, PLR0915 - closures on purpose: what they share cos
             return -1
         if request_id is not None:
             young, old = tables[hash(request_id) & _SHARD]
-            if request_id in young or request_id in old or (under_way and (key.name, request_id) in under_way):
+            if request_id in young or request_id in old:
+                return -1
+            if (under_way or doubtful) and is_of_the_store(key, request_id):
                 return -1
             young[request_id] = key if cost == 1 else (key, cost, None)
         bucket.left = left
@@ -108,7 +114,7 @@ def fast_path(  # noqa: C901, PLR0915 - closures on purpose: what they share cos
             return None
         decided: Decision | None = None
         if request_id is not None:
-            if (key.name, request_id) in under_way:
+            if is_of_the_store(key, request_id):
                 return None
             known = identities.find(key, request_id)
             if known is not None:

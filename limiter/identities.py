@@ -38,6 +38,8 @@ class Identities:
         self.tables: list[list[dict[str, KeyState | tuple[KeyState, int, Decision | None]]]] = [
             [{}, {}] for _ in range(SHARDS)
         ]
+        #: what the store was asked about and did not answer, with the time: it may have charged, only it knows
+        self.doubtful: dict[Identity, int] = {}
 
     def find(self, key: KeyState, request_id: str) -> Known | None:
         """The cost and the answer under an identity; no answer where a lease gave it."""
@@ -58,6 +60,7 @@ class Identities:
 
     def keep(self, key: KeyState, request_id: str, cost: int, answer: Decision | None) -> None:
         """Remembers what was consumed; ``answer`` is None where a lease gave it."""
+        self.doubtful.pop((key.name, request_id), None)
         young, old = self.tables[hash(request_id) % SHARDS]
         entry = key if cost == 1 and answer is None else (key, cost, answer)
         first = young.get(request_id) or old.get(request_id)
@@ -67,6 +70,13 @@ class Identities:
             young[request_id] = first  # it is looked at first, so it must not be forgotten before this one
             young[f"{key.name}\x1f{request_id}"] = entry
 
+    def doubt(self, identity: Identity, now_ns: int) -> None:
+        """The store alone decides on it for as long as it remembers it; the oldest is forgotten for one too many."""
+        if len(self.doubtful) >= limits.LIMIT_DOUBTS_MAX:
+            del self.doubtful[next(iter(self.doubtful))]
+        self.doubtful.pop(identity, None)  # the newest is last
+        self.doubtful[identity] = now_ns
+
     def turn(self, now_ns: int) -> None:
         """Called every now and then: young generations whose time is over grow old, the old ones are forgotten."""
         for at, table in enumerate(self.tables):
@@ -74,3 +84,8 @@ class Identities:
             if full or now_ns - self._since_ns[at] > self._life_ns:
                 table[:] = [{}, table[0]]
                 self._since_ns[at] = now_ns
+        while self.doubtful:
+            oldest = next(iter(self.doubtful))
+            if now_ns - self.doubtful[oldest] <= self._life_ns:
+                break
+            del self.doubtful[oldest]

@@ -62,6 +62,11 @@ class Limiter:
         """The revision of the policies in use."""
         return self._policies.revision
 
+    @property
+    def policies(self) -> PolicySet:
+        """The policies in use."""
+        return self._policies
+
     def leases(self) -> int:
         """How many are held now."""
         return sum(bool(bucket.lease_id) for bucket in list(self._buckets.values()))
@@ -172,7 +177,9 @@ class Limiter:
                 await self._settle(bucket)
             identity_key = keys.identity_key(key.name, identity)
             answer = await self._store.decide(key.buckets, terms, cost, identity, identity_key, lease_id)
-        except store.StoreUnavailable:
+        except store.StoreUnavailable as error:
+            if request_id is not None and not isinstance(error, store.StoreNotAsked):
+                self._identities.doubt((key.name, request_id), asked_ns)
             return None
         finally:
             self._calls -= 1

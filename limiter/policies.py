@@ -9,7 +9,7 @@ from schemas import limits
 from schemas.limit_policy import ANY, KEY_PARTS, LimitPolicy, Scope, Terms, terms
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 _TERMS: Final = struct.Struct("<11d")
 _SCOPES_OF: Final = [
@@ -68,6 +68,21 @@ class PolicySet:
             if computed is not None:  # publication refuses the others
                 level = Level(policy, computed, policy.capacity // limits.LIMIT_LEASE_SHARE)
                 self._by_scope.setdefault(policy.scope, []).append(level)
+        self._by_id = {level.id_: level for level in self.all_levels()}
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no key at all is governed."""
+        return not self._by_scope
+
+    def by_id(self, policy_id: str) -> LimitPolicy | None:
+        """The policy of that name."""
+        level = self._by_id.get(policy_id)
+        return None if level is None else level.policy
+
+    def only(self, wanted: Callable[[LimitPolicy], bool]) -> PolicySet:
+        """The policies of the same snapshot that are wanted."""
+        return PolicySet([level.policy for level in self.all_levels() if wanted(level.policy)], self.revision)
 
     def all_levels(self) -> list[Level]:
         """Every policy."""

@@ -31,6 +31,10 @@ class StoreUnavailable(Unavailable):
     """The counter store did not answer in time: whether it charged is not known."""
 
 
+class StoreNotAsked(StoreUnavailable):
+    """It failed a moment ago and is left alone: it has charged nothing."""
+
+
 class Counted(NamedTuple):
     """What a bucket holds at the store."""
 
@@ -153,7 +157,7 @@ class CounterStore:
 
     def _check_open(self) -> None:
         if time.monotonic() < self._shut_until:
-            raise StoreUnavailable(cause="left alone after a failure")
+            raise StoreNotAsked(cause="left alone after a failure")
 
     def _failed(self, cause: str) -> StoreUnavailable:
         self._shut_until = time.monotonic() + limits.LIMIT_STORE_RETRY_S

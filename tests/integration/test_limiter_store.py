@@ -74,7 +74,7 @@ def test_a_server_that_knows_no_functions(tmp_path: Path) -> None:
             (bucket,) = gateway._buckets.values()
             reader = CounterStore(url, timeout_s=PATIENT_S)
             peeks = await asyncio.gather(*(reader.peek(bucket) for _ in range(5)))
-            assert [used for _, used, *_ in peeks] == [10] * 5
+            assert [counted.used for counted in peeks] == [10] * 5
             await reader.close()
 
     older = CounterServer(tmp_path, "--rename-command", "FUNCTION", "", "--rename-command", "FCALL", "")

@@ -94,12 +94,31 @@ def test_a_lost_reply_is_charged_once_wherever_it_is_retried(
             proxy.dropping = False
             assert (lost.allowed, lost.degraded, proxy.dropped) == (False, True, 1)
             (bucket,) = one._buckets.values()
-            assert (await two._store.peek(bucket))[1] == 4  # the command was done
+            assert (await two._store.peek(bucket)).used == 4  # the command was done
             for place in retried.split():
                 again = await answer_of_store(one if place == "same" else two, user, 4, "r")
                 assert (again.allowed, again.duplicate, again.remaining) == (True, True, 6)
             with pytest.raises(errors.KeyReused):
                 await two.check("t", user, "/r", 5, "r")
-            assert (await two._store.peek(bucket))[1] == 4
+            assert (await two._store.peek(bucket)).used == 4
+
+    asyncio.run(test())
+
+
+def test_a_lost_reply_is_not_charged_again_to_a_lease(server: CounterServer, tmp_path: Path) -> None:
+    """Another request brings a lease before the retry comes: the store knows whether it charged, the lease does not."""
+    proxy, leased = Proxy(server.url), policy("pl_l", consistency="leased", failure_mode="closed")
+
+    async def test() -> None:
+        async with proxy.url() as url, limiter(url, tmp_path, leased, timeout_s=PATIENT_S) as gateway:
+            proxy.dropping = True
+            assert (await gateway.check("t", "u", "/r", 1, "r")).degraded
+            proxy.dropping = False
+            assert not (await answer_of_store(gateway, "u", 0)).degraded
+            (bucket,) = gateway._buckets.values()
+            while not bucket.left:
+                await gateway.check("t", "u", "/r")
+            again = await answer_of_store(gateway, "u", 1, "r")
+            assert (again.allowed, again.duplicate) == (True, True)
 
     asyncio.run(test())

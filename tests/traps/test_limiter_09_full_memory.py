@@ -68,7 +68,7 @@ def test_a_full_store_degrades_by_the_mode_and_loses_nothing(
                     assert sum(d.allowed for d in decided) == allowed
                 assert connection.dbsize() == held
             await answer_of_store(gateway, "probe", 0)
-            assert [(await gateway._store.peek(bucket))[1] for bucket in buckets] == [3] * KEYS
+            assert [(await gateway._store.peek(bucket)).used for bucket in buckets] == [3] * KEYS
 
     with redis.Redis.from_url(server.url) as connection:
         connection.flushall()
