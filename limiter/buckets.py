@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import struct
+import time
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
@@ -13,10 +13,11 @@ from schemas import limits
 if TYPE_CHECKING:
     from limiter.policies import Level
 
-_TERMS: Final = struct.Struct("<11d")
 _SECOND_NS: Final = 1_000_000_000
+_HALF_NS: Final = _SECOND_NS // 2
 _REFILL_NS: Final = 400_000_000  # a lease is to last about this long at the rate of the moment
 _LEASE_MIN: Final = 2  # a key that spends less between refills is asked for one by one
+_REFILL_SHARE: Final = 4  # the next lease is asked for when a quarter of this one is left
 
 
 class Bucket:
@@ -24,6 +25,7 @@ class Bucket:
 
     __slots__ = (
         "asking",
+        "demand_counted",
         "deny_cost",
         "deny_until_ns",
         "granted",
@@ -34,6 +36,7 @@ class Bucket:
         "left",
         "level",
         "plain_terms",
+        "refill_below",
         "remaining",
         "reset_ms",
         "seen",
@@ -49,8 +52,9 @@ class Bucket:
         self.level = level
         self.id_ = level.id_
         self.version = level.version
-        self.plain_terms = packed_terms(level, 0)
+        self.plain_terms = level.plain_terms
         self.left = 0  # of the lease
+        self.refill_below = 0  # what is left of it when the next one is asked for; 0: it is asked for already
         self.asking = False  # a lease is being asked for
         self.granted = 0
         self.lease_id = b""
@@ -59,8 +63,9 @@ class Bucket:
         self.reset_ms = 0
         self.deny_until_ns = 0
         self.deny_cost = 0
-        self.seen = 0  # cost asked for since ``seen_since_ns``
+        self.seen = 0  # cost asked for since ``seen_since_ns``, without what was spent of the lease meanwhile
         self.seen_since_ns = 0
+        self.demand_counted = 0  # so much of what was spent of the lease is in ``seen``
         #: leases that ended, with what was spent of them; one too many is charged whole by the store, in time
         self.settling: deque[tuple[bytes, int]] = deque(maxlen=limits.LIMIT_SETTLING_MAX)
 
@@ -75,47 +80,52 @@ class Bucket:
         wanted = self.seen * _REFILL_NS // elapsed
         return min(wanted, limits.LIMIT_LEASE_SIZE_MAX) if wanted >= _LEASE_MIN else 0
 
+    def wanted_next(self, now_ns: int) -> int:
+        """How large a lease to ask for beside the one that is held; 0 when it would bring no more than is left."""
+        self.saw(0, now_ns)
+        want = min(self.wanted(now_ns), self.level.lease_cap - self.granted)
+        return want if want > self.left else 0
+
     def saw(self, cost: int, now_ns: int) -> None:
-        """Counts demand, over at most the last second or two."""
-        if now_ns - self.seen_since_ns > _SECOND_NS:
-            self.seen, self.seen_since_ns = 0, now_ns
-        self.seen += cost
+        """Counts demand, over the last half to whole second."""
+        spent = self.granted - self.left
+        self.seen += cost + spent - self.demand_counted
+        self.demand_counted = spent
+        elapsed = now_ns - self.seen_since_ns
+        if elapsed > 2 * _SECOND_NS:
+            self.seen, self.seen_since_ns = cost, now_ns
+        elif elapsed > _SECOND_NS:
+            self.seen, self.seen_since_ns = self.seen * _HALF_NS // elapsed, now_ns - _HALF_NS
+
+    def begin_lease(self, lease_id: bytes, granted: int, ends_ns: int) -> None:
+        """A lease was granted. Of two the larger one is spent: the other one waits to be settled."""
+        if granted <= self.left and time.monotonic_ns() < self.lease_ends_ns:
+            self.settling.append((lease_id, 0))
+            return
+        self.end_lease()
+        self.lease_id, self.granted, self.left, self.lease_ends_ns = lease_id, granted, granted, ends_ns
+        self.refill_below = granted // _REFILL_SHARE
 
     def end_lease(self) -> None:
         """The lease is spent no more; what was spent of it waits to be settled."""
         if self.lease_id:
-            self.settling.append((self.lease_id, self.granted - self.left))
+            spent = self.granted - self.left
+            self.settling.append((self.lease_id, spent))
+            self.seen += spent - self.demand_counted
             self.lease_id, self.left, self.granted, self.lease_ends_ns = b"", 0, 0, 0
+            self.refill_below = self.demand_counted = 0
 
 
 class KeyState:
-    """One limit key under one snapshot: its name, its buckets, and the one bucket that can decide it alone."""
+    """One limit key under one snapshot: its name, its buckets, and whether leases of theirs can decide it."""
 
-    __slots__ = ("buckets", "name", "row", "single")
+    __slots__ = ("buckets", "leased", "name", "real", "row", "single")
 
-    def __init__(self, name: str, buckets: tuple[Bucket, ...], row: int) -> None:
+    def __init__(self, name: str, buckets: tuple[Bucket, ...], row: int, *, leases: bool = True) -> None:
         self.name = name
         self.buckets = buckets
+        real = tuple(bucket for bucket in buckets if not bucket.level.policy.shadow)
+        self.real = buckets if len(real) == len(buckets) else real  # those that may refuse
+        self.leased = leases and bool(real) and all(b.level.policy.consistency == "leased" for b in buckets)
+        self.single = buckets[0] if len(buckets) == 1 and self.leased else None  # decides it alone
         self.row = row  # in the stream's dictionary, for the single bucket's policy
-        real = [bucket for bucket in buckets if not bucket.level.policy.shadow]
-        leased = bool(real) and all(b.level.policy.consistency == "leased" for b in buckets)
-        self.single = buckets[0] if len(buckets) == 1 and leased else None
-
-
-def packed_terms(level: Level, want: int) -> bytes:
-    """The terms of a bucket as the script reads them."""
-    t = level.terms
-    ttl = max(1, limits.LIMIT_LEASE_MS * 1_000 // t.tick_us)
-    return _TERMS.pack(
-        t.algorithm,
-        t.capacity,
-        t.refill,
-        t.period,
-        t.slots,
-        t.tick_us,
-        level.version,
-        want,
-        level.lease_cap,
-        ttl,
-        t.strict + 2 * level.policy.shadow,
-    )

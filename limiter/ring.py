@@ -42,6 +42,7 @@ class Ring:
         os.ftruncate(descriptor, size)
         self.buffer = mmap.mmap(descriptor, size)
         os.close(descriptor)
+        self.buffer[:] = bytes(size)  # every page is there before the first record needs it: a fault takes microseconds
         self._records = records
         self._flushed = 0  # all records before this number are safe elsewhere
         self.taken = 0  # all records before this number were taken
