@@ -92,13 +92,22 @@ class Limiter:
         if not 0 <= cost <= limits.LIMIT_COST_MAX:
             reason = f"must be from 0 to {limits.LIMIT_COST_MAX}"
             raise errors.InvalidCommand([{"field": "cost", "reason": reason}])
-        place = (tenant, user, route)
-        key = self._keys.get(place) or self._key(place)
+        key = self.governed(tenant, user, route)
         if not key.buckets:
             return UNLIMITED
         if request_id is None:
             return await self._decide(key, cost, None)
         return await self._once(key, cost, request_id)
+
+    def governed(self, tenant: str, user: str, route: str) -> KeyState:
+        """The key with its buckets under the policies in use. Raises InvalidCommand."""
+        place = (tenant, user, route)
+        return self._keys.get(place) or self._key(place)
+
+    def without_store(self, key: KeyState, cost: int) -> Decision:
+        """What the failure modes of a key say; counted as all decisions without the store are."""
+        self.degraded += 1
+        return self._without_store.decide(key.buckets, cost)
 
     def _key(self, place: tuple[str, str, str]) -> KeyState:
         parts = keys.key_parts(*place)
@@ -157,8 +166,7 @@ class Limiter:
     async def _decide(self, key: KeyState, cost: int, request_id: str | None) -> Decision:
         decided = await self._ask(key, cost, request_id)
         if decided is None:
-            decided = self._without_store.decide(key.buckets, cost)
-            self.degraded += 1
+            decided = self.without_store(key, cost)
         self._recorder.record(key.name, cost, decided)
         return decided
 
