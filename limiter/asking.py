@@ -23,7 +23,7 @@ def asked_terms(bucket: Bucket, cost: int, now_ns: int, leased: bool) -> bytes:
     bucket.saw(cost, now_ns)
     if not leased:
         return bucket.plain_terms
-    if bucket.lease_id and (now_ns >= bucket.lease_ends_ns or bucket.left < cost):
+    if bucket.lease_id and (now_ns >= bucket.lease_ends_ns or bucket.left + bucket.held < cost):
         bucket.end_lease()
     want = 0 if bucket.lease_id or bucket.asking else bucket.wanted(now_ns)
     bucket.asking = bucket.asking or want > 0
@@ -55,7 +55,7 @@ def taken_in(key: KeyState, cost: int, answer: list[int], asked_ns: int, lease_i
     _, bucket, retry_us = least
     return Decision(
         allowed=code != store.DENIED,
-        remaining=bucket.remaining + bucket.left,
+        remaining=bucket.remaining + bucket.left + bucket.held,
         reset_ms=bucket.reset_ms,
         retry_after_ms=-1 if retry_us < 0 else -(-retry_us // _US_PER_MS),
         policy_id=bucket.id_,

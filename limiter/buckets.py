@@ -7,14 +7,17 @@ from typing import TYPE_CHECKING, Final
 
 import xxhash
 
+from limiter.ring import ALLOWED, APPROXIMATE, SLOT_SHIFT
 from schemas import limits
 
 if TYPE_CHECKING:
+    from limiter.lease_accounts import LeaseAccount
     from limiter.policies import Level
 
 _TERMS: Final = struct.Struct("<11d")
 _SECOND_NS: Final = 1_000_000_000
 _REFILL_NS: Final = 400_000_000  # a lease is to last about this long at the rate of the moment
+_LEASED: Final = ALLOWED | APPROXIMATE  # the flags of a decision out of a lease
 _LEASE_MIN: Final = 2  # a key that spends less between refills is asked for one by one
 
 
@@ -22,13 +25,17 @@ class Bucket:
     """One counter of one policy. A lease is a reservation at the store: spent here, settled there."""
 
     __slots__ = (
+        "account",
         "asking",
         "deny_cost",
         "deny_until_ns",
         "granted",
+        "held",
         "id_",
+        "key_hash",
         "keys",
         "lease_ends_ns",
+        "lease_flags",
         "lease_id",
         "left",
         "level",
@@ -44,12 +51,16 @@ class Bucket:
     def __init__(self, level: Level, values: str) -> None:
         name = xxhash.xxh3_128_hexdigest(f"{level.store_id}\x1f{values}".encode())
         kind = "c" if level.policy.algorithm == "concurrency" else "b"
+        self.key_hash = name
         self.keys = (f"rl:{{{name}}}:{kind}".encode(), f"rl:{{{name}}}:l".encode())
         self.level = level
         self.id_ = level.id_
         self.version = level.version
         self.plain_terms = packed_terms(level, 0)
-        self.left = 0  # of the lease
+        self.left = 0  # of the lease, to be spent now
+        self.held = 0  # of the lease, to be spent when what was spent is reported
+        self.account: LeaseAccount | None = None
+        self.lease_flags = _LEASED
         self.asking = False  # a lease is being asked for
         self.granted = 0
         self.lease_id = b""
@@ -82,8 +93,17 @@ class Bucket:
     def end_lease(self) -> None:
         """The lease is spent no more; what was spent of it waits to be settled."""
         if self.lease_id:
-            self.settling.append((self.lease_id, self.granted - self.left))
-            self.lease_id, self.left, self.granted, self.lease_ends_ns = b"", 0, 0, 0
+            spent = self.granted - self.left - self.held
+            self.settling.append((self.lease_id, spent))
+            self.lease_id, self.left, self.held, self.granted, self.lease_ends_ns = b"", 0, 0, 0, 0
+            self.lease_flags = _LEASED
+            if self.account is not None:
+                self.account.close(spent)
+                self.account = None
+
+    def use_slot(self, slot: int) -> None:
+        """Decisions out of the lease are recorded with its place in the book of leases."""
+        self.lease_flags = _LEASED | slot << SLOT_SHIFT
 
 
 class KeyState:

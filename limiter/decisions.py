@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 import msgspec
@@ -17,7 +18,7 @@ import numpy as np
 import xxhash
 from msgspec import Struct
 
-from limiter.ring import RECORD_TYPE, Records, Ring, left_behind
+from limiter.ring import ALLOWED, APPROXIMATE, RECORD_TYPE, Records, Ring, left_behind
 from schemas import limits
 from schemas.topics import DECISIONS_PARTITIONS
 
@@ -26,9 +27,11 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from limiter.buckets import Bucket
     from limiter.decision import Decision
+    from limiter.lease_accounts import LeaseAccounts
 
-ALLOWED, DEGRADED, DUPLICATE, APPROXIMATE = 1, 2, 4, 8
+DEGRADED, DUPLICATE = 2, 4
 _OUTCOMES: Final = {0: "denied", ALLOWED: "allowed", ALLOWED | DUPLICATE: "repeated"}
 _US: Final = 1_000
 _encode: Final = msgspec.msgpack.Encoder().encode
@@ -87,9 +90,18 @@ class Recorder:
     The dictionary of rows lies beside the ring, one JSON line a row: together they outlive the process.
     """
 
-    def __init__(self, name: str, sink: BlockSink, ring_file: Path, records: int = limits.LIMIT_RING_RECORDS) -> None:
+    def __init__(
+        self,
+        name: str,
+        sink: BlockSink,
+        ring_file: Path,
+        records: int = limits.LIMIT_RING_RECORDS,
+        leases: LeaseAccounts | None = None,
+    ) -> None:
         self._source = f"{name}.{secrets.token_hex(4)}"  # its numbers begin anew with every process
         self._sink = sink
+        self.leases = leases
+        self._wanted = asyncio.Event()
         self._rows: list[Row] = []
         self._known: dict[Row, int] = {}
         self._partitions: list[int] = []
@@ -126,14 +138,29 @@ class Recorder:
     async def run(self) -> None:
         """Flushes until cancelled."""
         while True:
-            await asyncio.sleep(limits.LIMIT_DECISIONS_FLUSH_S)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._wanted.wait(), limits.LIMIT_DECISIONS_FLUSH_S)
+            self._wanted.clear()
             self.flush()
+            await asyncio.sleep(limits.LIMIT_LEASE_FLUSH_MIN_S)
+
+    def lease_granted(self, bucket: Bucket, epoch: int) -> None:
+        """Its spend is reported from here on; without a stream of leases, all of it may be spent at once."""
+        if self.leases is not None:
+            self.leases.open(bucket, epoch, self.ring, self.wall_offset_ns)
+
+    def hurry(self) -> None:
+        """A lease waits for its report: the next flush comes early."""
+        self._wanted.set()
 
     def flush(self) -> None:
         """Sends what was recorded. What was sent before and is safe now, a restart does not read again."""
         if not self._sink.under_way:
             self.ring.flushed()
         taken = self.ring.take()
+        if self.leases is not None:
+            self.leases.count(taken, self.ring.taken)
+            self.leases.flush()
         if len(taken):
             self._count(taken)
             self._send(self._source, self.ring.taken - len(taken), taken, self._rows)

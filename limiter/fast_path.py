@@ -10,8 +10,8 @@ from time import monotonic_ns
 from typing import TYPE_CHECKING, Final
 
 from limiter.decision import Decision
-from limiter.decisions import ALLOWED, APPROXIMATE, DUPLICATE
-from limiter.ring import RECORD
+from limiter.decisions import DUPLICATE
+from limiter.ring import ALLOWED, RECORD
 from schemas import errors, limits
 
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from limiter.ring import Ring
 
 CheckNow = "Callable[[str, str, str, int, str | None], Decision | None]"
-_ALLOWED: Final = ALLOWED | APPROXIMATE
 _COST_MAX: Final = limits.LIMIT_COST_MAX
 _NS_PER_US: Final = 1_000
 _NS_PER_MS: Final = 1_000_000
@@ -89,7 +88,7 @@ def fast_path(  # noqa: C901 - one function on purpose: a call costs as much as 
             if young is not None:
                 young[identity] = (cost, decided)
             at = ring.at  # as ``record`` does, without the call
-            pack(buffer, at, key.row, cost, _ALLOWED, left, (now + wall_offset_ns) // _NS_PER_US)
+            pack(buffer, at, key.row, cost, bucket.lease_flags, left, (now + wall_offset_ns) // _NS_PER_US)
             at += size
             if at == end:
                 ring.turns += 1
@@ -98,7 +97,7 @@ def fast_path(  # noqa: C901 - one function on purpose: a call costs as much as 
             return decided
         if now < bucket.deny_until_ns and _COST_MAX >= cost >= bucket.deny_cost > 0:
             bucket.seen += cost
-            record(key.row, cost, APPROXIMATE, 0, now)
+            record(key.row, cost, bucket.lease_flags - ALLOWED, 0, now)
             wait_ms = (bucket.deny_until_ns - now) // _NS_PER_MS + 1
             return Decision(
                 allowed=False,

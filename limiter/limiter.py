@@ -164,7 +164,7 @@ class Limiter:
         self.store_calls += 1
         asked_ns = time.monotonic_ns()
         lease_id = f"{self._name}.{next(self._lease_numbers)}".encode()
-        leased = key.single is not None  # a lease of one level of several could not be spent
+        leased = key.single is not None and self._may_lease(key.single)  # one level of several could not be spent
         terms = [asked_terms(bucket, cost, asked_ns, leased) for bucket in key.buckets]
         identity = b"" if request_id is None else request_id.encode()
         try:
@@ -183,17 +183,28 @@ class Limiter:
             raise errors.KeyReused
         if answer[0] in (store.STALE_EPOCH, store.WRONG):
             return None
-        return taken_in(key, cost, answer, asked_ns, lease_id)
+        decided = taken_in(key, cost, answer, asked_ns, lease_id)
+        if key.single is not None and key.single.lease_id == lease_id:
+            self._recorder.lease_granted(key.single, self._store.epoch)
+        return decided
+
+    def _may_lease(self, bucket: Bucket) -> bool:
+        """A lease is not asked for when its spend could not be reported."""
+        if bucket.held:
+            self._recorder.hurry()
+        return bool(bucket.lease_id) or self._recorder.leases is None or self._recorder.leases.may_open()
 
     async def _settle(self, bucket: Bucket) -> None:
         """Tells the store what ended leases spent. Raises StoreUnavailable, and keeps what was not told."""
         while bucket.settling:
             ended = bucket.settling.pop()  # taken first: another call may be settling the same bucket
             try:
-                await self._store.settle(bucket, *ended)
+                answer = await self._store.settle(bucket, *ended)
             except store.StoreUnavailable:
                 bucket.settling.append(ended)
                 raise
+            if self._recorder.leases is not None:
+                self._recorder.leases.settled(ended[0], is_known=answer[0] == store.OK and answer[2] > 0)
 
     async def maintain(self) -> None:
         """Settles leases that ran out, and lets old identities go; called every now and then.

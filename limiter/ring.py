@@ -25,6 +25,9 @@ _HEAD: Final = struct.Struct("<8sQQQ")  # name of the format, records of the rin
 _HEAD_BYTES: Final = 64
 _FORMAT: Final = b"rlring02"
 REMAINING_MAX: Final = 2**31 - 1
+ALLOWED: Final = 1  # the lowest bit of the flags
+APPROXIMATE: Final = 8
+SLOT_SHIFT: Final = 8  # above the flags: the slot in the book of leases that the decision was made out of, 0 = none
 
 Records = npt.NDArray[np.void]
 

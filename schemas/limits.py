@@ -633,6 +633,12 @@ LIMIT_DECISIONS_FLUSH_S: Final = 0.05
 LIMIT_DECISIONS_BLOCK_MAX: Final = 8_192
 LIMIT_BLOCKS_MAX: Final = 4_096  # that Kafka has not acknowledged; past it rows are counted as lost, and none waits
 LIMIT_RING_RECORDS: Final = 524_288  # decisions that may wait for the next flush
+LIMIT_RING_NUMBER_MAX: Final = 2**62  # no record has such a number
+LIMIT_LEASE_SLOTS: Final = 16_384  # leases of one gateway that are not yet accounted for; past it the store is asked
+LIMIT_LEASE_UNREPORTED_SHARE: Final = 8  # of a lease at most one of so many parts is spent before Kafka knows
+LIMIT_LEASE_FLUSH_MIN_S: Final = 0.005  # between two flushes, however many leases wait for one
+LIMIT_LEASE_SILENCE_S: Final = 1.0  # without an acknowledgement: no further lease is asked for
+LIMIT_LEASES_REPORTED_MAX: Final = 512  # in one message
 LIMIT_IDENTITIES_MAX: Final = 1_000_000  # of one generation: a full one makes room at once
 
 # --- Batched binary CHECK frames (limiter/frames.py)

@@ -1,0 +1,212 @@
+"""The stream of leases, at a gateway: what was granted, and how much of it is spent so far.
+
+Rule: of a lease at most ``unreported_max`` is spent beyond what Kafka has acknowledged. The rest is held back until a
+report arrives there; without reports the key is asked for at the store, decision by decision. So the newest report
+tells the spend to within that bound, whatever becomes of this host. Nothing here waits, and a decision does no work
+for it: figures are taken from the bucket and from the ring when the ring is flushed.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Final, Protocol
+
+import numpy as np
+import structlog
+
+from limiter.lease_book import LeaseBook, LeaseReport, encode_reports, reports_left_behind, unreported_max
+from limiter.ring import ALLOWED, SLOT_SHIFT
+from schemas import limits
+from schemas.topics import LEASES_PARTITIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from limiter.buckets import Bucket
+    from limiter.ring import Records, Ring
+
+_log: Final = structlog.get_logger(__name__)
+
+
+class ReportSink(Protocol):
+    """Where reports go."""
+
+    def poll(self) -> None:
+        """Says of messages that they arrived, or did not."""
+
+    def send(self, partition: int, message: bytes, told: Callable[[bool], None]) -> bool:
+        """Takes a message without waiting; False when there is no room. ``told`` says later whether it arrived."""
+        ...
+
+
+class LeaseAccount:
+    """One lease until it is closed, settled, and known to Kafka."""
+
+    __slots__ = ("_changed", "acknowledged", "bucket", "is_over", "report", "slot")
+
+    def __init__(
+        self, slot: int, report: LeaseReport, bucket: Bucket | None, changed: Callable[[LeaseAccount], None]
+    ) -> None:
+        self._changed = changed
+        self.slot = slot
+        self.report = report
+        self.bucket = bucket  # None when it is spent no more
+        self.acknowledged = 0  # cost that Kafka knows of
+        self.is_over = bucket is None  # nothing more will be said of it
+
+    def close(self, spent: int) -> None:
+        """The lease is spent no more."""
+        self.bucket = None
+        self.report.allowed_cost = spent
+        self.report.closed = True
+        self._changed(self)
+
+    def free_more(self) -> None:
+        """What may be spent now: the acknowledged spend and the bound beyond it."""
+        bucket = self.bucket
+        if bucket is not None:
+            unspent = bucket.left + bucket.held
+            spent = bucket.granted - unspent
+            bucket.left = min(unspent, max(0, self.acknowledged + unreported_max(bucket.granted) - spent))
+            bucket.held = unspent - bucket.left
+
+
+class LeaseAccounts:
+    """The leases of one gateway. Make it before the recorder: it reads the ring that a killed process left."""
+
+    def __init__(
+        self, book_file: Path, ring_file: Path, sink: ReportSink, slots: int = limits.LIMIT_LEASE_SLOTS
+    ) -> None:
+        self._sink = sink
+        self._book = LeaseBook(book_file, slots)
+        self._by_slot: dict[int, LeaseAccount] = {}
+        self._by_lease: dict[bytes, LeaseAccount] = {}
+        self._changed: dict[int, LeaseAccount] = {}
+        self._under_way = 0
+        self._heard_ns = 0
+        self.unreported = 0  # leases that found no free slot
+        left_behind = reports_left_behind(book_file, ring_file)
+        for report in left_behind:
+            if slot := self._book.take():
+                self._changed[slot] = self._by_slot[slot] = LeaseAccount(slot, report, None, self._write)
+                self._book.write(slot, report)
+        self._book.begin()
+        self.recovered = len(left_behind)
+
+    def may_open(self) -> bool:
+        """Whether a lease could be reported: there is a slot, and Kafka answers."""
+        silent_ns = time.monotonic_ns() - self._heard_ns
+        is_blocked = self._under_way > 0 and silent_ns > limits.LIMIT_LEASE_SILENCE_S * 1_000_000_000
+        return self._book.has_room and not is_blocked
+
+    def open(self, bucket: Bucket, epoch: int, ring: Ring, wall_offset_ns: int) -> None:
+        """A lease was granted: it is written down before it is spent. Without a slot it is given back at once."""
+        slot = self._book.take()
+        if not slot:
+            self.unreported += 1
+            bucket.end_lease()
+            return
+        report = LeaseReport(
+            lease_id=bucket.lease_id.decode(),
+            key_hash=bucket.key_hash,
+            policy_id=bucket.id_,
+            policy_version=bucket.version,
+            epoch=epoch,
+            terms=bucket.plain_terms,
+            granted=bucket.granted,
+            ends_at_us=(bucket.lease_ends_ns + wall_offset_ns) // 1_000,
+            counted=ring.written,
+        )
+        account = LeaseAccount(slot, report, bucket, self._write)
+        self._book.write(slot, report)
+        self._by_slot[slot] = self._by_lease[bucket.lease_id] = self._changed[slot] = account
+        bucket.account = account
+        bucket.use_slot(slot)
+        bucket.left, bucket.held = 0, bucket.granted
+        account.free_more()
+
+    def settled(self, lease_id: bytes, is_known: bool) -> None:
+        """The store was told; ``is_known`` when it still held the lease."""
+        account = self._by_lease.pop(lease_id, None)
+        if account is not None:
+            account.report.settled = is_known
+            account.is_over = True
+            self._write(account)
+
+    def count(self, taken: Records, counted: int) -> None:
+        """Adds decisions of the ring up, all before the number ``counted``; nothing was decided since."""
+        slots = taken["flags"] >> SLOT_SHIFT
+        leased = slots != 0
+        if not leased.any():
+            return
+        slots = slots[leased]
+        allowed = taken["flags"][leased] & ALLOWED != 0
+        numbers, places = np.unique(slots, return_inverse=True)
+        totals = np.bincount(places, minlength=len(numbers)).tolist()
+        passed = np.bincount(places[allowed], minlength=len(numbers)).tolist()
+        for slot, total, yes in zip(numbers.tolist(), totals, passed, strict=True):
+            account = self._by_slot.get(slot)
+            if account is None:
+                continue
+            report, bucket = account.report, account.bucket
+            report.allowed_n += yes
+            report.denied_n += total - yes
+            report.counted = counted
+            if bucket is not None:
+                report.allowed_cost = bucket.granted - bucket.left - bucket.held
+            self._write(account)
+
+    def flush(self) -> None:
+        """Sends what changed; what cannot be sent stays changed."""
+        self._sink.poll()
+        by_partition: dict[int, list[LeaseAccount]] = {}
+        for account in self._changed.values():
+            by_partition.setdefault(partition_of(account.report.key_hash), []).append(account)
+        for partition, accounts in by_partition.items():
+            for at in range(0, len(accounts), limits.LIMIT_LEASES_REPORTED_MAX):
+                self._send(partition, accounts[at : at + limits.LIMIT_LEASES_REPORTED_MAX])
+
+    def _send(self, partition: int, accounts: list[LeaseAccount]) -> None:
+        sent = [(account, account.report.seq, account.report.allowed_cost) for account in accounts]
+        if not self._under_way:
+            self._heard_ns = time.monotonic_ns()
+        if not self._sink.send(
+            partition, encode_reports([account.report for account in accounts]), lambda ok: self._told(sent, ok)
+        ):
+            return
+        self._under_way += 1
+        for account in accounts:
+            self._changed.pop(account.slot, None)
+
+    def _told(self, sent: list[tuple[LeaseAccount, int, int]], has_arrived: bool) -> None:
+        self._under_way -= 1
+        if not has_arrived:
+            for account, _, _ in sent:
+                if self._by_slot.get(account.slot) is account:
+                    self._changed[account.slot] = account
+            return
+        self._heard_ns = time.monotonic_ns()
+        for account, seq, cost in sent:
+            account.acknowledged = max(account.acknowledged, cost)
+            account.free_more()
+            if account.is_over and seq == account.report.seq and self._by_slot.get(account.slot) is account:
+                del self._by_slot[account.slot]
+                self._changed.pop(account.slot, None)
+                self._book.give_back(account.slot)
+
+    def _write(self, account: LeaseAccount) -> None:
+        account.report.seq += 1
+        self._book.write(account.slot, account.report)
+        self._changed[account.slot] = account
+
+    def shut(self) -> None:
+        """The file stays: the next process reports what is in it."""
+        if self._by_slot:
+            _log.info("leases_left_to_the_next_process", count=len(self._by_slot))
+        self._book.close()
+
+
+def partition_of(key_hash: str) -> int:
+    """All leases of a bucket are in one partition."""
+    return int(key_hash[-8:], 16) % LEASES_PARTITIONS
