@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections import deque
 from typing import TYPE_CHECKING, Final
 
 import xxhash
@@ -71,7 +72,8 @@ class Bucket:
         self.deny_cost = 0
         self.seen = 0  # cost asked for since ``seen_since_ns``
         self.seen_since_ns = 0
-        self.settling: list[tuple[bytes, int]] = []  # leases that ended, with what was spent of them
+        #: leases that ended, with what was spent of them; one too many is charged whole by the store, in time
+        self.settling: deque[tuple[bytes, int]] = deque(maxlen=limits.LIMIT_SETTLING_MAX)
 
     def wanted(self, now_ns: int) -> int:
         """How large a lease the demand of the moment deserves; 0 for a quiet key, and where leases are not allowed."""

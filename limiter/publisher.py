@@ -5,7 +5,6 @@ Runs beside the owners of policies. Two of them may sign the same revision: eith
 
 from __future__ import annotations
 
-import threading
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -23,35 +22,6 @@ if TYPE_CHECKING:
 SQL: Final = queries("sinks.postgres.queries", "limiter.sql")
 _policy: Final = msgspec.json.Decoder(LimitPolicy)
 _log: Final = structlog.get_logger(__name__)
-
-
-class SnapshotPublisher:
-    """A thread that keeps the newest snapshot in Postgres in step with the policies, until ``stop``."""
-
-    def __init__(self, dsn: str, key: Ed25519PrivateKey) -> None:
-        self._dsn = dsn
-        self._key = key
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="snapshot-publisher", daemon=True)
-
-    def start(self) -> None:
-        """Returns at once."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Ends the thread within the bound of one round."""
-        self._stop.set()
-        self._thread.join(limits.POLICIES_READ_TIMEOUT_S)
-
-    def _run(self) -> None:
-        while not self._stop.is_set():
-            try:
-                with psycopg.connect(self._dsn, autocommit=True, connect_timeout=5) as connection:
-                    while not self._stop.wait(limits.LIMIT_SNAPSHOT_POLL_S):
-                        publish(connection, self._key)
-            except psycopg.Error as error:
-                _log.warning("snapshot_not_published", reason=type(error).__name__)
-                self._stop.wait(limits.LIMIT_STORE_RETRY_S)
 
 
 def publish(connection: psycopg.Connection[Any], key: Ed25519PrivateKey) -> bool:

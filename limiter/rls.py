@@ -1,18 +1,21 @@
 """Envoy's RateLimitService v3 over gRPC: the limiter for proxies that speak it.
 
 The descriptor entries ``tenant``, ``user`` and ``route`` make the limit key; a part that is missing is ``-``; without a
-tenant there is no key, and the answer is OK. Every descriptor must be allowed. The request identity is the metadata
-``x-request-id`` of the call.
+tenant there is no key, and the answer is OK. Every descriptor is read before the first is charged: a call with one that
+is malformed charges none. Then each is decided for itself, and the call is over the limit when one is; what others of
+the call were charged stays charged, as in Envoy's own service, and a retry does not charge it again. The request
+identity is the metadata ``x-request-id`` of the call, and the place of the descriptor in it.
 """
 
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import grpc
 from envoy.service.ratelimit.v3 import rls_pb2, rls_pb2_grpc
 
+from limiter import keys
 from schemas import errors, limits
 
 if TYPE_CHECKING:
@@ -25,6 +28,16 @@ _MS_PER_S: Final = 1_000
 _NS_PER_MS: Final = 1_000_000
 _ABSENT: Final = "-"
 _UINT32_MAX: Final = 2**32 - 1
+_BEFORE_PLACE: Final = "\x1f"  # no metadata can hold it: no call's identity is that of another's later descriptor
+
+
+class _Asked(NamedTuple):
+    """One descriptor; None instead of it has no tenant."""
+
+    tenant: str
+    user: str
+    route: str
+    cost: int
 
 
 class RateLimitService(rls_pb2_grpc.RateLimitServiceServicer):  # type: ignore[misc] # generated, without types
@@ -38,25 +51,51 @@ class RateLimitService(rls_pb2_grpc.RateLimitServiceServicer):  # type: ignore[m
         identity = _identity(dict(context.invocation_metadata() or ()).get("x-request-id"))
         response = rls_pb2.RateLimitResponse(overall_code=_OK)
         try:
-            for descriptor in request.descriptors:
-                entries = {entry.key: entry.value for entry in descriptor.entries}
+            for place, asked in enumerate(_all_asked(request)):
                 status = response.statuses.add()
                 status.code = _OK
-                if "tenant" not in entries:
+                if asked is None:
                     continue
-                decided = await self._limiter.check(
-                    entries["tenant"],
-                    entries.get("user", _ABSENT),
-                    entries.get("route", _ABSENT),
-                    _cost(request, descriptor),
-                    identity,
-                )
+                decided = await self._limiter.check(*asked, _placed(identity, place))
                 _render(decided, status)
                 if not decided.allowed:
                     response.overall_code = _OVER_LIMIT
         except errors.Rejected as error:
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, error.public)
         return response
+
+
+def _all_asked(request: Any) -> list[_Asked | None]:
+    """Every descriptor of a call, all of them well-formed. Raises InvalidCommand."""
+    if len(request.descriptors) > limits.LIMIT_DESCRIPTORS_MAX:
+        raise _invalid("descriptors", f"must be at most {limits.LIMIT_DESCRIPTORS_MAX}")
+    return [_asked(request, descriptor) for descriptor in request.descriptors]
+
+
+def _asked(request: Any, descriptor: Any) -> _Asked | None:
+    parts: dict[str, str] = {}
+    for entry in descriptor.entries:
+        if entry.key in parts:
+            raise _invalid(entry.key, "must be given once in a descriptor")
+        if entry.key in keys.PARTS:
+            parts[entry.key] = entry.value
+    cost = _cost(request, descriptor)
+    if cost > limits.LIMIT_COST_MAX:
+        raise _invalid("hits_addend", f"must be from 0 to {limits.LIMIT_COST_MAX}")
+    if "tenant" not in parts:
+        return None
+    asked = _Asked(parts["tenant"], parts.get("user", _ABSENT), parts.get("route", _ABSENT), cost)
+    keys.key_parts(asked.tenant, asked.user, asked.route)
+    return asked
+
+
+def _invalid(field: str, reason: str) -> errors.InvalidCommand:
+    return errors.InvalidCommand([{"field": field, "reason": reason}], f"{field} {reason}.")
+
+
+def _placed(identity: str | None, place: int) -> str | None:
+    """Descriptors of one call may name one key: each is charged under an identity of its own."""
+    return f"{identity}{_BEFORE_PLACE}{place}" if identity and place else identity
 
 
 def _identity(given: str | bytes | None) -> str | None:

@@ -93,18 +93,20 @@ class CounterStore:
 
     async def settle(self, bucket: Bucket, lease_id: bytes, spent: int) -> list[int]:
         """A lease ended with so much spent; again, it does nothing. Raises StoreUnavailable."""
-        head = _HEAD.pack(self.epoch, 0, spent, 0, 0, 1)
-        return await self._call(
-            b"rl1_settle", [EPOCH_KEY, b"", *bucket.keys], (head, lease_id, b"", bucket.plain_terms)
-        )
+        return await self._of_one(b"rl1_settle", bucket, lease_id, spent)
 
     async def peek(self, bucket: Bucket) -> Counted:
         """What the bucket holds, without touching it. Raises StoreUnavailable."""
-        head = _HEAD.pack(self.epoch, 0, 0, 0, 0, 1)
-        keys = [EPOCH_KEY, b"", *bucket.keys]
-        answer = await self._call(b"rl1_peek", keys, (head, b"", b"", bucket.plain_terms))
-        _, used, reserved, available, reset_us, version = answer
+        _, used, reserved, available, reset_us, version = await self._of_one(b"rl1_peek", bucket, b"", 0)
         return Counted(used, reserved, available, -(-reset_us // _US_PER_MS), version)
+
+    async def _of_one(self, function: bytes, bucket: Bucket, lease_id: bytes, cost: int) -> list[int]:
+        """A store of another epoch is not the one that was meant: it has changed nothing, and is asked again later."""
+        head = _HEAD.pack(self.epoch, 0, cost, 0, 0, 1)
+        answer = await self._call(function, [EPOCH_KEY, b"", *bucket.keys], (head, lease_id, b"", bucket.plain_terms))
+        if answer[0] == STALE_EPOCH:
+            raise StoreUnavailable(cause=f"its epoch is {answer[1]}, not {self.epoch}")
+        return answer
 
     async def _call(self, function: bytes, keys: Sequence[bytes], arguments: Sequence[bytes]) -> list[int]:
         """Waits at most one bound for a connection, and one for the answer."""

@@ -465,6 +465,7 @@ EXPORT_STATEMENT_TIMEOUT_MS: Final = 600_000
 # Policies of owners (risk rules, routing): how old they may be
 POLICIES_REFRESH_S: Final = 1.0  # a published policy is in force everywhere within about this
 POLICIES_READ_TIMEOUT_S: Final = 5.0
+ROUND_TIMEOUT_S: Final = 5.0  # of a statement of what a process does again and again in the background
 POLICIES_FIRST_WAIT_S: Final = 0.05  # how often a starting owner looks whether they were read
 
 # --- operator console --------------------------------------------------------------------------------------
@@ -620,6 +621,7 @@ LIMIT_SNAPSHOT_RENEW_S: Final = 600
 
 # Rate limiter: decisions
 LIMIT_COST_MAX: Final = 2**31 - 1
+LIMIT_DESCRIPTORS_MAX: Final = 64  # of one call of Envoy's RateLimitService
 LIMIT_REQUEST_ID_LENGTH_MAX: Final = 128  # a longer one is remembered by its hash
 LIMIT_IDENTITY_MS: Final = 60_000  # how long a request identity is remembered
 LIMIT_STORE_TIMEOUT_S: Final = 0.25
@@ -629,6 +631,7 @@ LIMIT_KEYS_MAX: Final = 500_000  # that one gateway holds at once
 LIMIT_LEASE_MS: Final = 1_000
 LIMIT_LEASE_SHARE: Final = 10  # leases of one key hold at most a tenth of its capacity
 LIMIT_LEASE_SIZE_MAX: Final = 4_096
+LIMIT_SETTLING_MAX: Final = 16  # ended leases of one bucket that wait for the store
 LIMIT_DECISIONS_FLUSH_S: Final = 0.05
 LIMIT_DECISIONS_BLOCK_MAX: Final = 8_192
 LIMIT_BLOCKS_MAX: Final = 4_096  # that Kafka has not acknowledged; past it rows are counted as lost, and none waits

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from compose.services.partition_owner import PartitionOwner
 from dataflows.limiter.service import limiter_service
-from limiter.publisher import SnapshotPublisher
+from limiter.publisher import publish
 from limiter.signing_keys import SigningKeys
+from schemas import limits
+from sinks.postgres.rounds import Rounds
 
 if TYPE_CHECKING:
     from compose.settings import Settings
@@ -18,7 +21,8 @@ def run(settings: Settings, instance: int) -> None:
     owner = PartitionOwner(settings.addresses())
     keys = SigningKeys(settings.the_home().path / "keys")
     keys.ensure()
-    publisher = SnapshotPublisher(owner.dsn, keys.signing_key())
-    publisher.start()
+    sign_newest = partial(publish, key=keys.signing_key())
+    publishing = Rounds("snapshots", owner.dsn, sign_newest, limits.LIMIT_SNAPSHOT_POLL_S)
+    publishing.start()
     owner.run(limiter_service(), "limiter-owner", instance)
-    publisher.stop()
+    publishing.stop()

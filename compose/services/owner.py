@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 
 from compose.services.partition_owner import PartitionOwner
 from dataflows.domain.policies import Policies
-from dataflows.payments.policies import PolicyBook, PolicyRefresher
+from dataflows.payments.policies import PolicyBook
 from dataflows.payments.service import payments_service
+from schemas import limits
+from sinks.postgres.rounds import Rounds
 
 if TYPE_CHECKING:
     from compose.settings import Settings
@@ -18,9 +20,9 @@ def run(settings: Settings, instance: int) -> None:
     """Owns partitions until SIGTERM, then drains."""
     owner = PartitionOwner(settings.addresses())
     policies = PolicyBook(Policies(processors=frozenset(settings.processors)))
-    refresher = PolicyRefresher(policies, owner.dsn)
-    refresher.start()
-    refresher.wait(owner.stop)
+    refreshing = Rounds("policies", owner.dsn, policies.refresh, limits.POLICIES_REFRESH_S)
+    refreshing.start()
+    policies.wait(owner.stop)
     owner.run(
         payments_service(processor=settings.processors[0], policies=policies),
         "owner",
@@ -28,4 +30,4 @@ def run(settings: Settings, instance: int) -> None:
         group=os.environ.get("MILLRACE_OWNER_GROUP"),
         driver="plain" if os.environ.get("MILLRACE_OWNER_DRIVER") == "plain" else "bytewax",
     )
-    refresher.stop()
+    refreshing.stop()

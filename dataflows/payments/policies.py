@@ -53,6 +53,11 @@ class PolicyBook:
         )
         self._was_read = True
 
+    def wait(self, stop: threading.Event) -> None:
+        """Returns when everything that is published was read, or at ``stop``. Call it before anything is decided."""
+        while not (self.is_complete or stop.wait(limits.POLICIES_FIRST_WAIT_S)):
+            continue
+
     @property
     def is_complete(self) -> bool:
         """Whether a newest version of every kind was read, and could be."""
@@ -72,44 +77,3 @@ class PolicyBook:
             return last
         self._refused = {(other, number) for other, number in self._refused if other != kind}
         return policy
-
-
-class PolicyRefresher:
-    """Keeps a book fresh on a thread of its own, until ``stop``."""
-
-    def __init__(self, book: PolicyBook, dsn: str) -> None:
-        self._book = book
-        self._dsn = dsn
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="policies", daemon=True)
-
-    def start(self) -> None:
-        """Returns at once; until the first read, nothing is published."""
-        self._thread.start()
-
-    def wait(self, stop: threading.Event) -> None:
-        """Returns when everything that is published was read, or at ``stop``. Call it before anything is decided."""
-        while not (self._book.is_complete or stop.wait(limits.POLICIES_FIRST_WAIT_S)):
-            continue
-
-    def stop(self) -> None:
-        """Ends the thread within the bound of one read."""
-        self._stop.set()
-        self._thread.join(limits.POLICIES_READ_TIMEOUT_S)
-
-    def _run(self) -> None:
-        while not self._stop.is_set():
-            try:
-                self._follow()
-            except psycopg.Error as error:
-                _log.warning("policies_not_read", reason=type(error).__name__)
-                self._stop.wait(limits.POLICIES_REFRESH_S)
-
-    def _follow(self) -> None:
-        timeout_ms = int(limits.POLICIES_READ_TIMEOUT_S * 1000)
-        options = f"-c statement_timeout={timeout_ms} -c application_name=millrace-policies"
-        with psycopg.connect(self._dsn, autocommit=True, connect_timeout=5, options=options) as connection:
-            while True:
-                self._book.refresh(connection)
-                if self._stop.wait(limits.POLICIES_REFRESH_S):
-                    return

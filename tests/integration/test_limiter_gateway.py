@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import redis
 
+from limiter.store import StoreUnavailable
 from schemas import errors, limits
 from tests.counter_server import CounterServer, limiter, policies, policy
 
@@ -223,6 +224,24 @@ def test_a_new_version_ends_leases(server: CounterServer, tmp_path: Path) -> Non
             assert gateway.check_now("t", "u", "/r", 1, None) is None
             await gateway.maintain()  # settles what the lease spent
             assert await burst(gateway, 300) == max(0, 100 - spent)
+
+    run(test())
+
+
+def test_what_a_store_of_another_epoch_refuses_is_settled_later(server: CounterServer, tmp_path: Path) -> None:
+    async def test() -> None:
+        async with limiter(server.url, tmp_path, policy(), timeout_s=60) as gateway:
+            spent = await with_lease(gateway, at_least=5) + await burst(gateway, 3)
+            (bucket,) = gateway._buckets.values()
+            bucket.end_lease()
+            with redis.Redis.from_url(server.url) as connection:
+                connection.set("rl:epoch", 1)
+                with pytest.raises(StoreUnavailable):
+                    await gateway.maintain()
+                connection.delete("rl:epoch")
+            await gateway.maintain()
+            counted = await gateway._store.peek(bucket)
+            assert (counted.used, counted.reserved) == (spent, 0)
 
     run(test())
 

@@ -234,6 +234,48 @@ def test_a_stale_epoch_changes_nothing(server: redis.Redis) -> None:
     assert server.exists(*counter.keys) == 0
 
 
+def test_a_peek_of_another_epoch_is_refused(server: redis.Redis) -> None:
+    assert Counter(server, TERMS[0]).call("rl1_peek", BASE, 0, epoch=7) == [STALE_EPOCH, 0]
+
+
+@pytest.mark.parametrize("function", ["rl1_restore", "rl1_register", "rl1_settle"])
+def test_permits_are_neither_leased_nor_restored(server: redis.Redis, function: str) -> None:
+    counter = Counter(server, Terms(3, 2, 2, 5_000, 1, 1_000, strict=False))
+    assert counter.call(function, BASE // 1_000, 1) == [WRONG, 1]
+    assert server.exists(*counter.keys) == 0
+
+
+@pytest.mark.parametrize("terms", [t for t in TERMS if t.capacity == 100], ids=str)
+def test_a_refund_credits_only_what_was_charged(server: redis.Redis, terms: Terms) -> None:
+    """A shadow bucket over its limit lets everything through uncharged: nothing of that is given back."""
+    counter, now = Counter(server, terms), BASE // terms.tick_us
+    keys = ["rl:epoch", f"{counter.identity}r1", *counter.keys]
+
+    def asked(function: str, cost: int) -> list[int]:
+        head = struct.pack("<6d", 0, now * terms.tick_us, cost, 60_000, 0, 1)
+        return call(server, function, keys, head, "l", "r1", counter.packed(flags=2))
+
+    assert counter.call("rl1_decide", now, 80)[0] == OK
+    first = asked("rl1_decide", 30)
+    assert (first[0], first[1]) == (OK, 20)
+    again = asked("rl1_decide", 30)
+    assert asked("rl1_refund", 0) == [OK, 30]
+    assert counter.call("rl1_peek", now, 0)[1:4] == [80, 0, 20]
+    assert again == [DUPLICATE, *first[1:]]
+
+
+def test_a_refund_over_other_buckets_changes_nothing(server: redis.Redis) -> None:
+    """A level was added meanwhile: what it never charged is not credited."""
+    first, added = (Counter(server, Terms(FIXED, 50, 50, 60_000, 1, 1_000, strict=False)) for _ in range(2))
+    now = BASE // 1_000
+    assert first.call("rl1_decide", now, 10, rid="r1")[0] == OK
+    assert added.call("rl1_decide", now, 10)[0] == OK
+    head = struct.pack("<6d", 0, now * 1_000, 0, 60_000, 0, 2)
+    keys = ["rl:epoch", f"{first.identity}r1", *first.keys, *added.keys]
+    assert call(server, "rl1_refund", keys, head, "l", "r1", first.packed(), added.packed()) == [WRONG, 0]
+    assert [c.call("rl1_peek", now, 0)[1] for c in (first, added)] == [10, 10]
+
+
 @pytest.mark.parametrize("terms", TERMS[::4], ids=str)
 def test_no_key_lives_for_ever(server: redis.Redis, terms: Terms) -> None:
     counter = Counter(server, terms)

@@ -43,6 +43,16 @@ local function wrong(H, A)
   return H.cost < 0 or A.C < 0 or A.P < 1 or A.S < 1 or A.tick < 1 or A.a < 0 or A.a > 3 or (A.a == 0 and A.R < 1)
 end
 
+-- how a call about one bucket begins: H and A, or why not. Permits are neither leased nor restored.
+local function asked(K, V, counted)
+  local H = head(V)
+  local f = fenced(K, H)
+  if f then return nil, nil, f end
+  local A = terms(V[4])
+  if wrong(H, A) or (counted and A.a == 3) then return nil, nil, {WRONG, 1} end
+  return H, A
+end
+
 local function used_of(b, now)
   local used = 0
   if b.a == 0 then
@@ -219,6 +229,7 @@ local function row(out, b, A, retry_ticks, size, life)
 end
 
 local IDENTITY = '^(%d+):(%d+):(%d+):(.*)$' -- cost, microseconds, refunded, rows of the answer
+local WAIT = '%d+,%d+,(-?%d+),%d+,0,0' -- of a row: 0 where the bucket was charged
 
 -- KEYS: epoch, identity, then for each bucket: bucket, leases. ARGV: head, lease id, identity ('' = none), buckets.
 -- Answers {code, row...} with six numbers a bucket: available, reset_us, retry_us, version, granted, lease_us.
@@ -265,7 +276,7 @@ redis.register_function('rl1_decide', function(K, V)
     local rows = {}
     for i = 1, H.n do
       local at = 6 * i - 4
-      rows[i] = string.format('%d,%d,0,%d,0,0', out[at], out[at + 1], out[at + 3])
+      rows[i] = string.format('%d,%d,%d,%d,0,0', out[at], out[at + 1], out[at + 2], out[at + 3])
     end
     redis.call('SET', K[2], string.format('%d:%d:0:', H.cost, now) .. table.concat(rows, ','),
       'PX', H.identity_ms)
@@ -275,11 +286,8 @@ end)
 
 -- What a lease really spent (H.cost): charged now, never credited back. Settling again does nothing.
 redis.register_function('rl1_settle', function(K, V)
-  local H = head(V)
-  local f = fenced(K, H)
-  if f then return f end
-  local A = terms(V[4])
-  if wrong(H, A) then return {WRONG, 1} end
+  local H, A, refused = asked(K, V, true)
+  if refused then return refused end
   local record = redis.call('HGET', K[4], H.lease)
   if not record then return {OK, 0, 0} end
   local granted, w = string.match(record, '(%d+):%d+:(%d+)')
@@ -298,11 +306,8 @@ end)
 
 -- A new primary learns of a lease that it does not know: reserved again, once. H.cost = what is left of it.
 redis.register_function('rl1_register', function(K, V)
-  local H = head(V)
-  local f = fenced(K, H)
-  if f then return f end
-  local A = terms(V[4])
-  if wrong(H, A) then return {WRONG, 1} end
+  local H, A, refused = asked(K, V, true)
+  if refused then return refused end
   if H.cost == 0 or redis.call('HEXISTS', K[4], H.lease) == 1 then return {OK, 0} end
   local b = load(K[3], A, clock_us(H))
   local keep = b.t + 11 * A.ttl
@@ -316,11 +321,8 @@ end)
 
 -- Usage that the stream knows of (H.cost) is there at least: restoring twice changes nothing.
 redis.register_function('rl1_restore', function(K, V)
-  local H = head(V)
-  local f = fenced(K, H)
-  if f then return f end
-  local A = terms(V[4])
-  if wrong(H, A) then return {WRONG, 1} end
+  local H, A, refused = asked(K, V, true)
+  if refused then return refused end
   local b = load(K[3], A, clock_us(H))
   local missing = math.min(H.cost, b.C) - used_of({a = b.a, d = b.d, R = b.R, P = b.P, t = b.t, w = b.w,
     v = b.c and slots(b.c) or ''}, b.t)
@@ -329,7 +331,8 @@ redis.register_function('rl1_restore', function(K, V)
   return {OK, math.max(0, missing)}
 end)
 
--- A request is taken back once. What has leaked or faded meanwhile is back already and is not credited again.
+-- A request is taken back once, from the buckets that it was decided on. What has leaked or faded meanwhile is back
+-- already and is not credited again, and a shadow bucket that had to be waited for was not charged.
 redis.register_function('rl1_refund', function(K, V)
   local H = head(V)
   local f = fenced(K, H)
@@ -339,6 +342,9 @@ redis.register_function('rl1_refund', function(K, V)
   local cost, at, refunded, rows = string.match(known, IDENTITY)
   if refunded == '1' then return {DUPLICATE, 0} end
   cost, at = tonumber(cost), tonumber(at)
+  local waits = {}
+  for wait in string.gmatch(rows, WAIT) do waits[#waits + 1] = wait end
+  if #waits ~= H.n then return {WRONG, 0} end
   for i = 1, H.n do
     if wrong(H, terms(V[3 + i])) then return {WRONG, i} end
   end
@@ -346,7 +352,9 @@ redis.register_function('rl1_refund', function(K, V)
   for i = 1, H.n do
     local b = load(K[1 + 2 * i], terms(V[3 + i]), now)
     local then_tick = math.floor(at / b.tick)
-    if b.a == 3 then
+    if waits[i] ~= '0' then
+      -- nothing to give back
+    elseif b.a == 3 then
       release(b, cost, H.rid)
     elseif b.a == 0 then
       local left = math.max(0, cost * b.P - b.R * (b.t - then_tick))
@@ -365,9 +373,8 @@ end)
 
 -- What a bucket holds, without touching it: {code, used, reserved, available, reset_us, version}.
 redis.register_function{function_name = 'rl1_peek', flags = {'no-writes'}, callback = function(K, V)
-  local H = head(V)
-  local A = terms(V[4])
-  if wrong(H, A) then return {WRONG, 1} end
+  local H, A, refused = asked(K, V, false)
+  if refused then return refused end
   local b = load(K[3], A, clock_us(H))
   return {OK, b.C - b.lo - b.avail, b.lo, math.max(0, b.avail), reset_of(b) * A.tick, b.pv}
 end}
