@@ -13,7 +13,7 @@ from urllib.parse import urlsplit, urlunsplit
 import psycopg
 
 from reconciliation.settlement.ingest import ReportFile, Taken, take_in
-from reconciliation.settlement.simulator_report import COLUMNS, read_lines
+from reconciliation.settlement.simulator_report import COLUMNS, read_rows
 from reconciliation.settlement.store import execute, found_table, keep_found
 from schemas import identity
 from sinks.postgres.migrate import migrate
@@ -99,7 +99,7 @@ class SettlementWorld:
             is_complete_history=is_complete_history,
         )
         with self.operator() as connection:
-            taken = take_in(connection, report, read_lines(io.BytesIO(data)))
+            taken = take_in(connection, report, read_rows(io.BytesIO(data)))
             with found_table(connection):
                 execute(connection, "missing_find", processor="simulator")
                 keep_found(connection, "simulator", report_id, [])

@@ -47,7 +47,9 @@ def settlement(
     else:
         print(
             f"{result['lines']:,} lines in {result['seconds']} s: {result['lines_per_s']:,} lines/s,"
-            f" {result['matched']:,} matched, {result['discrepancies']} discrepancies, {result['memory_grown_mb']} MB"
+            f" {result['matched']:,} matched, {result['discrepancies']} discrepancies, {result['memory_grown_mb']} MB;"
+            f" {result['lines_per_cpu_s']:,} lines per CPU second (own {result['cpu_s']} s,"
+            f" Postgres {result['postgres_cpu_s']} s)"
         )
     if not result["found_as_planted"]:
         raise typer.Exit(1)
@@ -55,9 +57,9 @@ def settlement(
 
 def bench_settlement(world: World, count: int) -> dict[str, Any]:
     """Generates, takes in, takes in again, and compares what was found with what was planted."""
+    from compose.bench.cpu import cpu_seconds  # noqa: PLC0415
     from reconciliation.settlement.ingest import take_in  # noqa: PLC0415
-    from reconciliation.settlement.simulator_report import read_lines  # noqa: PLC0415
-    from reconciliation.settlement.sources import fetched_file  # noqa: PLC0415
+    from reconciliation.settlement.sources import READERS, fetched_file  # noqa: PLC0415
     from reconciliation.settlement.store import execute, found_table, keep_found  # noqa: PLC0415
 
     dsn = world.database(_DATABASE)
@@ -70,10 +72,12 @@ def bench_settlement(world: World, count: int) -> dict[str, Any]:
             planted = _generate(connection, path, count)
             connection.execute(f"set work_mem = '{limits.SETTLEMENT_WORK_MEM_MB}MB'")
             memory_before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-            began = time.monotonic()
+            session = {"session": [connection.info.backend_pid]}
+            began, own_began, session_began = time.monotonic(), time.process_time(), cpu_seconds(session)["session"]
             with path.open("rb") as stream:
-                taken = take_in(connection, fetched_file("simulator", "rpt_bench", path), read_lines(stream))
+                taken = take_in(connection, fetched_file("simulator", "rpt_bench", path), READERS["simulator"](stream))
             seconds = time.monotonic() - began
+            own, session_cpu = time.process_time() - own_began, cpu_seconds(session)["session"] - session_began
             with found_table(connection):
                 execute(connection, "missing_find", processor="simulator")
                 keep_found(connection, "simulator", "rpt_bench", [])
@@ -90,6 +94,9 @@ def bench_settlement(world: World, count: int) -> dict[str, Any]:
         "seconds": round(seconds, 2),
         "seconds_with_missing": round(with_missing, 2),
         "lines_per_s": round(taken.lines / seconds),
+        "cpu_s": round(own, 2),
+        "postgres_cpu_s": round(session_cpu, 2),
+        "lines_per_cpu_s": round(taken.lines / (own + session_cpu)),
         "memory_grown_mb": round(memory_grown / 1_024),
         "discrepancies": sum(found.values()),
         "found_as_planted": found == planted,

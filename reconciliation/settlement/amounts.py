@@ -10,7 +10,8 @@ from schemas import limits
 from schemas.currency import EXPONENTS
 
 _DECIMAL: Final = re.compile(r"(-?)(\d*)(?:\.(\d*))?\Z", re.ASCII)
-_SURELY_WITHIN_DIGITS: Final = len(str(limits.AMOUNT_MINOR_MAX)) - 1
+#: an integer of so many digits is no larger than any amount may be
+SURELY_WITHIN_DIGITS: Final = len(str(limits.AMOUNT_MINOR_MAX)) - 1
 _INTEGER: Final = re.compile(r"-?\d{1,16}\Z", re.ASCII)
 
 
@@ -43,7 +44,7 @@ def minor_units(text: str) -> int:
 
 
 def _within(digits: str) -> int:
-    if len(digits) <= _SURELY_WITHIN_DIGITS and digits.isdigit() and digits.isascii():
+    if len(digits) <= SURELY_WITHIN_DIGITS and digits.isdigit() and digits.isascii():
         return int(digits)  # nearly all of a long report
     if not _INTEGER.match(digits):
         raise Unclassifiable(f"{digits[:30]!r} is not an amount in minor units, or too large")

@@ -16,7 +16,9 @@ from reconciliation.settlement.line import Defect, Unclassifiable, UnreadableRep
 from schemas import limits
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
+
+    from reconciliation.settlement.line import PlainRow
 
 _UTF8_BOM: Final = b"\xef\xbb\xbf"
 _UTF16_BOMS: Final = (b"\xff\xfe", b"\xfe\xff")
@@ -39,9 +41,20 @@ class CsvRows:
         return self.columns.get(name)
 
     def __iter__(self) -> Iterator[tuple[int, list[str]] | Defect]:
+        for row in self.unless_plain(lambda _number, _raw: None):
+            if not isinstance(row, bytes):
+                yield row
+
+    def unless_plain(
+        self, plain: Callable[[int, bytes], PlainRow | None]
+    ) -> Iterator[tuple[int, list[str]] | Defect | PlainRow]:
+        """The rows; of a line for which ``plain`` (of its number and bytes) gives a row, that row instead."""
         width = len(self.columns)
         while raw := self._next():
             number = self._line_no
+            if (row := plain(number, raw)) is not None:
+                yield row
+                continue
             try:
                 cells = self._cells(raw)
             except Unclassifiable as problem:

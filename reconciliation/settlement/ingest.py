@@ -13,6 +13,7 @@ from dataflows.domain.fees import FeeSchedule, fee_minor
 from reconciliation.settlement.judging import Candidate, judge_report, line_of, line_row
 from reconciliation.settlement.line import Defect, UnreadableReport
 from reconciliation.settlement.matching import Settled
+from reconciliation.settlement.stage import stage_lines
 from reconciliation.settlement.store import (
     Found,
     copy_rows,
@@ -20,7 +21,6 @@ from reconciliation.settlement.store import (
     found_table,
     keep_found,
     resolve_cases,
-    stage_lines,
 )
 from schemas import limits
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     import psycopg
 
-    from reconciliation.settlement.line import Line
+    from reconciliation.settlement.line import Line, PlainRow
 
 #: what the platform accrues of a capture; a line's fee is compared with it
 FEE_BPS: Final = FeeSchedule().processor_bps
@@ -55,7 +55,7 @@ class Taken(Struct, frozen=True, kw_only=True):
 def take_in(
     connection: psycopg.Connection,
     report: ReportFile,
-    lines: Iterable[Line | Defect],
+    lines: Iterable[Line | PlainRow | Defect],
     on_lines: Callable[[int], None] = lambda _: None,
 ) -> Taken:
     """The report with all its findings is kept, once. A report that cannot be read is kept as rejected."""
@@ -88,7 +88,7 @@ class _Matched(Struct, frozen=True, kw_only=True):
 def _take_in(
     connection: psycopg.Connection,
     report: ReportFile,
-    lines: Iterable[Line | Defect],
+    lines: Iterable[Line | PlainRow | Defect],
     on_lines: Callable[[int], None],
 ) -> Taken:
     processor, report_id = report.processor, report.report_id
@@ -247,7 +247,7 @@ def _keep_report(
     )
 
 
-def _readable(lines: Iterable[Line | Defect], defects: list[Defect]) -> Iterator[Line]:
+def _readable(lines: Iterable[Line | PlainRow | Defect], defects: list[Defect]) -> Iterator[Line | PlainRow]:
     """The lines; defects are put aside, a bounded number of them."""
     for line in lines:
         if not isinstance(line, Defect):

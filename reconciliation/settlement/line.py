@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from typing import Final, Literal, NewType
 
 from msgspec import Struct
 
@@ -43,6 +43,10 @@ class Line(Struct, kw_only=True):
     net_currency: str
     batch: str | None = None  # the payout that the line is paid out with; None = that of the whole report
     created: str | None = None
+
+
+#: a line as its row of the stage (stage.PLAIN_ROW): every cell was found plain by the reader
+PlainRow = NewType("PlainRow", bytes)
 
 
 class Defect(Struct, frozen=True):

@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from reconciliation.settlement.line import Defect, Line
+    from reconciliation.settlement.line import Defect, Line, PlainRow
 
 FileFormat = Literal["simulator", "stripe", "adyen", "camt053"]
-READERS: Final[dict[str, Callable[[BinaryIO], Iterator[Line | Defect]]]] = {
-    "simulator": simulator_report.read_lines,
+READERS: Final[dict[str, Callable[[BinaryIO], Iterator[Line | PlainRow | Defect]]]] = {
+    "simulator": simulator_report.read_rows,
     "stripe": stripe_report.read_lines,
     "adyen": adyen_report.read_lines,
 }

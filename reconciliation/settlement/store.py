@@ -1,4 +1,4 @@
-"""The settlement tables: rows in by COPY, named statements, cases.
+"""The settlement tables: named statements, rows in by COPY, cases.
 
 Whoever writes here holds the lock of ``run.py``: two reconciliations never match the same lines at once.
 """
@@ -10,15 +10,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
-from schemas import identity, limits
+from schemas import identity
 from sinks.postgres.sql_files import queries
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     import psycopg
-
-    from reconciliation.settlement.line import Line
 
 SQL: Final = queries("sinks.postgres", "queries/settlement.sql")
 #: classes that may come back after they were explained, as the same fact about the same subject
@@ -43,23 +41,6 @@ class Found(Struct, frozen=True, kw_only=True):
 def execute(connection: psycopg.Connection, name: str, **parameters: object) -> psycopg.Cursor:
     """Runs a named statement."""
     return connection.execute(SQL[name].encode(), parameters or None)
-
-
-def stage_lines(connection: psycopg.Connection, lines: Iterable[Line], on_lines: Callable[[int], None]) -> int:
-    """Copies lines into the stage as they are read, and returns how many there were."""
-    count = 0
-    with connection.cursor() as cursor, cursor.copy(SQL["stage_copy"].encode()) as copy:
-        block: list[str] = []
-        for line in lines:
-            block.append(_stage_row(line))
-            if len(block) == limits.SETTLEMENT_COPY_LINES:
-                copy.write("".join(block))
-                count += len(block)
-                block.clear()
-                on_lines(count)
-        copy.write("".join(block))
-        count += len(block)
-    return count
 
 
 def copy_rows(connection: psycopg.Connection, name: str, rows: Sequence[Sequence[object]]) -> None:
@@ -99,31 +80,6 @@ def found_table(connection: psycopg.Connection) -> Iterator[None]:
 def _case_id(processor: str, found: Found) -> str:
     """A discrepancy opens one case at most, and that one only once."""
     return identity.derived_id("case", processor, f"settlement:{found.found_class}", found.subject)
-
-
-def _stage_row(line: Line) -> str:
-    place = identity.place_of_operation(line.operation_id) if line.operation_id else None
-    intent_id, attempt = (place[0], str(place[1])) if place else (_NULL, _NULL)
-    refs = ",".join(f'"{ref}"' for ref in line.provider_refs) if line.provider_refs else ""
-    if "\\" in refs or refs.count('"') > 2 * len(line.provider_refs):
-        refs = ",".join('"' + ref.replace("\\", "\\\\").replace('"', '\\"') + '"' for ref in line.provider_refs)
-        refs = refs.replace("\\", "\\\\")
-    return (
-        f"{line.line_no}\t{_text(line.line_id)}\t{line.type}\t{_text(line.operation_id)}\t{intent_id}\t{attempt}"
-        f"\t{_text(line.reference)}\t{{{refs}}}\t{line.currency}\t{line.gross}\t{line.fee}\t{line.net}"
-        f"\t{line.net_currency}\t{_text(line.batch)}\t{_text(_printable(line.created))}\n"
-    )
-
-
-def _printable(text: str | None) -> str | None:
-    return text if text and len(text) <= limits.SETTLEMENT_NAME_LENGTH_MAX and text.isprintable() else None
-
-
-def _text(value: str | None) -> str:
-    """A printable text as a field of COPY."""
-    if value is None:
-        return _NULL
-    return value.replace("\\", "\\\\") if "\\" in value else value
 
 
 def _field(value: Any) -> str:
