@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -18,7 +22,6 @@ from tests.lease_reports import Reports
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
     from limiter.decision import Decision
 
@@ -106,7 +109,7 @@ def test_an_ended_lease_leaves_its_slot_when_all_of_it_is_known(
     gateway.grant(80)
     gateway.spend(3, cost=3)
     gateway.bucket.end_lease()
-    assert gateway.bucket.settling == [(b"g.1", 9)]
+    assert list(gateway.bucket.settling) == [(b"g.1", 9)]
     gateway.recorder.flush()
     reports.arrive()
     gateway.grant(80, "g.2")  # the slot is still the first one's
@@ -148,6 +151,30 @@ def test_the_next_process_reports_what_a_killed_one_had_spent(
     empty = Reports()
     gateway_in(empty).recorder.flush()
     assert empty.sent == []
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from tests.lease_reports import Reports
+from tests.unit.test_limiter_leases import Gateway
+gateway = Gateway(Path(sys.argv[1]), Reports())
+gateway.grant(80)
+gateway.spend(3)
+gateway.recorder.flush()
+gateway.spend(4)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_process_that_really_was_killed(tmp_path: Path, gateway_in: Callable[..., Gateway], reports: Reports) -> None:
+    """Trap 2: the kill comes between spending and flushing."""
+    root = Path(__file__).parents[2]
+    ended = subprocess.run([sys.executable, "-c", KILLED, tmp_path], cwd=root, check=False)
+    assert ended.returncode == -signal.SIGKILL
+    gateway_in(reports).recorder.flush()
+    reports.arrive()
+    assert (reports.newest()["g.1"].allowed_cost, reports.newest()["g.1"].closed) == (7, True)
 
 
 def test_a_torn_report_leaves_the_one_before(
