@@ -96,6 +96,8 @@ class Bucket:
         """The lease is spent no more; what was spent of it waits to be settled."""
         if self.lease_id:
             spent = self.granted - self.left - self.held
+            if self.account is not None and len(self.settling) == limits.LIMIT_SETTLING_MAX:
+                self.account.drop(self.settling[0][0])  # it makes room: the store charges it whole
             self.settling.append((self.lease_id, spent))
             self.lease_id, self.left, self.held, self.granted, self.lease_ends_ns = b"", 0, 0, 0, 0
             self.lease_flags = _LEASED

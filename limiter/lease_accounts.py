@@ -43,12 +43,10 @@ class ReportSink(Protocol):
 class LeaseAccount:
     """One lease until it is closed, settled, and known to Kafka."""
 
-    __slots__ = ("_changed", "acknowledged", "bucket", "is_over", "report", "slot")
+    __slots__ = ("_accounts", "acknowledged", "bucket", "is_over", "report", "slot")
 
-    def __init__(
-        self, slot: int, report: LeaseReport, bucket: Bucket | None, changed: Callable[[LeaseAccount], None]
-    ) -> None:
-        self._changed = changed
+    def __init__(self, slot: int, report: LeaseReport, bucket: Bucket | None, accounts: LeaseAccounts) -> None:
+        self._accounts = accounts
         self.slot = slot
         self.report = report
         self.bucket = bucket  # None when it is spent no more
@@ -60,7 +58,11 @@ class LeaseAccount:
         self.bucket = None
         self.report.allowed_cost = spent
         self.report.closed = True
-        self._changed(self)
+        self._accounts.changed(self)
+
+    def drop(self, lease_id: bytes) -> None:
+        """Another lease of the same bucket will never be settled by this gateway."""
+        self._accounts.settled(lease_id, is_known=False)
 
     def free_more(self) -> None:
         """What may be spent now: the acknowledged spend and the bound beyond it."""
@@ -89,7 +91,7 @@ class LeaseAccounts:
         left_behind = reports_left_behind(book_file, ring_file)
         for report in left_behind:
             if slot := self._book.take():
-                self._changed[slot] = self._by_slot[slot] = LeaseAccount(slot, report, None, self._write)
+                self._changed[slot] = self._by_slot[slot] = LeaseAccount(slot, report, None, self)
                 self._book.write(slot, report)
         self._book.begin()
         self.recovered = len(left_behind)
@@ -118,7 +120,7 @@ class LeaseAccounts:
             ends_at_us=(bucket.lease_ends_ns + wall_offset_ns) // 1_000,
             counted=ring.written,
         )
-        account = LeaseAccount(slot, report, bucket, self._write)
+        account = LeaseAccount(slot, report, bucket, self)
         self._book.write(slot, report)
         self._by_slot[slot] = self._by_lease[bucket.lease_id] = self._changed[slot] = account
         bucket.account = account
@@ -132,7 +134,7 @@ class LeaseAccounts:
         if account is not None:
             account.report.settled = is_known
             account.is_over = True
-            self._write(account)
+            self.changed(account)
 
     def count(self, taken: Records, counted: int) -> None:
         """Adds decisions of the ring up, all before the number ``counted``; nothing was decided since."""
@@ -155,7 +157,7 @@ class LeaseAccounts:
             report.counted = counted
             if bucket is not None:
                 report.allowed_cost = bucket.granted - bucket.left - bucket.held
-            self._write(account)
+            self.changed(account)
 
     def flush(self) -> None:
         """Sends what changed; what cannot be sent stays changed."""
@@ -195,7 +197,8 @@ class LeaseAccounts:
                 self._changed.pop(account.slot, None)
                 self._book.give_back(account.slot)
 
-    def _write(self, account: LeaseAccount) -> None:
+    def changed(self, account: LeaseAccount) -> None:
+        """Its report is written down, and sent at the next flush."""
         account.report.seq += 1
         self._book.write(account.slot, account.report)
         self._changed[account.slot] = account

@@ -17,6 +17,7 @@ from limiter.fast_path import fast_path
 from limiter.identities import Identities
 from limiter.lease_accounts import LeaseAccounts
 from limiter.lease_book import LeaseReport, decode_reports, encode_reports, unreported_max
+from schemas import limits
 from tests.counter_server import Blocks, policies, policy
 from tests.lease_reports import Reports
 
@@ -151,6 +152,18 @@ def test_the_next_process_reports_what_a_killed_one_had_spent(
     empty = Reports()
     gateway_in(empty).recorder.flush()
     assert empty.sent == []
+
+
+def test_leases_that_are_never_settled_leave_their_slots(gateway_in: Callable[..., Gateway], reports: Reports) -> None:
+    """A store that is away for long makes a bucket forget its oldest leases; the book must not keep them for ever."""
+    gateway = gateway_in(reports, slots=limits.LIMIT_SETTLING_MAX + 1)
+    for n in range(5 * limits.LIMIT_SETTLING_MAX):
+        gateway.grant(80, f"g.{n}")
+        assert gateway.spend(1) == 1
+        gateway.bucket.end_lease()
+        gateway.recorder.flush()
+        reports.arrive()
+    assert gateway.leases.unreported == 0
 
 
 KILLED = """
