@@ -22,6 +22,7 @@ from ingress import (
     payments,
     policy_routes,
     problems,
+    quotas,
     registry,
     repair_routes,
     report_routes,
@@ -29,6 +30,7 @@ from ingress import (
 )
 from ingress.console import routes as console
 from ingress.webhooks import routes as webhooks
+from limiter.asgi import QuotaMiddleware
 from schemas import errors, limits
 
 if TYPE_CHECKING:
@@ -87,6 +89,10 @@ def create_app(ingress: Ingress) -> FastAPI:
     app.add_exception_handler(HTTPException, _on_http_exception)
     app.add_exception_handler(ClientDisconnect, _on_disconnect)
     app.add_exception_handler(Exception, _on_bug)
+    if ingress.config.limiter is not None:
+        routes = [route for router in ROUTERS for route in router.routes]
+        askers = quotas.Askers(ingress.authenticator, routes)
+        app.add_middleware(QuotaMiddleware, limiter=ingress.config.limiter, who_asks=askers, refusal=quotas.refusal)
     app.add_middleware(BoundedHeaders)
     return app
 

@@ -61,9 +61,9 @@ class Exchange:
             await asyncio.to_thread(self._results.close)
 
     def drain(self) -> None:
-        """Ends every wait: what Kafka holds is answered 202, and its caller finds out elsewhere."""
-        for pending in self._waiting.values():
-            pending.call.stop_waiting()
+        """Ends every wait for a decision: what Kafka holds is answered 202, and its caller finds out elsewhere."""
+        for call in {pending.call for pending in self._waiting.values()}:
+            call.drain()
 
     async def check(self) -> None:
         """Raises Unavailable when commands cannot be sent or results not heard."""

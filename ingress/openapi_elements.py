@@ -10,7 +10,7 @@ from schemas import limits
 Json = dict[str, Any]
 
 JSON: Final = "application/json"
-COMMON: Final = ("unauthenticated", "forbidden", "headers_too_large", "internal_error", "unavailable")
+COMMON: Final = ("unauthenticated", "forbidden", "quota_exceeded", "headers_too_large", "internal_error", "unavailable")
 
 
 def answer(description: str, media: str, schema: str, headers: Json | None = None) -> Json:

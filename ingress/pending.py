@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from schemas import limits
+
 if TYPE_CHECKING:
     import asyncio
 
@@ -90,6 +92,14 @@ class Call:
         self._acknowledgements_left -= 1
         if self._only_acknowledged and self._acknowledgements_left <= 0:
             self.stop_waiting()
+
+    def drain(self) -> None:
+        """Nobody waits for a decision any more; for Kafka's acknowledgement a bounded time, to say that it has it."""
+        self._only_acknowledged = True
+        if self._acknowledgements_left <= 0:
+            self.stop_waiting()
+        else:
+            self.done.get_loop().call_later(limits.INGRESS_DRAIN_ACKNOWLEDGED_S, self.stop_waiting)
 
     def one_closed(self) -> None:
         """Ends the wait when nothing is open any more."""

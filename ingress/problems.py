@@ -81,11 +81,14 @@ def row(code: str) -> Row:
     return TABLE.get(code, _OTHER_REFUSAL)
 
 
-def render(code: str, detail: str, extra: Mapping[str, Any] | None = None) -> bytes:
-    """The problem as JSON. Members of ``extra`` that the RFC or the table own are left out."""
+def render(code: str, detail: str, extra: Mapping[str, Any] | None = None, *, type_: str | None = None) -> bytes:
+    """The problem as JSON. Members of ``extra`` that the RFC or the table own are left out.
+
+    ``type_`` is for a problem that others have named already.
+    """
     found = row(code)
     problem: dict[str, Any] = {
-        "type": f"urn:millrace:problem:{code}",
+        "type": type_ or f"urn:millrace:problem:{code}",
         "title": found.title,
         "status": found.status,
         "detail": detail,
@@ -104,11 +107,11 @@ def of_error(error: errors.PlatformError) -> bytes:
     return render(error.code, error.public, extra)
 
 
-def headers_of(code: str) -> dict[str, str]:
-    """The header fields that go with a code."""
+def headers_of(code: str, retry_after_s: int | None = limits.RETRY_AFTER_S) -> dict[str, str]:
+    """The header fields that go with a code; without a Retry-After when no wait helps."""
     headers = {"Cache-Control": "no-store"}
     if code in _CHALLENGES:
         headers["WWW-Authenticate"] = _CHALLENGES[code]
-    if row(code).retry:
-        headers["Retry-After"] = str(limits.RETRY_AFTER_S)
+    if row(code).retry and retry_after_s is not None:
+        headers["Retry-After"] = str(retry_after_s)
     return headers

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
+    from limiter.limiter import Limiter
     from sinks.kafka.connection import KafkaConnection
 
 _MS: Final = 1_000
@@ -73,6 +74,7 @@ class IngressConfig:
     webhook_secrets: Mapping[str, tuple[str, ...]] = field(default_factory=dict, repr=False)  # by processor, all active
     #: what secrets of merchants' endpoints are sealed with
     webhook_secret_keys: WebhookSecretKeys = field(default_factory=WebhookSecretKeys, repr=False)
+    limiter: Limiter | None = None  # of this API; None: nobody is limited
     merchant_webhooks_loopback: bool = False  # development: endpoints of merchants on this machine, without TLS
 
 

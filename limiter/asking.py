@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from limiter import store
-from limiter.buckets import packed_terms
 from limiter.decision import UNLIMITED, Decision
 
 if TYPE_CHECKING:
@@ -27,26 +26,30 @@ def asked_terms(bucket: Bucket, cost: int, now_ns: int, leased: bool) -> bytes:
         bucket.end_lease()
     want = 0 if bucket.lease_id or bucket.asking else bucket.wanted(now_ns)
     bucket.asking = bucket.asking or want > 0
-    return packed_terms(bucket.level, want) if want else bucket.plain_terms
+    return bucket.level.packed_terms(want) if want else bucket.plain_terms
 
 
-def taken_in(key: KeyState, cost: int, answer: list[int], asked_ns: int, lease_id: bytes) -> Decision:
+def lease_end_ns(asked_ns: int, lease_us: int) -> int:
+    """When a lease ends here: counted from before it was asked for, never later than at the store."""
+    return asked_ns + int(lease_us * _NS_PER_US * _LEASE_CAUTION)
+
+
+def taken_in(key: KeyState, cost: int, answer: list[int], asked_ns: int, lease_id: bytes, epoch: int) -> Decision:
     """What the store said of every bucket; the decision is that of the one to wait for longest, or with least left."""
     code = answer[0]
     least: tuple[int, Bucket, int] | None = None
     rows = len(answer) // store.ROW  # a repeated answer may be of fewer policies than there are now
     for at, bucket in enumerate(key.buckets[:rows]):
         available, reset_us, retry_us, _, granted, lease_us = answer[1 + at * store.ROW : 1 + (at + 1) * store.ROW]
-        bucket.remaining, bucket.reset_ms = available, -(-reset_us // _US_PER_MS)
+        bucket.remaining, bucket.reset_ms = available + bucket.held, -(-reset_us // _US_PER_MS)
         if granted:
-            bucket.end_lease()
-            bucket.lease_id, bucket.granted, bucket.left = lease_id, granted, granted
-            bucket.lease_ends_ns = asked_ns + int(lease_us * _NS_PER_US * _LEASE_CAUTION)
+            bucket.begin_lease(lease_id, granted, lease_end_ns(asked_ns, lease_us), epoch)
         if bucket.level.policy.shadow:
             continue
         if code == store.DENIED and retry_us:
             kept_ns = _DENIAL_KEPT_NS if retry_us < 0 else min(_DENIAL_KEPT_NS, retry_us * _NS_PER_US)
             bucket.deny_until_ns, bucket.deny_cost = asked_ns + kept_ns, cost
+            bucket.end_lease()  # of one level of several: what it holds is missing at the store now
         weight = _NEVER if retry_us < 0 else -retry_us if retry_us else available
         if least is None or weight < least[0]:
             least = (weight, bucket, retry_us)
@@ -55,7 +58,7 @@ def taken_in(key: KeyState, cost: int, answer: list[int], asked_ns: int, lease_i
     _, bucket, retry_us = least
     return Decision(
         allowed=code != store.DENIED,
-        remaining=bucket.remaining + bucket.left + bucket.held,
+        remaining=bucket.remaining + bucket.left,
         reset_ms=bucket.reset_ms,
         retry_after_ms=-1 if retry_us < 0 else -(-retry_us // _US_PER_MS),
         policy_id=bucket.id_,

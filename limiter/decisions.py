@@ -18,11 +18,12 @@ import numpy as np
 import xxhash
 from msgspec import Struct
 
-from limiter.ring import ALLOWED, APPROXIMATE, RECORD_TYPE, Records, Ring, left_behind
+from limiter.ring import ALLOWED, ALSO, APPROXIMATE, RECORD_TYPE, SLOT_SHIFT, Records, Ring, left_behind
 from schemas import limits
 from schemas.topics import DECISIONS_PARTITIONS
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     import numpy.typing as npt
@@ -112,6 +113,8 @@ class Recorder:
         self.wall_offset_ns = time.time_ns() - time.monotonic_ns()
         self.recovered = self._recover(ring_file)
         self.ring = Ring(ring_file, records)
+        if leases is not None:
+            leases.attach(self.ring, self.wall_offset_ns)
         dictionary = _dictionary_of(ring_file)
         dictionary.unlink(missing_ok=True)
         self._dictionary = dictionary.open("wb", buffering=0)
@@ -128,12 +131,15 @@ class Recorder:
             self._dictionary.write(_lines(row) + b"\n")
         return number
 
-    def record(self, key: str, cost: int, decided: Decision) -> None:
-        """Notes one decision."""
+    def record(self, key: str, cost: int, decided: Decision, leased: Sequence[Bucket] = ()) -> None:
+        """Notes one decision, and the buckets whose leases made it: one record for each lease that it spent of."""
         row = self.row(key, decided.policy_id, decided.policy_version)
-        self.ring.put(
-            row, cost, flags_of(decided), decided.remaining, (time.monotonic_ns() + self.wall_offset_ns) // _US
-        )
+        now_us = (time.monotonic_ns() + self.wall_offset_ns) // _US
+        flags = flags_of(decided)
+        slots = [bucket.account.slot << SLOT_SHIFT for bucket in leased if bucket.account is not None]
+        self.ring.put(row, cost, flags | slots[0] if slots else flags, decided.remaining, now_us)
+        for slot in slots[1:]:
+            self.ring.put(row, cost, flags | slot | ALSO, decided.remaining, now_us)
 
     async def run(self) -> None:
         """Flushes until cancelled."""
@@ -143,11 +149,6 @@ class Recorder:
             self._wanted.clear()
             self.flush()
             await asyncio.sleep(limits.LIMIT_LEASE_FLUSH_MIN_S)
-
-    def lease_granted(self, bucket: Bucket, epoch: int) -> None:
-        """Its spend is reported from here on; without a stream of leases, all of it may be spent at once."""
-        if self.leases is not None:
-            self.leases.open(bucket, epoch, self.ring, self.wall_offset_ns)
 
     def hurry(self) -> None:
         """A lease waits for its report: the next flush comes early."""
@@ -172,7 +173,7 @@ class Recorder:
     def _count(self, taken: Records) -> None:
         flags = taken["flags"]
         for outcome in _OUTCOMES:
-            self._outcomes[outcome] += int(np.count_nonzero(flags & (ALLOWED | DUPLICATE) == outcome))
+            self._outcomes[outcome] += int(np.count_nonzero(flags & (ALLOWED | DUPLICATE | ALSO) == outcome))
 
     def forget(self) -> None:
         """Makes room when there are very many rows, once nothing refers to them: numbers of rows are void after it."""
@@ -197,7 +198,7 @@ class Recorder:
         partitions = [
             self._partitions[n] if rows is self._rows else partition_of(rows[n].key) for n in numbers.tolist()
         ]
-        where = np.array(partitions, np.uint8)[indexes]
+        where = np.where(taken["flags"] & ALSO, DECISIONS_PARTITIONS, np.array(partitions, np.uint8)[indexes])
         for partition in range(DECISIONS_PARTITIONS):
             places = np.flatnonzero(where == partition)
             for at in range(0, len(places), limits.LIMIT_DECISIONS_BLOCK_MAX):

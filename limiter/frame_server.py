@@ -12,7 +12,18 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final, cast
 
 from limiter import frames
-from limiter.frames import APPROXIMATE, DEGRADED, DUPLICATE, ENTRY, INVALID, NO_IDENTITY, REUSED, FrameError, Place
+from limiter.frames import (
+    ALLOWED,
+    APPROXIMATE,
+    DEGRADED,
+    DUPLICATE,
+    ENTRY,
+    INVALID,
+    NO_IDENTITY,
+    REUSED,
+    FrameError,
+    Place,
+)
 from schemas import errors, limits
 
 if TYPE_CHECKING:
@@ -22,6 +33,7 @@ if TYPE_CHECKING:
     from limiter.limiter import Limiter
 
 _PRIVATE: Final = 0o600
+_LEASED: Final = ALLOWED | APPROXIMATE
 _ROW_FIELDS: Final = 5
 _VERSION_MAX: Final = 2**32 - 1
 
@@ -163,13 +175,20 @@ class _Connection(asyncio.Protocol):
         entries = list(ENTRY.iter_unpack(frame.body))
         if entries and max(entries)[0] >= len(named):
             raise FrameError("An entry's key was not named.")
-        check_now = self._limiter.check_now
+        known_key, spend, check_now = self._limiter.known_key, self._limiter.spend, self._limiter.check_now
         flat: list[int] = []
         waiting = []
         for at, (number, cost, identity) in enumerate(entries):
-            tenant, user, route = named[number]
+            place = named[number]
+            request_id = None if identity == NO_IDENTITY else identity.hex()
+            key = known_key(place)
+            if key is not None and (left := spend(key, cost, request_id)) >= 0:  # most: no Decision is made for it
+                bucket = key.buckets[0]
+                flat += (_LEASED, bucket.version, bucket.remaining + left, bucket.reset_ms, 0)
+                continue
+            tenant, user, route = place
             try:
-                decided = check_now(tenant, user, route, cost, None if identity == NO_IDENTITY else identity.hex())
+                decided = check_now(tenant, user, route, cost, request_id)
             except errors.KeyReused:
                 flat += (REUSED, 0, 0, 0, 0)
                 continue

@@ -60,18 +60,12 @@ class LeaseAccount:
         self.report.closed = True
         self._accounts.changed(self)
 
-    def drop(self, lease_id: bytes) -> None:
-        """Another lease of the same bucket will never be settled by this gateway."""
-        self._accounts.settled(lease_id, is_known=False)
-
     def free_more(self) -> None:
         """What may be spent now: the acknowledged spend and the bound beyond it."""
         bucket = self.bucket
         if bucket is not None:
-            unspent = bucket.left + bucket.held
-            spent = bucket.granted - unspent
-            bucket.left = min(unspent, max(0, self.acknowledged + unreported_max(bucket.granted) - spent))
-            bucket.held = unspent - bucket.left
+            spent = bucket.granted - bucket.left - bucket.held
+            bucket.hold_back(max(0, self.acknowledged + unreported_max(bucket.granted) - spent))
 
 
 class LeaseAccounts:
@@ -82,6 +76,8 @@ class LeaseAccounts:
     ) -> None:
         self._sink = sink
         self._book = LeaseBook(book_file, slots)
+        self._ring: Ring
+        self._wall_offset_ns = 0
         self._by_slot: dict[int, LeaseAccount] = {}
         self._by_lease: dict[bytes, LeaseAccount] = {}
         self._changed: dict[int, LeaseAccount] = {}
@@ -102,13 +98,17 @@ class LeaseAccounts:
         is_blocked = self._under_way > 0 and silent_ns > limits.LIMIT_LEASE_SILENCE_S * 1_000_000_000
         return self._book.has_room and not is_blocked
 
-    def open(self, bucket: Bucket, epoch: int, ring: Ring, wall_offset_ns: int) -> None:
-        """A lease was granted: it is written down before it is spent. Without a slot it is given back at once."""
+    def attach(self, ring: Ring, wall_offset_ns: int) -> None:
+        """Decisions are in this ring from now on."""
+        self._ring = ring
+        self._wall_offset_ns = wall_offset_ns
+
+    def open(self, bucket: Bucket, epoch: int) -> LeaseAccount | None:
+        """A lease was granted: it is written down before it is spent. None without a slot: then it must not be."""
         slot = self._book.take()
         if not slot:
             self.unreported += 1
-            bucket.end_lease()
-            return
+            return None
         report = LeaseReport(
             lease_id=bucket.lease_id.decode(),
             key_hash=bucket.key_hash,
@@ -117,16 +117,14 @@ class LeaseAccounts:
             epoch=epoch,
             terms=bucket.plain_terms,
             granted=bucket.granted,
-            ends_at_us=(bucket.lease_ends_ns + wall_offset_ns) // 1_000,
-            counted=ring.written,
+            ends_at_us=(bucket.lease_ends_ns + self._wall_offset_ns) // 1_000,
+            counted=self._ring.written,
         )
         account = LeaseAccount(slot, report, bucket, self)
         self._book.write(slot, report)
         self._by_slot[slot] = self._by_lease[bucket.lease_id] = self._changed[slot] = account
-        bucket.account = account
-        bucket.use_slot(slot)
-        bucket.left, bucket.held = 0, bucket.granted
         account.free_more()
+        return account
 
     def settled(self, lease_id: bytes, is_known: bool) -> None:
         """The store was told; ``is_known`` when it still held the lease."""

@@ -13,8 +13,8 @@ import secrets
 import time
 from typing import TYPE_CHECKING, Final
 
-from limiter import keys, store
-from limiter.asking import asked_terms, taken_in
+from limiter import held, keys, store
+from limiter.asking import asked_terms, lease_end_ns, taken_in
 from limiter.buckets import Bucket, KeyState
 from limiter.decision import UNLIMITED, Decision
 from limiter.failure import WithoutStore
@@ -25,6 +25,7 @@ from schemas import errors, limits
 
 if TYPE_CHECKING:
     from limiter.decisions import Recorder
+    from limiter.identities import Known
     from limiter.policies import Level
     from limiter.store import CounterStore
 
@@ -49,15 +50,22 @@ class Limiter:
         self._calls = 0
         self.store_calls = 0
         self.degraded = 0
+        self._refills: set[asyncio.Task[None]] = set()
+        self.known_key = self._keys.get
         #: decides without waiting, or gives None: then ``check`` has to ask the store
-        self.check_now = fast_path(
-            self._keys, self._identities, self._under_way, recorder.ring, recorder.wall_offset_ns
+        self.check_now, self.spend = fast_path(
+            self._keys, self._identities, self._under_way, recorder, self._refill_soon
         )
 
     @property
     def revision(self) -> int:
         """The revision of the policies in use."""
         return self._policies.revision
+
+    @property
+    def policies(self) -> PolicySet:
+        """The policies in use."""
+        return self._policies
 
     def leases(self) -> int:
         """How many are held now."""
@@ -110,7 +118,7 @@ class Limiter:
         if bucket is None:
             if len(self._buckets) >= limits.LIMIT_KEYS_MAX:
                 self._forget()
-            bucket = self._buckets[place] = Bucket(level, values)
+            bucket = self._buckets[place] = Bucket(level, values, self._recorder.leases)
         return bucket
 
     def _forget(self) -> None:
@@ -126,7 +134,7 @@ class Limiter:
             shared = await asyncio.shield(first)
             if shared is not None:
                 return self._repeated(key, cost, shared)
-        known = self._identities.find(identity)
+        known = self._identities.find(key, request_id)
         if known is not None:
             return self._repeated(key, cost, known)
         mine = self._under_way[identity] = asyncio.get_running_loop().create_future()
@@ -134,19 +142,17 @@ class Limiter:
         try:
             decided = await self._decide(key, cost, request_id)
             if decided.allowed and not decided.degraded:
-                self._identities.keep(identity, cost, decided)
+                self._identities.keep(key, request_id, cost, decided)
             return decided
         finally:
             del self._under_way[identity]
             mine.set_result(None if decided is None else (cost, decided))
 
-    def _repeated(self, key: KeyState, cost: int, known: tuple[int, Decision]) -> Decision:
+    def _repeated(self, key: KeyState, cost: int, known: Known) -> Decision:
         """The same answer again; nothing is consumed. Raises KeyReused."""
-        if known[0] != cost:
-            raise errors.KeyReused
-        repeated = known[1]._replace(duplicate=known[1].allowed)
-        self._recorder.record(key.name, cost, repeated)
-        return repeated
+        decided = held.repeated(key, cost, known)
+        self._recorder.record(key.name, cost, decided)
+        return decided
 
     async def _decide(self, key: KeyState, cost: int, request_id: str | None) -> Decision:
         decided = await self._ask(key, cost, request_id)
@@ -163,8 +169,8 @@ class Limiter:
         self._calls += 1
         self.store_calls += 1
         asked_ns = time.monotonic_ns()
-        lease_id = f"{self._name}.{next(self._lease_numbers)}".encode()
-        leased = key.single is not None and self._may_lease(key.single)  # one level of several could not be spent
+        lease_id = self._lease_id()
+        leased = key.leased and self._may_lease()
         terms = [asked_terms(bucket, cost, asked_ns, leased) for bucket in key.buckets]
         identity = b"" if request_id is None else request_id.encode()
         try:
@@ -172,7 +178,9 @@ class Limiter:
                 await self._settle(bucket)
             identity_key = keys.identity_key(key.name, identity)
             answer = await self._store.decide(key.buckets, terms, cost, identity, identity_key, lease_id)
-        except store.StoreUnavailable:
+        except store.StoreUnavailable as error:
+            if request_id is not None and not isinstance(error, store.StoreNotAsked):
+                self._identities.doubt((key.name, request_id), asked_ns)
             return None
         finally:
             self._calls -= 1
@@ -183,16 +191,50 @@ class Limiter:
             raise errors.KeyReused
         if answer[0] in (store.STALE_EPOCH, store.WRONG):
             return None
-        decided = taken_in(key, cost, answer, asked_ns, lease_id)
-        if key.single is not None and key.single.lease_id == lease_id:
-            self._recorder.lease_granted(key.single, self._store.epoch)
-        return decided
+        return taken_in(key, cost, answer, asked_ns, lease_id, self._store.epoch)
 
-    def _may_lease(self, bucket: Bucket) -> bool:
+    def _may_lease(self) -> bool:
         """A lease is not asked for when its spend could not be reported."""
+        return self._recorder.leases is None or self._recorder.leases.may_open()
+
+    def _refill_soon(self, bucket: Bucket) -> None:
+        """Asks for the next lease while the present one lasts, one at a time for each bucket; reports what is spent."""
         if bucket.held:
             self._recorder.hurry()
-        return bool(bucket.lease_id) or self._recorder.leases is None or self._recorder.leases.may_open()
+        if bucket.left + bucket.held >= bucket.refill_from:
+            return  # it is only held back, or asked for already
+        bucket.refill_from = 0
+        asked_ns = time.monotonic_ns()
+        if bucket.asking or self._calls >= limits.LIMIT_STORE_CALLS_MAX or not self._may_lease():
+            return
+        if not (want := bucket.wanted_next(asked_ns)):
+            return
+        bucket.asking = True
+        self._calls += 1
+        self.store_calls += 1
+        task = asyncio.get_running_loop().create_task(self._refill(bucket, want, asked_ns))
+        self._refills.add(task)
+        task.add_done_callback(self._refills.discard)
+
+    async def _refill(self, bucket: Bucket, want: int, asked_ns: int) -> None:
+        """A lease, for a request that costs nothing. Without the store there is none, and nobody waited for it."""
+        lease_id = self._lease_id()
+        try:
+            terms = [bucket.level.packed_terms(want)]
+            answer = await self._store.decide([bucket], terms, 0, b"", b"", lease_id)
+            if answer[0] == store.OK:
+                *_, granted, lease_us = answer
+                if granted:
+                    bucket.begin_lease(lease_id, granted, lease_end_ns(asked_ns, lease_us), self._store.epoch)
+            await self._settle(bucket)
+        except store.StoreUnavailable:
+            return
+        finally:
+            self._calls -= 1
+            bucket.asking = False
+
+    def _lease_id(self) -> bytes:
+        return f"{self._name}.{next(self._lease_numbers)}".encode()
 
     async def _settle(self, bucket: Bucket) -> None:
         """Tells the store what ended leases spent. Raises StoreUnavailable, and keeps what was not told."""
@@ -201,7 +243,7 @@ class Limiter:
             try:
                 answer = await self._store.settle(bucket, *ended)
             except store.StoreUnavailable:
-                bucket.settling.append(ended)
+                bucket.to_settle(*ended)
                 raise
             if self._recorder.leases is not None:
                 self._recorder.leases.settled(ended[0], is_known=answer[0] == store.OK and answer[2] > 0)

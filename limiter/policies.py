@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import struct
 from typing import TYPE_CHECKING, Final
 
 from schemas import limits
 from schemas.limit_policy import ANY, KEY_PARTS, LimitPolicy, Scope, Terms, terms
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
+_TERMS: Final = struct.Struct("<11d")
 _SCOPES_OF: Final = [
     tuple(name for at, name in enumerate(KEY_PARTS) if mask >> at & 1) for mask in range(2 ** len(KEY_PARTS))
 ]
@@ -18,7 +20,7 @@ _SCOPES_OF: Final = [
 class Level:
     """One policy as gateways compute with it."""
 
-    __slots__ = ("id_", "lease_cap", "policy", "store_id", "terms", "version")
+    __slots__ = ("id_", "lease_cap", "plain_terms", "policy", "store_id", "terms", "version")
 
     def __init__(self, policy: LimitPolicy, computed: Terms, lease_cap: int) -> None:
         self.policy = policy
@@ -28,6 +30,27 @@ class Level:
         self.version = policy.version
         # a shadow policy counts for itself: it never takes from a real quota
         self.store_id = f"{policy.policy_id}/shadow" if policy.shadow else policy.policy_id
+
+        self.plain_terms = self.packed_terms(0)
+
+    def packed_terms(self, want: int) -> bytes:
+        """The terms as the script reads them, with the size of the lease that is wanted."""
+        t = self.terms
+        ttl = max(1, limits.LIMIT_LEASE_MS * 1_000 // t.tick_us)
+        flags = t.strict + 2 * self.policy.shadow
+        return _TERMS.pack(
+            t.algorithm,
+            t.capacity,
+            t.refill,
+            t.period,
+            t.slots,
+            t.tick_us,
+            self.version,
+            want,
+            self.lease_cap,
+            ttl,
+            flags,
+        )
 
     def counted_by(self, parts: dict[str, str]) -> str:
         """The values of a key that this policy keeps one counter for."""
@@ -45,6 +68,21 @@ class PolicySet:
             if computed is not None:  # publication refuses the others
                 level = Level(policy, computed, policy.capacity // limits.LIMIT_LEASE_SHARE)
                 self._by_scope.setdefault(policy.scope, []).append(level)
+        self._by_id = {level.id_: level for level in self.all_levels()}
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no key at all is governed."""
+        return not self._by_scope
+
+    def by_id(self, policy_id: str) -> LimitPolicy | None:
+        """The policy of that name."""
+        level = self._by_id.get(policy_id)
+        return None if level is None else level.policy
+
+    def only(self, wanted: Callable[[LimitPolicy], bool]) -> PolicySet:
+        """The policies of the same snapshot that are wanted."""
+        return PolicySet([level.policy for level in self.all_levels() if wanted(level.policy)], self.revision)
 
     def all_levels(self) -> list[Level]:
         """Every policy."""

@@ -27,6 +27,7 @@ _FORMAT: Final = b"rlring02"
 REMAINING_MAX: Final = 2**31 - 1
 ALLOWED: Final = 1  # the lowest bit of the flags
 APPROXIMATE: Final = 8
+ALSO: Final = 16  # no decision: the record before it is one, and spent of this lease too
 SLOT_SHIFT: Final = 8  # above the flags: the slot in the book of leases that the decision was made out of, 0 = none
 
 Records = npt.NDArray[np.void]
@@ -45,6 +46,7 @@ class Ring:
         os.ftruncate(descriptor, size)
         self.buffer = mmap.mmap(descriptor, size)
         os.close(descriptor)
+        self.buffer[:] = bytes(size)  # every page is there before the first record needs it: a fault takes microseconds
         self._records = records
         self._flushed = 0  # all records before this number are safe elsewhere
         self.taken = 0  # all records before this number were taken

@@ -8,10 +8,10 @@ from __future__ import annotations
 import asyncio
 import struct
 import time
-from importlib import resources
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from limiter.store_line import LineLost, Refusal, Reply, StoreLine, command, function_call, opened
+from limiter.store_line import LineLost, Refusal, Reply, StoreLine, opened
+from limiter.store_script import EVICTION, AsFunctions, AsScript, is_not_offered, unfit
 from schemas import limits
 from schemas.errors import Unavailable
 
@@ -25,11 +25,14 @@ OK, DENIED, DUPLICATE, CONFLICT, STALE_EPOCH, WRONG = 1, 0, 2, 3, 4, 5
 ROW: Final = 6  # numbers of one bucket in an answer
 _HEAD: Final = struct.Struct("<6d")
 _US_PER_MS: Final = 1_000
-_NO_FUNCTION: Final = "Function not found"
 
 
 class StoreUnavailable(Unavailable):
     """The counter store did not answer in time: whether it charged is not known."""
+
+
+class StoreNotAsked(StoreUnavailable):
+    """It failed a moment ago and is left alone: it has charged nothing."""
 
 
 class Counted(NamedTuple):
@@ -56,17 +59,22 @@ class CounterStore:
 
     def __init__(self, url: str, *, timeout_s: float = limits.LIMIT_STORE_TIMEOUT_S) -> None:
         self._url = url
-        self._library = (resources.files("sinks.redis") / "scripts" / "rl1.lua").read_bytes()
+        self._way: type[AsFunctions | AsScript] = AsFunctions
         self._line: StoreLine | None = None
         self._connecting = asyncio.Lock()
         self._loading = asyncio.Lock()
         self._timeout_s = timeout_s
         self.epoch = 0
         self._shut_until = 0.0
+        #: why the server that was connected to last must not be trusted with counters
+        self.unfit: str | None = None
 
     async def load(self) -> None:
-        """The functions are there afterwards. Raises StoreUnavailable."""
-        answer = await self._sent(command(b"FUNCTION", b"LOAD", b"REPLACE", self._library))
+        """The functions are there afterwards, or the script where there can be none. Raises StoreUnavailable."""
+        answer = await self._sent(self._way.loading)
+        if self._way is AsFunctions and is_not_offered(answer):
+            self._way = AsScript
+            answer = await self._sent(self._way.loading)
         if isinstance(answer, Refusal):
             raise self._failed(answer)
 
@@ -110,20 +118,22 @@ class CounterStore:
 
     async def _call(self, function: bytes, keys: Sequence[bytes], arguments: Sequence[bytes]) -> list[int]:
         """Waits at most one bound for a connection, and one for the answer."""
-        words = function_call(function, keys, arguments)
-        answer = await self._sent(words)
-        if isinstance(answer, Refusal) and _NO_FUNCTION in answer:
-            answer = await self._after_loading(words)  # a server that lost its functions has charged nothing
+        way = self._way
+        answer = await self._sent(way.call(function, keys, arguments))
+        if way.is_missing(answer):  # a server that lost its functions has charged nothing
+            answer = await self._after_loading(function, keys, arguments)
         if not isinstance(answer, list):  # its memory is full, it became a replica: it has charged nothing
             raise self._failed(str(answer))
         return answer
 
-    async def _after_loading(self, words: bytes) -> Reply:
+    async def _after_loading(self, function: bytes, keys: Sequence[bytes], arguments: Sequence[bytes]) -> Reply:
         async with self._loading:
-            answer = await self._sent(words)  # another call may have loaded them
-            if isinstance(answer, Refusal) and _NO_FUNCTION in answer:
+            answer = await self._sent(self._way.call(function, keys, arguments))  # another call may have loaded them
+            if self._way.is_missing(answer):
+                if is_not_offered(answer):
+                    self._way = AsScript
                 await self.load()
-                answer = await self._sent(words)
+                answer = await self._sent(self._way.call(function, keys, arguments))
             return answer
 
     async def _sent(self, words: bytes) -> Reply:
@@ -142,11 +152,12 @@ class CounterStore:
             if self._line is None or self._line.lost:
                 self._check_open()  # it may have failed meanwhile
                 self._line = await opened(self._url, self._timeout_s)
+                self.unfit = unfit(await self._line.send(EVICTION))
             return self._line
 
     def _check_open(self) -> None:
         if time.monotonic() < self._shut_until:
-            raise StoreUnavailable(cause="left alone after a failure")
+            raise StoreNotAsked(cause="left alone after a failure")
 
     def _failed(self, cause: str) -> StoreUnavailable:
         self._shut_until = time.monotonic() + limits.LIMIT_STORE_RETRY_S

@@ -185,6 +185,7 @@ JWKS_REFRESH_COOLDOWN_S: Final = 5  # unknown key ids cannot make us hammer the 
 JWKS_TIMEOUT_S: Final = 3
 INGRESS_CONNECTIONS_MAX: Final = 2_048  # requests under way in one process
 INGRESS_DRAIN_TIMEOUT_S: Final = 10
+INGRESS_DRAIN_ACKNOWLEDGED_S: Final = 5  # for Kafka to acknowledge what a draining process has sent
 READY_CACHE_MS: Final = 500
 
 # --- client ----------------------------------------------------------------------------------------------
@@ -642,6 +643,8 @@ LIMIT_LEASE_UNREPORTED_SHARE: Final = 8  # of a lease at most one of so many par
 LIMIT_LEASE_FLUSH_MIN_S: Final = 0.005  # between two flushes, however many leases wait for one
 LIMIT_LEASE_SILENCE_S: Final = 1.0  # without an acknowledgement: no further lease is asked for
 LIMIT_LEASES_REPORTED_MAX: Final = 512  # in one message
+LIMIT_API_RING_RECORDS: Final = 65_536  # the same in front of our own API
+LIMIT_DOUBTS_MAX: Final = 500_000  # identities of unanswered calls: as many as can fail while one is remembered
 LIMIT_IDENTITIES_MAX: Final = 1_000_000  # of one generation: a full one makes room at once
 
 # --- Batched binary CHECK frames (limiter/frames.py)
@@ -656,4 +659,8 @@ LIMIT_FRAME_ATTEMPTS: Final = 3
 LIMIT_GC_THRESHOLDS: Final = (50_000, 20, 100)  # of a gateway: identities are many, live long and form no cycles
 BENCH_LIMITER_DECISIONS_DEFAULT: Final = 1_000_000
 BENCH_LIMITER_DECISIONS_MAX: Final = 50_000_000
+DEMO_LOG_LINES_MAX: Final = 200_000  # of an access log that is replayed
+DEMO_LOG_LINES_GENERATED: Final = 10_000
+DEMO_LOG_SECONDS: Final = 20  # a replay takes about so long when no speed is asked for
+DEMO_LOG_SPEED_MAX: Final = 1_000_000
 EXPANSIONS_MAX: Final = 10  # values of expand[] in one read

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import secrets
 import signal
 import subprocess
 from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any
+
+import redis
 
 from compose.stack.valkey import Valkey
 from limiter import Limiter
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
     from pathlib import Path
 
+    from limiter import Decision
     from tests.lease_reports import Reports
 
 
@@ -44,12 +48,19 @@ class Blocks:
 class CounterServer:
     """The process of one Valkey."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *options: str) -> None:
         self._valkey = Valkey(folder, free_port(), secrets.token_hex(8))
         self._valkey.prepare()
         self.url = f"redis://:{self._valkey.password}@{self._valkey.address}/0"
-        self.process = subprocess.Popen(self._valkey.command(), stdout=subprocess.DEVNULL, cwd=folder)
+        self.process = subprocess.Popen([*self._valkey.command(), *options], stdout=subprocess.DEVNULL, cwd=folder)
         eventually(lambda: self._valkey.unhealthy() is None, what="a Valkey that answers")
+
+    def url_of(self, user: str, *rules: str) -> str:
+        """The address for a user that may do everything but what the rules take away."""
+        password = secrets.token_hex(8)
+        with redis.Redis.from_url(self.url) as connection:
+            connection.execute_command("ACL", "SETUSER", user, "reset", "on", f">{password}", "~*", "+@all", *rules)
+        return f"redis://{user}:{password}@{self._valkey.address}/0"
 
     @contextmanager
     def frozen(self) -> Iterator[None]:
@@ -104,3 +115,13 @@ async def limiter(
         recorder.close()
         if leases is not None:
             leases.shut()
+
+
+async def answer_of_store(gateway: Limiter, user: str, cost: int, identity: str | None = None) -> Decision:
+    """The first answer that is not degraded: a store that failed is left alone for a moment."""
+    async with asyncio.timeout(60):
+        while True:
+            decided = await gateway.check("t", user, "/r", cost, identity)
+            if not decided.degraded:
+                return decided
+            await asyncio.sleep(0.02)

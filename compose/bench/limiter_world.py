@@ -108,7 +108,7 @@ def hold_leases(limiter: Limiter, places: list[Place]) -> None:
     now_ns = time.monotonic_ns()
     for place in places:
         key = limiter._keys.get(place) or limiter._key(place)  # noqa: SLF001 - as a grant of the store would
-        taken_in(key, 0, [store.OK, _HELD, 0, 0, 1, _HELD, _HELD_US], now_ns, b"bench")
+        taken_in(key, 0, [store.OK, _HELD, 0, 0, 1, _HELD, _HELD_US], now_ns, b"bench", 0)
 
 
 def key_places(count: int) -> list[Place]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from compose.demo.limiter_command import limiter
 from schemas import limits
 
 if TYPE_CHECKING:
@@ -18,10 +19,12 @@ if TYPE_CHECKING:
 _INTERRUPTED = 130
 
 app = typer.Typer()
+app.command(name="limiter")(limiter)
 
 
-@app.command()
+@app.callback(invoke_without_command=True)
 def demo(
+    context: typer.Context,
     orders: Annotated[
         Path | None,
         typer.Option(
@@ -42,6 +45,8 @@ def demo(
     from compose.demo.narrator import Narrator  # noqa: PLC0415
     from compose.stack.errors import StackError  # noqa: PLC0415
 
+    if context.invoked_subcommand is not None:
+        return
     end_as_interrupted()
     narrator = Narrator()
     invoices = read_invoices(orders) if orders else generated_invoices(limits.DEMO_INVOICE_COUNT)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import socket
 from typing import TYPE_CHECKING
 
+from compose.services.limiting import api_limiter
 from compose.services.ops import serve_ops
 from compose.stack.ports import LOOPBACK
 from ingress.issuer import AUDIENCE, ISSUER, KeyFolder
@@ -14,6 +17,7 @@ from schemas import limits
 
 if TYPE_CHECKING:
     from compose.settings import Settings
+    from limiter.limiter import Limiter
 
 
 def run(settings: Settings, instance: int) -> None:
@@ -22,9 +26,15 @@ def run(settings: Settings, instance: int) -> None:
 
 
 async def _serve(settings: Settings, instance: int) -> None:
-    addresses = settings.addresses()
     keys = KeyFolder(settings.the_home().path / "keys")
     keys.ensure()
+    name = f"ingress-{socket.gethostname()}-{os.getpid()}-{instance}"
+    async with api_limiter(settings, name, instance) as limiter:
+        await _serve_limited(settings, keys, instance, limiter)
+
+
+async def _serve_limited(settings: Settings, keys: KeyFolder, instance: int, limiter: Limiter) -> None:
+    addresses = settings.addresses()
     config = IngressConfig(
         kafka=addresses.kafka,
         postgres_dsn=addresses.postgres_dsns["millrace_ingress"],
@@ -40,6 +50,7 @@ async def _serve(settings: Settings, instance: int) -> None:
         webhook_secrets=settings.active_webhook_secrets(),
         webhook_secret_keys=settings.webhook_secret_keys(),
         merchant_webhooks_loopback=settings.merchant_webhooks_loopback,
+        limiter=limiter,
     )
     loop = asyncio.get_running_loop()
 

@@ -7,17 +7,17 @@ import gc
 import os
 import signal
 import socket
-import time
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import grpc
 import structlog
 from envoy.service.ratelimit.v3 import rls_pb2_grpc
 
+from compose.services.limiting import SnapshotToken, kept_going
 from compose.services.ops import LOOPBACK, serve_ops
 from compose.stack.errors import StackError
-from ingress.issuer import KeyFolder, issue_token
+from ingress.issuer import KeyFolder
 from limiter.decisions import Recorder
 from limiter.follower import SnapshotFollower
 from limiter.frame_server import FrameServer
@@ -34,27 +34,11 @@ if TYPE_CHECKING:
     from compose.settings import Settings
 
 _log = structlog.get_logger(__name__)
-_TOKEN_LIFE_S: Final = 3_600
-_SETTLE_S: Final = 0.1
 
 
 def run(settings: Settings, instance: int) -> None:
     """Decides until SIGTERM, then gives its leases back. StackError when the port is taken."""
     asyncio.run(_serve(settings, instance))
-
-
-class _Token:
-    """A token of the development issuer for reading snapshots, made again before it expires."""
-
-    def __init__(self, keys: KeyFolder) -> None:
-        self._keys = keys
-        self._token, self._until = "", 0.0
-
-    def __call__(self) -> str:
-        if time.time() > self._until - _TOKEN_LIFE_S / 2:
-            self._token = issue_token(self._keys, "limiter_gateway", ("limits:read",), _TOKEN_LIFE_S)
-            self._until = time.time() + _TOKEN_LIFE_S
-        return self._token
 
 
 async def _serve(settings: Settings, instance: int) -> None:
@@ -73,7 +57,9 @@ async def _serve(settings: Settings, instance: int) -> None:
     recorder = Recorder(name, blocks, ring_file, leases=leases)
     limiter = Limiter(store, recorder, name)
     remembered = settings.the_home().data("limiter") / f"revision-{instance}"
-    follower = SnapshotFollower(addresses.base_url, _Token(issuer), keys.verifying_keys, limiter.use, remembered)
+    follower = SnapshotFollower(
+        addresses.base_url, SnapshotToken(issuer, "limiter_gateway"), keys.verifying_keys, limiter.use, remembered
+    )
     GatewayMetrics(limiter, recorder, blocks, follower)
     server = grpc.aio.server()
     rls_pb2_grpc.add_RateLimitServiceServicer_to_server(RateLimitService(limiter), server)
@@ -92,28 +78,13 @@ async def _serve(settings: Settings, instance: int) -> None:
         _log.warning("frames_not_served", reason=str(error))
     gc.freeze()
     gc.set_threshold(*limits.LIMIT_GC_THRESHOLDS)
-    serve_ops(None, lambda: follower.is_ready or "no policy snapshot yet")
-    tasks = [asyncio.create_task(part) for part in (follower.run(), recorder.run(), _settling(limiter))]
-    for task in tasks:
-        task.add_done_callback(lambda _: ended.set())  # one that fails ends the process; the supervisor starts another
-    await ended.wait()
-    await server.stop(limits.LIMIT_STORE_TIMEOUT_S)
-    await frame_server.close()
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
-    with suppress(StoreUnavailable):
-        await limiter.close()
-    recorder.flush()
-    recorder.close()
+    serve_ops(None, lambda: store.unfit or follower.is_ready or "no policy snapshot yet")
+    # a part that fails ends the process; the supervisor starts another
+    async with kept_going(limiter, recorder, follower, lambda _: ended.set()):
+        await ended.wait()
+        await server.stop(limits.LIMIT_STORE_TIMEOUT_S)
+        await frame_server.close()
     await asyncio.to_thread(blocks.close)
     reports.close()  # on this thread: what is said of reports changes the accounts
     leases.shut()
     await store.close()
-
-
-async def _settling(limiter: Limiter) -> None:
-    while True:
-        await asyncio.sleep(_SETTLE_S)
-        with suppress(StoreUnavailable):
-            await limiter.maintain()

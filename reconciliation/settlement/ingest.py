@@ -118,26 +118,24 @@ def _match(
     connection: psycopg.Connection, processor: str, report_id: str, batches: dict[tuple[str, str], tuple[int, int]]
 ) -> _Matched:
     names = {"processor": processor, "fee_bps": FEE_BPS}
-    execute(connection, "candidate_create", **names)
+    plain, *plain_span = _row(execute(connection, "candidates_sort", report_id=report_id, **names))
     connection.execute("analyze settlement_candidate")
     several = 0
-    if _count(connection, "loose_count"):
+    if _row(execute(connection, "loose_count"))[0]:
         execute(connection, "loose_by_provider_ref", **names)
         execute(connection, "loose_by_reference", **names)
         several = _match_sums(connection, processor, report_id)
     execute(connection, "disputes_match", processor=processor)
-    row = execute(connection, "candidates_span").fetchone()
-    assert row is not None  # noqa: S101 - an aggregate always has its row
-    oldest_at, youngest_at, lines, exact = row
-    execute(connection, "exact_insert", processor=processor, report_id=report_id)
+    others, *others_span = _row(execute(connection, "candidates_span"))
     payouts = _announce_payouts(connection, processor, report_id, batches)
     execute(connection, "payouts_match", processor=processor)
     judged = judge_report(connection, processor, report_id)
     resolve_cases(connection, execute(connection, "missing_arrived", processor=processor))
+    reached = [at for at in (*plain_span, *others_span) if at is not None]
     return _Matched(
-        taken=Taken(lines=lines + several, matched=exact + payouts + judged + several),
-        oldest_at=oldest_at,
-        youngest_at=youngest_at,
+        taken=Taken(lines=plain + others + several, matched=plain + payouts + judged + several),
+        oldest_at=min(reached, default=None),
+        youngest_at=max(reached, default=None),
     )
 
 
@@ -303,6 +301,7 @@ def _unmatched(
     )
 
 
-def _count(connection: psycopg.Connection, name: str) -> int:
-    row = execute(connection, name).fetchone()
-    return int(row[0]) if row else 0
+def _row(aggregate: psycopg.Cursor) -> tuple[Any, ...]:
+    row: tuple[Any, ...] | None = aggregate.fetchone()
+    assert row is not None  # noqa: S101 - an aggregate always has its row
+    return row

@@ -135,13 +135,15 @@ def test_a_command_past_its_deadline_is_not_started(public: PublicSystem, mercha
 
 def test_a_deadline_that_an_owner_saw_pass_is_a_504(public: PublicSystem, merchant: Merchant) -> None:
     """The owner wakes just after the deadline, while the caller still listens: "not started", and nothing is stored."""
-    key, deadline_s = uuid.uuid4().hex, 0.6
+    keys: list[str] = []
+    deadline_s = 0.6
 
     def asked_too_late() -> bool:
+        keys.append(uuid.uuid4().hex)
         with ThreadPoolExecutor(1) as pool:
             with public.frozen("owner"):
                 began = time.monotonic()
-                late = pool.submit(merchant.create, key, {"X-Deadline-Ms": str(int(deadline_s * 1_000))})
+                late = pool.submit(merchant.create, keys[-1], {"X-Deadline-Ms": str(int(deadline_s * 1_000))})
                 eventually(lambda: time.monotonic() - began > deadline_s, what="the deadline")
             answer = late.result()
         assert answer.status_code == 504, answer.text  # 202 when the caller had stopped listening: tried again
@@ -149,7 +151,7 @@ def test_a_deadline_that_an_owner_saw_pass_is_a_504(public: PublicSystem, mercha
         return True
 
     eventually(asked_too_late, 30)
-    first = merchant.create(key)
+    first = merchant.create(keys[-1])
     assert (first.status_code, "idempotency-replayed" in first.headers) == (201, False)
 
 

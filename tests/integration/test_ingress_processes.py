@@ -43,7 +43,7 @@ def test_a_drain_answers_who_waits(public: PublicSystem, merchant: Merchant) -> 
         for pid in before:
             os.kill(pid, signal.SIGTERM)
         thread.join(20)
-    assert [a.status_code for a in answers] == [202]
+    assert [a.status_code for a in answers] == [202], [a.text for a in answers]
     eventually(lambda: _replaced(public, before), 60, what="new processes serve")
 
     def decided() -> bool:

@@ -1,127 +1,137 @@
-"""The stream of leases on a real Valkey and a real Kafka: exact in the end, and no decision depends on it."""
+"""Leases on a real Valkey: of several levels all are spent or none, and the next one comes before it is needed."""
 
 from __future__ import annotations
 
 import asyncio
-import uuid
-from typing import TYPE_CHECKING
+import time
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+import redis
 
-from limiter.kafka_blocks import KafkaReports
-from limiter.lease_book import LeaseReport, decode_reports, encode_reports, unreported_max
-from schemas import topics
-from sinks.kafka.topics import ensure_topics
+from schemas import errors
 from tests.counter_server import CounterServer, limiter, policy
-from tests.eventually import eventually
-from tests.lease_reports import Reports
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import Coroutine, Iterator
     from pathlib import Path
 
-    from limiter import Decision, Limiter
-    from tests.conftest import Stack
+    from limiter import Limiter
+    from schemas.limit_policy import LimitPolicy
 
 pytestmark = pytest.mark.servers
-GENEROUS_S = 30.0  # for a store on a loaded machine
-DECISIONS = 5_000
+PATIENT_S = 60.0  # for a store that is there
 
 
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[CounterServer]:
-    found = CounterServer(tmp_path / "valkey")
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CounterServer]:
+    found = CounterServer(tmp_path_factory.mktemp("valkey"))
     yield found
     found.close()
 
 
-async def decided(gateway: Limiter, count: int) -> AsyncIterator[Decision]:
-    """Decisions on one key, with turns of the loop between them."""
-    for _ in range(count // 50):
-        for decision in await asyncio.gather(*(gateway.check("t", "u", "/r") for _ in range(50))):
-            yield decision
-        await asyncio.sleep(0.001)
+@pytest.fixture(autouse=True)
+def _empty(server: CounterServer) -> None:
+    with redis.Redis.from_url(server.url) as connection:
+        connection.flushall()
 
 
-def test_reports_sum_up_to_what_leases_allowed(server: CounterServer, tmp_path: Path) -> None:
-    async def arriving(reports: Reports) -> None:
-        while True:
-            await asyncio.sleep(0.001)
-            reports.arrive()
+def run(test: Coroutine[Any, Any, None]) -> None:
+    asyncio.run(test)
+
+
+async def burst(gateway: Limiter, count: int, user: str = "u") -> int:
+    """How many of ``count`` at once were allowed."""
+    decided = await asyncio.gather(*(gateway.check("t", user, "/r") for _ in range(count)))
+    return sum(d.allowed for d in decided)
+
+
+async def with_leases(gateway: Limiter, at_least: int) -> None:
+    """Asks until every counter of a key holds a lease."""
+    while not gateway._buckets or any(b.left < at_least for b in gateway._buckets.values()):
+        await gateway.check("t", "u", "/r")
+
+
+def two_levels(**changes: Any) -> list[LimitPolicy]:
+    """A counter of each key, and one of the whole tenant."""
+    return [policy(capacity=20_000, **changes), policy("pl_b", capacity=12_000, per=["tenant"], **changes)]
+
+
+async def counted(gateway: Limiter) -> dict[str, tuple[int, int]]:
+    """What every counter has charged and reserved, by policy and user."""
+    found = {}
+    for bucket in gateway._buckets.values():
+        held = await gateway._store.peek(bucket)
+        found[f"{bucket.id_}:{bucket.keys[0].decode()}"] = (held.used, held.reserved)
+    return found
+
+
+def test_leases_of_all_levels_are_spent_or_none(server: CounterServer, tmp_path: Path) -> None:
+    """Two users of one tenant until the tenant has nothing left: each counter is charged what was allowed on it."""
 
     async def test() -> None:
-        reports = Reports()
-        terms = policy(capacity=1_000_000)
-        async with limiter(server.url, tmp_path, terms, timeout_s=GENEROUS_S, reports=reports) as gateway:
-            tasks = [asyncio.create_task(part) for part in (gateway._recorder.run(), arriving(reports))]
-            answers = [decision async for decision in decided(gateway, DECISIONS)]
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+        async with limiter(server.url, tmp_path, *two_levels(), timeout_s=PATIENT_S) as gateway:
+            allowed = {"u": 0, "v": 0}
+            for _ in range(200):
+                for user in allowed:
+                    allowed[user] += await burst(gateway, 40, user=user)
+            calls = gateway.store_calls
             await gateway.close()
-            gateway._recorder.flush()
-            reports.arrive()
-        assert all(answer.allowed for answer in answers)
-        leased = sum(answer.approximate for answer in answers)
-        newest = reports.newest().values()
-        assert leased > 0
-        assert sum(r.allowed_cost for r in newest) == sum(r.allowed_n for r in newest) == leased
-        assert all(r.closed and r.settled for r in newest)
+            used = {name: charged for name, charged in (await counted(gateway)).items() if charged != (0, 0)}
+            total = sum(allowed.values())
+            assert 12_000 * 0.9 <= total <= 12_000
+            assert sorted(used.values()) == sorted([(total, 0), (allowed["u"], 0), (allowed["v"], 0)])
+            assert calls < 16_000 / 2
 
-    asyncio.run(test())
+    run(test())
 
 
-def test_a_silent_kafka_delays_no_decision_and_hides_no_spend(server: CounterServer, tmp_path: Path) -> None:
-    """Rule: beyond what Kafka knows at most an eighth of a lease is spent; the store decides the rest, and exactly."""
+def test_a_level_that_is_exact_asks_the_store(server: CounterServer, tmp_path: Path) -> None:
+    async def test() -> None:
+        mixed = [policy(), policy("pl_b", per=["tenant"], consistency="exact")]
+        async with limiter(server.url, tmp_path, *mixed, timeout_s=PATIENT_S) as gateway:
+            assert await burst(gateway, 100) == 100
+            assert gateway.store_calls == 100
+            assert gateway.leases() == 0
+
+    run(test())
+
+
+def test_a_retry_over_leases_of_several_levels_consumes_once(server: CounterServer, tmp_path: Path) -> None:
+    async def test() -> None:
+        async with limiter(server.url, tmp_path, *two_levels(), timeout_s=PATIENT_S) as gateway:
+            await with_leases(gateway, at_least=5)
+            left = [b.left for b in gateway._buckets.values()]
+            first = gateway.check_now("t", "u", "/r", 2, "r")
+            again = gateway.check_now("t", "u", "/r", 2, "r")
+            assert first is not None
+            assert again is not None
+            assert (first.allowed, first.duplicate, again.allowed, again.duplicate) == (True, False, True, True)
+            assert [b.left for b in gateway._buckets.values()] == [n - 2 for n in left]
+            with pytest.raises(errors.KeyReused):
+                gateway.check_now("t", "u", "/r", 3, "r")
+
+    run(test())
+
+
+def test_the_next_lease_comes_before_the_present_one_is_spent(server: CounterServer, tmp_path: Path) -> None:
+    """Nobody asks the store: what is spent alone brings the next lease, one question at a time."""
 
     async def test() -> None:
-        reports = Reports()
-        async with limiter(server.url, tmp_path, policy(), timeout_s=GENEROUS_S, reports=reports) as gateway:
-            answers = []
-            async for answer in decided(gateway, DECISIONS):
-                answers.append(answer)
-                for bucket in gateway._buckets.values():
-                    assert bucket.granted - bucket.left - bucket.held <= unreported_max(bucket.granted)
-            assert not any(answer.degraded for answer in answers)
-            allowed = sum(answer.allowed for answer in answers)
-            assert 1_000 - 100 <= allowed <= 1_000  # leases of one key hold at most a tenth
-            await gateway.close()
-            gateway._recorder.flush()
-            reports.arrive()
-            assert sum(r.allowed_n for r in reports.newest().values()) == sum(
-                answer.approximate and answer.allowed for answer in answers
-            )
+        async with limiter(server.url, tmp_path, policy(capacity=1_000_000), timeout_s=PATIENT_S) as gateway:
+            await with_leases(gateway, at_least=40)
+            (bucket,) = gateway._buckets.values()
+            bucket.lease_ends_ns = time.monotonic_ns() + 10**12  # a slow machine must not end it
+            first, calls = bucket.lease_id, gateway.store_calls
+            while bucket.left > 1:
+                assert gateway.check_now("t", "u", "/r", 1, None)
+            assert gateway.store_calls == calls + 1
+            assert len(gateway._refills) == 1
+            await asyncio.gather(*gateway._refills)
+            assert bucket.lease_id != first
+            assert bucket.left > 1
+            assert gateway.check_now("t", "u", "/r", 1, None)
+            assert not bucket.settling  # the first one is settled
+            assert (await gateway._store.peek(bucket)).reserved == bucket.granted
 
-    asyncio.run(test())
-
-
-def test_reports_arrive_on_kafka(stack: Stack) -> None:
-    ensure_topics(stack.addresses.kafka)
-    sink, told = KafkaReports(stack.addresses.kafka, "test-reports"), list[bool]()
-    report = LeaseReport(
-        lease_id=uuid.uuid4().hex,
-        key_hash="0" * 32,
-        policy_id="pl_a",
-        policy_version=1,
-        epoch=0,
-        terms=b"",
-        granted=8,
-        ends_at_us=1,
-    )
-    assert sink.send(1, encode_reports([report]), told.append)
-    sink.close()
-    assert told == [True]
-    consumer = Consumer(stack.addresses.kafka.consumer("test-reports", "test-reports"))
-    consumer.assign([TopicPartition(topics.LEASES, 1, 0)])
-    found: list[LeaseReport] = []
-
-    def arrived() -> bool:
-        for message in consumer.consume(100, 0.2):
-            found.extend(decode_reports(message.value() or b""))
-        return report in found
-
-    try:
-        assert eventually(arrived, 60)
-    finally:
-        consumer.close()
+    run(test())

@@ -20,14 +20,14 @@ from compose.supervise.state import read_state
 from schemas import limits
 from tests.eventually import eventually
 from tests.integration.operator_shell import Operator
-from tests.public_system import merchant, public
+from tests.public_system import merchant, public, stranger
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tests.public_system import Merchant, PublicSystem
 
-__all__ = ["merchant", "public"]  # the fixtures of this module
+__all__ = ["merchant", "public", "stranger"]  # the fixtures of this module
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(240)]  # the first test starts the system
 OK, OVER_LIMIT = rls_pb2.RateLimitResponse.OK, rls_pb2.RateLimitResponse.OVER_LIMIT
 SCOPES = ("limits:read", "limits:write")
@@ -274,3 +274,34 @@ def test_the_gateway_has_metrics(envoy: Envoy) -> None:
         return values["millrace_limiter_revision"] > 0
 
     eventually(told, 5)
+
+
+def test_our_own_api_keeps_a_merchant_to_its_quota(envoy: Envoy, merchant: Merchant, stranger: Merchant) -> None:
+    """Five requests a day over all ingress processes; others, probes and the way out of the policy stay open."""
+    mine = {"tenant": merchant.name, "user": "*", "route": "*"}
+    terms = {"scope": mine, "per": ["tenant"], "capacity": 5, "window_ms": 86_400_000}
+    policy_id = envoy.publish(**terms).json()["result"]["policy_id"]
+    path = "/v1/payment_intents/pi_nobodys"
+    charged: list[httpx.Response] = []
+
+    def used_up() -> bool:
+        """Whether every process refuses; one that does not know the policy yet charges nothing."""
+        answers = [merchant.fresh(path) for _ in range(8)]
+        charged.extend(a for a in answers if a.status_code == 404 and "ratelimit" in a.headers)
+        return all(answer.status_code == 429 for answer in answers)
+
+    eventually(used_up, 60)
+    assert len(charged) == 5
+    assert {a.headers["ratelimit-policy"] for a in charged} == {f'"{policy_id}";q=5;w=86400'}
+    refused = merchant.create()
+    assert (refused.status_code, refused.json()["code"]) == (429, "quota_exceeded")
+    assert refused.json()["violated-policies"] == [policy_id]
+    assert 1 <= int(refused.headers["retry-after"]) <= 86_400
+    assert merchant.http.get("/healthz").status_code == 200
+    assert stranger.create().status_code == 201
+
+    locked_out = envoy.public.merchant(merchant.name, scopes=SCOPES)
+    assert locked_out.http.get("/v1/policies").status_code == 200
+    locked_out.http.close()
+    assert envoy.publish(policy_id=policy_id, expected_version=1, **terms | {"capacity": 500}).status_code == 201
+    eventually(lambda: all(merchant.fresh(path).status_code == 404 for _ in range(8)), 60)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import redis
 
+from limiter.store_script import SCRIPT, SHA
 from schemas.limit_policy import Terms
 from tests.limit_oracle import FIXED, SLIDING, TOKEN_BUCKET, Oracle
 from tests.seeds import seeds
@@ -25,6 +26,8 @@ DENIED, OK, DUPLICATE, CONFLICT, STALE_EPOCH, WRONG = 0, 1, 2, 3, 4, 5
 BASE = 1_800_000_000_000_000  # microseconds: the size of real clocks
 LEASE_TICKS = 1_000
 HISTORY = 300
+PERMITS = 3  # the algorithm
+NO_KEY = -2  # what PTTL says of a key that is not there
 TERMS = [
     Terms(algorithm, capacity, refill, period, slots, tick_us, strict)
     for algorithm, slots, strict in (
@@ -75,8 +78,20 @@ def call(server: redis.Redis, function: str, keys: list[str], *arguments: Any) -
     return list(found)
 
 
-@pytest.fixture(scope="module")
-def server(stack: Stack) -> Iterator[redis.Redis]:
+class ScriptedRedis(redis.Redis):
+    """Functions are called as a server without them is asked."""
+
+    def fcall(self, function: str, numkeys: int, *keys_and_arguments: Any) -> Any:
+        return self.evalsha(SHA.decode(), numkeys, *keys_and_arguments, function)
+
+
+@pytest.fixture(scope="module", params=["functions", "script"])
+def server(stack: Stack, request: pytest.FixtureRequest) -> Iterator[redis.Redis]:
+    if request.param == "script":
+        with ScriptedRedis.from_url(stack.addresses.redis_url) as found:
+            assert found.script_load(SCRIPT) == SHA.decode()
+            yield found
+        return
     with redis.Redis.from_url(stack.addresses.redis_url) as found:
         text = (resources.files("sinks.redis") / "scripts" / "rl1.lua").read_text()
         found.function_load(text, replace=True)
@@ -228,6 +243,23 @@ def test_the_newest_version_decides_for_everybody_and_usage_is_kept(server: redi
     assert old.call("rl1_decide", now, 1)[4] == 2
 
 
+@pytest.mark.parametrize("idle_ms", [0, 1_500, 7_400])
+def test_a_bucket_that_is_lowered_leaks_once_and_is_kept_until_it_has(server: redis.Redis, idle_ms: int) -> None:
+    """Usage under the old version leaks for the time that has passed, not twice, and outlives the smaller bucket."""
+    old = Counter(server, Terms(TOKEN_BUCKET, 10, 1, 1_000, 1, 1_000, strict=False))
+    new = Counter(server, Terms(TOKEN_BUCKET, 2, 1, 1_000, 1, 1_000, strict=False), version=2)
+    new.keys = old.keys
+    now = BASE // 1_000
+    assert old.call("rl1_decide", now, 10)[0] == OK
+    refused = new.call("rl1_decide", now + idle_ms, 1)
+    used = 10 - idle_ms // 1_000
+    assert refused[0] == DENIED
+    assert refused[3] == (used + 1 - 2) * 1_000 * 1_000  # until one token is there
+    assert server.pttl(new.keys[0]) > used * 1_000
+    assert new.call("rl1_decide", now + idle_ms + (used - 1) * 1_000 - 1, 1)[0] == DENIED
+    assert new.call("rl1_decide", now + idle_ms + (used - 1) * 1_000, 1)[0] == OK
+
+
 def test_a_stale_epoch_changes_nothing(server: redis.Redis) -> None:
     counter = Counter(server, TERMS[0])
     assert counter.call("rl1_decide", BASE, 1, epoch=7) == [STALE_EPOCH, 0]
@@ -282,6 +314,27 @@ def test_no_key_lives_for_ever(server: redis.Redis, terms: Terms) -> None:
     counter.call("rl1_decide", BASE // terms.tick_us, 1, want=10, rid="r1")
     for key in server.scan_iter(f"*{counter.keys[0][4:36]}*"):
         assert server.pttl(key) > 0
+
+
+@pytest.mark.parametrize("seed", seeds(2))
+@pytest.mark.parametrize("terms", [*TERMS[::3], Terms(3, 100, 100, 60_000, 1, 1_000, strict=False)], ids=str)
+def test_after_random_operations_every_key_ends(server: redis.Redis, terms: Terms, seed: int) -> None:
+    """No key is immortal, and none outlives two periods or what it owes, an unsettled lease, and a second."""
+    counter, random_ = Counter(server, terms), random.Random(seed)
+    writers = ["rl1_decide", "rl1_decide", "rl1_settle", "rl1_register", "rl1_restore", "rl1_refund"]
+    owed = terms.capacity
+    cost_max = 100 if terms.algorithm == PERMITS else terms.capacity + 1  # every permit is an entry
+    for n, (now, any_cost) in enumerate(steps(terms, random_)):
+        cost = min(any_cost, cost_max)
+        lease, rid = f"l{random_.randint(0, 20)}", random_.choice(["", f"r{random_.randint(0, 20)}"])
+        counter.call(random_.choice(writers), now, cost, want=random_.choice([0, cost]), lease=lease, rid=rid)
+        owed = max(owed, counter.call("rl1_peek", now, 0)[1])  # registered leases may exceed the capacity
+        if n % 10 == 0 or n == HISTORY - 1:
+            keys = [*counter.keys, *(f"{counter.identity}r{n}" for n in range(21))]
+            left = [server.pttl(key) for key in keys]
+            longest_ticks = max(2 * terms.period, -(-owed * terms.period // terms.refill)) + 13 * LEASE_TICKS
+            bound_ms = max(longest_ticks * terms.tick_us // 1_000, 60_000) + 1_000
+            assert [ms for ms in left if ms != NO_KEY and not 0 < ms <= bound_ms] == []
 
 
 def test_a_clock_that_steps_back_gives_nothing_away(server: redis.Redis) -> None:

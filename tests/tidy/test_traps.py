@@ -1,4 +1,4 @@
-"""The table of traps in tests/README.md names tests that exist, and every trap has one."""
+"""The tables of traps in tests/README.md name tests that exist, and every trap has one, or says that it is open."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from tests.tidy import tree
 
 ROWS = re.findall(r"^\| (\d+|always)[.:] [^|]*\| ([^|]*)\|$", tree.text("tests/README.md"), re.MULTILINE)
 IDS = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
-TRAPS = (*(str(number) for number in range(1, 11)), "always")
+NUMBERS = tuple(str(number) for number in range(1, 11))
+TRAPS = (*NUMBERS, "always", *NUMBERS)  # of payments, and of the limiter
 
 
 def test_every_trap_has_a_row_with_a_test() -> None:
     assert tuple(trap for trap, _ in ROWS) == TRAPS
-    assert [trap for trap, tests in ROWS if not IDS.search(tests)] == []
+    assert [trap for trap, tests in ROWS if not IDS.search(tests) and not tests.startswith("open")] == []
 
 
 def test_the_proofs_in_the_table_exist() -> None:

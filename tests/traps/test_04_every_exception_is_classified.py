@@ -63,6 +63,7 @@ KINDS: dict[str, Kind] = {
     "dataflows.payments.webhooks.fields.Surprise": V,
     "compose.stack.clickhouse_errors.QueryError": V,
     "limiter.frames.FrameError": V,
+    "compose.demo.limiter_replay.NotAnswered": A,  # it may have been charged
     "limiter.snapshot.SnapshotRefused": V,
     # a process that cannot go on: it ends before it does anything, or its transaction is rolled back
     "builtins.RuntimeError": T,

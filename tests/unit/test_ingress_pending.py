@@ -75,6 +75,17 @@ def test_an_acknowledgement_alone_ends_only_an_asynchronous_call(call: Calls) ->
     assert (patient.done.done(), hasty.done.done()) == (False, True)
 
 
+def test_a_drained_call_waits_for_acknowledgements_only(call: Calls) -> None:
+    held, under_way = call(2), call(2)
+    for pending in (*held.pendings, under_way.pendings[0]):
+        pending.acknowledged(1, 10)
+    held.drain()
+    under_way.drain()
+    assert (held.done.done(), under_way.done.done()) == (True, False)
+    under_way.pendings[1].acknowledged(1, 11)
+    assert under_way.done.done()
+
+
 def test_an_asynchronous_call_ends_when_some_commands_failed(call: Calls) -> None:
     waiting = call(2, only_acknowledged=True)
     waiting.pendings[0].failed(errors.Unavailable())

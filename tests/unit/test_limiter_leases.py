@@ -36,17 +36,16 @@ class Gateway:
         self.leases = LeaseAccounts(folder / "leases.book", folder / "ring", reports, slots)
         self.recorder = Recorder("g", Blocks(under_way=1), folder / "ring", records=1_024, leases=self.leases)
         level = policies(policy()).levels(dict(zip(("tenant", "user", "route"), KEY, strict=True)))[0]
-        self.bucket = Bucket(level, "t")
+        self.bucket = Bucket(level, "t", self.leases)
         state = KeyState("t:u:/r", (self.bucket,), self.recorder.row("t:u:/r", "pl_a", 1))
-        self.check: Callable[..., Decision | None] = fast_path(
-            {KEY: state}, Identities(10**12), {}, self.recorder.ring, self.recorder.wall_offset_ns
-        )
+        self.low: list[Bucket] = []  # those that asked for a report, or for their next lease
+        path = fast_path({KEY: state}, Identities(10**12), {}, self.recorder, self.low.append)
+        self.check: Callable[..., Decision | None] = path.check_now
 
     def grant(self, size: int, name: str = "g.1") -> None:
         """A lease as the store grants it."""
-        self.bucket.lease_id, self.bucket.granted, self.bucket.left = name.encode(), size, size
-        self.bucket.lease_ends_ns = time.monotonic_ns() + 10**12
-        self.recorder.lease_granted(self.bucket, 1)
+        self.bucket.end_lease()
+        self.bucket.begin_lease(name.encode(), size, time.monotonic_ns() + 10**12, epoch=1)
 
     def spend(self, wanted: int, cost: int = 1) -> int:
         """How many decisions the lease allowed."""

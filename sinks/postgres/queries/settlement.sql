@@ -1,7 +1,7 @@
 -- Settlement reconciliation: a report is staged, matched and kept in one transaction (reconciliation/settlement).
 
 -- name: stage_create
--- First of a report: its lines as read, for this transaction alone.
+-- First of a report, for this transaction alone: its lines as read, what is wrong, and lines that are not plain.
 create temp table settlement_stage (
     line_no integer not null, line_id text collate "C" not null, type text collate "C" not null,
     operation_id text collate "C", intent_id text collate "C", attempt integer, reference text collate "C",
@@ -12,6 +12,14 @@ create temp table settlement_found (
     subject text collate "C" not null, class text collate "C" not null, reference text collate "C" not null,
     amount bigint not null, currency text collate "C", line_id text collate "C", matched text collate "C",
     detail text, case_id text collate "C"
+) on commit drop;
+create temp table settlement_candidate (
+    line_no integer not null, line_id text collate "C" not null, type text collate "C" not null,
+    operation_id text collate "C", reference text collate "C", provider_refs text[] not null,
+    currency text collate "C" not null, gross bigint not null, fee bigint not null, net bigint not null,
+    net_currency text collate "C" not null, batch text collate "C", created text, matched text collate "C",
+    intent_id text collate "C", attempt integer, status text collate "C", came_back boolean, begun_at timestamptz,
+    amount bigint, expected_currency text collate "C", expected_fee bigint
 ) on commit drop;
 
 -- name: stage_copy
@@ -68,9 +76,10 @@ where (k.type, k.currency, k.gross, k.fee, k.net) is distinct from (s.type, s.cu
 delete from settlement_stage s using settlement_line k
 where k.processor = %(processor)s and k.line_id = s.line_id;
 
--- name: candidate_create
--- Every line beside the attempt that its operation names. is_exact: the one line of a movement, equal in everything.
-create temp table settlement_candidate on commit drop as
+-- name: candidates_sort
+-- Every line beside the attempt that its operation names. The plain case, the one line of a movement that is equal in
+-- everything, is kept as matched at once; the others become candidates. Tells how many were plain, and between which
+-- captures they reach.
 with repeated as (
     select operation_id from settlement_stage where operation_id is not null and type in ('charge', 'refund')
     group by 1 having count(*) > 1
@@ -83,28 +92,39 @@ with repeated as (
         on a.intent_id = s.intent_id and a.attempt = s.attempt and a.operation_id = s.operation_id
         and a.processor = %(processor)s
         and ((s.type = 'charge' and a.kind in ('purchase', 'capture')) or (s.type like 'refund%%' and a.kind = 'refund'))
+), judged as materialized (
+    select n.*,
+           coalesce(
+               n.currency = n.expected_currency and n.net_currency = n.currency and n.net = n.gross - n.fee
+               and n.fee = n.expected_fee
+               and ((n.type = 'charge' and n.status = 'captured' and n.gross = n.amount)
+                    or (n.type = 'refund' and n.status = 'refunded' and n.gross = -n.amount))
+               and r.operation_id is null
+               and not exists (select 1 from settlement_line p where p.matched = n.matched), false) as is_exact
+    from named n
+    left join repeated r on r.operation_id = n.operation_id
+), plain as (
+    insert into settlement_line (processor, line_id, report_id, line_no, type, operation_id, reference, provider_ref,
+                                 currency, gross, fee, net, net_currency, batch, created, class, matched, intent_id,
+                                 attempt, finding, posting)
+    select %(processor)s, line_id, %(report_id)s, line_no, type, operation_id, reference, provider_refs[1],
+           currency, gross, fee, net, net_currency, batch, created, 'matched', matched, intent_id, attempt, 'matched',
+           'due'
+    from judged where is_exact
+), others as (
+    insert into settlement_candidate
+    select line_no, line_id, type, operation_id, reference, provider_refs, currency, gross, fee, net, net_currency,
+           batch, created, matched, intent_id, attempt, status, came_back, begun_at, amount, expected_currency,
+           expected_fee
+    from judged where not is_exact
 )
-select n.line_no, n.line_id, n.type, n.operation_id, n.reference, n.provider_refs, n.currency, n.gross, n.fee, n.net,
-       n.net_currency, n.batch, n.created, n.matched, n.intent_id, n.attempt, n.status, n.came_back, n.begun_at,
-       n.amount, n.expected_currency, n.expected_fee,
-       coalesce(
-           n.currency = n.expected_currency and n.net_currency = n.currency and n.net = n.gross - n.fee
-           and n.fee = n.expected_fee
-           and ((n.type = 'charge' and n.status = 'captured' and n.gross = n.amount)
-                or (n.type = 'refund' and n.status = 'refunded' and n.gross = -n.amount))
-           and r.operation_id is null
-           and not exists (select 1 from settlement_line p where p.matched = n.matched), false) as is_exact
-from named n
-left join repeated r on r.operation_id = n.operation_id;
+select count(*), min(begun_at) filter (where type = 'charge'), max(begun_at) filter (where type = 'charge')
+from judged where is_exact;
 
--- name: exact_insert
--- The plain case, all of them at once; in the order of the report, in which its identities mostly ascend.
-insert into settlement_line (processor, line_id, report_id, line_no, type, operation_id, reference, provider_ref,
-                             currency, gross, fee, net, net_currency, batch, created, class, matched, intent_id, attempt,
-                             finding, posting)
-select %(processor)s, line_id, %(report_id)s, line_no, type, operation_id, reference, provider_refs[1],
-       currency, gross, fee, net, net_currency, batch, created, 'matched', matched, intent_id, attempt, 'matched', 'due'
-from settlement_candidate where is_exact order by line_no;
+-- name: candidates_span
+-- ingest: the same of the other lines, after what they tell of was looked for.
+select count(*), min(begun_at) filter (where type = 'charge'), max(begun_at) filter (where type = 'charge')
+from settlement_candidate;
 
 -- name: loose_count
 -- ingest: whether any line has to be known by other names than its operation.
@@ -227,13 +247,13 @@ cross join lateral (
     select coalesce(sum(l.gross), 0) as gross, count(*) as lines from settlement_line l
     where l.matched = c.matched and l.part_of is null and l.class = any(%(paying)s)
 ) p
-where not c.is_exact and c.type <> 'payout' order by c.matched nulls last, c.type, c.line_no;
+where c.type <> 'payout' order by c.matched nulls last, c.type, c.line_no;
 
 -- name: missing_arrived
 -- What was missing has its line now; its case is closed unless somebody proposed something already.
 update settlement_discrepancy d set state = 'resolved', resolved_at = clock_timestamp()
 where d.state = 'open' and d.class = 'missing' and d.processor = %(processor)s
-  and d.matched in (select c.matched from settlement_candidate c where c.matched is not null)
+  and exists (select 1 from settlement_line l where l.matched = d.matched)
 returning d.reference;
 
 -- name: shortages_end
@@ -323,10 +343,6 @@ update settlement_report
 set matched = settlement_report.matched + %(matched)s, oldest_at = least(settlement_report.oldest_at, %(oldest_at)s),
     youngest_at = greatest(settlement_report.youngest_at, %(youngest_at)s)
 where processor = %(processor)s and report_id = %(report_id)s;
-
--- name: candidates_span
--- ingest: what was new, and between which captures the report reaches.
-select min(begun_at) filter (where type = 'charge'), max(begun_at) filter (where type = 'charge'), count(*), count(*) filter (where is_exact) from settlement_candidate;
 
 -- name: reporting_processors
 -- run: processors of whom something may be missing.

@@ -86,7 +86,7 @@ local function load(key, A, now_us)
   if now < b.t then now = b.t end
   if not raw or A.pv > b.pv then -- the newest version of a policy decides for every gateway; usage is carried over
     local used = raw and math.min(used_of(b, now), math.max(A.C, b.C)) or 0
-    b.a, b.C, b.R, b.P, b.S, b.pv = A.a, A.C, A.R, A.P, A.S, A.pv
+    b.a, b.C, b.R, b.P, b.S, b.pv, b.t = A.a, A.C, A.R, A.P, A.S, A.pv, now -- what leaked until now has been taken off
     if b.a == 0 then b.d = used * b.P
     elseif b.a == 2 then b.d, b.w = used, math.floor(now / b.P)
     else b.d, b.w, b.v = 0, math.floor(now / (b.P / b.S)), string.format('%d', used) .. string.rep(',0', b.S) end
@@ -153,7 +153,8 @@ end
 local function save(key, b)
   if b.a == 3 then return end
   if b.a == 1 then b.v = slots(b.c) end
-  local keep = b.a == 0 and b.C * b.P / b.R or 2 * b.P
+  -- under a lowered capacity the debt may be more than a bucket: it is kept until it has leaked
+  local keep = b.a == 0 and math.max(b.C * b.P, b.d) / b.R or 2 * b.P
   if b.lo > 0 then keep = math.max(keep, 13 * b.ttl, b.lx - b.t + b.ttl) end
   redis.call('SET', key,
     struct.pack(RECORD, b.a, b.C, b.R, b.P, b.S, b.pv, b.t, b.d, b.w or 0, b.lo, b.lx) .. (b.a == 1 and b.v or ''),

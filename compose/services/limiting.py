@@ -1,0 +1,114 @@
+"""The parts of a limiter that runs in the process of a service, and what keeps them going."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from ingress.issuer import KeyFolder, issue_token
+from ingress.quotas import is_for_our_api
+from limiter.decisions import Recorder
+from limiter.follower import SnapshotFollower
+from limiter.kafka_blocks import KafkaBlocks
+from limiter.limiter import Limiter
+from limiter.metrics import GatewayMetrics
+from limiter.signing_keys import SigningKeys
+from limiter.store import CounterStore, StoreUnavailable
+from schemas import limits
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from compose.settings import Settings
+    from limiter.policies import PolicySet
+
+_TOKEN_LIFE_S: Final = 3_600
+_SETTLE_S: Final = 0.1
+_log: Final = structlog.get_logger(__name__)
+
+
+class SnapshotToken:
+    """A token of the development issuer for reading snapshots, made again before it expires."""
+
+    def __init__(self, keys: KeyFolder, merchant: str) -> None:
+        self._keys = keys
+        self._merchant = merchant
+        self._token, self._until = "", 0.0
+
+    def __call__(self) -> str:
+        """The token of the moment. Raises Unavailable without the issuer's key."""
+        if time.time() > self._until - _TOKEN_LIFE_S / 2:
+            self._token = issue_token(self._keys, self._merchant, ("limits:read",), _TOKEN_LIFE_S)
+            self._until = time.time() + _TOKEN_LIFE_S
+        return self._token
+
+
+@asynccontextmanager
+async def kept_going(
+    limiter: Limiter, recorder: Recorder, follower: SnapshotFollower, on_end: Callable[[asyncio.Task[None]], object]
+) -> AsyncIterator[None]:
+    """A limiter has its policies, its stream and its settlements; afterwards it has given back what it held.
+
+    ``on_end`` hears of each of the three parts that ends, which none does by itself unless it fails.
+    """
+    tasks = [asyncio.create_task(part) for part in (follower.run(), recorder.run(), _settling(limiter))]
+    for task in tasks:
+        task.add_done_callback(on_end)
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        with suppress(StoreUnavailable):
+            await limiter.close()
+        recorder.flush()
+        recorder.close()
+
+
+async def _settling(limiter: Limiter) -> None:
+    """Settles what ended until cancelled; without the store, later."""
+    while True:
+        await asyncio.sleep(_SETTLE_S)
+        with suppress(StoreUnavailable):
+            await limiter.maintain()
+
+
+@asynccontextmanager
+async def api_limiter(settings: Settings, name: str, instance: int) -> AsyncIterator[Limiter]:
+    """The limiter in front of one ingress process; it follows the snapshots that the ingress itself serves.
+
+    Nothing here is waited for: until the first snapshot comes, and while the store or Kafka is away, the API answers.
+    What fails for good is logged, and the policies that are in use stay.
+    """
+    addresses = settings.addresses()
+    folder = settings.the_home().data("limiter")
+    keys = settings.the_home().path / "keys"
+    store = CounterStore(addresses.redis_url)
+    blocks = KafkaBlocks(addresses.kafka, name)
+    ring_file = folder / f"decisions-ingress-{instance}.ring"
+    recorder = Recorder(name, blocks, ring_file, limits.LIMIT_API_RING_RECORDS)
+    limiter = Limiter(store, recorder, name)
+    token = SnapshotToken(KeyFolder(keys), "ingress")
+
+    def use(policies: PolicySet) -> None:
+        limiter.use(policies.only(is_for_our_api))
+
+    remembered = folder / f"revision-ingress-{instance}"
+    follower = SnapshotFollower(addresses.base_url, token, SigningKeys(keys).verifying_keys, use, remembered)
+    GatewayMetrics(limiter, recorder, blocks, follower)
+    try:
+        async with kept_going(limiter, recorder, follower, _ended):
+            yield limiter
+    finally:
+        await asyncio.to_thread(blocks.close)
+        await store.close()
+
+
+def _ended(task: asyncio.Task[None]) -> None:
+    if not task.cancelled() and (error := task.exception()) is not None:
+        _log.error("api_limiter_part_ended", exc_info=error)

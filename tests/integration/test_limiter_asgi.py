@@ -1,0 +1,178 @@
+"""The quota middleware in front of a small application, over a limiter on a real Valkey."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import pytest
+import redis
+from starlette.applications import Starlette
+from starlette.responses import PlainTextResponse
+from starlette.routing import Route
+
+from ingress import quotas
+from limiter.asgi import Asker, QuotaMiddleware
+from schemas import limits
+from tests.counter_server import CounterServer, limiter, policies, policy
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Coroutine, Iterator
+    from pathlib import Path
+
+    from starlette.requests import Request
+    from starlette.types import Scope
+
+    from limiter import Limiter
+    from schemas.limit_policy import LimitPolicy
+
+pytestmark = pytest.mark.servers
+WINDOW_S = 3_600
+FIELDS = ("ratelimit", "ratelimit-policy", "retry-after")
+_PATIENT_S = 10.0  # where no store is away a busy machine must not look like one that is
+
+
+class Limited:
+    """An application that counts its requests, behind the middleware."""
+
+    def __init__(self, made: Limiter) -> None:
+        self.limiter = made
+        self.reached = 0
+        self.asked = 0
+        app = Starlette(routes=[Route("/things", self._answer)])
+        guarded = QuotaMiddleware(app, made, self._who_asks, quotas.refusal)
+        self.http = httpx.AsyncClient(transport=httpx.ASGITransport(guarded), base_url="http://a")
+
+    async def _answer(self, _: Request) -> PlainTextResponse:
+        self.reached += 1
+        return PlainTextResponse("done")
+
+    async def _who_asks(self, scope: Scope) -> Asker | None:
+        self.asked += 1
+        tenant = dict(scope["headers"]).get(b"tenant", b"").decode()
+        return Asker(tenant, "u", "/things") if tenant else None
+
+    async def get(self, tenant: str = "t", path: str = "/things") -> httpx.Response:
+        """A request that counts for the tenant; for nobody without one."""
+        return await self.http.get(path, headers={"tenant": tenant} if tenant else {})
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CounterServer]:
+    found = CounterServer(tmp_path_factory.mktemp("valkey"))
+    yield found
+    found.close()
+
+
+@pytest.fixture(autouse=True)
+def _empty(server: CounterServer) -> None:
+    with redis.Redis.from_url(server.url) as connection:
+        connection.flushall()
+
+
+def run(test: Coroutine[Any, Any, None]) -> None:
+    asyncio.run(test)
+
+
+@asynccontextmanager
+async def limited(
+    server: CounterServer, folder: Path, *found: LimitPolicy, timeout_s: float = _PATIENT_S
+) -> AsyncIterator[Limited]:
+    async with limiter(server.url, folder, *found, timeout_s=timeout_s) as made:
+        app = Limited(made)
+        async with app.http:
+            yield app
+
+
+def three(**changes: Any) -> LimitPolicy:
+    """Three requests of a tenant in an hour, changed."""
+    return policy(capacity=3, per=["tenant"], consistency="exact", **changes)
+
+
+def test_answers_say_what_is_left_and_the_application_never_sees_what_is_refused(
+    server: CounterServer, tmp_path: Path
+) -> None:
+    async def test() -> None:
+        async with limited(server, tmp_path, three()) as app:
+            for left in (2, 1, 0):
+                answer = await app.get()
+                assert (answer.status_code, answer.text) == (200, "done")
+                assert answer.headers["ratelimit-policy"] == f'"pl_a";q=3;w={WINDOW_S}'
+                assert answer.headers["ratelimit"].startswith(f'"pl_a";r={left};t=')
+                assert "retry-after" not in answer.headers
+            refused = await app.get()
+            assert app.reached == 3
+            wait_s = int(refused.headers["retry-after"])
+            assert 1 <= wait_s <= WINDOW_S
+            assert refused.headers["ratelimit"] == f'"pl_a";r=0;t={wait_s}'
+            assert refused.headers["ratelimit-policy"] == f'"pl_a";q=3;w={WINDOW_S}'
+            assert refused.headers["content-type"] == "application/problem+json"
+            problem = refused.json()
+            assert (refused.status_code, problem["status"], problem["code"]) == (429, 429, "quota_exceeded")
+            assert problem["type"] == "https://iana.org/assignments/http-problem-types#quota-exceeded"
+            assert problem["violated-policies"] == ["pl_a"]
+            assert (await app.get("another")).status_code == 200
+
+    run(test())
+
+
+def test_the_fields_are_on_the_applications_own_refusals_too(server: CounterServer, tmp_path: Path) -> None:
+    async def test() -> None:
+        async with limited(server, tmp_path, three()) as app:
+            answer = await app.get(path="/nowhere")
+            assert answer.status_code == 404
+            assert answer.headers["ratelimit"].startswith('"pl_a";r=2;t=')
+
+    run(test())
+
+
+def test_without_policies_nothing_is_asked(server: CounterServer, tmp_path: Path) -> None:
+    """Also after policies were there; and again when they come back."""
+
+    async def test() -> None:
+        async with limited(server, tmp_path) as app:
+            for found, fields_wanted in ((policies(), False), (policies(three()), True), (policies(), False)):
+                app.limiter.use(found)
+                answer = await app.get()
+                assert answer.status_code == 200
+                assert any(name in answer.headers for name in FIELDS) == fields_wanted
+            assert (app.asked, app.limiter.store_calls) == (1, 1)
+
+    run(test())
+
+
+@pytest.mark.parametrize("tenant", ["", "other"])
+def test_who_is_governed_by_nothing_gets_the_plain_answer(server: CounterServer, tmp_path: Path, tenant: str) -> None:
+    async def test() -> None:
+        async with limited(server, tmp_path, three(scope={"tenant": "t"})) as app:
+            for _ in range(5):
+                answer = await app.get(tenant)
+                assert answer.status_code == 200
+                assert not any(name in answer.headers for name in FIELDS)
+            assert app.limiter.store_calls == 0
+
+    run(test())
+
+
+@pytest.mark.parametrize(("mode", "status"), [("closed", 503), ("stale", 503), ("open", 200)])
+def test_without_the_store_the_failure_mode_answers(
+    server: CounterServer, tmp_path: Path, mode: str, status: int
+) -> None:
+    """What is left is not known then, and not told; the policy is."""
+
+    async def test() -> None:
+        lone = three(failure_mode=mode)
+        async with limited(server, tmp_path, lone, timeout_s=limits.LIMIT_STORE_TIMEOUT_S) as app:
+            with server.frozen():
+                answer = await app.get()
+            assert answer.status_code == status
+            assert answer.headers["ratelimit-policy"] == f'"pl_a";q=3;w={WINDOW_S}'
+            assert "ratelimit" not in answer.headers
+            if status == 503:
+                assert answer.json()["code"] == "unavailable"
+                assert int(answer.headers["retry-after"]) >= 1
+            assert app.reached == (status == 200)
+
+    run(test())

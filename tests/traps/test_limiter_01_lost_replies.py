@@ -1,0 +1,124 @@
+"""The reply is lost, the command was done: the same identity again, anywhere, is charged once.
+
+Trap 1 of the limiter: a client that repeats after a timeout, or goes to another gateway, consumes twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING
+
+import pytest
+
+from schemas import errors
+from tests.counter_server import CounterServer, answer_of_store, limiter, policy
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+    from pathlib import Path
+
+pytestmark = pytest.mark.servers
+PATIENT_S = 60  # no store is away here but where the proxy cuts
+EXACT = policy(capacity=10, consistency="exact", failure_mode="closed")
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CounterServer]:
+    found = CounterServer(tmp_path_factory.mktemp("valkey"))
+    yield found
+    found.close()
+
+
+class Proxy:
+    """Between a gateway and the store. While ``dropping`` the store does what it is told, and nobody hears of it."""
+
+    def __init__(self, server_url: str) -> None:
+        before, _, place = server_url.rpartition("@")
+        self._place, _, self._database = place.partition("/")
+        self._before = before
+        self.dropping = False
+        self.dropped = 0
+
+    @asynccontextmanager
+    async def url(self) -> AsyncIterator[str]:
+        """The store's address through the proxy."""
+        lines: set[asyncio.Task[None] | None] = set()
+
+        async def accepted(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            lines.add(asyncio.current_task())
+            host, _, port = self._place.partition(":")
+            answers, store = await asyncio.open_connection(host, int(port))
+            asked = asyncio.create_task(self._handed_on(reader, store))
+            with suppress(OSError):
+                while (data := await answers.read(65_536)) and not self._drops():
+                    writer.write(data)
+            for end in (writer, store):
+                end.close()
+            await asyncio.gather(asked, writer.wait_closed(), store.wait_closed(), return_exceptions=True)
+
+        listening = await asyncio.start_server(accepted, "127.0.0.1", 0)
+        port = listening.sockets[0].getsockname()[1]
+        try:
+            yield f"{self._before}@127.0.0.1:{port}/{self._database}"
+        finally:
+            listening.close()
+            await asyncio.gather(*(line for line in lines if line))
+
+    def _drops(self) -> bool:
+        self.dropped += self.dropping
+        return self.dropping
+
+    @staticmethod
+    async def _handed_on(reader: asyncio.StreamReader, store: asyncio.StreamWriter) -> None:
+        with suppress(OSError):
+            while data := await reader.read(65_536):
+                store.write(data)
+        store.close()
+
+
+@pytest.mark.parametrize("retried", ["same", "other", "same other same", "other same"])
+def test_a_lost_reply_is_charged_once_wherever_it_is_retried(
+    server: CounterServer, tmp_path: Path, retried: str
+) -> None:
+    proxy, user = Proxy(server.url), retried
+
+    async def test() -> None:
+        async with (
+            proxy.url() as url,
+            limiter(url, tmp_path, EXACT, timeout_s=PATIENT_S) as one,
+            limiter(server.url, tmp_path, EXACT, name="g2", timeout_s=PATIENT_S) as two,
+        ):
+            proxy.dropping = True
+            lost = await one.check("t", user, "/r", 4, "r")
+            proxy.dropping = False
+            assert (lost.allowed, lost.degraded, proxy.dropped) == (False, True, 1)
+            (bucket,) = one._buckets.values()
+            assert (await two._store.peek(bucket)).used == 4  # the command was done
+            for place in retried.split():
+                again = await answer_of_store(one if place == "same" else two, user, 4, "r")
+                assert (again.allowed, again.duplicate, again.remaining) == (True, True, 6)
+            with pytest.raises(errors.KeyReused):
+                await two.check("t", user, "/r", 5, "r")
+            assert (await two._store.peek(bucket)).used == 4
+
+    asyncio.run(test())
+
+
+def test_a_lost_reply_is_not_charged_again_to_a_lease(server: CounterServer, tmp_path: Path) -> None:
+    """Another request brings a lease before the retry comes: the store knows whether it charged, the lease does not."""
+    proxy, leased = Proxy(server.url), policy("pl_l", consistency="leased", failure_mode="closed")
+
+    async def test() -> None:
+        async with proxy.url() as url, limiter(url, tmp_path, leased, timeout_s=PATIENT_S) as gateway:
+            proxy.dropping = True
+            assert (await gateway.check("t", "u", "/r", 1, "r")).degraded
+            proxy.dropping = False
+            assert not (await answer_of_store(gateway, "u", 0)).degraded
+            (bucket,) = gateway._buckets.values()
+            while not bucket.left:
+                await gateway.check("t", "u", "/r")
+            again = await answer_of_store(gateway, "u", 1, "r")
+            assert (again.allowed, again.duplicate) == (True, True)
+
+    asyncio.run(test())
