@@ -9,7 +9,7 @@ Source: reference limiter 3 rule 5.
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Union
 
 from schemas import limits
 
@@ -19,9 +19,10 @@ if TYPE_CHECKING:
 
 Identity = tuple[str, str]  # limit key, request id
 #: the key alone: cost 1 out of its lease. Otherwise its cost, and what was answered unless a lease did
-Entry = "KeyState | tuple[KeyState, int, Decision | None]"
+Entry = Union["KeyState", tuple["KeyState", int, "Decision | None"]]
 Known = tuple[int, "Decision | None"]
-SHARDS: Final = 64  # a power of two: the fast path takes the low bits of a hash
+Generations = list[dict[str, Entry]]  # the young one and the old one
+SHARDS: Final = 64  # a power of two: a spender takes the low bits of a hash
 
 
 class Identities:
@@ -35,9 +36,7 @@ class Identities:
         self._life_ns = life_ns
         now_ns = time.monotonic_ns()
         self._since_ns = [now_ns - life_ns * at // SHARDS for at in range(SHARDS)]  # not all of them turn at once
-        self.tables: list[list[dict[str, KeyState | tuple[KeyState, int, Decision | None]]]] = [
-            [{}, {}] for _ in range(SHARDS)
-        ]
+        self.tables: list[Generations] = [[{}, {}] for _ in range(SHARDS)]
         #: what the store was asked about and did not answer, with the time: it may have charged, only it knows
         self.doubtful: dict[Identity, int] = {}
 
@@ -53,7 +52,7 @@ class Identities:
                 return cost, answer
         return None
 
-    def _second(self, key: KeyState, request_id: str) -> KeyState | tuple[KeyState, int, Decision | None] | None:
+    def _second(self, key: KeyState, request_id: str) -> Entry | None:
         young, old = self.tables[hash(request_id) % SHARDS]
         place = f"{key.name}\x1f{request_id}"
         return young.get(place) or old.get(place)

@@ -51,11 +51,10 @@ class Limiter:
         self.store_calls = 0
         self.degraded = 0
         self._refills: set[asyncio.Task[None]] = set()
-        self.known_key = self._keys.get
+        spender = fast_path(self._keys, self._identities, self._under_way, recorder, self._refill_soon)
         #: decides without waiting, or gives None: then ``check`` has to ask the store
-        self.check_now, self.spend = fast_path(
-            self._keys, self._identities, self._under_way, recorder, self._refill_soon
-        )
+        self.check_now = spender.check_now
+        self.spend_entries = spender.spend_entries
 
     @property
     def revision(self) -> int:
