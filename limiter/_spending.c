@@ -37,14 +37,31 @@ typedef struct {
 } Ring;
 
 typedef struct {
+    uint64_t print; /* 96 bits of what identifies the entry; 0: an empty place */
+    uint32_t more, cost;
+} Entry;
+
+typedef struct {
+    Entry *entries; /* open addressing; a power of two, never more than 5/8 full */
+    size_t size, used;
+} Generation;
+
+typedef struct {
     PyObject_HEAD
-    PyObject *keys, *tables, *under_way, *doubtful, *refill_soon, *otherwise;
+    Generation (*shards)[2]; /* young, old */
+    size_t count;            /* of shards, a power of two */
+} Identities;
+
+typedef struct {
+    PyObject_HEAD
+    PyObject *keys, *under_way, *doubtful, *refill_soon, *otherwise;
     PyTypeObject *decision;
+    Identities *identities;
     Ring *ring;
     long long wall_offset_us;
 } Spender;
 
-static PyTypeObject BucketType, KeyType, RingType, SpenderType;
+static PyTypeObject BucketType, KeyType, RingType, IdentitiesType, SpenderType;
 
 static long long
 monotonic_ns(void)
@@ -52,6 +69,188 @@ monotonic_ns(void)
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return now.tv_sec * 1000000000LL + now.tv_nsec;
+}
+
+/* -- identities -- */
+
+#define FIRST_SIZE 64
+
+typedef struct {
+    size_t shard;
+    uint64_t print;
+    uint32_t more;
+} Place;
+
+static uint64_t
+mixed(uint64_t value) /* the finalizer of MurmurHash3 */
+{
+    value = (value ^ (value >> 33)) * 0xff51afd7ed558ccdULL;
+    value = (value ^ (value >> 33)) * 0xc4ceb9fe1a85ec53ULL;
+    return value ^ (value >> 33);
+}
+
+/* Texts are told apart by their keyed 64-bit hashes, which Python keeps with them: two of one key are taken for the same
+ * once in 2^64 pairs, and then the second one is not charged. An identity is never forgotten for another. */
+static int
+place_of(Identities *self, PyObject *name, PyObject *request_id, Place *place)
+{
+    Py_hash_t of_name = PyObject_Hash(name), of_identity = PyObject_Hash(request_id);
+    if ((of_name == -1 || of_identity == -1) && PyErr_Occurred())
+        return FAILED;
+    uint64_t print = mixed((uint64_t)of_identity + mixed((uint64_t)of_name));
+    place->print = print ? print : 1;
+    place->more = (uint32_t)mixed((uint64_t)of_name ^ ((uint64_t)of_identity << 1));
+    place->shard = (print >> 58) & (self->count - 1);
+    return 0;
+}
+
+/* Where the entry is, or the empty place where it belongs. */
+static Entry *
+entry_of(Generation *generation, const Place *place)
+{
+    size_t at = place->print & (generation->size - 1);
+    for (;; at = (at + 1) & (generation->size - 1)) {
+        Entry *entry = &generation->entries[at];
+        if (!entry->print || (entry->print == place->print && entry->more == place->more))
+            return entry;
+    }
+}
+
+static int
+grow(Generation *generation)
+{
+    size_t size = generation->size ? 2 * generation->size : FIRST_SIZE;
+    Entry *entries = PyMem_Calloc(size, sizeof(Entry));
+    if (entries == NULL) {
+        PyErr_NoMemory();
+        return FAILED;
+    }
+    Generation grown = {entries, size, generation->used};
+    for (size_t at = 0; at < generation->size; at++) {
+        Entry *entry = &generation->entries[at];
+        if (entry->print) {
+            Place place = {0, entry->print, entry->more};
+            *entry_of(&grown, &place) = *entry;
+        }
+    }
+    PyMem_Free(generation->entries);
+    *generation = grown;
+    return 0;
+}
+
+static Entry *
+known(Identities *self, const Place *place)
+{
+    for (int old = 0; old < 2; old++) {
+        Generation *generation = &self->shards[place->shard][old];
+        Entry *entry = generation->used ? entry_of(generation, place) : NULL;
+        if (entry != NULL && entry->print)
+            return entry;
+    }
+    return NULL;
+}
+
+static int
+add(Identities *self, const Place *place, uint32_t cost)
+{
+    Generation *young = &self->shards[place->shard][0];
+    if ((young->used + 1) * 8 > young->size * 5 && grow(young) < 0)
+        return FAILED;
+    Entry *entry = entry_of(young, place);
+    young->used += !entry->print;
+    *entry = (Entry){place->print, place->more, cost};
+    return 0;
+}
+
+static PyObject *
+Identities_cost_of(Identities *self, PyObject *args)
+{
+    PyObject *name, *request_id;
+    Place place;
+    if (!PyArg_ParseTuple(args, "UU", &name, &request_id) || place_of(self, name, request_id, &place) < 0)
+        return NULL;
+    Entry *entry = known(self, &place);
+    return PyLong_FromLongLong(entry == NULL ? -1 : (long long)entry->cost);
+}
+
+static PyObject *
+Identities_add(Identities *self, PyObject *args)
+{
+    PyObject *name, *request_id;
+    unsigned int cost;
+    Place place;
+    if (!PyArg_ParseTuple(args, "UUI", &name, &request_id, &cost) || place_of(self, name, request_id, &place) < 0)
+        return NULL;
+    return add(self, &place, cost) < 0 ? NULL : Py_NewRef(Py_None);
+}
+
+static Generation *
+shard_of(Identities *self, PyObject *number)
+{
+    Py_ssize_t shard = PyNumber_AsSsize_t(number, PyExc_IndexError);
+    if (shard == -1 && PyErr_Occurred())
+        return NULL;
+    if (shard < 0 || (size_t)shard >= self->count) {
+        PyErr_SetString(PyExc_IndexError, "there is no such shard");
+        return NULL;
+    }
+    return self->shards[shard];
+}
+
+static PyObject *
+Identities_young(Identities *self, PyObject *number)
+{
+    Generation *pair = shard_of(self, number);
+    return pair == NULL ? NULL : PyLong_FromSize_t(pair[0].used);
+}
+
+static PyObject *
+Identities_turn(Identities *self, PyObject *number)
+{
+    Generation *pair = shard_of(self, number);
+    if (pair == NULL)
+        return NULL;
+    Generation emptied = pair[1];
+    if (emptied.used) /* its memory is used again: new pages cost more than the look-ups */
+        memset(emptied.entries, 0, emptied.size * sizeof(Entry));
+    emptied.used = 0;
+    pair[1] = pair[0];
+    pair[0] = emptied;
+    return Py_NewRef(Py_None);
+}
+
+static void
+Identities_dealloc(Identities *self)
+{
+    for (size_t shard = 0; self->shards != NULL && shard < self->count; shard++) {
+        PyMem_Free(self->shards[shard][0].entries);
+        PyMem_Free(self->shards[shard][1].entries);
+    }
+    PyMem_Free(self->shards);
+    Py_TYPE(self)->tp_free(self);
+}
+
+static PyObject *
+Identities_new(PyTypeObject *type, PyObject *args, PyObject *names)
+{
+    static char *expected[] = {"shards", NULL};
+    Py_ssize_t count;
+    if (!PyArg_ParseTupleAndKeywords(args, names, "n", expected, &count))
+        return NULL;
+    if (count <= 0 || count > FIRST_SIZE || (count & (count - 1))) {
+        PyErr_SetString(PyExc_ValueError, "shards are a power of two, at most 64");
+        return NULL;
+    }
+    Identities *self = (Identities *)type->tp_alloc(type, 0);
+    if (self == NULL)
+        return NULL;
+    self->count = (size_t)count;
+    self->shards = PyMem_Calloc(self->count, sizeof(*self->shards));
+    if (self->shards == NULL) {
+        Py_DECREF(self);
+        return PyErr_NoMemory();
+    }
+    return (PyObject *)self;
 }
 
 /* -- one decision -- */
@@ -104,30 +303,17 @@ is_of_the_store(Spender *self, Key *key, PyObject *request_id)
 
 /* 1: the identity is new, and remembered; 0: it is not, or the store has to be asked; FAILED. */
 static int
-remember(Spender *self, Key *key, long long cost, PyObject *request_id)
+remember(Spender *self, Key *key, uint32_t cost, PyObject *request_id)
 {
-    Py_hash_t hash = PyObject_Hash(request_id);
-    if (hash == -1)
+    Place place;
+    if (place_of(self->identities, key->name, request_id, &place) < 0)
         return FAILED;
-    PyObject *pair = PyList_GetItem(self->tables, hash & (PyList_GET_SIZE(self->tables) - 1));
-    if (pair == NULL || !PyList_Check(pair) || PyList_GET_SIZE(pair) != 2) {
-        if (!PyErr_Occurred())
-            PyErr_SetString(PyExc_TypeError, "a table of identities has a young and an old generation");
-        return FAILED;
-    }
-    PyObject *young = PyList_GET_ITEM(pair, 0), *old = PyList_GET_ITEM(pair, 1);
-    int found = PyDict_GET_SIZE(old) ? PyDict_Contains(old, request_id) : 0;
-    if (found == 0)
-        found = is_of_the_store(self, key, request_id);
+    if (known(self->identities, &place) != NULL)
+        return 0;
+    int found = is_of_the_store(self, key, request_id);
     if (found != 0)
         return found < 0 ? FAILED : 0;
-    Py_ssize_t before = PyDict_GET_SIZE(young);
-    PyObject *entry = cost == 1 ? Py_NewRef(key) : Py_BuildValue("(OLO)", key, cost, Py_None);
-    if (entry == NULL)
-        return FAILED;
-    found = PyDict_SetDefault(young, request_id, entry) == NULL ? FAILED : PyDict_GET_SIZE(young) > before;
-    Py_DECREF(entry);
-    return found;
+    return add(self->identities, &place, cost) < 0 ? FAILED : 1;
 }
 
 /* What is left of the lease that was spent, NOT_SPENT, or FAILED with an exception. */
@@ -141,7 +327,7 @@ spend(Spender *self, Key *key, long long cost, PyObject *request_id)
     if (cost < 0 || cost > UNSIGNED_32_MAX || bucket->left < cost || now >= bucket->lease_ends_ns)
         return NOT_SPENT;
     if (request_id != Py_None) {
-        int is_new = remember(self, key, cost, request_id);
+        int is_new = remember(self, key, (uint32_t)cost, request_id);
         if (is_new <= 0)
             return is_new < 0 ? FAILED : NOT_SPENT;
     }
@@ -365,7 +551,7 @@ static int
 Spender_traverse(Spender *self, visitproc visit, void *arg)
 {
     Py_VISIT(self->keys);
-    Py_VISIT(self->tables);
+    Py_VISIT(self->identities);
     Py_VISIT(self->under_way);
     Py_VISIT(self->doubtful);
     Py_VISIT(self->refill_soon);
@@ -379,7 +565,7 @@ static int
 Spender_clear(Spender *self)
 {
     Py_CLEAR(self->keys);
-    Py_CLEAR(self->tables);
+    Py_CLEAR(self->identities);
     Py_CLEAR(self->under_way);
     Py_CLEAR(self->doubtful);
     Py_CLEAR(self->refill_soon);
@@ -400,23 +586,22 @@ forget(PyObject *self)
 static int
 Spender_init(Spender *self, PyObject *args, PyObject *names)
 {
-    static char *expected[] = {"keys", "tables", "under_way", "doubtful", "ring", "wall_offset_us",
-                               "decision", "refill_soon", "otherwise", NULL};
-    PyObject *keys, *tables, *under_way, *doubtful, *ring, *refill_soon, *otherwise;
+    static char *expected[] = {"keys",           "identities", "under_way",   "doubtful",  "ring",
+                               "wall_offset_us", "decision",   "refill_soon", "otherwise", NULL};
+    PyObject *keys, *identities, *under_way, *doubtful, *ring, *refill_soon, *otherwise;
     PyTypeObject *decision;
     long long wall_offset_us;
-    if (!PyArg_ParseTupleAndKeywords(args, names, "O!O!O!O!O!LO!OO", expected, &PyDict_Type, &keys, &PyList_Type,
-                                     &tables, &PyDict_Type, &under_way, &PyDict_Type, &doubtful, &RingType, &ring,
+    if (!PyArg_ParseTupleAndKeywords(args, names, "O!O!O!O!O!LO!OO", expected, &PyDict_Type, &keys, &IdentitiesType,
+                                     &identities, &PyDict_Type, &under_way, &PyDict_Type, &doubtful, &RingType, &ring,
                                      &wall_offset_us, &PyType_Type, &decision, &refill_soon, &otherwise))
         return -1;
-    Py_ssize_t size = PyList_GET_SIZE(tables);
-    if (size == 0 || (size & (size - 1)) || !PyType_IsSubtype(decision, &PyTuple_Type)) {
-        PyErr_SetString(PyExc_ValueError, "tables are a power of two, and a decision is a tuple");
+    if (!PyType_IsSubtype(decision, &PyTuple_Type)) {
+        PyErr_SetString(PyExc_TypeError, "a decision is a tuple");
         return -1;
     }
     Spender_clear(self);
     self->keys = Py_NewRef(keys);
-    self->tables = Py_NewRef(tables);
+    self->identities = (Identities *)Py_NewRef(identities);
     self->under_way = Py_NewRef(under_way);
     self->doubtful = Py_NewRef(doubtful);
     self->refill_soon = Py_NewRef(refill_soon);
@@ -442,6 +627,11 @@ static PyMemberDef ring_members[] = {{"buffer", T_OBJECT_EX, offsetof(Ring, buff
                                      NUMBER(Ring, end),
                                      NUMBER(Ring, turns),
                                      {NULL}};
+static PyMethodDef identities_methods[] = {{"cost_of", (PyCFunction)Identities_cost_of, METH_VARARGS, NULL},
+                                           {"add", (PyCFunction)Identities_add, METH_VARARGS, NULL},
+                                           {"young", (PyCFunction)Identities_young, METH_O, NULL},
+                                           {"turn", (PyCFunction)Identities_turn, METH_O, NULL},
+                                           {NULL}};
 static PyMethodDef spender_methods[] = {
     {"check_now", (PyCFunction)(void (*)(void))Spender_check_now, METH_FASTCALL, NULL},
     {"spend", (PyCFunction)(void (*)(void))Spender_spend, METH_FASTCALL, NULL},
@@ -458,6 +648,10 @@ FIELDS("BucketFields", Bucket);
 FIELDS("KeyFields", Key);
 FIELDS("RingFields", Ring);
 FIELDS("Spender", Spender);
+static PyTypeObject IdentitiesType = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "limiter._spending.SpentIdentities", .tp_basicsize = sizeof(Identities),
+    .tp_flags = Py_TPFLAGS_DEFAULT, .tp_new = Identities_new, .tp_dealloc = (destructor)Identities_dealloc,
+    .tp_methods = identities_methods};
 
 static PyModuleDef module = {PyModuleDef_HEAD_INIT, "limiter._spending", NULL, -1, NULL};
 
@@ -471,7 +665,8 @@ PyInit__spending(void)
     SpenderType.tp_init = (initproc)Spender_init;
     PyObject *made = PyModule_Create(&module);
     if (made == NULL || PyModule_AddType(made, &BucketType) < 0 || PyModule_AddType(made, &KeyType) < 0 ||
-        PyModule_AddType(made, &RingType) < 0 || PyModule_AddType(made, &SpenderType) < 0) {
+        PyModule_AddType(made, &RingType) < 0 || PyModule_AddType(made, &IdentitiesType) < 0 ||
+        PyModule_AddType(made, &SpenderType) < 0) {
         Py_XDECREF(made);
         return NULL;
     }

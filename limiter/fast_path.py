@@ -59,7 +59,7 @@ def fast_path(
 
     return spender(
         keys,
-        identities.tables,
+        identities.spent,
         under_way,
         identities.doubtful,
         recorder.ring,

@@ -179,8 +179,9 @@ class _Connection(asyncio.Protocol):
         at = 0
         while (at := spend_entries(body, at, named, rows)) < count:
             number, cost, identity = ENTRY.unpack_from(body, at * ENTRY.size)
+            tenant, user, route = named[number]
             try:
-                decided = check_now(*named[number], cost, _request_id(identity))
+                decided = check_now(tenant, user, route, cost, _request_id(identity))
             except errors.KeyReused:
                 ROW.pack_into(rows, at * ROW.size, REUSED, 0, 0, 0, 0)
             else:

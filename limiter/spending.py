@@ -1,8 +1,8 @@
 """Spending of a lease: one dictionary look-up, one clock, one identity, one record. Nothing here waits.
 
-Twice: in Python, and compiled from ``_spending.c`` where a C compiler was there at set-up; both make the same decisions,
-and one test drives them side by side. The compiled one keeps the numbers of a bucket, a key and a ring in the objects,
-so those classes have their fields from here. Source: reference limiter 3.
+Twice: in Python, and compiled from ``_spending.c`` where a C compiler was there at set-up. Both make the same
+decisions: one suite of tests runs on both. The compiled one keeps the numbers of a bucket, a key and a ring in the
+objects, so those classes have their fields from here. Source: reference limiter 3.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from limiter.buckets import Bucket, KeyState
     from limiter.decision import Decision
     from limiter.frames import Place
-    from limiter.identities import Generations, Identity
+    from limiter.identities import Identity
     from limiter.ring import Ring
 
 _NS_PER_US: Final = 1_000
@@ -66,8 +66,40 @@ class PlainRingFields:
     turns: int
 
 
+class PlainIdentities:
+    """What identities consumed, in two generations for each of some shards; a shard whose time is over turns alone.
+
+    Many small tables: one that grows, or is emptied, does not hold up a decision for long.
+    """
+
+    __slots__ = ("_shards",)
+
+    def __init__(self, shards: int) -> None:
+        self._shards: list[list[dict[Identity, int]]] = [[{}, {}] for _ in range(shards)]
+
+    def cost_of(self, name: str, request_id: str) -> int:
+        """What the identity consumed of the key of that name, -1 when it is not known."""
+        identity = (name, request_id)
+        young, old = self._shards[hash(identity) % len(self._shards)]
+        found = young.get(identity)
+        return old.get(identity, -1) if found is None else found
+
+    def add(self, name: str, request_id: str, cost: int) -> None:
+        """Remembers it in the young generation."""
+        identity = (name, request_id)
+        self._shards[hash(identity) % len(self._shards)][0][identity] = cost
+
+    def young(self, shard: int) -> int:
+        """How many the young generation of a shard has."""
+        return len(self._shards[shard][0])
+
+    def turn(self, shard: int) -> None:
+        """The young generation grows old, the old one is forgotten."""
+        self._shards[shard] = [{}, self._shards[shard][0]]
+
+
 class PlainSpender:
-    """Spends leases that keys hold. ``tables`` of identities are a power of two.
+    """Spends leases that keys hold.
 
     An identity that the store is being asked about (``under_way``), or did not answer about (``doubtful``), is not
     decided here: it could be charged twice. ``refill_soon`` hears of a bucket that runs low, once. ``otherwise``
@@ -77,11 +109,11 @@ class PlainSpender:
     __slots__ = (
         "_decision",
         "_doubtful",
+        "_identities",
         "_keys",
         "_otherwise",
         "_refill_soon",
         "_ring",
-        "_tables",
         "_under_way",
         "_wall_offset_us",
     )
@@ -89,7 +121,7 @@ class PlainSpender:
     def __init__(
         self,
         keys: dict[Place, KeyState],
-        tables: list[Generations],
+        identities: SpentIdentities,
         under_way: dict[Identity, Any],
         doubtful: dict[Identity, int],
         ring: Ring,
@@ -99,7 +131,7 @@ class PlainSpender:
         otherwise: Callable[[KeyState, int, str | None], Decision | None],
     ) -> None:
         self._keys = keys
-        self._tables = tables
+        self._identities = identities
         self._under_way = under_way
         self._doubtful = doubtful
         self._ring = ring
@@ -133,13 +165,9 @@ class PlainSpender:
         if left < 0 or not 0 <= cost <= _COST_MAX or now >= bucket.lease_ends_ns:
             return -1
         if request_id is not None:
-            tables = self._tables
-            young, old = tables[hash(request_id) & len(tables) - 1]
-            if request_id in young or request_id in old:
+            if self._identities.cost_of(key.name, request_id) >= 0 or self._is_of_the_store(key, request_id):
                 return -1
-            if (self._under_way or self._doubtful) and self._is_of_the_store(key, request_id):
-                return -1
-            young[request_id] = key if cost == 1 else (key, cost, None)
+            self._identities.add(key.name, request_id, cost)
         bucket.left = left
         self._ring.put(key.row, cost, bucket.lease_flags, left, now // _NS_PER_US + self._wall_offset_us)
         if left < bucket.refill_below:
@@ -170,14 +198,19 @@ class PlainSpender:
         return identity in self._under_way or identity in self._doubtful
 
 
-if TYPE_CHECKING:
-    BucketFields, KeyFields, RingFields, Spender = PlainBucketFields, PlainKeyFields, PlainRingFields, PlainSpender
-    IS_COMPILED = False
+if TYPE_CHECKING:  # the compiled classes have the same methods
+    BucketFields = PlainBucketFields
+    KeyFields = PlainKeyFields
+    RingFields = PlainRingFields
+    SpentIdentities = PlainIdentities
+    Spender = PlainSpender
+    IS_COMPILED: bool
 else:
     try:
-        from limiter._spending import BucketFields, KeyFields, RingFields, Spender
+        from limiter._spending import BucketFields, KeyFields, RingFields, Spender, SpentIdentities
 
         IS_COMPILED = True
     except ImportError:
-        BucketFields, KeyFields, RingFields, Spender = PlainBucketFields, PlainKeyFields, PlainRingFields, PlainSpender
+        BucketFields, KeyFields, RingFields = PlainBucketFields, PlainKeyFields, PlainRingFields
+        Spender, SpentIdentities = PlainSpender, PlainIdentities
         IS_COMPILED = False

@@ -645,7 +645,8 @@ LIMIT_LEASE_SILENCE_S: Final = 1.0  # without an acknowledgement: no further lea
 LIMIT_LEASES_REPORTED_MAX: Final = 512  # in one message
 LIMIT_API_RING_RECORDS: Final = 65_536  # the same in front of our own API
 LIMIT_DOUBTS_MAX: Final = 500_000  # identities of unanswered calls: as many as can fail while one is remembered
-LIMIT_IDENTITIES_MAX: Final = 1_000_000  # of one generation: a full one makes room at once
+LIMIT_IDENTITIES_MAX: Final = 4_000_000  # of one generation: a full one makes room at once
+LIMIT_ANSWERS_MAX: Final = 500_000  # of the store, of one generation
 
 # --- Batched binary CHECK frames (limiter/frames.py)
 LIMIT_FRAME_ENTRIES_MAX: Final = 1_024  # decisions, or keys, of one frame
