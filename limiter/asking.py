@@ -24,6 +24,8 @@ def asked_terms(bucket: Bucket, cost: int, now_ns: int, leased: bool) -> bytes:
         return bucket.plain_terms
     if bucket.lease_id and (now_ns >= bucket.lease_ends_ns or bucket.left + bucket.held < cost):
         bucket.end_lease()
+    elif bucket.account is not None and bucket.left < cost:
+        bucket.account.hurry()
     want = 0 if bucket.lease_id or bucket.asking else bucket.wanted(now_ns)
     bucket.asking = bucket.asking or want > 0
     return bucket.level.packed_terms(want) if want else bucket.plain_terms

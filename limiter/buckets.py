@@ -77,6 +77,11 @@ class Bucket(BucketFields):
         #: leases that ended, with what was spent of them; one too many is charged whole by the store, in time
         self.settling: deque[tuple[bytes, int]] = deque(maxlen=limits.LIMIT_SETTLING_MAX)
 
+    @property
+    def spent(self) -> int:
+        """Of the lease."""
+        return self.granted - self.left - self.held
+
     def wanted(self, now_ns: int) -> int:
         """How large a lease the demand of the moment deserves; 0 for a quiet key, and where leases are not allowed."""
         level = self.level
@@ -96,7 +101,7 @@ class Bucket(BucketFields):
 
     def saw(self, cost: int, now_ns: int) -> None:
         """Counts demand, over the last half to whole second."""
-        spent = self.granted - self.left - self.held
+        spent = self.spent
         self.seen += cost + spent - self.demand_counted
         self.demand_counted = spent
         elapsed = now_ns - self.seen_since_ns
@@ -123,7 +128,7 @@ class Bucket(BucketFields):
     def end_lease(self) -> None:
         """The lease is spent no more; what was spent of it waits to be settled."""
         if self.lease_id:
-            spent = self.granted - self.left - self.held
+            spent = self.spent
             self.to_settle(self.lease_id, spent)
             self.seen += spent - self.demand_counted
             self.remaining -= self.held

@@ -143,12 +143,21 @@ class Recorder:
 
     async def run(self) -> None:
         """Flushes until cancelled."""
+        flushed_at = 0.0
         while True:
+            hears = self.leases is not None and self.leases.is_waiting
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._wanted.wait(), limits.LIMIT_DECISIONS_FLUSH_S)
-            self._wanted.clear()
-            self.flush()
-            await asyncio.sleep(limits.LIMIT_LEASE_FLUSH_MIN_S)
+                pause = limits.LIMIT_LEASE_FLUSH_MIN_S if hears else limits.LIMIT_DECISIONS_FLUSH_S
+                await asyncio.wait_for(self._wanted.wait(), pause)
+            if self.leases is not None:
+                self.leases.hear()
+            if self._wanted.is_set() or time.monotonic() - flushed_at >= limits.LIMIT_DECISIONS_FLUSH_S:
+                self._wanted.clear()
+                self.flush()
+                flushed_at = time.monotonic()
+                await asyncio.sleep(limits.LIMIT_LEASE_FLUSH_MIN_S)
+                if self.leases is not None:
+                    self.leases.hear()
 
     def hurry(self) -> None:
         """A lease waits for its report: the next flush comes early."""
@@ -158,9 +167,10 @@ class Recorder:
         """Sends what was recorded. What was sent before and is safe now, a restart does not read again."""
         if not self._sink.under_way:
             self.ring.flushed()
+        lost = self.ring.lost
         taken = self.ring.take()
         if self.leases is not None:
-            self.leases.count(taken, self.ring.taken)
+            self.leases.count(taken, self.ring.taken, is_whole=self.ring.lost == lost)
             self.leases.flush()
         if len(taken):
             self._count(taken)

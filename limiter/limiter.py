@@ -198,7 +198,8 @@ class Limiter:
 
     def _refill_soon(self, bucket: Bucket) -> None:
         """Asks for the next lease while the present one lasts, one at a time for each bucket; reports what is spent."""
-        if bucket.held:
+        if bucket.held and bucket.account is not None:
+            bucket.account.hurry()
             self._recorder.hurry()
         if bucket.left + bucket.held >= bucket.refill_from:
             return  # it is only held back, or asked for already

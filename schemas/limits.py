@@ -644,6 +644,7 @@ LIMIT_LEASE_FLUSH_MIN_S: Final = 0.005  # between two flushes, however many leas
 LIMIT_LEASE_SILENCE_S: Final = 1.0  # without an acknowledgement: no further lease is asked for
 LIMIT_LEASES_REPORTED_MAX: Final = 512  # in one message
 LIMIT_API_RING_RECORDS: Final = 65_536  # the same in front of our own API
+LIMIT_API_LEASE_SLOTS: Final = 2_048
 LIMIT_DOUBTS_MAX: Final = 500_000  # identities of unanswered calls: as many as can fail while one is remembered
 LIMIT_IDENTITIES_MAX: Final = 4_000_000  # of one generation: a full one makes room at once
 LIMIT_ANSWERS_MAX: Final = 500_000  # of the store, of one generation

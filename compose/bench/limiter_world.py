@@ -20,12 +20,13 @@ from compose.stack.valkey import Valkey
 from limiter import store
 from limiter.asking import taken_in
 from limiter.decisions import Recorder
+from limiter.lease_accounts import LeaseAccounts
 from limiter.limiter import Limiter
 from limiter.policies import PolicySet
 from schemas.limit_policy import LimitPolicy, Scope
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator, Callable, Iterator
 
     from limiter.frames import Place
 
@@ -43,6 +44,24 @@ class NoStream:
 
     def send(self, partition: int, block: bytes) -> bool:  # noqa: ARG002 - of a sink
         """Safe at once."""
+        return True
+
+
+class KnownReports:
+    """Takes every report of leases; at the next flush Kafka knows of it."""
+
+    def __init__(self) -> None:
+        self._told: list[Callable[[bool], None]] = []
+
+    def poll(self) -> None:
+        """All that was sent has arrived."""
+        told, self._told = self._told, []
+        for tell in told:
+            tell(True)
+
+    def send(self, partition: int, message: bytes, told: Callable[[bool], None]) -> bool:  # noqa: ARG002 - of a sink
+        """Takes it."""
+        self._told.append(told)
         return True
 
 
@@ -90,10 +109,12 @@ def policy(consistency: str) -> LimitPolicy:
 
 @asynccontextmanager
 async def bench_limiter(url: str, folder: Path, consistency: str) -> AsyncIterator[Limiter]:
-    """A limiter with everything on: identities, ring, clock."""
+    """A limiter with everything on: identities, ring, clock, accounts of as many leases as a gateway can hold."""
     counter_store = store.CounterStore(url)
     await counter_store.load()
-    recorder = Recorder("bench", NoStream(), folder / f"{secrets.token_hex(4)}.ring")
+    ring_file = folder / f"{secrets.token_hex(4)}.ring"
+    leases = LeaseAccounts(ring_file.with_suffix(".book"), ring_file, KnownReports(), KEYS)
+    recorder = Recorder("bench", NoStream(), ring_file, leases=leases)
     made = Limiter(counter_store, recorder, "bench")
     made.use(PolicySet([policy(consistency)], 1))
     try:
@@ -101,6 +122,7 @@ async def bench_limiter(url: str, folder: Path, consistency: str) -> AsyncIterat
     finally:
         await counter_store.close()
         recorder.close()
+        leases.shut()
 
 
 def hold_leases(limiter: Limiter, places: list[Place]) -> None:

@@ -32,20 +32,22 @@ KEY = ("t", "u", "/r")
 class Gateway:
     """One process of a gateway without a store: its lease is simply granted."""
 
-    def __init__(self, folder: Path, reports: Reports, slots: int = 8) -> None:
+    def __init__(self, folder: Path, reports: Reports, slots: int = 8, levels: int = 1) -> None:
         self.leases = LeaseAccounts(folder / "leases.book", folder / "ring", reports, slots)
         self.recorder = Recorder("g", Blocks(under_way=1), folder / "ring", records=1_024, leases=self.leases)
         level = policies(policy()).levels(dict(zip(("tenant", "user", "route"), KEY, strict=True)))[0]
-        self.bucket = Bucket(level, "t", self.leases)
-        state = KeyState("t:u:/r", (self.bucket,), self.recorder.row("t:u:/r", "pl_a", 1))
+        self.buckets = tuple(Bucket(level, name, self.leases) for name in ("t", "other", "third")[:levels])
+        self.bucket = self.buckets[0]
+        state = KeyState("t:u:/r", self.buckets, self.recorder.row("t:u:/r", "pl_a", 1))
         self.low: list[Bucket] = []  # those that asked for a report, or for their next lease
         path = fast_path({KEY: state}, Identities(10**12), {}, self.recorder, self.low.append)
         self.check: Callable[..., Decision | None] = path.check_now
 
     def grant(self, size: int, name: str = "g.1") -> None:
         """A lease as the store grants it."""
-        self.bucket.end_lease()
-        self.bucket.begin_lease(name.encode(), size, time.monotonic_ns() + 10**12, epoch=1)
+        for at, bucket in enumerate(self.buckets):
+            bucket.end_lease()
+            bucket.begin_lease(f"{name}{'+' * at}".encode(), size, time.monotonic_ns() + 10**12, epoch=1)
 
     def spend(self, wanted: int, cost: int = 1) -> int:
         """How many decisions the lease allowed."""
@@ -57,8 +59,8 @@ def gateway_in(tmp_path: Path) -> Iterator[Callable[..., Gateway]]:
     """Makes gateways in one place; none says anything when it ends, as a killed one does not."""
     made = []
 
-    def make(reports: Reports, slots: int = 8) -> Gateway:
-        made.append(Gateway(tmp_path, reports, slots))
+    def make(reports: Reports, slots: int = 8, levels: int = 1) -> Gateway:
+        made.append(Gateway(tmp_path, reports, slots, levels))
         return made[-1]
 
     yield make
@@ -163,6 +165,63 @@ def test_leases_that_are_never_settled_leave_their_slots(gateway_in: Callable[..
         gateway.recorder.flush()
         reports.arrive()
     assert gateway.leases.unreported == 0
+
+
+@pytest.mark.parametrize("flushed_after", [0, 3, 9])
+def test_every_level_tells_what_its_lease_spent(
+    gateway_in: Callable[..., Gateway], reports: Reports, flushed_after: int
+) -> None:
+    """One decision spends of several leases: each is accounted for, and the decision is counted once."""
+    gateway = gateway_in(reports, levels=3)
+    gateway.grant(80)
+    for n in range(9):
+        if n == flushed_after:
+            gateway.recorder.flush()
+        assert gateway.spend(1) == 1
+    if flushed_after == 9:
+        gateway.recorder.flush()
+        assert gateway.recorder.outcomes()["allowed"] == gateway.recorder.recorded == 9
+    last_words = Reports()
+    gateway_in(last_words).recorder.flush()
+    last_words.arrive()
+    found = last_words.newest()
+    assert {name: (r.allowed_cost, r.allowed_n) for name, r in found.items()} == {
+        "g.1": (9, 9),
+        "g.1+": (9, 9),
+        "g.1++": (9, 9),
+    }
+
+
+def test_a_slot_that_is_used_again_forgets_what_was_spent_of_it(
+    gateway_in: Callable[..., Gateway], reports: Reports
+) -> None:
+    gateway = gateway_in(reports, slots=1)
+    gateway.grant(80)
+    assert gateway.spend(6) == 6
+    gateway.bucket.end_lease()
+    gateway.leases.settled(b"g.1", is_known=True)
+    gateway.recorder.flush()
+    reports.arrive()
+    gateway.recorder.flush()
+    gateway.grant(80, "g.2")
+    last_words = Reports()
+    gateway_in(last_words).recorder.flush()  # killed before it counted anything of the second lease
+    last_words.arrive()
+    assert (last_words.newest()["g.2"].allowed_cost, last_words.newest()["g.2"].allowed_n) == (0, 0)
+
+
+def test_a_ring_that_was_overrun_hides_no_spend(gateway_in: Callable[..., Gateway], reports: Reports) -> None:
+    gateway = gateway_in(reports)
+    gateway.grant(20_000)
+    assert gateway.spend(2_000) == 2_000  # the ring holds half of it
+    gateway.recorder.flush()
+    reports.arrive()
+    assert reports.newest()["g.1"].allowed_cost == 2_000
+    assert gateway.spend(3) == 3
+    last_words = Reports()
+    gateway_in(last_words).recorder.flush()
+    last_words.arrive()
+    assert last_words.newest()["g.1"].allowed_cost == 2_003
 
 
 KILLED = """
