@@ -251,15 +251,21 @@ class Limiter:
     async def maintain(self) -> None:
         """Settles leases that ran out, and lets old identities go; called every now and then.
 
-        Raises StoreUnavailable.
+        Raises StoreUnavailable for the first bucket that could not be settled, when all others are.
         """
         now_ns = time.monotonic_ns()
         self._identities.turn(now_ns)
+        first: store.StoreUnavailable | None = None
         for bucket in list(self._buckets.values()):
             if bucket.lease_id and now_ns >= bucket.lease_ends_ns:
                 bucket.end_lease()
             if bucket.settling:
-                await self._settle(bucket)
+                try:
+                    await self._settle(bucket)
+                except store.StoreUnavailable as error:
+                    first = first or error
+        if first is not None:
+            raise first
 
     async def close(self) -> None:
         """Gives every lease back. What cannot be told the store charges whole, in time. Raises StoreUnavailable."""
