@@ -30,6 +30,7 @@ PAGES = (
     "/queues/attempts",
     "/queues/unknown",
     "/queues/parked",
+    "/queues/webhooks",
     "/queues/refused",
     "/queues/review",
     "/reconciliation",
@@ -305,6 +306,10 @@ def test_a_review_goes_the_way_of_the_api(public: PublicSystem, scene: Scene, vi
         "begun",
         "refused",
     ]
+
+
+def test_a_slash_too_many_is_the_overview(ann: Visitor) -> None:
+    assert ann.get("/console/").headers["location"] == "/console"
 
 
 def test_the_trial_balance_is_the_ledger(public: PublicSystem, scene: Scene, ann: Visitor) -> None:
