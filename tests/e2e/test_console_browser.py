@@ -83,6 +83,7 @@ def test_no_page_breaks_the_policy_and_nothing_of_a_stranger_runs(scene: Scene, 
     page = desks("m_ann")
     for path in (
         "",
+        "/",
         "/queues/cases",
         "/queues/unknown",
         "/queues/parked",

@@ -308,10 +308,6 @@ def test_a_review_goes_the_way_of_the_api(public: PublicSystem, scene: Scene, vi
     ]
 
 
-def test_a_slash_too_many_is_the_overview(ann: Visitor) -> None:
-    assert ann.get("/console/").headers["location"] == "/console"
-
-
 def test_the_trial_balance_is_the_ledger(public: PublicSystem, scene: Scene, ann: Visitor) -> None:
     text = ann.get("/console/trial-balance").text
     currencies = public.rows("select currency, sum(debits), sum(credits) from account_balance group by 1")
