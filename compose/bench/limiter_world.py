@@ -22,6 +22,7 @@ from limiter.asking import taken_in
 from limiter.decisions import Recorder
 from limiter.limiter import Limiter
 from limiter.policies import PolicySet
+from schemas import limits
 from schemas.limit_policy import LimitPolicy, Scope
 
 if TYPE_CHECKING:
@@ -69,8 +70,8 @@ def counter_server() -> Iterator[tuple[str, Path]]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def policy(consistency: str) -> LimitPolicy:
-    """A window that nothing here exhausts."""
+def policy(consistency: str, *, capacity: int = 10**9, window_ms: int = 3_600_000) -> LimitPolicy:
+    """A window; unless told otherwise one that nothing here exhausts."""
     fields: dict[str, Any] = {"refill_rate": None, "refill_period_ms": 1_000, "slots": 1, "strict": False}
     return LimitPolicy(
         policy_id="pl_bench",
@@ -78,8 +79,8 @@ def policy(consistency: str) -> LimitPolicy:
         scope=Scope("*", "*", "*"),
         per=("tenant", "user", "route"),
         algorithm="fixed_window",
-        capacity=10**9,
-        window_ms=3_600_000,
+        capacity=capacity,
+        window_ms=window_ms,
         consistency=consistency,  # type: ignore[arg-type] # one of the literals
         failure_mode="closed",
         shadow=False,
@@ -89,13 +90,15 @@ def policy(consistency: str) -> LimitPolicy:
 
 
 @asynccontextmanager
-async def bench_limiter(url: str, folder: Path, consistency: str) -> AsyncIterator[Limiter]:
-    """A limiter with everything on: identities, ring, clock."""
-    counter_store = store.CounterStore(url)
+async def bench_limiter(
+    url: str, folder: Path, consistency: str, *, timeout_s: float = limits.LIMIT_STORE_TIMEOUT_S, **terms: int
+) -> AsyncIterator[Limiter]:
+    """A limiter with everything on: identities, ring, clock. ``terms``: of its policy, as ``policy`` takes them."""
+    counter_store = store.CounterStore(url, timeout_s=timeout_s)
     await counter_store.load()
     recorder = Recorder("bench", NoStream(), folder / f"{secrets.token_hex(4)}.ring")
     made = Limiter(counter_store, recorder, "bench")
-    made.use(PolicySet([policy(consistency)], 1))
+    made.use(PolicySet([policy(consistency, **terms)], 1))
     try:
         yield made
     finally:
