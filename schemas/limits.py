@@ -665,4 +665,6 @@ DEMO_LOG_LINES_MAX: Final = 200_000  # of an access log that is replayed
 DEMO_LOG_LINES_GENERATED: Final = 10_000
 DEMO_LOG_SECONDS: Final = 20  # a replay takes about so long when no speed is asked for
 DEMO_LOG_SPEED_MAX: Final = 1_000_000
+DEMO_LIMITER_LINES: Final = 800  # of the act in `make demo`: a few seconds, in which quotas run out
+DEMO_LIMITER_SPEED: Final = 8_000
 EXPANSIONS_MAX: Final = 10  # values of expand[] in one read
