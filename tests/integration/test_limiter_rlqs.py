@@ -14,7 +14,7 @@ from envoy.service.rate_limit_quota.v3 import rlqs_pb2, rlqs_pb2_grpc
 from limiter.quota_lender import QuotaLender
 from limiter.rlqs import RateLimitQuotaService
 from schemas import limits
-from tests.counter_server import CounterServer, limiter, policy
+from tests.counter_server import CounterServer, limiter, policies, policy
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.servers
 CAPACITY: Final = 40
-PART: Final = CAPACITY // limits.LIMIT_RLQS_SHARE
+PART: Final = CAPACITY // limits.LIMIT_RLQS_SHARE  # the most that one assignment may be
 _PATIENT_S: Final = 20.0
 USER: Final = {"tenant": "t", "user": "u", "route": "/r"}
 
@@ -127,3 +127,186 @@ def test_a_share_is_reserved_and_what_was_spent_of_it_is_charged(lending: Any) -
         assert await gateway.remaining() == CAPACITY - 1 - first - second
 
     lending(test, HOURLY)
+
+
+async def spend_all(envoy: Proxy, told: int) -> int:
+    """Spends an assignment, asks for much more, and gives the next one."""
+    await envoy.report(allowed=told, denied=100)
+    return await envoy.tokens()
+
+
+def test_two_envoys_and_single_decisions_share_one_quota_to_the_last(lending: Any) -> None:
+    async def test(gateway: Gateway) -> None:
+        envoys = [gateway.proxy(), gateway.proxy()]
+        told = [await spend_all(envoy, 0) for envoy in envoys]
+        spent = [0, 0]
+        single = 0
+        while any(told):
+            for at, envoy in enumerate(envoys):
+                single += (await gateway.limiter.check("t", "u", "/r")).allowed
+                spent[at] += told[at]
+                told[at] = await spend_all(envoy, told[at])
+        assert sum(spent) + single == CAPACITY
+        assert min(*spent, single) > 0
+        assert await gateway.remaining() == 0
+
+    lending(test, HOURLY)
+
+
+def test_what_changes_is_told_without_a_report(lending: Any) -> None:
+    async def test(gateway: Gateway) -> None:
+        envoy = gateway.proxy()
+        await gateway.limiter.check("t", "u", "/r", CAPACITY)
+        assert await spend_all(envoy, 0) == 0
+        gateway.limiter.use(policies(policy(version=2, capacity=CAPACITY + 3)))
+        assert await envoy.tokens() == 3
+        gateway.limiter.use(policies())
+        while (told := await envoy.tokens()) == 3:  # told again while policies were changing
+            pass
+        assert told == -1
+        gateway.limiter.use(policies(policy(version=3, capacity=5)))
+        assert await envoy.tokens() == 0
+
+    lending(test, HOURLY)
+
+
+@pytest.mark.parametrize(
+    ("found", "parts", "told"),
+    [
+        pytest.param([], {}, -1, id="no policy"),
+        pytest.param([policy(scope={"tenant": "other"})], {}, -1, id="a policy of others"),
+        pytest.param([policy(shadow=True)], {}, -1, id="only a shadow policy"),
+        pytest.param([policy(capacity=4, consistency="exact")], {}, 2, id="exact: half of it is lent at once"),
+        pytest.param([policy(capacity=1)], {}, 1, id="a capacity of one"),
+        pytest.param([policy(), policy("pl_b", capacity=6, per=["tenant"])], {}, 3, id="two levels: the lesser"),
+        pytest.param([policy(algorithm="concurrency", consistency="exact")], {}, 0, id="permits cannot be lent"),
+        pytest.param([policy(window_ms=1_000)], {}, 0, id="no assignment outlives its window"),
+        pytest.param([policy()], {"route": "/" + "x" * 2_000}, 0, id="what can be no key is refused"),
+    ],
+)
+def test_what_an_envoy_is_told_first(lending: Any, found: list[LimitPolicy], parts: dict[str, str], told: int) -> None:
+    async def test(gateway: Gateway) -> None:
+        envoy = gateway.proxy()
+        await envoy.report(denied=1, **parts)
+        assert await envoy.tokens() == told
+
+    lending(test, *found)
+
+
+def bad_reports() -> Iterator[Any]:
+    """A good bucket, and what is wrong with the report."""
+    good = rlqs_pb2.RateLimitQuotaUsageReports(domain="d")
+    good.bucket_quota_usages.add(num_requests_allowed=7).bucket_id.bucket.update(USER)
+    for wrong in ("no domain", "no id", "twice", "negative", "too much", "too many"):
+        report = rlqs_pb2.RateLimitQuotaUsageReports()
+        report.CopyFrom(good)
+        added = report.bucket_quota_usages.add()
+        added.bucket_id.bucket.update(USER | {"user": "other"})
+        if wrong == "no domain":
+            report.domain = ""
+        elif wrong == "no id":
+            added.ClearField("bucket_id")
+        elif wrong == "twice":
+            added.bucket_id.bucket.update(USER)
+        elif wrong == "negative":
+            added.time_elapsed.seconds = -1
+        elif wrong == "too much":
+            added.num_requests_denied = 2**64 - 1
+        else:
+            for number in range(limits.LIMIT_RLQS_BUCKETS_MAX):
+                report.bucket_quota_usages.add().bucket_id.bucket.update(USER | {"user": str(number)})
+        yield pytest.param(report, id=wrong)
+
+
+@pytest.mark.parametrize("report", bad_reports())
+def test_a_malformed_report_counts_for_nothing(lending: Any, report: Any) -> None:
+    async def test(gateway: Gateway) -> None:
+        envoy = gateway.proxy()
+        await envoy.call.write(report)
+        assert await envoy.call.code() == grpc.StatusCode.INVALID_ARGUMENT
+        assert await envoy.call.details()
+        assert await gateway.remaining() == CAPACITY
+
+    lending(test, HOURLY)
+
+
+def test_bounds_are_kept_by_what_is_abandoned_and_refused(lending: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "LIMIT_RLQS_BUCKETS_MAX", 1)
+    monkeypatch.setattr(limits, "LIMIT_RLQS_STREAMS_MAX", 1)
+
+    async def test(gateway: Gateway) -> None:
+        envoy = gateway.proxy()
+        assert await spend_all(envoy, 0)
+        await envoy.report(allowed=3, user="one too many")
+        action = await envoy.told()
+        assert (action.WhichOneof("bucket_action"), action.bucket_id.bucket["user"]) == (
+            "abandon_action",
+            "one too many",
+        )
+        other = gateway.proxy()
+        assert await other.call.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
+
+    lending(test, HOURLY)
+
+
+def test_a_bucket_of_which_nothing_is_heard_is_abandoned(lending: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test(gateway: Gateway) -> None:
+        envoy = gateway.proxy()
+        assert await spend_all(envoy, 0)
+        monkeypatch.setattr(limits, "LIMIT_RLQS_IDLE_S", 0)
+        assert (await envoy.told()).WhichOneof("bucket_action") == "abandon_action"
+        monkeypatch.undo()
+        assert await spend_all(envoy, 0)  # and begins anew when it is heard of again
+
+    lending(test, HOURLY)
+
+
+def test_what_a_lost_envoy_held_is_charged_whole_and_frees_the_rest(
+    lending: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may have spent all of it; a new stream begins with what is left, not with a new quota."""
+    monkeypatch.setattr(limits, "LIMIT_RLQS_LEASE_MS", 1_100)
+    monkeypatch.setattr(limits, "LIMIT_RLQS_MARGIN_MS", 50)
+
+    async def test(gateway: Gateway) -> None:
+        envoy = gateway.proxy()
+        await envoy.report(allowed=1)
+        held = await envoy.tokens()
+        await envoy.report(allowed=3)
+        envoy.call.cancel()
+        (bucket,) = gateway.limiter.governed("t", "u", "/r").buckets
+        async with asyncio.timeout(60):
+            while (counted := await gateway.limiter._store.peek(bucket)).reserved:
+                assert counted.used + counted.reserved >= 1 + held
+                await gateway.remaining()  # a call that writes sees to leases that are over
+        assert counted.used >= 1 + held
+        again = gateway.proxy()
+        while await spend_all(again, 0) == 0:
+            pass
+        assert await gateway.remaining() < CAPACITY - 1 - held
+
+    lending(test, HOURLY)
+
+
+@pytest.mark.parametrize(("mode", "told"), [("closed", 0), ("stale", 0), ("open", PART)])
+def test_without_the_store_the_failure_mode_decides_and_nothing_is_forgotten(
+    lending: Any, server: CounterServer, mode: str, told: int
+) -> None:
+    async def test(gateway: Gateway) -> None:
+        holder, late = gateway.proxy(), gateway.proxy()
+        await holder.report(denied=1, user="holder")
+        assert await holder.tokens()
+        with server.frozen():
+            await holder.report(allowed=1, user="holder")  # goes on with what it has, and is told nothing
+            await late.report(allowed=2, denied=98)
+            assert await late.tokens() == told
+        await late.report(allowed=told)
+        while await late.tokens() != PART:  # told without a report when the store is back
+            await late.report()
+        async with asyncio.timeout(60):
+            while (await gateway.limiter.check("t", "u", "/r", 0)).degraded:
+                pass
+        left = await gateway.remaining()
+        assert left == CAPACITY - 2 - PART  # the two that Envoy let through by its own rule are charged now
+
+    lending(test, policy(capacity=CAPACITY, failure_mode=mode), timeout_s=0.25)
