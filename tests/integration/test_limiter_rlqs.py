@@ -111,7 +111,7 @@ def lending(server: CounterServer, tmp_path: Path) -> Callable[..., None]:
     return lambda *given, **options: asyncio.run(running(*given, **options))
 
 
-HOURLY: Final = policy(capacity=CAPACITY, window_ms=3_600_000)
+HOURLY: Final = policy(capacity=CAPACITY, window_ms=3_600_000, consistency="exact")  # no leases but those of Envoys
 
 
 def test_a_share_is_reserved_and_what_was_spent_of_it_is_charged(lending: Any) -> None:
@@ -158,13 +158,13 @@ def test_what_changes_is_told_without_a_report(lending: Any) -> None:
         envoy = gateway.proxy()
         await gateway.limiter.check("t", "u", "/r", CAPACITY)
         assert await spend_all(envoy, 0) == 0
-        gateway.limiter.use(policies(policy(version=2, capacity=CAPACITY + 3)))
+        gateway.limiter.use(policies(policy(version=2, capacity=CAPACITY + 3, consistency="exact")))
         assert await envoy.tokens() == 3
         gateway.limiter.use(policies())
         while (told := await envoy.tokens()) == 3:  # told again while policies were changing
             pass
         assert told == -1
-        gateway.limiter.use(policies(policy(version=3, capacity=5)))
+        gateway.limiter.use(policies(policy(version=3, capacity=5, consistency="exact")))
         assert await envoy.tokens() == 0
 
     lending(test, HOURLY)
