@@ -218,7 +218,7 @@ def bad_reports() -> Iterator[Any]:
         yield pytest.param(report, id=wrong)
 
 
-@pytest.mark.parametrize("report", bad_reports())
+@pytest.mark.parametrize("report", list(bad_reports()))
 def test_a_malformed_report_counts_for_nothing(lending: Any, report: Any) -> None:
     async def test(gateway: Gateway) -> None:
         envoy = gateway.proxy()
