@@ -11,6 +11,7 @@ import xxhash
 from schemas import limits
 
 if TYPE_CHECKING:
+    from limiter.durable import DurableKey
     from limiter.policies import Level
 
 _SECOND_NS: Final = 1_000_000_000
@@ -119,7 +120,7 @@ class Bucket:
 class KeyState:
     """One limit key under one snapshot: its name, its buckets, and whether leases of theirs can decide it."""
 
-    __slots__ = ("buckets", "leased", "name", "real", "row", "single")
+    __slots__ = ("buckets", "durable", "leased", "name", "real", "row", "single")
 
     def __init__(self, name: str, buckets: tuple[Bucket, ...], row: int, *, leases: bool = True) -> None:
         self.name = name
@@ -128,4 +129,5 @@ class KeyState:
         self.real = buckets if len(real) == len(buckets) else real  # those that may refuse
         self.leased = leases and bool(real) and all(b.level.policy.consistency == "leased" for b in buckets)
         self.single = buckets[0] if len(buckets) == 1 and self.leased else None  # decides it alone
+        self.durable: DurableKey | None = None  # where an owner counts a level
         self.row = row  # in the stream's dictionary, for the single bucket's policy

@@ -16,6 +16,7 @@ from envoy.service.ratelimit.v3 import rls_pb2_grpc
 
 from compose.services.limiting import SnapshotToken, kept_going
 from compose.services.ops import LOOPBACK, serve_ops
+from compose.services.owner_quotas import OwnerQuotas
 from compose.stack.errors import StackError
 from ingress.issuer import KeyFolder
 from limiter.decisions import Recorder
@@ -51,7 +52,8 @@ async def _serve(settings: Settings, instance: int) -> None:
     store = CounterStore(addresses.redis_url)
     blocks = KafkaBlocks(addresses.kafka, name)
     recorder = Recorder(name, blocks, settings.the_home().data("limiter") / f"decisions-{instance}.ring")
-    limiter = Limiter(store, recorder, name)
+    quotas = OwnerQuotas(addresses.kafka, "limiter-gateway", instance)
+    limiter = Limiter(store, recorder, name, quotas)
     remembered = settings.the_home().data("limiter") / f"revision-{instance}"
     follower = SnapshotFollower(
         addresses.base_url, SnapshotToken(issuer, "limiter_gateway"), keys.verifying_keys, limiter.use, remembered
@@ -80,5 +82,6 @@ async def _serve(settings: Settings, instance: int) -> None:
         await ended.wait()
         await server.stop(limits.LIMIT_STORE_TIMEOUT_S)
         await frame_server.close()
+    await quotas.close()
     await asyncio.to_thread(blocks.close)
     await store.close()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
+from compose.services.owner_quotas import OwnerQuotas
 from ingress.issuer import KeyFolder, issue_token
 from ingress.quotas import is_for_our_api
 from limiter.decisions import Recorder
@@ -92,7 +93,8 @@ async def api_limiter(settings: Settings, name: str, instance: int) -> AsyncIter
     blocks = KafkaBlocks(addresses.kafka, name)
     ring_file = folder / f"decisions-ingress-{instance}.ring"
     recorder = Recorder(name, blocks, ring_file, limits.LIMIT_API_RING_RECORDS)
-    limiter = Limiter(store, recorder, name)
+    quotas = OwnerQuotas(addresses.kafka, "api-limiter", instance)
+    limiter = Limiter(store, recorder, name, quotas)
     token = SnapshotToken(KeyFolder(keys), "ingress")
 
     def use(policies: PolicySet) -> None:
@@ -105,6 +107,7 @@ async def api_limiter(settings: Settings, name: str, instance: int) -> AsyncIter
         async with kept_going(limiter, recorder, follower, _ended):
             yield limiter
     finally:
+        await quotas.close()
         await asyncio.to_thread(blocks.close)
         await store.close()
 
