@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 SQL: Final = queries("sinks.postgres.queries", "quotas.sql")
 _NUL: Final = "\x00"  # no text of Postgres can hold one: such a command is refused, and reads nothing
-_encode: Final = msgspec.json.Encoder(order="deterministic").encode
+_encode: Final = msgspec.json.Encoder().encode
 _counter: Final = msgspec.json.Decoder(OwnedCounter)
 
 
