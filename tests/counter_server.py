@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from limiter import Decision
+    from limiter.durable import DurableQuotas
 
 
 class Blocks:
@@ -91,13 +92,18 @@ def policies(*found: LimitPolicy) -> PolicySet:
 
 @asynccontextmanager
 async def limiter(
-    url: str, folder: Path, *found: LimitPolicy, name: str = "g1", timeout_s: float = limits.LIMIT_STORE_TIMEOUT_S
+    url: str,
+    folder: Path,
+    *found: LimitPolicy,
+    name: str = "g1",
+    timeout_s: float = limits.LIMIT_STORE_TIMEOUT_S,
+    durable: DurableQuotas | None = None,
 ) -> AsyncIterator[Limiter]:
     """A limiter of a gateway that ends without giving anything back, as a killed one does."""
     store = CounterStore(url, timeout_s=timeout_s)
     await store.load()
     recorder = Recorder(name, Blocks(), folder / f"{name}.ring", records=65_536)
-    made = Limiter(store, recorder, name)
+    made = Limiter(store, recorder, name, durable)
     made.use(policies(*found))
     try:
         yield made

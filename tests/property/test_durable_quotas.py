@@ -17,6 +17,9 @@ from dataflows.owner.commit import Committer
 from dataflows.owner.leases import Lease, Leases
 from dataflows.owner.parking import commit_or_park
 from limiter.durable_counters import prune
+from reconciliation.durable_quotas import quota_violations
+from reconciliation.invariant import invariants
+from reconciliation.snapshot import snapshot
 from schemas import codec, limits, topics
 from schemas.errors import OwnershipLost
 from sinks.postgres.owner_connection import connect
@@ -41,6 +44,7 @@ class Owner:
 
     def __init__(self, owner_dsn: str, superuser_dsn: str) -> None:
         self.dsn = owner_dsn
+        self.superuser_dsn = superuser_dsn
         self.superuser = psycopg.connect(superuser_dsn, autocommit=True)
         self.log: dict[int, list[Record]] = defaultdict(list)
         self.replies: dict[int, tuple[str, bool, dict[str, Any]]] = {}
@@ -89,6 +93,12 @@ class Owner:
             for policy_id, by, used in self.rows("select policy_id, counted_by, used from quota_counter")
         }
 
+    def gaps(self) -> list[dict[str, Any]]:
+        """What ``millrace check`` would find."""
+        (invariant,) = (i for i in invariants() if i.id == "durable_quotas")
+        with snapshot(self.superuser_dsn, events_topic="", commands_topic="", grace_s=0) as view:
+            return list(quota_violations(view, invariant.sql))
+
     def close(self) -> None:
         self.committer.connection.close()
         self.superuser.close()
@@ -102,7 +112,7 @@ def owner(new_database: Callable[[], tuple[str, str]]) -> Iterator[Owner]:
 
 
 def put(owner: Owner, *policies: Any) -> None:
-    put_policies(owner.superuser.info.dsn + f" password={owner.superuser.info.password}", *policies)
+    put_policies(owner.superuser_dsn, *policies)
 
 
 @pytest.mark.parametrize("seed", seeds(3))
@@ -142,6 +152,7 @@ def test_any_batches_and_crashes_charge_every_identity_once(
     monkeypatch.undo()
     expected, used = modelled(commands)
     assert owner.used() == used
+    assert owner.gaps() == []
     assert {n: owner.replies[n][0] for n in owner.replies} == {n: expected[n] for n in owner.replies}
     assert len(owner.replies) > len(commands) // 2
 
@@ -221,6 +232,25 @@ def test_the_policy_in_force_decides_whatever_the_gateway_knows(owner: Owner) ->
     assert owner.tell(consume("e", 1, durable("pl_none")))[0][2]["code"] == "policy_changed"
     put(owner, elsewhere := durable(version=4, scope={"tenant": "other"}))
     assert owner.tell(consume("f", 500, elsewhere))[0][0] == "committed"  # it is not for this key any more
+
+
+@pytest.mark.parametrize(
+    "tampered",
+    [
+        "delete from quota_charge where cost = 7",
+        "update quota_charge set cost = cost + 1 where cost = 7",
+        "update quota_counter set used = used - 1",
+        "update quota_tenant set version = 1",
+        "insert into quota_charge select aggregate_key, 'twice', cost, charged_at, version, policy_ids, counted_by"
+        " from quota_charge where cost = 7",
+    ],
+)
+def test_books_that_were_changed_are_found(owner: Owner, tampered: str) -> None:
+    put(owner, policy := durable())
+    owner.tell(consume("a", 7, policy), consume("b", 5, policy), refund("b"))
+    assert owner.gaps() == []
+    owner.superuser.execute(tampered.encode())
+    assert [gap["policy_id"] for gap in owner.gaps()] == ["pl_a"]
 
 
 def test_what_no_gateway_sends_is_refused_and_parks_nothing(owner: Owner) -> None:
