@@ -642,7 +642,6 @@ LIMIT_DOUBTS_MAX: Final = 500_000  # identities of unanswered calls: as many as 
 LIMIT_LEVELS_MAX: Final = 64  # durable policies of one key
 LIMIT_DURABLE_TIMEOUT_S: Final = 2.0  # for the owner's answer; past it the failure mode, and a retry finds the answer
 LIMIT_DURABLE_CONNECT_POLL_S: Final = 0.05
-LIMIT_DURABLE_DENIAL_MS: Final = 1_000  # how long a gateway repeats an owner's refusal: Kafka is not asked meanwhile
 LIMIT_DURABLE_RETENTION_S: Final = 7 * 24 * 3_600  # of what was consumed: as long as the topic keeps the commands
 LIMIT_DURABLE_PRUNE_EVERY_S: Final = 5.0
 LIMIT_DURABLE_PRUNE_ROWS: Final = 5_000  # of one round
