@@ -259,6 +259,7 @@ def test_an_operator_sees_policies_and_counters(envoy: Envoy) -> None:
 def test_durable_usage_is_shown_and_checked(envoy: Envoy) -> None:
     """Ten identities are charged in Postgres; one whose answer was late finds it by asking again."""
     found = envoy.publish(consistency="durable").json()["result"]
+    eventually(lambda: envoy.remaining("probe") == 10, 60)
     for n in range(10):
         eventually(lambda n=n: envoy.check(identity=f"i{n}") == OK, 60)  # type: ignore[misc]  # bound at once
     assert envoy.check(identity="one more") == OVER_LIMIT
