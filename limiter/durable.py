@@ -174,7 +174,7 @@ class DurableLevels:
         for bucket in key.owned.buckets:
             left = answer.levels.get(bucket.id_) or _not_governed(bucket)
             numbers += (left.remaining, left.reset_us, left.retry_us, left.policy_version, 0, 0)
-        decided = taken_in(key.owned, cost, numbers, asked_ns, b"")
+        decided = taken_in(key.owned, cost, numbers, asked_ns, b"", 0)
         if decided.policy_id in answer.levels:
             return decided._replace(policy_version=answer.levels[decided.policy_id].policy_version)
         return decided
