@@ -1,9 +1,10 @@
 """Levels of a key that the owner of its tenant counts, in Postgres: what a gateway does about them.
 
 Levels at the counter store are charged first, under the identity of the request, and given back under it when the
-request is refused after all: by a durable level, or by the failure mode because no owner answered. What the owner
-charged it charged once, and a retry of the same identity hears the same answer; so a retry after a refusal charges the
-store anew and the owner not at all. Without an identity one is made, for this request alone.
+request is refused after all: by a durable level, or by the failure mode because no owner answered. Only the try that
+charged gives back: what an earlier one was charged may have been used. What the owner charged it charged once, and a
+retry of the same identity hears the same answer; so a retry after a refusal charges the store anew and the owner not at
+all. Without an identity one is made, for this request alone.
 
 Nothing of a durable level lies in the counter store. A gateway only remembers for a moment what an owner refused
 (``asking.taken_in``): a tenant that is over its quota does not become a load on Kafka.
@@ -145,7 +146,7 @@ class DurableLevels:
         try:
             decided = await self._ask_owner(key, cost, request)
         except errors.KeyReused:
-            await self._give_back(key, request)
+            await self._give_back(key, reserved, request)
             raise
         if decided is None:
             self.unanswered += 1
@@ -155,7 +156,7 @@ class DurableLevels:
                 self._identities.doubt((key.key.name, request_id), time.monotonic_ns())
             decided = self._without.decide(key.key.buckets, cost)
         if not decided.allowed:
-            await self._give_back(key, request)
+            await self._give_back(key, reserved, request)
             return decided
         return _tighter(reserved, decided)
 
@@ -179,9 +180,9 @@ class DurableLevels:
             return decided._replace(policy_version=answer.levels[decided.policy_id].policy_version)
         return decided
 
-    async def _give_back(self, key: DurableKey, request: str) -> None:
-        """What the levels at the store were charged; without the store it stays charged, and nothing is twice."""
-        if key.stored is None:
+    async def _give_back(self, key: DurableKey, reserved: Decision, request: str) -> None:
+        """What this try charged the levels at the store; without the store it stays charged, and nothing is twice."""
+        if key.stored is None or reserved.duplicate:
             return
         identity = request.encode()
         try:

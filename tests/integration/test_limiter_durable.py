@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(300)]
 PATIENT_S = 60.0  # for an answer that has to come
-HASTY_S = 3.0  # for one that will not
+HASTY_S = 1.0  # for one that will not
 WIDE = policy("pl_wide", consistency="exact", per=["tenant"], capacity=1_000, window_ms=LONG_WINDOW_MS)
 
 
@@ -150,8 +150,7 @@ async def test_a_durable_refusal_leaves_no_charge_at_the_store(world: World, tmp
 
 
 async def used_at_store(gateway_: Limiter, tenant: str) -> int:
-    state = gateway_.known_key((tenant, "u", "/r"))
-    assert state is not None
+    state = gateway_._keys[tenant, "u", "/r"]
     (bucket,) = (b for b in state.buckets if b.id_ == WIDE.policy_id)
     return (await gateway_._store.peek(bucket)).used
 
@@ -197,20 +196,20 @@ async def test_what_was_consumed_is_given_back_once(world: World, tmp_path: Path
         await quotas.close()
 
 
-@pytest.mark.parametrize(("mode", "allowed", "kept"), [("closed", False, 0), ("open", True, 2), ("stale", False, 0)])
 @awaited
-async def test_without_kafka_the_failure_mode_decides(
-    world: World, tmp_path: Path, mode: str, allowed: bool, kept: int
-) -> None:
+async def test_without_kafka_the_failure_mode_decides(world: World, tmp_path: Path) -> None:
     """What the store was charged is kept by a request that passed, and given back by one that did not."""
     nowhere = KafkaConnection(bootstrap=f"127.0.0.1:{free_port()}")
-    monthly, tenant = narrow(failure_mode=mode), uuid.uuid4().hex
+    outcomes = {"closed": (False, 0), "open": (True, 2), "stale": (False, 0)}
+    tenants = {mode: uuid.uuid4().hex for mode in outcomes}
+    found = [narrow(failure_mode=mode, scope={"tenant": tenant}) for mode, tenant in tenants.items()]
     lenient = policy("pl_wide", consistency="exact", per=["tenant"], failure_mode="open")
-    async with gateway(world, tmp_path, lenient, monthly, timeout_s=HASTY_S, kafka=nowhere) as one:
-        decided = await one.check(tenant, "u", "/r", 2)
-        assert (decided.allowed, decided.degraded) == (allowed, True)
-        assert await used_at_store(one, tenant) == kept
-        assert one.degraded == 1
+    async with gateway(world, tmp_path, lenient, *found, timeout_s=HASTY_S, kafka=nowhere) as one:
+        for mode, (allowed, kept) in outcomes.items():
+            decided = await one.check(tenants[mode], "u", "/r", 2)
+            assert (decided.allowed, decided.degraded) == (allowed, True)
+            assert await used_at_store(one, tenants[mode]) == kept
+        assert one.degraded == len(outcomes)
 
 
 @awaited
@@ -237,6 +236,22 @@ class Unanswered:
         if self.answer is None:
             raise OwnerUnavailable
         return self.answer
+
+
+@awaited
+async def test_a_retry_without_an_owner_does_not_give_back_what_was_used(world: World, tmp_path: Path) -> None:
+    """The first try was allowed; its retry elsewhere is refused by the failure mode, and both levels stay charged."""
+    monthly, tenant = narrow(), uuid.uuid4().hex
+    answer = Answer(allowed=True, duplicate=False, levels={monthly.policy_id: left(remaining=5)})
+    async with limiter(world.store.url, tmp_path, WIDE, monthly, durable=Unanswered(answer)) as one:
+        assert (await one.check(tenant, "u", "/r", 3, "used")).allowed
+        async with limiter(world.store.url, tmp_path, WIDE, monthly, name="g2", durable=Unanswered()) as two:
+            retried = await two.check(tenant, "u", "/r", 3, "used")
+            assert (retried.allowed, retried.degraded) == (False, True)
+            assert await used_at_store(two, tenant) == 3
+            refused = await two.check(tenant, "u", "/r", 2, "unused")
+            assert (refused.allowed, refused.degraded) == (False, True)
+            assert await used_at_store(two, tenant) == 3
 
 
 @awaited
