@@ -9,6 +9,7 @@ import pytest
 
 from dataflows.domain.durable_quota import Charge, Consumption, Governed, OwnedCounter, decide_consume, refund
 from dataflows.domain.exact_counter import FIXED, SLIDING, TOKEN_BUCKET, ExactCounter
+from schemas import limits
 from schemas.limit_policy import LimitPolicy, Terms
 from schemas.records import Denial
 from tests.counter_server import policy
@@ -103,8 +104,14 @@ def test_usage_under_a_version_with_other_terms_is_kept() -> None:
     counter.charge(BASE, 10)
     counter.carry_over(Terms(FIXED, 4, 4, 60_000, 1, 1_000, strict=False), BASE + 3_000_000, BASE + 3_000_000)
     assert (counter.used(BASE + 3_000_000), counter.available(BASE + 3_000_000)) == (7, -3)
-    counter.carry_over(Terms(TOKEN_BUCKET, 1, 1, 2**51, 1, 1, strict=False), BASE + 3_000_000, BASE + 3_000_000)
-    assert counter.debt < 2**63  # it is stored
+
+
+def test_a_debt_under_another_version_stays_an_integer_that_can_be_stored() -> None:
+    counter = ExactCounter(Terms(FIXED, 10**6, 10**6, 60_000, 1, 1_000, strict=False))
+    counter.charge(BASE, 10**6)
+    counter.carry_over(Terms(TOKEN_BUCKET, 1, 1, 2**51, 1, 1, strict=False), BASE, BASE)
+    assert counter.available(BASE) < -1_000
+    assert counter.debt < 2**63
 
 
 def durable(name: str = "pl_a", version: int = 1, **changes: Any) -> LimitPolicy:
@@ -138,7 +145,9 @@ def test_levels_are_charged_all_or_none() -> None:
     assert isinstance(tenant.ask(4), Consumption)
     refused = tenant.ask(2)
     assert isinstance(refused, Denial)
-    waits = [level.retry_us for level in refused.extra["levels"]]  # type: ignore[attr-defined]
+    levels: Any = refused.extra["levels"]
+    assert [level.remaining for level in levels] == [46, 1]
+    waits = [level.retry_us for level in levels]
     assert (waits[0], waits[1] > 0) == (0, True)  # only the narrow one has to be waited for
     assert tenant.used() == [4, 4]
     assert isinstance(tenant.ask(1), Consumption)
@@ -202,6 +211,9 @@ def test_the_stored_charges_lead_from_the_base_to_the_counter(seed: int) -> None
             assert owned is not None
             tenant.counters = [refund(owned, charge, now)]
         elif isinstance(tenant.ask(cost := random_.randint(1, 400), now), Consumption):
+            (owned,) = tenant.counters
+            assert owned is not None
+            assert now - owned.base_at <= limits.LIMIT_DURABLE_RETENTION_S * 1_000_000  # older charges may go
             charges.append(Charge(identity=str(len(charges)), cost=cost, charged_at=now, version=tenant.version,
                                   counters=[("pl_a", "")]))  # fmt: skip
         (owned,) = tenant.counters
