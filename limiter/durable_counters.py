@@ -33,19 +33,21 @@ def place(level: Level, parts: dict[str, str]) -> dict[str, str]:
 
 
 def counted(level: Level, row: tuple[Any, ...] | None) -> Counted:
-    """What a durable level holds; no row: nothing was charged, or it is long over."""
+    """What a durable level holds, under its policy; no row: nothing was charged, or it is long over."""
     capacity = level.policy.capacity
     if row is None:
         return Counted(used=0, reserved=0, remaining=capacity, reset_ms=0, version=level.version)
     body, now = row
     owned = _counter.decode(body)
     counter = owned.counter
+    if level.version > owned.policy_version and level.terms != counter.terms:
+        counter.carry_over(level.terms, now, now)  # as the owner will at the next charge
     return Counted(
         used=counter.used(now),
         reserved=0,
         remaining=max(0, counter.available(now)),
         reset_ms=-(-counter.reset_us(now) // _US_PER_MS),
-        version=owned.policy_version,
+        version=max(owned.policy_version, level.version),
     )
 
 

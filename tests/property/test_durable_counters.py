@@ -5,10 +5,13 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 
 from dataflows.domain.durable_quota import Charge, Consumption, Governed, OwnedCounter, decide_consume, refund
 from dataflows.domain.exact_counter import FIXED, SLIDING, TOKEN_BUCKET, ExactCounter
+from limiter.durable_counters import counted
+from limiter.policies import PolicySet
 from schemas import limits
 from schemas.limit_policy import LimitPolicy, Terms
 from schemas.records import Denial
@@ -218,3 +221,20 @@ def test_the_stored_charges_lead_from_the_base_to_the_counter(seed: int) -> None
                                   counters=[("pl_a", "")]))  # fmt: skip
         (owned,) = tenant.counters
         assert owned is None or owned.replayed(charges) == owned.counter
+
+
+def test_what_is_shown_is_what_the_policy_in_force_leaves() -> None:
+    tenant = Tenant(durable(capacity=100))
+    tenant.ask(60)
+    row = (msgspec.json.encode(tenant.counters[0]).decode(), BASE)
+
+    def shown(*policies: LimitPolicy) -> tuple[int, int, int]:
+        (level,) = PolicySet(policies, 1).all_levels()
+        found = counted(level, row)
+        return found.used, found.remaining, found.version
+
+    assert shown(durable(capacity=100)) == (60, 40, 1)
+    assert shown(durable(version=2, capacity=70)) == (60, 10, 2)
+    assert shown(durable(version=2, capacity=50)) == (60, 0, 2)
+    (level,) = PolicySet([durable(capacity=7)], 1).all_levels()
+    assert counted(level, None).remaining == 7
