@@ -10,6 +10,7 @@ import subprocess
 from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any
 
+import pytest
 import redis
 
 from compose.stack.valkey import Valkey
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from limiter import Decision
+    from limiter.durable import DurableQuotas
     from tests.lease_reports import Reports
 
 
@@ -77,6 +79,21 @@ class CounterServer:
         self.process.wait()
 
 
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CounterServer]:
+    """One for a module, which names it in its ``__all__``."""
+    found = CounterServer(tmp_path_factory.mktemp("valkey"))
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def emptied(server: CounterServer) -> None:
+    """Nothing is counted yet."""
+    with redis.Redis.from_url(server.url) as connection:
+        connection.flushall()
+
+
 def policy(name: str = "pl_a", version: int = 1, **changes: Any) -> LimitPolicy:
     """A leased window of a thousand for every key, changed."""
     scope = {"tenant": "*", "user": "*", "route": "*"} | changes.pop("scope", {})
@@ -98,6 +115,7 @@ async def limiter(
     *found: LimitPolicy,
     name: str = "g1",
     timeout_s: float = limits.LIMIT_STORE_TIMEOUT_S,
+    durable: DurableQuotas | None = None,
     reports: Reports | None = None,
 ) -> AsyncIterator[Limiter]:
     """A limiter of a gateway that ends without giving anything back, as a killed one does."""
@@ -106,7 +124,7 @@ async def limiter(
     ring = folder / f"{name}.ring"
     leases = None if reports is None else LeaseAccounts(folder / f"{name}.book", ring, reports)
     recorder = Recorder(name, Blocks(), ring, records=65_536, leases=leases)
-    made = Limiter(store, recorder, name)
+    made = Limiter(store, recorder, name, durable)
     made.use(policies(*found))
     try:
         yield made
