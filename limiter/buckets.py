@@ -12,6 +12,7 @@ from schemas import limits
 
 if TYPE_CHECKING:
     from limiter.policies import Level
+    from limiter.store import CounterStore
 
 _SECOND_NS: Final = 1_000_000_000
 _HALF_NS: Final = _SECOND_NS // 2
@@ -42,6 +43,8 @@ class Bucket:
         "seen",
         "seen_since_ns",
         "settling",
+        "store",
+        "tenant",
         "version",
     )
 
@@ -50,6 +53,8 @@ class Bucket:
         kind = "c" if level.policy.algorithm == "concurrency" else "b"
         self.keys = (f"rl:{{{name}}}:{kind}".encode(), f"rl:{{{name}}}:l".encode())
         self.level = level
+        self.tenant = level.tenant_of(values)  # "" when it counts over tenants
+        self.store: CounterStore | None = None  # where it is, and its lease was granted
         self.id_ = level.id_
         self.version = level.version
         self.plain_terms = level.plain_terms

@@ -15,7 +15,7 @@ from sinks.postgres.sql_files import queries
 if TYPE_CHECKING:
     import psycopg
 
-    from limiter.store import CounterStore
+    from limiter.sharded_store import ShardedStore
 
 SQL: Final = queries("sinks.postgres.queries", "limiter.sql")
 _policy: Final = msgspec.json.Decoder(LimitPolicy)
@@ -26,7 +26,7 @@ def policies(connection: psycopg.Connection[Any]) -> list[LimitPolicy]:
     return [_policy.decode(body) for _, body in connection.execute(SQL["snapshot_policies"]).fetchall()]
 
 
-async def counters(key: str, found: list[LimitPolicy], store: CounterStore) -> dict[str, Any]:
+async def counters(key: str, found: list[LimitPolicy], store: ShardedStore) -> dict[str, Any]:
     """What every policy that governs a key has counted, shadow ones too. Raises InvalidCommand, StoreUnavailable."""
     parts = parts_of(key)
     rows = []

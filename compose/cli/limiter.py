@@ -1,4 +1,4 @@
-"""``millrace limiter``: the policies in force, and what a key has left."""
+"""``millrace limiter``: the policies in force, what a key has left, and where counters are."""
 
 from __future__ import annotations
 
@@ -8,15 +8,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from compose.cli import limiter_shards
 from compose.cli.cases import shell_user
 from compose.cli.parked import operator_connection
 from compose.settings import load_settings
 from compose.stack.errors import StackError
 
 if TYPE_CHECKING:
+    from limiter.shard_map import ShardMap
     from schemas.limit_policy import LimitPolicy
 
 app = typer.Typer(no_args_is_help=True)
+app.add_typer(limiter_shards.app, name="shards")
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
@@ -25,42 +28,46 @@ def policies(as_json: AsJson = False) -> None:
     """Show every quota policy in force."""
     from schemas.limit_policy import rendered  # noqa: PLC0415
 
-    rows = [rendered(policy) for policy in _read("limiter.policies", "policies")]
+    rows = [rendered(policy) for policy in _read("limiter.policies", "policies")[0]]
     if as_json:
         print(json.dumps({"data": rows}))
         return
     for row in rows:
         row["scope"] = ":".join(row["scope"].values())
-    _print(rows, ("policy_id", "version", "scope", "algorithm", "capacity", "consistency", "failure_mode", "shadow"))
+    print_table(
+        rows, ("policy_id", "version", "scope", "algorithm", "capacity", "consistency", "failure_mode", "shadow")
+    )
 
 
 @app.command()
 def key(name: Annotated[str, typer.Argument(metavar="TENANT:USER:ROUTE")], as_json: AsJson = False) -> None:
     """Show what every policy that governs a key has counted, without taking any."""
-    found = asyncio.run(_counters(name, _read("limiter.key", name)))
+    found = asyncio.run(_counters(name, *_read("limiter.key", name)))
     if as_json:
         print(json.dumps(found))
         return
     print(found["limit_key"])
-    _print(
+    print_table(
         found["counters"], ("policy_id", "version", "shadow", "capacity", "used", "reserved", "remaining", "reset_ms")
     )
 
 
-def _read(action: str, what: str) -> list[LimitPolicy]:
+def _read(action: str, what: str) -> tuple[list[LimitPolicy], ShardMap]:
     from limiter.inspection import policies as in_force  # noqa: PLC0415
+    from limiter.shard_changes import newest  # noqa: PLC0415
     from reconciliation.audit.log import audited  # noqa: PLC0415
 
     with operator_connection() as connection, audited(connection, shell_user(), action, what):
-        return in_force(connection)
+        return in_force(connection), newest(connection)
 
 
-async def _counters(name: str, found: list[LimitPolicy]) -> dict[str, Any]:
+async def _counters(name: str, found: list[LimitPolicy], shard_map: ShardMap) -> dict[str, Any]:
     from limiter.inspection import counters  # noqa: PLC0415
-    from limiter.store import CounterStore  # noqa: PLC0415
+    from limiter.sharded_store import ShardedStore  # noqa: PLC0415
     from schemas.errors import PlatformError  # noqa: PLC0415
 
-    store = CounterStore(load_settings().addresses().redis_url)
+    store = ShardedStore(load_settings().addresses().redis_url)
+    store.use(shard_map)
     try:
         return await counters(name, found, store)
     except PlatformError as error:
@@ -69,7 +76,8 @@ async def _counters(name: str, found: list[LimitPolicy]) -> dict[str, Any]:
         await store.close()
 
 
-def _print(rows: list[dict[str, Any]], columns: tuple[str, ...]) -> None:
+def print_table(rows: list[dict[str, Any]], columns: tuple[str, ...]) -> None:
+    """What a command found, for people."""
     from rich.console import Console  # noqa: PLC0415
     from rich.table import Table  # noqa: PLC0415
 

@@ -25,8 +25,9 @@ from limiter.kafka_blocks import KafkaBlocks
 from limiter.limiter import Limiter
 from limiter.metrics import GatewayMetrics
 from limiter.rls import RateLimitService
+from limiter.sharded_store import ShardedStore
 from limiter.signing_keys import SigningKeys
-from limiter.store import CounterStore, StoreUnavailable
+from limiter.store import StoreUnavailable
 from schemas import limits
 
 if TYPE_CHECKING:
@@ -48,14 +49,20 @@ async def _serve(settings: Settings, instance: int) -> None:
     keys.ensure()
     issuer = KeyFolder(home / "keys")
     issuer.ensure()
-    store = CounterStore(addresses.redis_url)
+    store = ShardedStore(addresses.redis_url)
     blocks = KafkaBlocks(addresses.kafka, name)
     recorder = Recorder(name, blocks, settings.the_home().data("limiter") / f"decisions-{instance}.ring")
     limiter = Limiter(store, recorder, name)
     remembered = settings.the_home().data("limiter") / f"revision-{instance}"
     follower = SnapshotFollower(
-        addresses.base_url, SnapshotToken(issuer, "limiter_gateway"), keys.verifying_keys, limiter.use, remembered
+        addresses.base_url,
+        SnapshotToken(issuer, "limiter_gateway"),
+        keys.verifying_keys,
+        limiter.use,
+        remembered,
+        store.use,
     )
+    store.when_stale(follower.hurry)
     GatewayMetrics(limiter, recorder, blocks, follower)
     server = grpc.aio.server()
     rls_pb2_grpc.add_RateLimitServiceServicer_to_server(RateLimitService(limiter), server)
