@@ -11,6 +11,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Final
 
+from limiter.store import OK, StoreUnavailable
 from schemas import limits
 
 if TYPE_CHECKING:
@@ -48,6 +49,19 @@ async def restore(counters: CounterStore | ShardedStore, used: Mapping[Bucket, i
     return missing
 
 
+async def settle(bucket: Bucket, store: CounterStore) -> None:
+    """Tells the store what ended leases spent. Raises StoreUnavailable, and keeps what was not told."""
+    while bucket.settling:
+        ended = bucket.settling.pop()  # taken first: another call may be settling the same bucket
+        try:
+            answer = await store.settle(bucket, *ended)
+        except StoreUnavailable:
+            bucket.to_settle(*ended)
+            raise
+        if bucket.accounts is not None:
+            bucket.accounts.settled(ended[0], is_known=answer[0] == OK and answer[2] > 0)
+
+
 async def _register(bucket: Bucket, store: CounterStore) -> None:
     held = [(bucket.lease_id, bucket.granted)] if bucket.lease_id else []
     for lease_id, amount in [*held, *bucket.settling]:
@@ -59,8 +73,7 @@ async def _carry(bucket: Bucket, store: CounterStore, counters: CounterStore | S
     for former in counters.former_of(bucket):
         if bucket.store is not None and bucket.store.shard.name == former.shard.name:
             bucket.end_lease()
-            while bucket.settling:
-                await former.settle(bucket, *bucket.settling.pop())  # not told: it is charged whole there, in time
+            await settle(bucket, former)
         counted = await former.peek(bucket)
         if held := counted.used + counted.reserved:
             await restore(store, {bucket: held})

@@ -14,7 +14,7 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from limiter import held, keys, store
-from limiter.arrival import arrive
+from limiter.arrival import arrive, settle
 from limiter.asking import asked_terms, lease_end_ns, taken_in
 from limiter.buckets import Bucket, KeyState
 from limiter.decision import UNLIMITED, Decision
@@ -53,11 +53,10 @@ class Limiter:
         self.store_calls = 0
         self.degraded = 0
         self._refills: set[asyncio.Task[None]] = set()
-        self.known_key = self._keys.get
+        spender = fast_path(self._keys, self._identities, self._under_way, recorder, self._refill_soon)
         #: decides without waiting, or gives None: then ``check`` has to ask the store
-        self.check_now, self.spend = fast_path(
-            self._keys, self._identities, self._under_way, recorder, self._refill_soon
-        )
+        self.check_now = spender.check_now
+        self.spend_entries = spender.spend_entries
 
     @property
     def revision(self) -> int:
@@ -120,7 +119,7 @@ class Limiter:
         if bucket is None:
             if len(self._buckets) >= limits.LIMIT_KEYS_MAX:
                 self._forget()
-            bucket = self._buckets[place] = Bucket(level, values)
+            bucket = self._buckets[place] = Bucket(level, values, self._recorder.leases)
         return bucket
 
     def _forget(self) -> None:
@@ -176,10 +175,11 @@ class Limiter:
         identity = b"" if request_id is None else request_id.encode()
         try:
             counters = self._store.store_of(key.buckets)
-            leased = key.leased and asked_ns >= counters.learning_until_ns
+            leased = key.leased and asked_ns >= counters.learning_until_ns and self._may_lease()
             terms = [asked_terms(bucket, cost, asked_ns, leased) for bucket in key.buckets]
             for bucket in key.buckets:
-                await self._settle(bucket, counters)
+                if bucket.settling or bucket.store is not counters:
+                    await self._settle(bucket, counters)
             identity_key = keys.identity_key(key.name, identity)
             answer = await counters.decide(key.buckets, terms, cost, identity, identity_key, lease_id)
         except store.StoreUnavailable as error:
@@ -195,12 +195,24 @@ class Limiter:
             raise errors.KeyReused
         if answer[0] in (store.STALE_EPOCH, store.WRONG):
             return None
-        return taken_in(key, cost, answer, asked_ns, lease_id)
+        return taken_in(key, cost, answer, asked_ns, lease_id, counters.epoch)
+
+    def _may_lease(self) -> bool:
+        """A lease is not asked for when its spend could not be reported."""
+        return self._recorder.leases is None or self._recorder.leases.may_open()
 
     def _refill_soon(self, bucket: Bucket) -> None:
-        """Asks for the next lease while the present one lasts; one at a time for each bucket."""
+        """Asks for the next lease while the present one lasts, one at a time for each bucket; reports what is spent."""
+        if bucket.held and bucket.account is not None:
+            bucket.account.hurry()
+            self._recorder.hurry()
+        if bucket.left + bucket.held >= bucket.refill_from:
+            return  # it is only held back, or asked for already
+        bucket.refill_from = 0
         asked_ns = time.monotonic_ns()
-        if bucket.asking or self._calls >= limits.LIMIT_STORE_CALLS_MAX or not (want := bucket.wanted_next(asked_ns)):
+        if bucket.asking or self._calls >= limits.LIMIT_STORE_CALLS_MAX or not self._may_lease():
+            return
+        if not (want := bucket.wanted_next(asked_ns)):
             return
         bucket.asking = True
         self._calls += 1
@@ -216,13 +228,14 @@ class Limiter:
             counters = self._store.store_of((bucket,))
             if asked_ns < counters.learning_until_ns:
                 return
-            await self._settle(bucket, counters)
+            if bucket.store is not counters:
+                await self._settle(bucket, counters)
             terms = [bucket.level.packed_terms(want)]
             answer = await counters.decide([bucket], terms, 0, b"", b"", lease_id)
             if answer[0] == store.OK:
                 *_, granted, lease_us = answer
                 if granted:
-                    bucket.begin_lease(lease_id, granted, lease_end_ns(asked_ns, lease_us))
+                    bucket.begin_lease(lease_id, granted, lease_end_ns(asked_ns, lease_us), counters.epoch)
             await self._settle(bucket, counters)
         except store.StoreUnavailable:
             return
@@ -234,16 +247,10 @@ class Limiter:
         return f"{self._name}.{next(self._lease_numbers)}".encode()
 
     async def _settle(self, bucket: Bucket, counters: CounterStore) -> None:
-        """Tells the store what ended leases spent. Raises StoreUnavailable, and keeps what was not told."""
+        """Tells the store what it must know of the bucket. Raises StoreUnavailable, and keeps what was not told."""
         if bucket.store is not counters:
             await arrive(bucket, counters, self._store)
-        while bucket.settling:
-            ended = bucket.settling.pop()  # taken first: another call may be settling the same bucket
-            try:
-                await counters.settle(bucket, *ended)
-            except store.StoreUnavailable:
-                bucket.settling.append(ended)
-                raise
+        await settle(bucket, counters)
 
     async def maintain(self) -> None:
         """Settles leases that ran out, and lets old identities go; called every now and then.

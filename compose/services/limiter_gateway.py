@@ -21,9 +21,10 @@ from ingress.issuer import KeyFolder
 from limiter.decisions import Recorder
 from limiter.follower import SnapshotFollower
 from limiter.frame_server import FrameServer
-from limiter.kafka_blocks import KafkaBlocks
+from limiter.kafka_blocks import KafkaBlocks, KafkaReports
+from limiter.lease_accounts import LeaseAccounts
 from limiter.limiter import Limiter
-from limiter.metrics import GatewayMetrics
+from limiter.metrics import GatewayMetrics, ShardMetrics
 from limiter.rls import RateLimitService
 from limiter.sharded_store import ShardedStore
 from limiter.signing_keys import SigningKeys
@@ -51,7 +52,10 @@ async def _serve(settings: Settings, instance: int) -> None:
     issuer.ensure()
     store = ShardedStore(addresses.redis_url)
     blocks = KafkaBlocks(addresses.kafka, name)
-    recorder = Recorder(name, blocks, settings.the_home().data("limiter") / f"decisions-{instance}.ring")
+    ring_file = settings.the_home().data("limiter") / f"decisions-{instance}.ring"
+    reports = KafkaReports(addresses.kafka, f"{name}-leases")
+    leases = LeaseAccounts(ring_file.with_name(f"leases-{instance}.book"), ring_file, reports)
+    recorder = Recorder(name, blocks, ring_file, leases=leases)
     limiter = Limiter(store, recorder, name)
     remembered = settings.the_home().data("limiter") / f"revision-{instance}"
     follower = SnapshotFollower(
@@ -63,6 +67,7 @@ async def _serve(settings: Settings, instance: int) -> None:
         store.use,
     )
     store.when_stale(follower.hurry)
+    ShardMetrics(store)
     GatewayMetrics(limiter, recorder, blocks, follower)
     server = grpc.aio.server()
     rls_pb2_grpc.add_RateLimitServiceServicer_to_server(RateLimitService(limiter), server)
@@ -88,4 +93,6 @@ async def _serve(settings: Settings, instance: int) -> None:
         await server.stop(limits.LIMIT_STORE_TIMEOUT_S)
         await frame_server.close()
     await asyncio.to_thread(blocks.close)
+    reports.close()  # on this thread: what is said of reports changes the accounts
+    leases.shut()
     await store.close()

@@ -13,9 +13,10 @@ from ingress.issuer import KeyFolder, issue_token
 from ingress.quotas import is_for_our_api
 from limiter.decisions import Recorder
 from limiter.follower import SnapshotFollower
-from limiter.kafka_blocks import KafkaBlocks
+from limiter.kafka_blocks import KafkaBlocks, KafkaReports
+from limiter.lease_accounts import LeaseAccounts
 from limiter.limiter import Limiter
-from limiter.metrics import GatewayMetrics
+from limiter.metrics import GatewayMetrics, ShardMetrics
 from limiter.sharded_store import ShardedStore
 from limiter.signing_keys import SigningKeys
 from limiter.store import StoreUnavailable
@@ -92,7 +93,10 @@ async def api_limiter(settings: Settings, name: str, instance: int) -> AsyncIter
     store = ShardedStore(addresses.redis_url)
     blocks = KafkaBlocks(addresses.kafka, name)
     ring_file = folder / f"decisions-ingress-{instance}.ring"
-    recorder = Recorder(name, blocks, ring_file, limits.LIMIT_API_RING_RECORDS)
+    reports = KafkaReports(addresses.kafka, f"{name}-leases")
+    book_file = folder / f"leases-ingress-{instance}.book"
+    leases = LeaseAccounts(book_file, ring_file, reports, limits.LIMIT_API_LEASE_SLOTS)
+    recorder = Recorder(name, blocks, ring_file, limits.LIMIT_API_RING_RECORDS, leases)
     limiter = Limiter(store, recorder, name)
     token = SnapshotToken(KeyFolder(keys), "ingress")
 
@@ -103,12 +107,15 @@ async def api_limiter(settings: Settings, name: str, instance: int) -> AsyncIter
     verifying = SigningKeys(keys).verifying_keys
     follower = SnapshotFollower(addresses.base_url, token, verifying, use, remembered, store.use)
     store.when_stale(follower.hurry)
+    ShardMetrics(store)
     GatewayMetrics(limiter, recorder, blocks, follower)
     try:
         async with kept_going(limiter, recorder, follower, _ended):
             yield limiter
     finally:
         await asyncio.to_thread(blocks.close)
+        reports.close()  # on this thread: what is said of reports changes the accounts
+        leases.shut()
         await store.close()
 
 
