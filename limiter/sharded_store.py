@@ -33,6 +33,7 @@ class ShardedStore:
         self._timeout_s = timeout_s
         self._on_stale: Callable[[], None] | None = None
         self._homes: dict[str, CounterStore] = {}  # by tenant
+        self._spanning: set[str] = set()  # policies that were told of
         self.map = ONE_SHARD
         self.stores = {shard.name: self._opened(shard) for shard in ONE_SHARD.shards}
         self._only: CounterStore | None = self.stores[ONE_SHARD.shards[0].name]
@@ -82,6 +83,9 @@ class ShardedStore:
             return self._only
         for bucket in buckets:
             if not bucket.tenant:
+                if bucket.id_ not in self._spanning:
+                    self._spanning.add(bucket.id_)
+                    _log.error("policy_spans_shards", policy=bucket.id_, act="name the tenant in `per` or scope")
                 raise StoreNotAsked(cause=f"{bucket.id_} counts over tenants, which are on several shards")
         tenant = buckets[0].tenant
         found = self._homes.get(tenant)
