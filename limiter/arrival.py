@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from limiter.buckets import Bucket
+    from limiter.shard_map import Shard
     from limiter.sharded_store import ShardedStore
     from limiter.store import CounterStore
     from schemas.limit_policy import Terms
@@ -29,11 +30,7 @@ async def arrive(bucket: Bucket, store: CounterStore, counters: CounterStore | S
     """The store knows of the bucket what its former ones knew, and what this process holds. Raises StoreUnavailable."""
     before = bucket.store
     if bucket.level.policy.algorithm != "concurrency":  # permits end by themselves, and are not moved
-        if (
-            before is not None
-            and before.shard.name == store.shard.name
-            and before.shard.promoted < store.shard.promoted
-        ):
+        if before is None or _has_new_primary(before.shard, store.shard):
             await _register(bucket, store)
         await _carry(bucket, store, counters)  # it may have been away and come back since it was asked for here
         await _pay(bucket, store)
@@ -60,6 +57,10 @@ async def settle(bucket: Bucket, store: CounterStore) -> None:
             raise
         if bucket.accounts is not None:
             bucket.accounts.settled(ended[0], is_known=answer[0] == OK and answer[2] > 0)
+
+
+def _has_new_primary(before: Shard, now: Shard) -> bool:
+    return before.name == now.name and before.promoted < now.promoted
 
 
 async def _register(bucket: Bucket, store: CounterStore) -> None:

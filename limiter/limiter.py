@@ -250,7 +250,12 @@ class Limiter:
         """Tells the store what it must know of the bucket. Raises StoreUnavailable, and keeps what was not told."""
         if bucket.store is not counters:
             await arrive(bucket, counters, self._store)
-        await settle(bucket, counters)
+        try:
+            await settle(bucket, counters)
+        except store.StoreUnavailable:
+            if bucket.store is not counters:
+                bucket.store = None  # it went on to another one meanwhile, which has not heard of what is left to tell
+            raise
 
     async def maintain(self) -> None:
         """Settles leases that ran out, and lets old identities go; called every now and then.
