@@ -97,7 +97,7 @@ def promote(
 ) -> None:
     """Fail a shard over: take epoch + 1, fence the old primary if it answers, promote the new one, publish the map.
 
-    The old primary may come back at any time: it has the old epoch and nobody is answered by it. Run it again after any
+    The old primary may come back at any time: no gateway that has the new map is answered by it. Run it again after any
     failure. With the server that is in the map already it makes a shard whose store lost its data answer again. For a
     second gateways grant no new leases; those that are held go on, and the new primary is told of them.
     """
