@@ -16,6 +16,7 @@ from compose.stack.errors import StackError
 
 if TYPE_CHECKING:
     from limiter.shard_map import ShardMap
+    from limiter.store import Counted
     from schemas.limit_policy import LimitPolicy
 
 app = typer.Typer(no_args_is_help=True)
@@ -28,7 +29,7 @@ def policies(as_json: AsJson = False) -> None:
     """Show every quota policy in force."""
     from schemas.limit_policy import rendered  # noqa: PLC0415
 
-    rows = [rendered(policy) for policy in _read("limiter.policies", "policies")[0]]
+    rows = [rendered(policy) for policy in _read("limiter.policies", "policies")]
     if as_json:
         print(json.dumps({"data": rows}))
         return
@@ -42,26 +43,43 @@ def policies(as_json: AsJson = False) -> None:
 @app.command()
 def key(name: Annotated[str, typer.Argument(metavar="TENANT:USER:ROUTE")], as_json: AsJson = False) -> None:
     """Show what every policy that governs a key has counted, without taking any."""
-    found = asyncio.run(_counters(name, *_read("limiter.key", name)))
+    found = asyncio.run(_counters(name, *_read_key(name)))
     if as_json:
         print(json.dumps(found))
         return
     print(found["limit_key"])
     print_table(
-        found["counters"], ("policy_id", "version", "shadow", "capacity", "used", "reserved", "remaining", "reset_ms")
+        found["counters"],
+        ("policy_id", "version", "consistency", "shadow", "capacity", "used", "reserved", "remaining", "reset_ms"),
     )
 
 
-def _read(action: str, what: str) -> tuple[list[LimitPolicy], ShardMap]:
+def _read(action: str, what: str) -> list[LimitPolicy]:
     from limiter.inspection import policies as in_force  # noqa: PLC0415
-    from limiter.shard_changes import newest  # noqa: PLC0415
     from reconciliation.audit.log import audited  # noqa: PLC0415
 
     with operator_connection() as connection, audited(connection, shell_user(), action, what):
-        return in_force(connection), newest(connection)
+        return in_force(connection)
 
 
-async def _counters(name: str, found: list[LimitPolicy], shard_map: ShardMap) -> dict[str, Any]:
+def _read_key(name: str) -> tuple[list[LimitPolicy], dict[str, Counted], ShardMap]:
+    from limiter.inspection import owned  # noqa: PLC0415
+    from limiter.inspection import policies as in_force  # noqa: PLC0415
+    from limiter.shard_changes import newest  # noqa: PLC0415
+    from reconciliation.audit.log import audited  # noqa: PLC0415
+    from schemas.errors import PlatformError  # noqa: PLC0415
+
+    with operator_connection() as connection, audited(connection, shell_user(), "limiter.key", name):
+        found = in_force(connection)
+        try:
+            return found, owned(connection, name, found), newest(connection)
+        except PlatformError as error:
+            raise StackError(str(error)) from error
+
+
+async def _counters(
+    name: str, found: list[LimitPolicy], by_owners: dict[str, Counted], shard_map: ShardMap
+) -> dict[str, Any]:
     from limiter.inspection import counters  # noqa: PLC0415
     from limiter.sharded_store import ShardedStore  # noqa: PLC0415
     from schemas.errors import PlatformError  # noqa: PLC0415
@@ -69,7 +87,7 @@ async def _counters(name: str, found: list[LimitPolicy], shard_map: ShardMap) ->
     store = ShardedStore(load_settings().addresses().redis_url)
     store.use(shard_map)
     try:
-        return await counters(name, found, store)
+        return await counters(name, found, by_owners, store)
     except PlatformError as error:
         raise StackError(str(error)) from error
     finally:
