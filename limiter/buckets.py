@@ -11,6 +11,7 @@ import xxhash
 from schemas import limits
 
 if TYPE_CHECKING:
+    from limiter.decision import Decision
     from limiter.policies import Level
 
 _SECOND_NS: Final = 1_000_000_000
@@ -119,13 +120,22 @@ class Bucket:
 class KeyState:
     """One limit key under one snapshot: its name, its buckets, and whether leases of theirs can decide it."""
 
-    __slots__ = ("buckets", "leased", "name", "real", "row", "single")
+    __slots__ = ("buckets", "leased", "name", "real", "row", "single", "verdict")
 
-    def __init__(self, name: str, buckets: tuple[Bucket, ...], row: int, *, leases: bool = True) -> None:
+    def __init__(
+        self,
+        name: str,
+        buckets: tuple[Bucket, ...],
+        row: int,
+        *,
+        leases: bool = True,
+        verdict: Decision | None = None,
+    ) -> None:
         self.name = name
         self.buckets = buckets
         real = tuple(bucket for bucket in buckets if not bucket.level.policy.shadow)
         self.real = buckets if len(real) == len(buckets) else real  # those that may refuse
         self.leased = leases and bool(real) and all(b.level.policy.consistency == "leased" for b in buckets)
         self.single = buckets[0] if len(buckets) == 1 and self.leased else None  # decides it alone
+        self.verdict = verdict  # of policies that decide without counting: there are no buckets then
         self.row = row  # in the stream's dictionary, for the single bucket's policy

@@ -31,19 +31,20 @@ _SHARD: Final = SHARDS - 1
 
 
 class FastPath(NamedTuple):
-    """Two doors to the same decision.
+    """Doors to the same decision.
 
     ``check_now`` decides, or gives None when the store has to be asked; raises KeyReused for an identity that had
     another cost. ``spend`` is for a caller that has the key already and wants no Decision: what is left of the lease
-    that was spent, or -1 when nothing was, and ``check_now`` has to see to it.
+    that was spent, or -1 when nothing was, and ``check_held`` has to see to it: ``check_now`` for one that has the key.
     """
 
     check_now: Callable[[str, str, str, int, str | None], Decision | None]
     spend: Callable[[KeyState, int, str | None], int]
+    check_held: Callable[[KeyState, int, str | None], Decision | None]
 
 
 def fast_path(  # noqa: C901, PLR0915 - closures on purpose: what they share costs no look-up
-    keys: dict[tuple[str, str, str], KeyState],
+    keys: dict[tuple[str, ...], KeyState],
     identities: Identities,
     under_way: Mapping[Identity, object],
     recorder: Recorder,
@@ -110,8 +111,12 @@ def fast_path(  # noqa: C901, PLR0915 - closures on purpose: what they share cos
 
     def otherwise(key: KeyState, cost: int, request_id: str | None) -> Decision | None:
         """Repetitions, keys of several levels, refusals."""
-        if not key.leased or not 0 <= cost <= _COST_MAX:
+        if not 0 <= cost <= _COST_MAX:
             return None
+        if not key.leased:
+            if key.verdict is not None:
+                recorder.record(key.name, cost, key.verdict)
+            return key.verdict
         decided: Decision | None = None
         if request_id is not None:
             if is_of_the_store(key, request_id):
@@ -130,4 +135,4 @@ def fast_path(  # noqa: C901, PLR0915 - closures on purpose: what they share cos
         recorder.record(key.name, cost, decided)
         return decided
 
-    return FastPath(check_now, spend)
+    return FastPath(check_now, spend, otherwise)

@@ -11,7 +11,7 @@ import asyncio
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, cast
 
-from limiter import frames
+from limiter import frames, keys
 from limiter.frames import (
     ALLOWED,
     APPROXIMATE,
@@ -22,13 +22,14 @@ from limiter.frames import (
     NO_IDENTITY,
     REUSED,
     FrameError,
-    Place,
+    Named,
 )
 from schemas import errors, limits
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from limiter.buckets import KeyState
     from limiter.decision import Decision
     from limiter.limiter import Limiter
 
@@ -86,7 +87,7 @@ class _Connection(asyncio.Protocol):
     def __init__(self, limiter: Limiter, connections: set[_Connection]) -> None:
         self._limiter = limiter
         self._connections = connections
-        self._places: list[Place] = []
+        self._places: list[Named] = []
         self._named_bytes = 0
         self._received = bytearray()
         self._transport: asyncio.Transport | None = None
@@ -156,7 +157,7 @@ class _Connection(asyncio.Protocol):
         if frame.kind == frames.CHECK:
             self._decide(frame)
             return
-        if frame.kind != frames.KEYS:
+        if frame.kind not in (frames.KEYS, frames.CLIENT_KEYS):
             raise FrameError("A client names keys and asks for decisions, nothing else.")
         if frame.frame_id != len(self._places):
             raise FrameError("Keys are numbered one after another.")
@@ -175,20 +176,21 @@ class _Connection(asyncio.Protocol):
         entries = list(ENTRY.iter_unpack(frame.body))
         if entries and max(entries)[0] >= len(named):
             raise FrameError("An entry's key was not named.")
-        known_key, spend, check_now = self._limiter.known_key, self._limiter.spend, self._limiter.check_now
+        known_key, spend, check_held = self._limiter.known_key, self._limiter.spend, self._limiter.check_held
         flat: list[int] = []
         waiting = []
         for at, (number, cost, identity) in enumerate(entries):
             place = named[number]
             request_id = None if identity == NO_IDENTITY else identity.hex()
             key = known_key(place)
+            if key is None and len(place) > len(keys.PARTS):
+                key = self._of_client(place)
             if key is not None and (left := spend(key, cost, request_id)) >= 0:  # most: no Decision is made for it
                 bucket = key.buckets[0]
                 flat += (_LEASED, bucket.version, bucket.remaining + left, bucket.reset_ms, 0)
                 continue
-            tenant, user, route = place
             try:
-                decided = check_now(tenant, user, route, cost, request_id)
+                decided = None if key is None else check_held(key, cost, request_id)
             except errors.KeyReused:
                 flat += (REUSED, 0, 0, 0, 0)
                 continue
@@ -206,6 +208,12 @@ class _Connection(asyncio.Protocol):
         self.under_way.add(task)
         task.add_done_callback(self._answered)
 
+    def _of_client(self, place: Named) -> KeyState | None:
+        try:
+            return self._limiter.key_within(*place)
+        except errors.InvalidCommand:
+            return None  # the answer says so
+
     async def _await(self, frame: frames.Frame, flat: list[int], waiting: list[tuple[int, int, int, bytes]]) -> None:
         rows = await asyncio.gather(*(self._row(number, cost, identity) for _, number, cost, identity in waiting))
         for (at, *_), row in zip(waiting, rows, strict=True):
@@ -215,7 +223,8 @@ class _Connection(asyncio.Protocol):
     async def _row(self, number: int, cost: int, identity: bytes) -> tuple[int, ...]:
         request_id = None if identity == NO_IDENTITY else identity.hex()
         try:
-            return _row_of(await self._limiter.check(*self._places[number], cost, request_id))
+            tenant, user, route, *network = self._places[number]
+            return _row_of(await self._limiter.check(tenant, user, route, cost, request_id, *network))
         except errors.KeyReused:
             return (REUSED, 0, 0, 0, 0)
         except errors.Rejected:

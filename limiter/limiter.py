@@ -21,6 +21,7 @@ from limiter.failure import WithoutStore
 from limiter.fast_path import fast_path
 from limiter.identities import Identities, Identity
 from limiter.policies import PolicySet
+from limiter.uncounted import verdict
 from schemas import errors, limits
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ class Limiter:
         self._name = f"{name}.{secrets.token_hex(4)}"  # leases of a process that ended are nobody's
         self._without_store = WithoutStore()
         self._policies = PolicySet([], 0)
-        self._keys: dict[tuple[str, str, str], KeyState] = {}
+        self._keys: dict[tuple[str, ...], KeyState] = {}  # by tenant, user, route, and the client where it matters
         self._buckets: dict[tuple[str, int, str], Bucket] = {}
         self._identities = Identities(limits.LIMIT_IDENTITY_MS * _US_PER_MS * _NS_PER_US)
         self._under_way: dict[Identity, asyncio.Future[tuple[int, Decision] | None]] = {}
@@ -53,7 +54,7 @@ class Limiter:
         self._refills: set[asyncio.Task[None]] = set()
         self.known_key = self._keys.get
         #: decides without waiting, or gives None: then ``check`` has to ask the store
-        self.check_now, self.spend = fast_path(
+        self.check_now, self.spend, self.check_held = fast_path(
             self._keys, self._identities, self._under_way, recorder, self._refill_soon
         )
 
@@ -80,35 +81,60 @@ class Limiter:
             if place[:2] not in versions:
                 bucket.end_lease()
 
-    async def check(self, tenant: str, user: str, route: str, cost: int = 1, request_id: str | None = None) -> Decision:
-        """Decides and charges.
+    def key_within(self, tenant: str, user: str, route: str, client: str) -> KeyState | None:
+        """The key of a client's address, when it was asked for before; of all addresses while no policy is by network.
+
+        Raises InvalidCommand for what is no address.
+        """
+        return self._keys.get(self._place(tenant, user, route, client))
+
+    def _place(self, tenant: str, user: str, route: str, client: str) -> tuple[str, ...]:
+        network = self._policies.network_of(client)
+        return (tenant, user, route) if network is None else (tenant, user, route, network)
+
+    async def check(
+        self,
+        tenant: str,
+        user: str,
+        route: str,
+        cost: int = 1,
+        request_id: str | None = None,
+        network: str | None = None,
+    ) -> Decision:
+        """Decides and charges. ``network``: the client's address, for policies that name or count networks.
 
         Raises InvalidCommand for what can be no key or cost, KeyReused for an identity that had another cost: nothing
         is consumed then.
         """
-        decided = self.check_now(tenant, user, route, cost, request_id)
+        if network is not None:
+            place = self._place(tenant, user, route, network)
+            known = self._keys.get(place)
+            decided = None if known is None else self.check_held(known, cost, request_id)
+        else:
+            place = (tenant, user, route)
+            decided = self.check_now(tenant, user, route, cost, request_id)
         if decided is not None:
             return decided
         if not 0 <= cost <= limits.LIMIT_COST_MAX:
             reason = f"must be from 0 to {limits.LIMIT_COST_MAX}"
             raise errors.InvalidCommand([{"field": "cost", "reason": reason}])
-        place = (tenant, user, route)
         key = self._keys.get(place) or self._key(place)
         if not key.buckets:
-            return UNLIMITED
+            return self.check_held(key, cost, request_id) or UNLIMITED
         if request_id is None:
             return await self._decide(key, cost, None)
         return await self._once(key, cost, request_id)
 
-    def _key(self, place: tuple[str, str, str]) -> KeyState:
+    def _key(self, place: tuple[str, ...]) -> KeyState:
         parts = keys.key_parts(*place)
         if len(self._keys) >= limits.LIMIT_KEYS_MAX:
             self._keys.clear()
             self._recorder.forget()
-        buckets = tuple(self._bucket(level, parts) for level in self._policies.levels(parts))
+        decided, counted = verdict(self._policies.levels(parts))
+        buckets = tuple(self._bucket(level, parts) for level in counted)
         name = keys.limit_key(parts)
         row = self._recorder.row(name, buckets[0].id_, buckets[0].version) if buckets else 0
-        key = self._keys[place] = KeyState(name, buckets, row)
+        key = self._keys[place] = KeyState(name, buckets, row, verdict=decided)
         return key
 
     def _bucket(self, level: Level, parts: dict[str, str]) -> Bucket:

@@ -91,11 +91,17 @@ def policies(*found: LimitPolicy) -> PolicySet:
 
 @asynccontextmanager
 async def limiter(
-    url: str, folder: Path, *found: LimitPolicy, name: str = "g1", timeout_s: float = limits.LIMIT_STORE_TIMEOUT_S
+    url: str,
+    folder: Path,
+    *found: LimitPolicy,
+    name: str = "g1",
+    timeout_s: float = limits.LIMIT_STORE_TIMEOUT_S,
+    loaded: bool = True,
 ) -> AsyncIterator[Limiter]:
     """A limiter of a gateway that ends without giving anything back, as a killed one does."""
     store = CounterStore(url, timeout_s=timeout_s)
-    await store.load()
+    if loaded:
+        await store.load()
     recorder = Recorder(name, Blocks(), folder / f"{name}.ring", records=65_536)
     made = Limiter(store, recorder, name)
     made.use(policies(*found))
