@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, get_args
+from typing import Any, Final, get_args
 
 from schemas import limit_policy, limits
 from schemas.client_network import V4_BITS, V6_BITS, client_network
@@ -27,15 +27,16 @@ def _limit_scope(value: object) -> str | None:
     wanted = set(limit_policy.KEY_PARTS)
     if not isinstance(value, dict) or value.keys() - {limit_policy.NETWORK} != wanted:
         return "must have tenant, user and route, each a value or *, and may have a network"
-    for name, text in value.items():
+    for name, text in _without_any_network(value).items():
         if reason := clean_text(text, limits.LIMIT_KEY_PART_LENGTH_MAX):
             return f"{name} {reason}"
-    return _network(value.get(limit_policy.NETWORK, limit_policy.ANY))
+    return _network(_without_any_network(value).get(limit_policy.NETWORK, limit_policy.ANY))
 
 
-def _without_any_network(scope: dict[str, str]) -> dict[str, str]:
+def _without_any_network(scope: dict[str, Any]) -> dict[str, Any]:
     """As a scope was written before there were networks: a retry hashes alike."""
-    return {name: text for name, text in scope.items() if (name, text) != (limit_policy.NETWORK, limit_policy.ANY)}
+    any_network = scope.get(limit_policy.NETWORK) in (None, limit_policy.ANY)
+    return {name: text for name, text in scope.items() if not (any_network and name == limit_policy.NETWORK)}
 
 
 def _network(text: str) -> str | None:

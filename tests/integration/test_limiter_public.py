@@ -166,6 +166,25 @@ def test_a_key_has_one_bucket_under_all_its_names(envoy: Envoy) -> None:
     assert sum(envoy.check(route=name) == OK for name in names) == 3
 
 
+def test_lists_and_networks_are_published_like_quotas(envoy: Envoy) -> None:
+    """A quota becomes a denial of one network, and then nothing that is counted; the public resource says so."""
+    first = envoy.in_force()
+    network = {"tenant": envoy.tenant, "user": "*", "route": "*", "network": "192.0.2.0/24"}
+    no_quota = dict.fromkeys(("capacity", "window_ms"))
+    denied = envoy.publish(scope=network, algorithm="deny", per=["network"], **no_quota)
+    assert denied.status_code == 201, denied.text
+    assert (denied.json()["result"]["scope"], denied.json()["result"]["capacity"]) == (network, None)
+    here = {"tenant": envoy.tenant, "user": "u", "route": "/r", "remote_address": "::ffff:192.0.2.9"}
+    eventually(lambda: envoy.ask(here, descriptor_cost=0).overall_code == OVER_LIMIT, 60)
+    assert envoy.check() == OK
+    free = envoy.publish(policy_id=first["policy_id"], expected_version=1, algorithm="unlimited", **no_quota)
+    assert free.status_code == 201, free.text
+    eventually(lambda: envoy.check(cost=10_000) == OK, 60)
+    assert envoy.ask(here).overall_code == OVER_LIMIT
+    usage = envoy.operator.http.get(f"/v1/usage/{quote(envoy.tenant + ':u:/r', safe='')}").json()
+    assert (usage["policy_version"], usage["live"]) == (2, None)
+
+
 def test_usage_is_live_and_streamed(envoy: Envoy) -> None:
     envoy.in_force()
     assert envoy.allowed(14) == 10
