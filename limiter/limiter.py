@@ -18,7 +18,7 @@ from limiter.asking import asked_terms, lease_end_ns, taken_in
 from limiter.buckets import Bucket, KeyState
 from limiter.decision import UNLIMITED, Decision
 from limiter.failure import WithoutStore
-from limiter.fast_path import fast_path
+from limiter.fast_path import fast_path, otherwise_over
 from limiter.identities import Identities, Identity
 from limiter.policies import PolicySet
 from limiter.uncounted import verdict
@@ -26,6 +26,7 @@ from schemas import errors, limits
 
 if TYPE_CHECKING:
     from limiter.decisions import Recorder
+    from limiter.frames import Named
     from limiter.identities import Known
     from limiter.policies import Level
     from limiter.store import CounterStore
@@ -43,7 +44,7 @@ class Limiter:
         self._name = f"{name}.{secrets.token_hex(4)}"  # leases of a process that ended are nobody's
         self._without_store = WithoutStore()
         self._policies = PolicySet([], 0)
-        self._keys: dict[tuple[str, ...], KeyState] = {}  # by tenant, user, route, and the client where it matters
+        self._keys: dict[Named, KeyState] = {}  # by tenant, user, route, and the client where it matters
         self._buckets: dict[tuple[str, int, str], Bucket] = {}
         self._identities = Identities(limits.LIMIT_IDENTITY_MS * _US_PER_MS * _NS_PER_US)
         self._under_way: dict[Identity, asyncio.Future[tuple[int, Decision] | None]] = {}
@@ -52,11 +53,11 @@ class Limiter:
         self.store_calls = 0
         self.degraded = 0
         self._refills: set[asyncio.Task[None]] = set()
-        self.known_key = self._keys.get
+        spender = fast_path(self._keys, self._identities, self._under_way, recorder, self._refill_soon)
         #: decides without waiting, or gives None: then ``check`` has to ask the store
-        self.check_now, self.spend, self.check_held = fast_path(
-            self._keys, self._identities, self._under_way, recorder, self._refill_soon
-        )
+        self.check_now = spender.check_now
+        self.spend_entries = spender.spend_entries
+        self._check_held = otherwise_over(self._identities, self._under_way, recorder, self._refill_soon)
 
     @property
     def revision(self) -> int:
@@ -81,14 +82,23 @@ class Limiter:
             if place[:2] not in versions:
                 bucket.end_lease()
 
-    def key_within(self, tenant: str, user: str, route: str, client: str) -> KeyState | None:
-        """The key of a client's address, when it was asked for before; of all addresses while no policy is by network.
+    def check_named(self, place: Named, cost: int, request_id: str | None) -> Decision | None:
+        """``check_now`` for a key that a connection has named, maybe with a client: once found, it has that name too.
 
-        Raises InvalidCommand for what is no address.
+        Raises KeyReused, and InvalidCommand for what is no address.
         """
-        return self._keys.get(self._place(tenant, user, route, client))
+        tenant, user, route, *client = place
+        if not client:
+            return self.check_now(tenant, user, route, cost, request_id)
+        key = self._keys.get(place)
+        if key is None:
+            key = self._keys.get(self._place(tenant, user, route, *client))
+            if key is None:
+                return None
+            self._keys[place] = key
+        return self._check_held(key, cost, request_id)
 
-    def _place(self, tenant: str, user: str, route: str, client: str) -> tuple[str, ...]:
+    def _place(self, tenant: str, user: str, route: str, client: str) -> Named:
         network = self._policies.network_of(client)
         return (tenant, user, route) if network is None else (tenant, user, route, network)
 
@@ -109,7 +119,7 @@ class Limiter:
         if network is not None:
             place = self._place(tenant, user, route, network)
             known = self._keys.get(place)
-            decided = None if known is None else self.check_held(known, cost, request_id)
+            decided = None if known is None else self._check_held(known, cost, request_id)
         else:
             place = (tenant, user, route)
             decided = self.check_now(tenant, user, route, cost, request_id)
@@ -120,12 +130,12 @@ class Limiter:
             raise errors.InvalidCommand([{"field": "cost", "reason": reason}])
         key = self._keys.get(place) or self._key(place)
         if not key.buckets:
-            return self.check_held(key, cost, request_id) or UNLIMITED
+            return self._check_held(key, cost, request_id) or UNLIMITED
         if request_id is None:
             return await self._decide(key, cost, None)
         return await self._once(key, cost, request_id)
 
-    def _key(self, place: tuple[str, ...]) -> KeyState:
+    def _key(self, place: Named) -> KeyState:
         parts = keys.key_parts(*place)
         if len(self._keys) >= limits.LIMIT_KEYS_MAX:
             self._keys.clear()
@@ -144,7 +154,7 @@ class Limiter:
         if bucket is None:
             if len(self._buckets) >= limits.LIMIT_KEYS_MAX:
                 self._forget()
-            bucket = self._buckets[place] = Bucket(level, values)
+            bucket = self._buckets[place] = Bucket(level, values, self._recorder.leases)
         return bucket
 
     def _forget(self) -> None:
@@ -196,7 +206,8 @@ class Limiter:
         self.store_calls += 1
         asked_ns = time.monotonic_ns()
         lease_id = self._lease_id()
-        terms = [asked_terms(bucket, cost, asked_ns, key.leased) for bucket in key.buckets]
+        leased = key.leased and self._may_lease()
+        terms = [asked_terms(bucket, cost, asked_ns, leased) for bucket in key.buckets]
         identity = b"" if request_id is None else request_id.encode()
         try:
             for bucket in key.buckets:
@@ -216,12 +227,24 @@ class Limiter:
             raise errors.KeyReused
         if answer[0] in (store.STALE_EPOCH, store.WRONG):
             return None
-        return taken_in(key, cost, answer, asked_ns, lease_id)
+        return taken_in(key, cost, answer, asked_ns, lease_id, self._store.epoch)
+
+    def _may_lease(self) -> bool:
+        """A lease is not asked for when its spend could not be reported."""
+        return self._recorder.leases is None or self._recorder.leases.may_open()
 
     def _refill_soon(self, bucket: Bucket) -> None:
-        """Asks for the next lease while the present one lasts; one at a time for each bucket."""
+        """Asks for the next lease while the present one lasts, one at a time for each bucket; reports what is spent."""
+        if bucket.held and bucket.account is not None:
+            bucket.account.hurry()
+            self._recorder.hurry()
+        if bucket.left + bucket.held >= bucket.refill_from:
+            return  # it is only held back, or asked for already
+        bucket.refill_from = 0
         asked_ns = time.monotonic_ns()
-        if bucket.asking or self._calls >= limits.LIMIT_STORE_CALLS_MAX or not (want := bucket.wanted_next(asked_ns)):
+        if bucket.asking or self._calls >= limits.LIMIT_STORE_CALLS_MAX or not self._may_lease():
+            return
+        if not (want := bucket.wanted_next(asked_ns)):
             return
         bucket.asking = True
         self._calls += 1
@@ -239,7 +262,7 @@ class Limiter:
             if answer[0] == store.OK:
                 *_, granted, lease_us = answer
                 if granted:
-                    bucket.begin_lease(lease_id, granted, lease_end_ns(asked_ns, lease_us))
+                    bucket.begin_lease(lease_id, granted, lease_end_ns(asked_ns, lease_us), self._store.epoch)
             await self._settle(bucket)
         except store.StoreUnavailable:
             return
@@ -255,23 +278,31 @@ class Limiter:
         while bucket.settling:
             ended = bucket.settling.pop()  # taken first: another call may be settling the same bucket
             try:
-                await self._store.settle(bucket, *ended)
+                answer = await self._store.settle(bucket, *ended)
             except store.StoreUnavailable:
-                bucket.settling.append(ended)
+                bucket.to_settle(*ended)
                 raise
+            if self._recorder.leases is not None:
+                self._recorder.leases.settled(ended[0], is_known=answer[0] == store.OK and answer[2] > 0)
 
     async def maintain(self) -> None:
         """Settles leases that ran out, and lets old identities go; called every now and then.
 
-        Raises StoreUnavailable.
+        Raises StoreUnavailable for the first bucket that could not be settled, when all others are.
         """
         now_ns = time.monotonic_ns()
         self._identities.turn(now_ns)
+        first: store.StoreUnavailable | None = None
         for bucket in list(self._buckets.values()):
             if bucket.lease_id and now_ns >= bucket.lease_ends_ns:
                 bucket.end_lease()
             if bucket.settling:
-                await self._settle(bucket)
+                try:
+                    await self._settle(bucket)
+                except store.StoreUnavailable as error:
+                    first = first or error
+        if first is not None:
+            raise first
 
     async def close(self) -> None:
         """Gives every lease back. What cannot be told the store charges whole, in time. Raises StoreUnavailable."""

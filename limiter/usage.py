@@ -16,7 +16,8 @@ import psycopg
 import structlog
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from limiter.decisions import ALLOWED, DUPLICATE, Block, decode
+from limiter.decisions import DUPLICATE, Block, decode
+from limiter.ring import ALLOWED
 from schemas import limits, topics
 from sinks.postgres.sql_files import queries
 
