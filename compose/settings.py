@@ -130,6 +130,11 @@ class Settings(ProcessorSettings):
     #: networks of proxies in front of the ingress whose X-Forwarded-For is believed, separated by commas
     trusted_proxies: Annotated[tuple[str, ...], NoDecode] = ()
 
+    #: for so long after it has expired a policy snapshot decides; then each policy's failure mode
+    limiter_max_stale_s: int = Field(
+        default=limits.LIMIT_SNAPSHOT_MAX_STALE_S, ge=0, le=limits.LIMIT_SNAPSHOT_MAX_STALE_MAX_S
+    )
+
     services: Annotated[tuple[str, ...], NoDecode] = SERVICES  # MILLRACE_SERVICES=owner,ingress runs these only
     ingress_processes: int = Field(default=2, ge=1, le=limits.INGRESS_PROCESSES_MAX)
     vault_processes: int = Field(default=1, ge=1, le=limits.VAULT_PROCESSES_MAX)

@@ -50,6 +50,7 @@ class Limiter:
         self._under_way: dict[Identity, asyncio.Future[tuple[int, Decision] | None]] = {}
         self._lease_numbers = itertools.count(1)
         self._calls = 0
+        self._lapsed = False  # the policies are too old to decide by
         self.store_calls = 0
         self.degraded = 0
         self._refills: set[asyncio.Task[None]] = set()
@@ -76,11 +77,19 @@ class Limiter:
     def use(self, policies: PolicySet) -> None:
         """Other policies from now on. Leases of policies that changed end; what was spent of them is settled."""
         self._policies = policies
+        self._lapsed = False
         self._keys.clear()
         versions = {(level.store_id, level.version) for level in policies.all_levels()}
         for place, bucket in self._buckets.items():
             if place[:2] not in versions:
                 bucket.end_lease()
+
+    def lapse(self) -> None:
+        """The policies are too old to count by: their failure modes decide, until ``use`` brings others."""
+        self._lapsed = True
+        self._keys.clear()
+        for bucket in self._buckets.values():
+            bucket.end_lease()
 
     def check_named(self, place: Named, cost: int, request_id: str | None) -> Decision | None:
         """``check_now`` for a key that a connection has named, maybe with a client: once found, it has that name too.
@@ -144,7 +153,7 @@ class Limiter:
         buckets = tuple(self._bucket(level, parts) for level in counted)
         name = keys.limit_key(parts)
         row = self._recorder.row(name, buckets[0].id_, buckets[0].version) if buckets else 0
-        key = self._keys[place] = KeyState(name, buckets, row, verdict=decided)
+        key = self._keys[place] = KeyState(name, buckets, row, leases=not self._lapsed, verdict=decided)
         return key
 
     def _bucket(self, level: Level, parts: dict[str, str]) -> Bucket:
@@ -200,7 +209,7 @@ class Limiter:
 
     async def _ask(self, key: KeyState, cost: int, request_id: str | None) -> Decision | None:
         """One call of the store over all buckets; None when it does not answer in time, or must not be asked."""
-        if self._calls >= limits.LIMIT_STORE_CALLS_MAX:
+        if self._lapsed or self._calls >= limits.LIMIT_STORE_CALLS_MAX:
             return None
         self._calls += 1
         self.store_calls += 1

@@ -622,6 +622,9 @@ LIMIT_VERSIONS_SHOWN_MAX: Final = 100
 LIMIT_SNAPSHOT_POLL_S: Final = 0.4  # a published policy is in force on every gateway within 2 s
 LIMIT_SNAPSHOT_LIFE_S: Final = 3_600  # a snapshot that old and not renewed is expired
 LIMIT_SNAPSHOT_RENEW_S: Final = 600
+LIMIT_SNAPSHOT_MAX_STALE_S: Final = 4 * 3_600  # for so long after it has expired a snapshot decides, then failure modes
+LIMIT_SNAPSHOT_MAX_STALE_MAX_S: Final = 30 * 86_400
+LIMIT_SIGNING_KEYS_MAX: Final = 16  # that verify at once
 
 # Rate limiter: decisions
 LIMIT_COST_MAX: Final = 2**31 - 1

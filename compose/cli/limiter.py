@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from compose.cli import limiter_keys
 from compose.cli.cases import shell_user
 from compose.cli.parked import operator_connection
 from compose.settings import load_settings
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from schemas.limit_policy import LimitPolicy
 
 app = typer.Typer(no_args_is_help=True)
+app.add_typer(limiter_keys.app, name="keys")
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 

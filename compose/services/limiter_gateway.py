@@ -58,7 +58,13 @@ async def _serve(settings: Settings, instance: int) -> None:
     limiter = Limiter(store, recorder, name)
     remembered = settings.the_home().data("limiter") / f"revision-{instance}"
     follower = SnapshotFollower(
-        addresses.base_url, SnapshotToken(issuer, "limiter_gateway"), keys.verifying_keys, limiter.use, remembered
+        addresses.base_url,
+        SnapshotToken(issuer, "limiter_gateway"),
+        keys.verifying_keys,
+        limiter.use,
+        remembered,
+        limiter.lapse,
+        settings.limiter_max_stale_s,
     )
     GatewayMetrics(limiter, recorder, blocks, follower)
     server = grpc.aio.server()
@@ -78,7 +84,7 @@ async def _serve(settings: Settings, instance: int) -> None:
         _log.warning("frames_not_served", reason=str(error))
     gc.freeze()
     gc.set_threshold(*limits.LIMIT_GC_THRESHOLDS)
-    serve_ops(None, lambda: store.unfit or follower.is_ready or "no policy snapshot yet")
+    serve_ops(None, lambda: store.unfit or follower.is_ready or "no policy snapshot, or none that is valid")
     # a part that fails ends the process; the supervisor starts another
     async with kept_going(limiter, recorder, follower, lambda _: ended.set()):
         await ended.wait()

@@ -103,7 +103,15 @@ async def api_limiter(settings: Settings, name: str, instance: int) -> AsyncIter
         limiter.use(policies.only(is_for_our_api))
 
     remembered = folder / f"revision-ingress-{instance}"
-    follower = SnapshotFollower(addresses.base_url, token, SigningKeys(keys).verifying_keys, use, remembered)
+    follower = SnapshotFollower(
+        addresses.base_url,
+        token,
+        SigningKeys(keys).verifying_keys,
+        use,
+        remembered,
+        limiter.lapse,
+        settings.limiter_max_stale_s,
+    )
     GatewayMetrics(limiter, recorder, blocks, follower)
     try:
         async with kept_going(limiter, recorder, follower, _ended):

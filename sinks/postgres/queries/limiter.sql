@@ -41,8 +41,8 @@ from unnest(%s::text[], %s::bigint[], %s::text[], %s::text[], %s::bigint[])
          as t (policy_id, version, body, publisher, published_at);
 
 -- name: snapshot_newest
--- The newest signed snapshot: its revision and when it was signed. Primary key, from the right.
-select revision, issued_at, extract(epoch from clock_timestamp())::bigint from policy_snapshot order by revision desc, issued_at desc limit 1;
+-- The newest signed snapshot: its revision, when and by which key it was signed. Primary key, from the right.
+select revision, issued_at, key_id, extract(epoch from clock_timestamp())::bigint from policy_snapshot order by revision desc, issued_at desc limit 1;
 
 -- name: snapshot_revision
 -- The revision that the policies stand at: every publication raises it by one.
@@ -54,7 +54,7 @@ select coalesce(sum(version) over (), 0)::bigint, body from policy order by poli
 
 -- name: snapshot_insert
 -- A signed snapshot; one of the same revision and time by another process is as good.
-insert into policy_snapshot (revision, issued_at, digest, document) values (%s, %s, %s, %s) on conflict do nothing;
+insert into policy_snapshot (revision, issued_at, digest, document, key_id) values (%s, %s, %s, %s, %s) on conflict do nothing;
 
 -- name: snapshot_prune
 -- Gateways only ever take the newest. Primary key.
