@@ -624,6 +624,9 @@ LIMIT_SNAPSHOT_LIFE_S: Final = 3_600  # a snapshot that old and not renewed is e
 LIMIT_SNAPSHOT_RENEW_S: Final = 600
 LIMIT_SNAPSHOT_MAX_STALE_S: Final = 4 * 3_600  # for so long after it has expired a snapshot decides, then failure modes
 LIMIT_SNAPSHOT_MAX_STALE_MAX_S: Final = 30 * 86_400
+LIMIT_MAINTAIN_S: Final = 0.1  # how often leases that ended are settled
+LIMIT_SYNC_WAITING_MAX: Final = 1_024  # threads that wait for one limiter at once
+LIMIT_SYNC_TIMEOUT_S: Final = 5.0  # of a thread: more than every bound of a decision together
 LIMIT_SIGNING_KEYS_MAX: Final = 16  # that verify at once
 
 # Rate limiter: decisions

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from limiter.policies import PolicySet
 
 _TOKEN_LIFE_S: Final = 3_600
-_SETTLE_S: Final = 0.1
 _log: Final = structlog.get_logger(__name__)
 
 
@@ -74,7 +73,7 @@ async def kept_going(
 async def _settling(limiter: Limiter) -> None:
     """Settles what ended until cancelled; without the store, later."""
     while True:
-        await asyncio.sleep(_SETTLE_S)
+        await asyncio.sleep(limits.LIMIT_MAINTAIN_S)
         with suppress(StoreUnavailable):
             await limiter.maintain()
 
