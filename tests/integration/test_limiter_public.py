@@ -287,7 +287,7 @@ def metrics(envoy: Envoy) -> dict[str, float]:
 
 def test_keys_are_rotated_under_a_running_gateway(envoy: Envoy) -> None:
     """Every check is answered by its policy, no snapshot is refused, and the next publication arrives."""
-    envoy.in_force(capacity=1_000)
+    first = envoy.in_force(capacity=1_000)
     path = "/v1/policy_snapshots/newest"
     before, refused = envoy.operator.http.get(path), metrics(envoy)["millrace_limiter_snapshots_refused_total"]
     operator = Operator(envoy.public.settings.the_home().path)
@@ -306,7 +306,7 @@ def test_keys_are_rotated_under_a_running_gateway(envoy: Envoy) -> None:
     assert removed.returncode == 0, removed.stderr
     assert operator.run("limiter", "keys", "list").stdout.split() == [signer, "signs"]
     assert operator.run("limiter", "keys", "remove", signer).returncode == 1
-    envoy.in_force(capacity=77)
+    envoy.in_force(policy_id=first["policy_id"], expected_version=1, capacity=77)
     assert metrics(envoy)["millrace_limiter_snapshots_refused_total"] == refused
 
 
