@@ -14,6 +14,7 @@ from schemas import limits
 
 if TYPE_CHECKING:
     from limiter.decision import Decision
+    from limiter.durable import DurableKey
     from limiter.lease_accounts import LeaseAccount, LeaseAccounts
     from limiter.policies import Level
 
@@ -158,7 +159,7 @@ class Bucket(BucketFields):
 class KeyState(KeyFields):
     """One limit key under one snapshot: its name, its buckets, and whether leases of theirs can decide it."""
 
-    __slots__ = ("buckets", "leased", "real", "verdict")
+    __slots__ = ("buckets", "durable", "leased", "real", "verdict")
 
     def __init__(
         self,
@@ -176,4 +177,5 @@ class KeyState(KeyFields):
         self.leased = leases and bool(real) and all(b.level.policy.consistency == "leased" for b in buckets)
         self.single = buckets[0] if len(buckets) == 1 and self.leased else None  # decides it alone
         self.verdict = verdict  # of policies that decide without counting: there are no buckets then
+        self.durable: DurableKey | None = None  # where an owner counts a level
         self.row = row  # in the stream's dictionary, for the single bucket's policy

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from limiter import keys
 from schemas import limits
 from schemas.client_network import V4_BITS, client_network, widened
-from schemas.limit_policy import ANY, COUNTED_BY, KEY_PARTS, NETWORK, LimitPolicy, Scope, Terms, terms
+from schemas.limit_policy import ANY, KEY_PARTS, NETWORK, LimitPolicy, Scope, Terms, counted_by, terms
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -56,11 +56,7 @@ class Level:
 
     def counted_by(self, parts: dict[str, str]) -> str:
         """The values of a key that this policy keeps one counter for."""
-        policy = self.policy
-        if NETWORK in policy.per:
-            counted = widened(client_network(parts[NETWORK]), policy.network_prefix_v4, policy.network_prefix_v6)
-            parts = {**parts, NETWORK: str(counted)}
-        return "\x1f".join(parts[part] for part in COUNTED_BY if part in policy.per)
+        return counted_by(self.policy, parts)
 
 
 def _finest(policies: Sequence[LimitPolicy], prefixes: set[int]) -> tuple[int, int] | None:

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from schemas import limits
-from schemas.client_network import client_network
+from schemas.client_network import client_network, widened
 
 #: the last two decide without counting
 Algorithm = Literal["token_bucket", "sliding_window", "fixed_window", "concurrency", "unlimited", "deny"]
@@ -38,6 +38,10 @@ class Scope(Struct, frozen=True):
     user: str
     route: str
     network: str = ANY
+
+    def covers(self, parts: dict[str, str]) -> bool:
+        """Whether a key with these parts is governed, from wherever it is asked for."""
+        return all(getattr(self, name) in (ANY, parts[name]) for name in KEY_PARTS)
 
     @property
     def specificity(self) -> tuple[int, ...]:
@@ -79,6 +83,14 @@ class LimitPolicy(Struct, frozen=True, kw_only=True):
     def is_by_network(self) -> bool:
         """Whether it governs only calls that say from where they come."""
         return self.scope.network != ANY or NETWORK in self.per
+
+
+def counted_by(policy: LimitPolicy, parts: dict[str, str]) -> str:
+    """The values of a key that a policy keeps one counter for; of a network, as wide as the policy counts."""
+    if NETWORK in policy.per:
+        counted = widened(client_network(parts[NETWORK]), policy.network_prefix_v4, policy.network_prefix_v6)
+        parts = {**parts, NETWORK: str(counted)}
+    return "\x1f".join(parts[part] for part in COUNTED_BY if part in policy.per)
 
 
 class Terms(Struct, frozen=True):
@@ -139,6 +151,13 @@ def wrong_terms(payload: dict[str, Any]) -> list[dict[str, str]]:
     ]
     if payload["algorithm"] == "concurrency" and payload["consistency"] != "exact":
         wrong.append({"field": "payload.consistency", "reason": "must be exact for a concurrency limit"})
+    if payload["consistency"] == "durable" and "tenant" not in payload["per"] and payload["scope"]["tenant"] == ANY:
+        reason = "must have tenant for durable quotas of all tenants: each tenant's are counted by one owner"
+        wrong.append({"field": "payload.per", "reason": reason})
+    by_network = NETWORK in payload["per"] or NETWORK in payload["scope"]
+    if payload["consistency"] == "durable" and (by_network or payload["algorithm"] in UNCOUNTED):
+        reason = "must not be durable for a policy by network, or one that counts nothing"
+        wrong.append({"field": "payload.consistency", "reason": reason})
     if not wrong and terms(as_policy(payload, "", 1)) is None:
         reason = "capacity times the period leaves exact arithmetic, or slots do not divide the window"
         wrong.append({"field": "payload.capacity", "reason": reason})
