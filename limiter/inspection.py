@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from limiter.policies import Level
     from limiter.sharded_store import ShardedStore
-    from limiter.store import Counted
 
 SQL: Final = queries("sinks.postgres.queries", "limiter.sql")
 _policy: Final = msgspec.json.Decoder(LimitPolicy)
@@ -30,7 +29,7 @@ _policy: Final = msgspec.json.Decoder(LimitPolicy)
 
 def policies(connection: psycopg.Connection[Any]) -> list[LimitPolicy]:
     """Everything in force."""
-    return [_policy.decode(body) for _, body in connection.execute(SQL["snapshot_policies"]).fetchall()]
+    return [_policy.decode(body) for *_, body in connection.execute(SQL["snapshot_contents"]) if body is not None]
 
 
 def owned(connection: psycopg.Connection[Any], key: str, found: list[LimitPolicy]) -> dict[str, Counted]:

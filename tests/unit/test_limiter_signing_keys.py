@@ -96,7 +96,13 @@ class Followed:
         self.used: list[int] = []
         self.lapses = 0
         self.follower = SnapshotFollower(
-            "http://127.0.0.1:1", str, keys.verifying_keys, self._use, folder / "revision", self._lapse, max_stale_s
+            "http://127.0.0.1:1",
+            str,
+            keys.verifying_keys,
+            self._use,
+            folder / "revision",
+            lapse=self._lapse,
+            max_stale_s=max_stale_s,
         )
 
     def _use(self, policies: PolicySet) -> None:
