@@ -55,8 +55,8 @@ def test_a_gateway_that_was_killed_admits_nothing_again(server: CounterServer, t
 
     async def test() -> None:
         capped = policy(capacity=2_000)
-        async with limiter(server.url, tmp_path, capped, name="g2") as survivor:
-            async with limiter(server.url, tmp_path, capped) as killed:
+        async with limiter(server.url, tmp_path, capped, name="g2", timeout_s=60) as survivor:
+            async with limiter(server.url, tmp_path, capped, timeout_s=60) as killed:
                 first = await with_lease(killed, at_least=20) + await burst(killed, 10)
             second = 0
             for _ in range(60):
