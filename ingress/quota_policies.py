@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from ingress.pages import NewestFirst
+from limiter import durable_counters
 from limiter.buckets import Bucket
 from limiter.keys import limit_key, parts_of
 from limiter.policies import PolicySet
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from ingress.pages import Place
     from ingress.store import Store
     from limiter.policies import Level
-    from limiter.store import CounterStore
+    from limiter.sharded_store import ShardedStore
 
 LIST: Final = "policies"
 _policy: Final = msgspec.json.Decoder(LimitPolicy)
@@ -31,7 +32,7 @@ _FIELDS: Final = ("policy_id", "publisher", "body", "version", "active_version",
 class QuotaPolicies:
     """Reads. Publication is a command like any other."""
 
-    def __init__(self, store: Store, cursors: Cursors, counters: CounterStore | None) -> None:
+    def __init__(self, store: Store, cursors: Cursors, counters: ShardedStore | None) -> None:
         self._store = store
         self._counters = counters
         self._pages = NewestFirst(store, cursors)
@@ -74,10 +75,14 @@ class QuotaPolicies:
         found: dict[str, Any] = {"object": "usage", "limit_key": name, "policy_id": None, "policy_version": None}
         if level is not None:
             found |= {"policy_id": level.id_, "policy_version": level.version}
-        live = None if level is None else await self._live(level, parts)
+        live = await self._live(level, parts) if level is not None and level.policy.is_counted else None
         return {**found, "live": live, "stream": _stream(rows)}
 
     async def _live(self, level: Level, parts: dict[str, str]) -> dict[str, Any] | None:
+        if level.policy.consistency == "durable":
+            rows = await self._store.rows("quota_counter_by_key", durable_counters.place(level, parts))
+            counted = durable_counters.counted(level, rows[0] if rows else None)
+            return {**counted.rendered(), "as_of": rendering.timestamp(time.time_ns() // 1_000)}
         if self._counters is None:
             return None
         counted = await self._counters.peek(Bucket(level, level.counted_by(parts)))
@@ -92,6 +97,8 @@ class QuotaPolicies:
             text = msgspec.json.decode(document, type=Envelope).snapshot
             snapshot = msgspec.json.decode(text, type=Snapshot)
             self._set = PolicySet(snapshot.policies, snapshot.revision)
+            if self._counters is not None and snapshot.shards is not None:
+                self._counters.use(snapshot.shards)
             self._digest = digest
         return self._set.levels(parts)
 

@@ -41,7 +41,7 @@ from ingress.risk_signals import RiskSignals
 from ingress.store import Store
 from ingress.stored import StoredResults
 from ingress.webhooks.gateway import WebhookGateway
-from limiter.store import CounterStore
+from limiter.sharded_store import ShardedStore
 from schemas import errors, limits
 from schemas.webhook_secret import WebhookSecretKeys
 from sinks.redis.velocity import VelocityCounters
@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from limiter.limiter import Limiter
+    from schemas.client_network import Network
     from sinks.kafka.connection import KafkaConnection
 
 _MS: Final = 1_000
@@ -76,6 +77,7 @@ class IngressConfig:
     #: what secrets of merchants' endpoints are sealed with
     webhook_secret_keys: WebhookSecretKeys = field(default_factory=WebhookSecretKeys, repr=False)
     limiter: Limiter | None = None  # of this API; None: nobody is limited
+    trusted_proxies: tuple[Network, ...] = ()  # whose X-Forwarded-For is believed
     merchant_webhooks_loopback: bool = False  # development: endpoints of merchants on this machine, without TLS
 
 
@@ -125,7 +127,7 @@ class Ingress:
             loopback=config.merchant_webhooks_loopback,
         )
         self.webhooks = WebhookGateway(config.postgres_dsn, config.webhook_secrets)
-        self._counters = None if config.redis_url is None else CounterStore(config.redis_url)
+        self._counters = None if config.redis_url is None else ShardedStore(config.redis_url)
         self.quota_policies = QuotaPolicies(self.store, self.cursors, self._counters)
         self._cleaner: asyncio.Task[None] | None = None
         self._ready: tuple[float, str | None] = (float("-inf"), None)

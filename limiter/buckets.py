@@ -13,8 +13,11 @@ from limiter.spending import BucketFields, KeyFields
 from schemas import limits
 
 if TYPE_CHECKING:
+    from limiter.decision import Decision
+    from limiter.durable import DurableKey
     from limiter.lease_accounts import LeaseAccount, LeaseAccounts
     from limiter.policies import Level
+    from limiter.store import CounterStore
 
 _SECOND_NS: Final = 1_000_000_000
 _HALF_NS: Final = _SECOND_NS // 2
@@ -45,6 +48,8 @@ class Bucket(BucketFields):
         "seen",
         "seen_since_ns",
         "settling",
+        "store",
+        "tenant",
     )
 
     def __init__(self, level: Level, values: str, accounts: LeaseAccounts | None = None) -> None:
@@ -53,6 +58,8 @@ class Bucket(BucketFields):
         self.key_hash = name
         self.keys = (f"rl:{{{name}}}:{kind}".encode(), f"rl:{{{name}}}:l".encode())
         self.level = level
+        self.tenant = level.tenant_of(values)  # "" when it counts over tenants
+        self.store: CounterStore | None = None  # where it is, and its lease was granted
         self.id_ = level.id_
         self.version = level.version
         self.plain_terms = level.plain_terms
@@ -157,13 +164,23 @@ class Bucket(BucketFields):
 class KeyState(KeyFields):
     """One limit key under one snapshot: its name, its buckets, and whether leases of theirs can decide it."""
 
-    __slots__ = ("buckets", "leased", "real")
+    __slots__ = ("buckets", "durable", "leased", "real", "verdict")
 
-    def __init__(self, name: str, buckets: tuple[Bucket, ...], row: int, *, leases: bool = True) -> None:
+    def __init__(
+        self,
+        name: str,
+        buckets: tuple[Bucket, ...],
+        row: int,
+        *,
+        leases: bool = True,
+        verdict: Decision | None = None,
+    ) -> None:
         self.name = name
         self.buckets = buckets
         real = tuple(bucket for bucket in buckets if not bucket.level.policy.shadow)
         self.real = buckets if len(real) == len(buckets) else real  # those that may refuse
         self.leased = leases and bool(real) and all(b.level.policy.consistency == "leased" for b in buckets)
         self.single = buckets[0] if len(buckets) == 1 and self.leased else None  # decides it alone
+        self.verdict = verdict  # of policies that decide without counting: there are no buckets then
+        self.durable: DurableKey | None = None  # where an owner counts a level
         self.row = row  # in the stream's dictionary, for the single bucket's policy

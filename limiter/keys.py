@@ -13,15 +13,20 @@ from typing import Final
 from urllib.parse import unquote
 
 from schemas import errors, limits
+from schemas.client_network import client_network
+from schemas.limit_policy import NETWORK
 
 PARTS: Final = ("tenant", "user", "route")
 _DECODINGS_MAX: Final = 4  # %2525...: a name that is still encoded after as many is refused
 _CACHED: Final = 65_536
 
 
-def key_parts(tenant: str, user: str, route: str) -> dict[str, str]:
-    """The normal form of the parts. Raises InvalidCommand for what can be no key."""
-    return {"tenant": name("tenant", tenant), "user": name("user", user), "route": normal_route(route)}
+def key_parts(tenant: str, user: str, route: str, client: str | None = None) -> dict[str, str]:
+    """The normal form of the parts, with the network of a client. Raises InvalidCommand for what can be no key."""
+    parts = {"tenant": name("tenant", tenant), "user": name("user", user), "route": normal_route(route)}
+    if client is not None:
+        parts[NETWORK] = network(client)
+    return parts
 
 
 def limit_key(parts: dict[str, str]) -> str:
@@ -42,7 +47,12 @@ def parts_of(key: str) -> dict[str, str]:
 
 def identity_key(limit_key_: str, identity: bytes) -> bytes:
     """Where the store keeps what was consumed under an identity: no personal data, and of one length."""
-    return b"rl:q:" + hashlib.blake2b(limit_key_.encode() + b"\x1f" + identity, digest_size=16).hexdigest().encode()
+    return b"rl:q:" + identity_digest(limit_key_, identity).encode()
+
+
+def identity_digest(limit_key_: str, identity: bytes) -> str:
+    """An identity under its key, of one length and without personal data: the same on every gateway."""
+    return hashlib.blake2b(limit_key_.encode() + b"\x1f" + identity, digest_size=16).hexdigest()
 
 
 @lru_cache(_CACHED)
@@ -58,6 +68,15 @@ def normal_route(route: str) -> str:
     if path.startswith("/"):
         path = posixpath.normpath("/" + path.lstrip("/"))
     return _checked("route", path)
+
+
+def network(text: str) -> str:
+    """A client's address, or its network, in normal form. Raises InvalidCommand."""
+    try:
+        return str(client_network(text))
+    except ValueError as error:
+        reason = "must be an IP address or a network, without a zone"
+        raise errors.InvalidCommand([{"field": NETWORK, "reason": reason}]) from error
 
 
 def _decoded(field: str, text: str) -> str:

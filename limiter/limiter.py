@@ -14,19 +14,25 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from limiter import held, keys, store
+from limiter.arrival import arrive, settle
 from limiter.asking import asked_terms, lease_end_ns, taken_in
 from limiter.buckets import Bucket, KeyState
 from limiter.decision import UNLIMITED, Decision
+from limiter.durable import DurableLevels, durable_key
 from limiter.failure import WithoutStore
-from limiter.fast_path import fast_path
+from limiter.fast_path import fast_path, otherwise_over
 from limiter.identities import Identities, Identity
 from limiter.policies import PolicySet
+from limiter.uncounted import verdict
 from schemas import errors, limits
 
 if TYPE_CHECKING:
     from limiter.decisions import Recorder
+    from limiter.durable import DurableQuotas
+    from limiter.frames import Named
     from limiter.identities import Known
     from limiter.policies import Level
+    from limiter.sharded_store import ShardedStore
     from limiter.store import CounterStore
 
 _US_PER_MS: Final = 1_000
@@ -36,18 +42,26 @@ _NS_PER_US: Final = 1_000
 class Limiter:
     """Decides on keys. ``check`` never blocks on metrics or streams, and ends within the bound of one store call."""
 
-    def __init__(self, counter_store: CounterStore, recorder: Recorder, name: str) -> None:
+    def __init__(
+        self,
+        counter_store: CounterStore | ShardedStore,
+        recorder: Recorder,
+        name: str,
+        durable: DurableQuotas | None = None,
+    ) -> None:
         self._store = counter_store
         self._recorder = recorder
         self._name = f"{name}.{secrets.token_hex(4)}"  # leases of a process that ended are nobody's
         self._without_store = WithoutStore()
         self._policies = PolicySet([], 0)
-        self._keys: dict[tuple[str, str, str], KeyState] = {}
+        self._keys: dict[Named, KeyState] = {}  # by tenant, user, route, and the client where it matters
         self._buckets: dict[tuple[str, int, str], Bucket] = {}
         self._identities = Identities(limits.LIMIT_IDENTITY_MS * _US_PER_MS * _NS_PER_US)
+        self._durable = DurableLevels(durable, self._ask, counter_store, self._without_store, self._identities)
         self._under_way: dict[Identity, asyncio.Future[tuple[int, Decision] | None]] = {}
         self._lease_numbers = itertools.count(1)
         self._calls = 0
+        self._lapsed = False  # the policies are too old to decide by
         self.store_calls = 0
         self.degraded = 0
         self._refills: set[asyncio.Task[None]] = set()
@@ -55,6 +69,7 @@ class Limiter:
         #: decides without waiting, or gives None: then ``check`` has to ask the store
         self.check_now = spender.check_now
         self.spend_entries = spender.spend_entries
+        self._check_held = otherwise_over(self._identities, self._under_way, recorder, self._refill_soon)
 
     @property
     def revision(self) -> int:
@@ -73,27 +88,70 @@ class Limiter:
     def use(self, policies: PolicySet) -> None:
         """Other policies from now on. Leases of policies that changed end; what was spent of them is settled."""
         self._policies = policies
+        self._lapsed = False
+        self._durable.prepare(policies)
         self._keys.clear()
         versions = {(level.store_id, level.version) for level in policies.all_levels()}
         for place, bucket in self._buckets.items():
             if place[:2] not in versions:
                 bucket.end_lease()
 
-    async def check(self, tenant: str, user: str, route: str, cost: int = 1, request_id: str | None = None) -> Decision:
-        """Decides and charges.
+    def lapse(self) -> None:
+        """The policies are too old to count by: their failure modes decide, until ``use`` brings others."""
+        self._lapsed = True
+        self._keys.clear()
+        for bucket in self._buckets.values():
+            bucket.end_lease()
+
+    def check_named(self, place: Named, cost: int, request_id: str | None) -> Decision | None:
+        """``check_now`` for a key that a connection has named, maybe with a client: once found, it has that name too.
+
+        Raises KeyReused, and InvalidCommand for what is no address.
+        """
+        tenant, user, route, *client = place
+        if not client:
+            return self.check_now(tenant, user, route, cost, request_id)
+        key = self._keys.get(place)
+        if key is None:
+            key = self._keys.get(self._place(tenant, user, route, *client))
+            if key is None:
+                return None
+            self._keys[place] = key
+        return self._check_held(key, cost, request_id)
+
+    def _place(self, tenant: str, user: str, route: str, client: str) -> Named:
+        network = self._policies.network_of(client)
+        return (tenant, user, route) if network is None else (tenant, user, route, network)
+
+    async def check(
+        self,
+        tenant: str,
+        user: str,
+        route: str,
+        cost: int = 1,
+        request_id: str | None = None,
+        network: str | None = None,
+    ) -> Decision:
+        """Decides and charges. ``network``: the client's address, for policies that name or count networks.
 
         Raises InvalidCommand for what can be no key or cost, KeyReused for an identity that had another cost: nothing
         is consumed then.
         """
-        decided = self.check_now(tenant, user, route, cost, request_id)
+        if network is not None:
+            place = self._place(tenant, user, route, network)
+            known = self._keys.get(place)
+            decided = None if known is None else self._check_held(known, cost, request_id)
+        else:
+            place = (tenant, user, route)
+            decided = self.check_now(tenant, user, route, cost, request_id)
         if decided is not None:
             return decided
         if not 0 <= cost <= limits.LIMIT_COST_MAX:
             reason = f"must be from 0 to {limits.LIMIT_COST_MAX}"
             raise errors.InvalidCommand([{"field": "cost", "reason": reason}])
-        key = self.governed(tenant, user, route)
+        key = self._keys.get(place) or self._key(place)
         if not key.buckets:
-            return UNLIMITED
+            return self._check_held(key, cost, request_id) or UNLIMITED
         if request_id is None:
             return await self._decide(key, cost, None)
         return await self._once(key, cost, request_id)
@@ -108,15 +166,17 @@ class Limiter:
         self.degraded += 1
         return self._without_store.decide(key.buckets, cost)
 
-    def _key(self, place: tuple[str, str, str]) -> KeyState:
+    def _key(self, place: Named) -> KeyState:
         parts = keys.key_parts(*place)
         if len(self._keys) >= limits.LIMIT_KEYS_MAX:
             self._keys.clear()
             self._recorder.forget()
-        buckets = tuple(self._bucket(level, parts) for level in self._policies.levels(parts))
+        decided, counted = verdict(self._policies.levels(parts))
+        buckets = tuple(self._bucket(level, parts) for level in counted)
         name = keys.limit_key(parts)
         row = self._recorder.row(name, buckets[0].id_, buckets[0].version) if buckets else 0
-        key = self._keys[place] = KeyState(name, buckets, row)
+        key = self._keys[place] = KeyState(name, buckets, row, leases=not self._lapsed, verdict=decided)
+        key.durable = durable_key(key, parts)
         return key
 
     def _bucket(self, level: Level, parts: dict[str, str]) -> Bucket:
@@ -163,42 +223,47 @@ class Limiter:
         return decided
 
     async def _decide(self, key: KeyState, cost: int, request_id: str | None) -> Decision:
-        decided = await self._ask(key, cost, request_id)
-        if decided is None:
-            decided = self.without_store(key, cost)
+        if key.durable is not None and not self._lapsed:
+            decided = await self._durable.decide(key.durable, cost, request_id)
+        else:
+            decided = await self._ask(key, cost, request_id) or self._without_store.decide(key.buckets, cost)
+        self.degraded += decided.degraded
         self._recorder.record(key.name, cost, decided)
         return decided
 
     async def _ask(self, key: KeyState, cost: int, request_id: str | None) -> Decision | None:
         """One call of the store over all buckets; None when it does not answer in time, or must not be asked."""
-        if self._calls >= limits.LIMIT_STORE_CALLS_MAX:
+        if self._lapsed or self._calls >= limits.LIMIT_STORE_CALLS_MAX:
             return None
         self._calls += 1
         self.store_calls += 1
         asked_ns = time.monotonic_ns()
         lease_id = self._lease_id()
-        leased = key.leased and self._may_lease()
-        terms = [asked_terms(bucket, cost, asked_ns, leased) for bucket in key.buckets]
+        terms: list[bytes] = []
         identity = b"" if request_id is None else request_id.encode()
         try:
+            counters = self._store.store_of(key.buckets)
+            leased = key.leased and asked_ns >= counters.learning_until_ns and self._may_lease()
+            terms = [asked_terms(bucket, cost, asked_ns, leased) for bucket in key.buckets]
             for bucket in key.buckets:
-                await self._settle(bucket)
+                if bucket.settling or bucket.store is not counters:
+                    await self._settle(bucket, counters)
             identity_key = keys.identity_key(key.name, identity)
-            answer = await self._store.decide(key.buckets, terms, cost, identity, identity_key, lease_id)
+            answer = await counters.decide(key.buckets, terms, cost, identity, identity_key, lease_id)
         except store.StoreUnavailable as error:
             if request_id is not None and not isinstance(error, store.StoreNotAsked):
                 self._identities.doubt((key.name, request_id), asked_ns)
             return None
         finally:
             self._calls -= 1
-            for bucket, packed in zip(key.buckets, terms, strict=True):
+            for bucket, packed in zip(key.buckets, terms, strict=False):  # there are none when no store could be asked
                 if packed is not bucket.plain_terms:
                     bucket.asking = False
         if answer[0] == store.CONFLICT:
             raise errors.KeyReused
         if answer[0] in (store.STALE_EPOCH, store.WRONG):
             return None
-        return taken_in(key, cost, answer, asked_ns, lease_id, self._store.epoch)
+        return taken_in(key, cost, answer, asked_ns, lease_id, counters.epoch)
 
     def _may_lease(self) -> bool:
         """A lease is not asked for when its spend could not be reported."""
@@ -228,13 +293,18 @@ class Limiter:
         """A lease, for a request that costs nothing. Without the store there is none, and nobody waited for it."""
         lease_id = self._lease_id()
         try:
+            counters = self._store.store_of((bucket,))
+            if asked_ns < counters.learning_until_ns:
+                return
+            if bucket.store is not counters:
+                await self._settle(bucket, counters)
             terms = [bucket.level.packed_terms(want)]
-            answer = await self._store.decide([bucket], terms, 0, b"", b"", lease_id)
+            answer = await counters.decide([bucket], terms, 0, b"", b"", lease_id)
             if answer[0] == store.OK:
                 *_, granted, lease_us = answer
                 if granted:
-                    bucket.begin_lease(lease_id, granted, lease_end_ns(asked_ns, lease_us), self._store.epoch)
-            await self._settle(bucket)
+                    bucket.begin_lease(lease_id, granted, lease_end_ns(asked_ns, lease_us), counters.epoch)
+            await self._settle(bucket, counters)
         except store.StoreUnavailable:
             return
         finally:
@@ -244,17 +314,16 @@ class Limiter:
     def _lease_id(self) -> bytes:
         return f"{self._name}.{next(self._lease_numbers)}".encode()
 
-    async def _settle(self, bucket: Bucket) -> None:
-        """Tells the store what ended leases spent. Raises StoreUnavailable, and keeps what was not told."""
-        while bucket.settling:
-            ended = bucket.settling.pop()  # taken first: another call may be settling the same bucket
-            try:
-                answer = await self._store.settle(bucket, *ended)
-            except store.StoreUnavailable:
-                bucket.to_settle(*ended)
-                raise
-            if self._recorder.leases is not None:
-                self._recorder.leases.settled(ended[0], is_known=answer[0] == store.OK and answer[2] > 0)
+    async def _settle(self, bucket: Bucket, counters: CounterStore) -> None:
+        """Tells the store what it must know of the bucket. Raises StoreUnavailable, and keeps what was not told."""
+        if bucket.store is not counters:
+            await arrive(bucket, counters, self._store)
+        try:
+            await settle(bucket, counters)
+        except store.StoreUnavailable:
+            if bucket.store is not counters:
+                bucket.store = None  # it went on to another one meanwhile, which has not heard of what is left to tell
+            raise
 
     async def maintain(self) -> None:
         """Settles leases that ran out, and lets old identities go; called every now and then.
@@ -267,9 +336,10 @@ class Limiter:
         for bucket in list(self._buckets.values()):
             if bucket.lease_id and now_ns >= bucket.lease_ends_ns:
                 bucket.end_lease()
-            if bucket.settling:
+            moved = bucket.lease_id and bucket.store is not None and bucket.store.replaced
+            if bucket.settling or moved:  # a lease that is held is told to a new primary at once
                 try:
-                    await self._settle(bucket)
+                    await self._settle(bucket, self._store.store_of((bucket,)))
                 except store.StoreUnavailable as error:
                     first = first or error
         if first is not None:

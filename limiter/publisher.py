@@ -1,4 +1,4 @@
-"""Signs what is in force: a snapshot for every revision of the policies, renewed before it expires.
+"""Signs what is in force: a snapshot for every revision of policies and shard map, renewed before it expires.
 
 Runs beside the owners of policies. Two of them may sign the same revision: either document is as good.
 """
@@ -11,7 +11,8 @@ import msgspec
 import psycopg
 import structlog
 
-from limiter.snapshot import Snapshot, described, digest, sign
+from limiter.shard_map import decoded
+from limiter.snapshot import Snapshot, described, digest, key_id, sign
 from schemas import limits
 from schemas.limit_policy import LimitPolicy
 from sinks.postgres.sql_files import queries
@@ -25,22 +26,30 @@ _log: Final = structlog.get_logger(__name__)
 
 
 def publish(connection: psycopg.Connection[Any], key: Ed25519PrivateKey) -> bool:
-    """Signs and stores a snapshot when there is none of this revision, or it grows old. Raises psycopg.Error."""
+    """Signs and stores a snapshot when there is none of this revision by this key, or it grows old.
+
+    Raises psycopg.Error.
+    """
+    signer = key_id(key.public_key())
     newest = connection.execute(SQL["snapshot_newest"]).fetchone()
     row = connection.execute(SQL["snapshot_revision"]).fetchone()
     assert row is not None  # noqa: S101 - an aggregate gives one row
     revision, now = row
-    if newest and newest[0] >= revision and newest[1] + limits.LIMIT_SNAPSHOT_RENEW_S > now:
-        return False
-    rows = connection.execute(SQL["snapshot_policies"]).fetchall()
+    if newest:
+        is_young = newest[1] + limits.LIMIT_SNAPSHOT_RENEW_S > now
+        if newest[0] >= revision and is_young and newest[2] == signer:
+            return False
+    rows = connection.execute(SQL["snapshot_contents"]).fetchall()
+    revision, shards, _ = rows[0]
     snapshot = Snapshot(
-        revision=rows[0][0] if rows else 0,
+        revision=revision,
         issued_at=now,
         not_after=now + limits.LIMIT_SNAPSHOT_LIFE_S,
-        policies=[_policy.decode(body) for _, body in rows],
+        policies=[_policy.decode(body) for _, _, body in rows if body is not None],
+        shards=decoded(shards),
     )
     document = sign(snapshot, key)
-    connection.execute(SQL["snapshot_insert"], (snapshot.revision, now, digest(document), document))
+    connection.execute(SQL["snapshot_insert"], (snapshot.revision, now, digest(document), document, signer))
     connection.execute(SQL["snapshot_prune"], (snapshot.revision, now))
     _log.info("snapshot_published", **described(snapshot))
     return True

@@ -505,6 +505,13 @@ STRIPE_IDENTITY_KEPT_S: Final = 23 * 3_600  # Stripe forgets an idempotency key 
 # --- hardening ---------------------------------------------------------------------------------------------
 MERCHANT_WEBHOOK_SEAL_BATCH_MAX: Final = 500  # secrets that are sealed in one transaction
 
+# --- forecasts of policies ---------------------------------------------------------------------------------
+FORECAST_DAYS_DEFAULT: Final = 7.0
+FORECAST_DAYS_MAX: Final = 366.0
+FORECAST_RECORDS_MAX: Final = 1_000_000  # commands that one forecast reads
+FORECAST_BATCH_MAX: Final = 500  # at once from Kafka, and then from Postgres
+FORECAST_EXAMPLES_MAX: Final = 10  # payments named for each change
+
 # --- soak --------------------------------------------------------------------------------------------------
 SOAK_MINUTES_DEFAULT: Final = 3.0
 SOAK_MINUTES_MAX: Final = 23 * 60.0  # a token lives for a day
@@ -516,13 +523,18 @@ SOAK_AMOUNT_MINOR_MAX: Final = 90_000
 SOAK_PAUSE_MIN_S: Final = 0.5  # between the return of one killed process and the next kill
 SOAK_PAUSE_MAX_S: Final = 3.0
 SOAK_FREEZE_MS: Final = OWNER_SESSION_TIMEOUT_MS + 3_000  # others own its partitions when a frozen owner wakes up
+SOAK_FROZEN_SEEN_S: Final = (
+    POLICIES_READ_TIMEOUT_S + 2 * POLICIES_REFRESH_S
+)  # until every owner refuses a frozen merchant
 SOAK_BACK_WAIT_S: Final = 60  # for a killed process to be ready again
 SOAK_CALL_WAIT_S: Final = 40  # for one answer
 SOAK_PERSISTENCE_S: Final = 180  # a call without an answer is made again, with its identity, for so long
 SOAK_FINAL_WAIT_S: Final = 240  # for a payment, a refund or a dispute to come to its end, kills included
 SOAK_POLL_MS: Final = 100
 SOAK_SETTLE_WAIT_S: Final = 180  # for everything behind the last payment: polls of attempts, sink, webhooks
-SOAK_DELIVERY_WAIT_S: Final = MERCHANT_WEBHOOK_LEASE_S + 60  # for what a killed sender held, and one refusal
+SOAK_SHOP_BACKLOG: Final = 256
+#: for what a killed sender held, and was refused when it came again: the third try is minutes after the second
+SOAK_DELIVERY_WAIT_S: Final = MERCHANT_WEBHOOK_LEASE_S + sum(MERCHANT_WEBHOOK_RETRY_SCHEDULE_S[:3]) + 60
 SOAK_VICTIMS: Final = 12  # payments of a settlement round whose lines are wrong, over all processors
 SOAK_SETTLEMENT_ROUNDS: Final = 3  # the last one when nothing is killed any more
 SOAK_PROGRESS_INTERVAL_S: Final = 10
@@ -582,6 +594,12 @@ CARD_SIGNALS_CACHED_S: Final = 600
 CARD_SIGNALS_CACHED_MAX: Final = 20_000
 
 # --- routing -----------------------------------------------------------------------------------------------
+FEE_BPS_MAX: Final = 10_000
+FEE_FIXED_MINOR_MAX: Final = 1_000_000_000  # of one capture
+FEE_CURRENCIES_MAX: Final = 200
+FEE_MERCHANTS_MAX: Final = 5_000  # with terms of their own
+FEE_LEAD_S: Final = 60  # from publication to force, as in policy_publish: by then every owner has read it
+
 ROUTING_RULES_MAX: Final = 100
 ROUTING_CANDIDATES_MAX: Final = 16  # of one rule
 ROUTING_CHOICES_MAX: Final = 200  # values of one condition
@@ -615,10 +633,19 @@ SIMULATOR_DUE_MAX: Final = 500  # actions and holds that end in one commit
 LIMIT_WINDOW_MS_MAX: Final = 366 * 24 * 3_600_000  # a year; in milliseconds as policies say it
 LIMIT_SLOTS_MAX: Final = 60
 LIMIT_KEY_PART_LENGTH_MAX: Final = 1_024
+LIMIT_PROXIES_MAX: Final = 16  # in a row, in front of an application
+LIMIT_NETWORK_PREFIX_V4: Final = 24  # of the networks that counters are kept by, unless the policy says otherwise
+LIMIT_NETWORK_PREFIX_V6: Final = 56  # what one customer of a provider gets
 LIMIT_VERSIONS_SHOWN_MAX: Final = 100
 LIMIT_SNAPSHOT_POLL_S: Final = 0.4  # a published policy is in force on every gateway within 2 s
 LIMIT_SNAPSHOT_LIFE_S: Final = 3_600  # a snapshot that old and not renewed is expired
 LIMIT_SNAPSHOT_RENEW_S: Final = 600
+LIMIT_SNAPSHOT_MAX_STALE_S: Final = 4 * 3_600  # for so long after it has expired a snapshot decides, then failure modes
+LIMIT_SNAPSHOT_MAX_STALE_MAX_S: Final = 30 * 86_400
+LIMIT_MAINTAIN_S: Final = 0.1  # how often leases that ended are settled
+LIMIT_SYNC_WAITING_MAX: Final = 1_024  # threads that wait for one limiter at once
+LIMIT_SYNC_TIMEOUT_S: Final = 5.0  # of a thread: more than every bound of a decision together
+LIMIT_SIGNING_KEYS_MAX: Final = 16  # that verify at once
 
 # Rate limiter: decisions
 LIMIT_COST_MAX: Final = 2**31 - 1
@@ -646,6 +673,12 @@ LIMIT_LEASES_REPORTED_MAX: Final = 512  # in one message
 LIMIT_API_RING_RECORDS: Final = 65_536  # the same in front of our own API
 LIMIT_API_LEASE_SLOTS: Final = 2_048
 LIMIT_DOUBTS_MAX: Final = 500_000  # identities of unanswered calls: as many as can fail while one is remembered
+LIMIT_LEVELS_MAX: Final = 64  # durable policies of one key
+LIMIT_DURABLE_TIMEOUT_S: Final = 2.0  # for the owner's answer; past it the failure mode, and a retry finds the answer
+LIMIT_DURABLE_CONNECT_POLL_S: Final = 0.05
+LIMIT_DURABLE_RETENTION_S: Final = 7 * 24 * 3_600  # of what was consumed: as long as the topic keeps the commands
+LIMIT_DURABLE_PRUNE_EVERY_S: Final = 5.0
+LIMIT_DURABLE_PRUNE_ROWS: Final = 5_000  # of one round
 LIMIT_IDENTITIES_MAX: Final = 4_000_000  # of one generation: a full one makes room at once
 LIMIT_ANSWERS_MAX: Final = 500_000  # of the store, of one generation
 
@@ -658,6 +691,14 @@ LIMIT_FRAMES_UNDER_WAY_MAX: Final = 64  # of one connection; past it no more is 
 LIMIT_FRAME_CONNECTIONS_MAX: Final = 256
 LIMIT_FRAME_TIMEOUT_S: Final = 1.0  # of a client, for one attempt: more than the bound of two store calls
 LIMIT_FRAME_ATTEMPTS: Final = 3
+LIMIT_SHARDS_MAX: Final = 64
+LIMIT_SHARD_PINS_MAX: Final = 1_000
+LIMIT_SHARD_LAYOUTS_MAX: Final = 8  # moves of tenants whose counters are still looked for where they were
+LIMIT_SHARD_HOMES_MAX: Final = 65_536  # tenants whose shard one process remembers
+LIMIT_MAP_SOONEST_S: Final = 0.05  # between two looks for a newer map while a store says that ours is old
+LIMIT_REPLICA_LAG_S: Final = 10  # that a replica may be behind: min-replicas-max-lag of the runbook
+LIMIT_FAILOVER_DEBT_S: Final = 60  # so long after a failover `closed` policies are charged what may be lost
+LIMIT_SHARD_CALL_TIMEOUT_S: Final = 2.0  # of an operator's command, for one answer of a store
 
 # --- Quota lent to Envoys (limiter/rlqs.py)
 LIMIT_RLQS_LEASE_MS: Final = 10_000  # Envoy is told of a second less; it reports every 5 s, whatever it is told

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from schemas import limit_policy, limit_policy_fields, topics, validation
+from schemas import limit_policy, limit_policy_fields, quota_fields, topics, validation
 
 #: whose account: of the caller, of the merchant in the path, of the payout in the path
 AccountBy = Literal["caller", "merchant", "payout"]
@@ -38,6 +38,7 @@ class Operation:
     own_field: str | None = None  # names the aggregate when it exists already; absent, one is made
     together: Callable[[dict[str, Any]], list[dict[str, str]]] | None = None  # what fields must fulfil with each other
     account: AccountBy | None = None
+    audited: bool = False  # its route writes the audit log: it has no other door
 
     @property
     def template(self) -> str:
@@ -82,6 +83,20 @@ def _fact(name: str, path: str, record: str, payload: validation.Fields) -> Oper
         path=path,
         record=record,
         topic=topics.COMMANDS_PAYMENTS,
+        scope=None,
+        creates=None,
+        payload=payload,
+    )
+
+
+def _quota(name: str, record: str, payload: validation.Fields) -> Operation:
+    """On the durable quotas of a tenant: what a gateway of the rate limiter decides with; no client may call it."""
+    return Operation(
+        name=name,
+        method="CHECK",
+        path=f"/quotas/{{id}}/{name}",
+        record=record,
+        topic=topics.COMMANDS_LIMITER,
         scope=None,
         creates=None,
         payload=payload,
@@ -197,7 +212,10 @@ OPERATIONS: Final[dict[str, Operation]] = {
             payload=limit_policy_fields.PUBLISH_POLICY,
             own_field="policy_id",
             together=limit_policy.wrong_terms,
+            audited=True,
         ),
+        _quota("consume_quota", "ConsumeQuota", quota_fields.CONSUME_QUOTA),
+        _quota("refund_quota", "RefundQuota", quota_fields.REFUND_QUOTA),
         Operation(
             name="review_payment_intent",
             method="POST",

@@ -75,7 +75,7 @@ class Command(Struct, kw_only=True):
     reply_to: int  # partition of results.v1; -1 = nobody waits
     reply_id: int
     payload: dict[str, object]
-    signals: dict[str, str] | None = None  # what the ingress saw of a confirm; no part of the request or its hash
+    signals: dict[str, str] | None = None  # what the ingress saw of a confirm or approval; no part of the request
 
 
 class Rejection(Struct, frozen=True):
@@ -84,6 +84,10 @@ class Rejection(Struct, frozen=True):
     code: str
     detail: str
     extra: dict[str, object] = field(default_factory=dict)
+
+
+class Denial(Rejection, frozen=True):
+    """A refusal for now: it is not stored, and the same identity may ask again."""
 
 
 class PaymentIntent(Struct, kw_only=True):

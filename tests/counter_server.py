@@ -10,6 +10,7 @@ import subprocess
 from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any
 
+import pytest
 import redis
 
 from compose.stack.valkey import Valkey
@@ -17,7 +18,7 @@ from limiter import Limiter
 from limiter.decisions import Recorder
 from limiter.lease_accounts import LeaseAccounts
 from limiter.policies import PolicySet
-from limiter.store import CounterStore
+from limiter.sharded_store import ShardedStore
 from schemas import limits
 from schemas.limit_policy import LimitPolicy, as_policy
 from schemas.operations import OPERATIONS
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from limiter import Decision
+    from limiter.durable import DurableQuotas
     from tests.lease_reports import Reports
 
 
@@ -48,12 +50,26 @@ class Blocks:
 class CounterServer:
     """The process of one Valkey."""
 
-    def __init__(self, folder: Path, *options: str) -> None:
-        self._valkey = Valkey(folder, free_port(), secrets.token_hex(8))
+    def __init__(self, folder: Path, *options: str, of: CounterServer | None = None) -> None:
+        """``of``: another server of the same password, as shards of one map have."""
+        self._valkey = Valkey(folder, free_port(), secrets.token_hex(8) if of is None else of._valkey.password)
         self._valkey.prepare()
         self.url = f"redis://:{self._valkey.password}@{self._valkey.address}/0"
         self.process = subprocess.Popen([*self._valkey.command(), *options], stdout=subprocess.DEVNULL, cwd=folder)
         eventually(lambda: self._valkey.unhealthy() is None, what="a Valkey that answers")
+
+    @property
+    def address(self) -> str:
+        """As a shard map names it: without the password."""
+        return f"redis://{self._valkey.address}/0"
+
+    def follow(self, primary: CounterServer) -> None:
+        """A replica that has everything, when this returns."""
+        host, port = primary._valkey.address.split(":")
+        with redis.Redis.from_url(self.url) as connection:
+            connection.config_set("masterauth", primary._valkey.password)
+            connection.replicaof(host, port)
+            eventually(lambda: connection.info("replication")["master_link_status"] == "up", what="a replica in step")
 
     def url_of(self, user: str, *rules: str) -> str:
         """The address for a user that may do everything but what the rules take away."""
@@ -77,6 +93,21 @@ class CounterServer:
         self.process.wait()
 
 
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CounterServer]:
+    """One for a module, which names it in its ``__all__``."""
+    found = CounterServer(tmp_path_factory.mktemp("valkey"))
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def emptied(server: CounterServer) -> None:
+    """Nothing is counted yet."""
+    with redis.Redis.from_url(server.url) as connection:
+        connection.flushall()
+
+
 def policy(name: str = "pl_a", version: int = 1, **changes: Any) -> LimitPolicy:
     """A leased window of a thousand for every key, changed."""
     scope = {"tenant": "*", "user": "*", "route": "*"} | changes.pop("scope", {})
@@ -98,15 +129,18 @@ async def limiter(
     *found: LimitPolicy,
     name: str = "g1",
     timeout_s: float = limits.LIMIT_STORE_TIMEOUT_S,
+    durable: DurableQuotas | None = None,
     reports: Reports | None = None,
+    loaded: bool = True,
 ) -> AsyncIterator[Limiter]:
     """A limiter of a gateway that ends without giving anything back, as a killed one does."""
-    store = CounterStore(url, timeout_s=timeout_s)
-    await store.load()
+    store = ShardedStore(url, timeout_s=timeout_s)
+    if loaded:
+        await store.load()
     ring = folder / f"{name}.ring"
     leases = None if reports is None else LeaseAccounts(folder / f"{name}.book", ring, reports)
     recorder = Recorder(name, Blocks(), ring, records=65_536, leases=leases)
-    made = Limiter(store, recorder, name)
+    made = Limiter(store, recorder, name, durable)
     made.use(policies(*found))
     try:
         yield made

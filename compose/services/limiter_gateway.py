@@ -17,6 +17,7 @@ from envoy.service.ratelimit.v3 import rls_pb2_grpc
 
 from compose.services.limiting import SnapshotToken, kept_going
 from compose.services.ops import LOOPBACK, serve_ops
+from compose.services.owner_quotas import OwnerQuotas
 from compose.stack.errors import StackError
 from ingress.issuer import KeyFolder
 from limiter.decisions import Recorder
@@ -25,12 +26,13 @@ from limiter.frame_server import FrameServer
 from limiter.kafka_blocks import KafkaBlocks, KafkaReports
 from limiter.lease_accounts import LeaseAccounts
 from limiter.limiter import Limiter
-from limiter.metrics import GatewayMetrics
+from limiter.metrics import GatewayMetrics, ShardMetrics
 from limiter.quota_lender import QuotaLender
 from limiter.rlqs import RateLimitQuotaService
 from limiter.rls import RateLimitService
+from limiter.sharded_store import ShardedStore
 from limiter.signing_keys import SigningKeys
-from limiter.store import CounterStore, StoreUnavailable
+from limiter.store import StoreUnavailable
 from schemas import limits
 
 if TYPE_CHECKING:
@@ -52,17 +54,27 @@ async def _serve(settings: Settings, instance: int) -> None:
     keys.ensure()
     issuer = KeyFolder(home / "keys")
     issuer.ensure()
-    store = CounterStore(addresses.redis_url)
+    store = ShardedStore(addresses.redis_url)
     blocks = KafkaBlocks(addresses.kafka, name)
     ring_file = settings.the_home().data("limiter") / f"decisions-{instance}.ring"
     reports = KafkaReports(addresses.kafka, f"{name}-leases")
     leases = LeaseAccounts(ring_file.with_name(f"leases-{instance}.book"), ring_file, reports)
     recorder = Recorder(name, blocks, ring_file, leases=leases)
-    limiter = Limiter(store, recorder, name)
+    quotas = OwnerQuotas(addresses.kafka, "limiter-gateway", instance)
+    limiter = Limiter(store, recorder, name, quotas)
     remembered = settings.the_home().data("limiter") / f"revision-{instance}"
     follower = SnapshotFollower(
-        addresses.base_url, SnapshotToken(issuer, "limiter_gateway"), keys.verifying_keys, limiter.use, remembered
+        addresses.base_url,
+        SnapshotToken(issuer, "limiter_gateway"),
+        keys.verifying_keys,
+        limiter.use,
+        remembered,
+        store.use,
+        limiter.lapse,
+        settings.limiter_max_stale_s,
     )
+    store.when_stale(follower.hurry)
+    ShardMetrics(store)
     GatewayMetrics(limiter, recorder, blocks, follower)
     server = grpc.aio.server()
     rls_pb2_grpc.add_RateLimitServiceServicer_to_server(RateLimitService(limiter), server)
@@ -83,12 +95,13 @@ async def _serve(settings: Settings, instance: int) -> None:
         _log.warning("frames_not_served", reason=str(error))
     gc.freeze()
     gc.set_threshold(*limits.LIMIT_GC_THRESHOLDS)
-    serve_ops(None, lambda: store.unfit or follower.is_ready or "no policy snapshot yet")
+    serve_ops(None, lambda: store.unfit or follower.is_ready or "no policy snapshot, or none that is valid")
     # a part that fails ends the process; the supervisor starts another
     async with kept_going(limiter, recorder, follower, lambda _: ended.set()):
         await ended.wait()
         await server.stop(limits.LIMIT_STORE_TIMEOUT_S)
         await frame_server.close()
+    await quotas.close()
     await asyncio.to_thread(blocks.close)
     reports.close()  # on this thread: what is said of reports changes the accounts
     leases.shut()

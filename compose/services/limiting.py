@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
+from compose.services.owner_quotas import OwnerQuotas
 from ingress.issuer import KeyFolder, issue_token
 from ingress.quotas import is_for_our_api
 from limiter.decisions import Recorder
@@ -16,9 +17,10 @@ from limiter.follower import SnapshotFollower
 from limiter.kafka_blocks import KafkaBlocks, KafkaReports
 from limiter.lease_accounts import LeaseAccounts
 from limiter.limiter import Limiter
-from limiter.metrics import GatewayMetrics
+from limiter.metrics import GatewayMetrics, ShardMetrics
+from limiter.sharded_store import ShardedStore
 from limiter.signing_keys import SigningKeys
-from limiter.store import CounterStore, StoreUnavailable
+from limiter.store import StoreUnavailable
 from schemas import limits
 
 if TYPE_CHECKING:
@@ -28,7 +30,6 @@ if TYPE_CHECKING:
     from limiter.policies import PolicySet
 
 _TOKEN_LIFE_S: Final = 3_600
-_SETTLE_S: Final = 0.1
 _log: Final = structlog.get_logger(__name__)
 
 
@@ -74,7 +75,7 @@ async def kept_going(
 async def _settling(limiter: Limiter) -> None:
     """Settles what ended until cancelled; without the store, later."""
     while True:
-        await asyncio.sleep(_SETTLE_S)
+        await asyncio.sleep(limits.LIMIT_MAINTAIN_S)
         with suppress(StoreUnavailable):
             await limiter.maintain()
 
@@ -89,26 +90,39 @@ async def api_limiter(settings: Settings, name: str, instance: int) -> AsyncIter
     addresses = settings.addresses()
     folder = settings.the_home().data("limiter")
     keys = settings.the_home().path / "keys"
-    store = CounterStore(addresses.redis_url)
+    store = ShardedStore(addresses.redis_url)
     blocks = KafkaBlocks(addresses.kafka, name)
     ring_file = folder / f"decisions-ingress-{instance}.ring"
     reports = KafkaReports(addresses.kafka, f"{name}-leases")
     book_file = folder / f"leases-ingress-{instance}.book"
     leases = LeaseAccounts(book_file, ring_file, reports, limits.LIMIT_API_LEASE_SLOTS)
     recorder = Recorder(name, blocks, ring_file, limits.LIMIT_API_RING_RECORDS, leases)
-    limiter = Limiter(store, recorder, name)
+    quotas = OwnerQuotas(addresses.kafka, "api-limiter", instance)
+    limiter = Limiter(store, recorder, name, quotas)
     token = SnapshotToken(KeyFolder(keys), "ingress")
 
     def use(policies: PolicySet) -> None:
         limiter.use(policies.only(is_for_our_api))
 
     remembered = folder / f"revision-ingress-{instance}"
-    follower = SnapshotFollower(addresses.base_url, token, SigningKeys(keys).verifying_keys, use, remembered)
+    follower = SnapshotFollower(
+        addresses.base_url,
+        token,
+        SigningKeys(keys).verifying_keys,
+        use,
+        remembered,
+        store.use,
+        limiter.lapse,
+        settings.limiter_max_stale_s,
+    )
+    store.when_stale(follower.hurry)
+    ShardMetrics(store)
     GatewayMetrics(limiter, recorder, blocks, follower)
     try:
         async with kept_going(limiter, recorder, follower, _ended):
             yield limiter
     finally:
+        await quotas.close()
         await asyncio.to_thread(blocks.close)
         reports.close()  # on this thread: what is said of reports changes the accounts
         leases.shut()

@@ -250,6 +250,8 @@ def test_a_refund_that_waits_for_somebody_can_be_canceled() -> None:
     payment = cases.refunding(4_000)
     waiting = structs.replace(only(payment), state="requires_action")
     payment.refunds[waiting.id] = waiting
+    over = cases.refused(payment, cases.refund(6_001, key="r2"))
+    assert over.extra == {"refundable": 6_000}, "it takes its room while it waits"
     decision = cases.decided(payment, cases.command(cases.CANCEL_REFUND, {"refund": waiting.id}))
     after = cases.apply(payment, decision)
     assert (only(after).state, after.attempts[2].status, after.intent.amount_pending) == ("canceled", "failed", SHARE)
@@ -388,3 +390,9 @@ def test_refusals_tell_state_and_version() -> None:
     (made,) = pending.refunds.values()
     late = cases.refused(pending, cases.command(cases.CANCEL_REFUND, {"refund": made.id}))
     assert (late.code, late.extra) == ("state_conflict", {"current_state": "pending", "current_version": made.version})
+
+
+def test_a_refund_waits_for_its_payer_exactly_while_its_attempt_does() -> None:
+    waiting = cases.told(cases.refunding(4_000), "requires_action", redirect_url="https://bank.example/1")
+    assert (only(waiting).state, only(waiting).version) == ("requires_action", 2)
+    assert only(cases.told(waiting, "refunded")).state == "succeeded"
