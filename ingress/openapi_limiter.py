@@ -6,7 +6,7 @@ from typing import Any, Final, get_args
 
 from ingress import openapi_elements as elements
 from ingress.openapi_schemas import OBJECT_ID, TEXT, a_schema, ref
-from schemas import limit_policy, limits
+from schemas import limit_audit, limit_policy, limits
 
 Json = dict[str, Any]
 
@@ -29,7 +29,7 @@ _TERMS: Final[Json] = {
     "consistency": {"enum": list(get_args(limit_policy.Consistency))},
     "failure_mode": {"enum": list(get_args(limit_policy.FailureMode))},
     "shadow": {"type": "boolean"},
-    "audit": {"enum": list(get_args(limit_policy.Audit))},
+    "audit": {"type": "string", "pattern": limit_audit.PATTERN},
 }
 PAYLOAD: Final[Json] = a_schema(
     {"policy_id": {**OBJECT_ID, "type": ["string", "null"]}, **_TERMS}, ["scope", "algorithm", "capacity"], closed=True

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 import xxhash
 
 from schemas import limits
+from schemas.limit_audit import auditing
 
 if TYPE_CHECKING:
     from limiter.policies import Level
@@ -128,4 +129,6 @@ class KeyState:
         self.real = buckets if len(real) == len(buckets) else real  # those that may refuse
         self.leased = leases and bool(real) and all(b.level.policy.consistency == "leased" for b in buckets)
         self.single = buckets[0] if len(buckets) == 1 and self.leased else None  # decides it alone
+        if self.single is not None and auditing(self.single.level.policy.audit).is_sampled:
+            self.single = None  # its identity draws whether a decision is a row: not on the fastest path
         self.row = row  # in the stream's dictionary, for the single bucket's policy

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from limiter import held
 from limiter.decision import Decision
-from limiter.decisions import ALLOWED, APPROXIMATE
 from limiter.identities import SHARDS
-from limiter.ring import RECORD
+from limiter.ring import ALLOWED, APPROXIMATE, RECORD
 from schemas import limits
 
 if TYPE_CHECKING:
@@ -119,7 +118,7 @@ def fast_path(  # noqa: C901, PLR0915 - closures on purpose: what they share cos
             known = identities.find(key, request_id)
             if known is not None:
                 decided = held.repeated(key, cost, known)
-                recorder.record(key.name, cost, decided)
+                recorder.record(key.name, cost, decided, identity=request_id)
                 return decided
         now = clock()
         decided = held.spent_of_all(key, cost, now, refill_soon) or held.refused(key, cost, now)
@@ -127,7 +126,7 @@ def fast_path(  # noqa: C901, PLR0915 - closures on purpose: what they share cos
             return None
         if decided.allowed and request_id is not None:
             identities.keep(key, request_id, cost, decided)
-        recorder.record(key.name, cost, decided)
+        recorder.record(key.name, cost, decided, identity=request_id)
         return decided
 
     return FastPath(check_now, spend)

@@ -22,6 +22,7 @@ from limiter.fast_path import fast_path
 from limiter.identities import Identities, Identity
 from limiter.policies import PolicySet
 from schemas import errors, limits
+from schemas.limit_audit import auditing
 
 if TYPE_CHECKING:
     from limiter.decisions import Recorder
@@ -74,6 +75,9 @@ class Limiter:
     def use(self, policies: PolicySet) -> None:
         """Other policies from now on. Leases of policies that changed end; what was spent of them is settled."""
         self._policies = policies
+        self._recorder.sampling.use(
+            {(level.id_, level.version): auditing(level.policy.audit) for level in policies.all_levels()}
+        )
         self._keys.clear()
         versions = {(level.store_id, level.version) for level in policies.all_levels()}
         for place, bucket in self._buckets.items():
@@ -133,10 +137,10 @@ class Limiter:
         while (first := self._under_way.get(identity)) is not None:
             shared = await asyncio.shield(first)
             if shared is not None:
-                return self._repeated(key, cost, shared)
+                return self._repeated(key, cost, shared, request_id)
         known = self._identities.find(key, request_id)
         if known is not None:
-            return self._repeated(key, cost, known)
+            return self._repeated(key, cost, known, request_id)
         mine = self._under_way[identity] = asyncio.get_running_loop().create_future()
         decided = None
         try:
@@ -148,10 +152,10 @@ class Limiter:
             del self._under_way[identity]
             mine.set_result(None if decided is None else (cost, decided))
 
-    def _repeated(self, key: KeyState, cost: int, known: Known) -> Decision:
+    def _repeated(self, key: KeyState, cost: int, known: Known, request_id: str) -> Decision:
         """The same answer again; nothing is consumed. Raises KeyReused."""
         decided = held.repeated(key, cost, known)
-        self._recorder.record(key.name, cost, decided)
+        self._recorder.record(key.name, cost, decided, identity=request_id)
         return decided
 
     async def _decide(self, key: KeyState, cost: int, request_id: str | None) -> Decision:
@@ -159,7 +163,7 @@ class Limiter:
         if decided is None:
             decided = self._without_store.decide(key.buckets, cost)
             self.degraded += 1
-        self._recorder.record(key.name, cost, decided)
+        self._recorder.record(key.name, cost, decided, identity=request_id)
         return decided
 
     async def _ask(self, key: KeyState, cost: int, request_id: str | None) -> Decision | None:

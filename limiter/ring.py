@@ -25,6 +25,9 @@ _HEAD: Final = struct.Struct("<8sQQQ")  # name of the format, records of the rin
 _HEAD_BYTES: Final = 64
 _FORMAT: Final = b"rlring02"
 REMAINING_MAX: Final = 2**31 - 1
+ALLOWED: Final = 1  # the lowest bit of the flags
+DEGRADED, DUPLICATE, APPROXIMATE = 2, 4, 8
+LEFT_OUT: Final = 32  # the policy's sample leaves this decision out: it is summed, and no row of the stream
 
 Records = npt.NDArray[np.void]
 

@@ -16,7 +16,7 @@ from schemas import limits
 Algorithm = Literal["token_bucket", "sliding_window", "fixed_window", "concurrency"]
 Consistency = Literal["exact", "leased", "durable"]
 FailureMode = Literal["open", "closed", "stale"]
-Audit = Literal["full", "denied", "aggregate"]
+Audit = str  # what the stream of decisions keeps: ``limit_audit`` says which texts there are
 KeyPart = Literal["tenant", "user", "route"]
 
 KEY_PARTS: Final[tuple[KeyPart, ...]] = get_args(KeyPart)

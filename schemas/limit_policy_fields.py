@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, get_args
 
-from schemas import limit_policy, limits
+from schemas import limit_audit, limit_policy, limits
 from schemas.validation import Check, Field, Fields, boolean, choice, clean_text, identity
 
 
@@ -43,5 +43,5 @@ PUBLISH_POLICY: Final[Fields] = {
     "consistency": Field(choice(*get_args(limit_policy.Consistency)), "leased"),
     "failure_mode": Field(choice(*get_args(limit_policy.FailureMode)), "closed"),
     "shadow": Field(boolean, default=False),
-    "audit": Field(choice(*get_args(limit_policy.Audit)), "full"),
+    "audit": Field(limit_audit.wrong_audit, "full"),
 }
