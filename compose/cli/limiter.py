@@ -1,4 +1,4 @@
-"""``millrace limiter``: the policies in force, and what a key has left."""
+"""``millrace limiter``: the policies in force, what a key has left, who is busy."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from compose.cli.cases import shell_user
+from compose.cli.limiter_top import top
 from compose.cli.parked import operator_connection
 from compose.settings import load_settings
 from compose.stack.errors import StackError
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from schemas.limit_policy import LimitPolicy
 
 app = typer.Typer(no_args_is_help=True)
+app.command()(top)
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
