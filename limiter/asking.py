@@ -22,8 +22,10 @@ def asked_terms(bucket: Bucket, cost: int, now_ns: int, leased: bool) -> bytes:
     bucket.saw(cost, now_ns)
     if not leased:
         return bucket.plain_terms
-    if bucket.lease_id and (now_ns >= bucket.lease_ends_ns or bucket.left < cost):
+    if bucket.lease_id and (now_ns >= bucket.lease_ends_ns or bucket.left + bucket.held < cost):
         bucket.end_lease()
+    elif bucket.account is not None and bucket.left < cost:
+        bucket.account.hurry()
     want = 0 if bucket.lease_id or bucket.asking else bucket.wanted(now_ns)
     bucket.asking = bucket.asking or want > 0
     return bucket.level.packed_terms(want) if want else bucket.plain_terms
@@ -34,16 +36,16 @@ def lease_end_ns(asked_ns: int, lease_us: int) -> int:
     return asked_ns + int(lease_us * _NS_PER_US * _LEASE_CAUTION)
 
 
-def taken_in(key: KeyState, cost: int, answer: list[int], asked_ns: int, lease_id: bytes) -> Decision:
+def taken_in(key: KeyState, cost: int, answer: list[int], asked_ns: int, lease_id: bytes, epoch: int) -> Decision:
     """What the store said of every bucket; the decision is that of the one to wait for longest, or with least left."""
     code = answer[0]
     least: tuple[int, Bucket, int] | None = None
     rows = len(answer) // store.ROW  # a repeated answer may be of fewer policies than there are now
     for at, bucket in enumerate(key.buckets[:rows]):
         available, reset_us, retry_us, _, granted, lease_us = answer[1 + at * store.ROW : 1 + (at + 1) * store.ROW]
-        bucket.remaining, bucket.reset_ms = available, -(-reset_us // _US_PER_MS)
+        bucket.remaining, bucket.reset_ms = available + bucket.held, -(-reset_us // _US_PER_MS)
         if granted:
-            bucket.begin_lease(lease_id, granted, lease_end_ns(asked_ns, lease_us))
+            bucket.begin_lease(lease_id, granted, lease_end_ns(asked_ns, lease_us), epoch)
         if bucket.level.policy.shadow:
             continue
         if code == store.DENIED and retry_us:

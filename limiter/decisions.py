@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import msgspec
@@ -17,19 +18,33 @@ import numpy as np
 import xxhash
 
 from limiter.blocks import Block, Row, encode, summed
-from limiter.ring import ALLOWED, APPROXIMATE, DEGRADED, DUPLICATE, LEFT_OUT, Records, Ring, left_behind
+from limiter.ring import (
+    ALLOWED,
+    ALSO,
+    APPROXIMATE,
+    DEGRADED,
+    DUPLICATE,
+    SLOT_SHIFT,
+    Records,
+    Ring,
+    left_behind,
+)
 from limiter.sampling import Sampling
 from schemas import limits
 from schemas.topics import DECISIONS_PARTITIONS
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     import numpy.typing as npt
 
+    from limiter.buckets import Bucket
     from limiter.decision import Decision
+    from limiter.lease_accounts import LeaseAccounts
 
 _OUTCOMES: Final = {0: "denied", ALLOWED: "allowed", ALLOWED | DUPLICATE: "repeated"}
+_OF_A_DECISION: Final = ALLOWED | DEGRADED | DUPLICATE | APPROXIMATE  # of the flags; the rest stays in this process
 _US: Final = 1_000
 _lines: Final = msgspec.json.Encoder().encode
 
@@ -58,9 +73,18 @@ class Recorder:
     The dictionary of rows lies beside the ring, one JSON line a row: together they outlive the process.
     """
 
-    def __init__(self, name: str, sink: BlockSink, ring_file: Path, records: int = limits.LIMIT_RING_RECORDS) -> None:
+    def __init__(
+        self,
+        name: str,
+        sink: BlockSink,
+        ring_file: Path,
+        records: int = limits.LIMIT_RING_RECORDS,
+        leases: LeaseAccounts | None = None,
+    ) -> None:
         self._source = f"{name}.{secrets.token_hex(4)}"  # its numbers begin anew with every process
         self._sink = sink
+        self.leases = leases
+        self._wanted = asyncio.Event()
         self._rows: list[Row] = []
         self._known: dict[Row, int] = {}
         self._partitions: list[int] = []
@@ -72,6 +96,8 @@ class Recorder:
         self.wall_offset_ns = time.time_ns() - time.monotonic_ns()
         self.recovered = self._recover(ring_file)
         self.ring = Ring(ring_file, records)
+        if leases is not None:
+            leases.attach(self.ring, self.wall_offset_ns)
         dictionary = _dictionary_of(ring_file)
         dictionary.unlink(missing_ok=True)
         self._dictionary = dictionary.open("wb", buffering=0)
@@ -89,23 +115,58 @@ class Recorder:
             self._dictionary.write(_lines(row) + b"\n")
         return number
 
-    def record(self, key: str, cost: int, decided: Decision, *, identity: str | None = None) -> None:
-        """Notes one decision. ``identity`` draws whether it is in the sample; without one its number does."""
+    def record(
+        self,
+        key: str,
+        cost: int,
+        decided: Decision,
+        leased: Sequence[Bucket] = (),
+        *,
+        identity: str | None = None,
+    ) -> None:
+        """Notes one decision, and the buckets whose leases made it: one record for each lease that it spent of.
+
+        ``identity`` draws whether it is in the sample of its policy; without one its number does.
+        """
         row = self.row(key, decided.policy_id, decided.policy_version)
+        now_us = (time.monotonic_ns() + self.wall_offset_ns) // _US
         flags = flags_of(decided) | self.sampling.mark(row, identity, self.ring.written)
-        self.ring.put(row, cost, flags, decided.remaining, (time.monotonic_ns() + self.wall_offset_ns) // _US)
+        slots = [bucket.account.slot << SLOT_SHIFT for bucket in leased if bucket.account is not None]
+        self.ring.put(row, cost, flags | slots[0] if slots else flags, decided.remaining, now_us)
+        for slot in slots[1:]:
+            self.ring.put(row, cost, flags | slot | ALSO, decided.remaining, now_us)
 
     async def run(self) -> None:
         """Flushes until cancelled."""
+        flushed_at = 0.0
         while True:
-            await asyncio.sleep(limits.LIMIT_DECISIONS_FLUSH_S)
-            self.flush()
+            hears = self.leases is not None and self.leases.is_waiting
+            with suppress(TimeoutError):
+                pause = limits.LIMIT_LEASE_FLUSH_MIN_S if hears else limits.LIMIT_DECISIONS_FLUSH_S
+                await asyncio.wait_for(self._wanted.wait(), pause)
+            if self.leases is not None:
+                self.leases.hear()
+            if self._wanted.is_set() or time.monotonic() - flushed_at >= limits.LIMIT_DECISIONS_FLUSH_S:
+                self._wanted.clear()
+                self.flush()
+                flushed_at = time.monotonic()
+                await asyncio.sleep(limits.LIMIT_LEASE_FLUSH_MIN_S)
+                if self.leases is not None:
+                    self.leases.hear()
+
+    def hurry(self) -> None:
+        """A lease waits for its report: the next flush comes early."""
+        self._wanted.set()
 
     def flush(self) -> None:
         """Sends what was recorded. What was sent before and is safe now, a restart does not read again."""
         if not self._sink.under_way:
             self.ring.flushed()
+        lost = self.ring.lost
         taken = self.ring.take()
+        if self.leases is not None:
+            self.leases.count(taken, self.ring.taken, is_whole=self.ring.lost == lost)
+            self.leases.flush()
         if len(taken):
             self._count(taken)
             self._send(self._source, self.ring.taken - len(taken), taken, self._rows)
@@ -121,7 +182,7 @@ class Recorder:
     def _count(self, taken: Records) -> None:
         flags = taken["flags"]
         for outcome in _OUTCOMES:
-            self._outcomes[outcome] += int(np.count_nonzero(flags & (ALLOWED | DUPLICATE) == outcome))
+            self._outcomes[outcome] += int(np.count_nonzero(flags & (ALLOWED | DUPLICATE | ALSO) == outcome))
 
     def forget(self) -> None:
         """Makes room when there are very many rows, once nothing refers to them: numbers of rows are void after it."""
@@ -147,7 +208,7 @@ class Recorder:
         partitions = [
             self._partitions[n] if rows is self._rows else partition_of(rows[n].key) for n in numbers.tolist()
         ]
-        where = np.array(partitions, np.uint8)[indexes]
+        where = np.where(taken["flags"] & ALSO, DECISIONS_PARTITIONS, np.array(partitions, np.uint8)[indexes])
         for partition in range(DECISIONS_PARTITIONS):
             places = np.flatnonzero(where == partition)
             for at in range(0, len(places), limits.LIMIT_DECISIONS_BLOCK_MAX):
@@ -170,7 +231,7 @@ class Recorder:
             if kept is not None:
                 totals, weights = summed(records[~kept.mask]).tobytes(), kept.weights.tobytes()
                 records, places = records[kept.mask], places[kept.mask]
-        records["flags"] &= ~np.uint32(LEFT_OUT)
+        records["flags"] &= np.uint32(_OF_A_DECISION)
         return encode(
             Block(
                 source=source,

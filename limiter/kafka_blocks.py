@@ -11,6 +11,8 @@ from limiter.blocks import decisions_in, decode
 from schemas import limits, topics
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from confluent_kafka import KafkaError, Message
 
     from sinks.kafka.connection import KafkaConnection
@@ -48,6 +50,32 @@ class KafkaBlocks:
             self.failed += 1
             self.lost += decisions_in(decode(message.value() or b""))
             _log.error("decisions_lost", reason=error.str(), partition=message.partition())
+
+    def close(self) -> None:
+        """Waits a bounded time for what is under way."""
+        self._producer.flush(limits.PUBLISH_DRAIN_TIMEOUT_S)
+
+
+class KafkaReports:
+    """A producer of its own for reports of leases: what is held back waits for its acknowledgements."""
+
+    def __init__(self, kafka: KafkaConnection, client_id: str) -> None:
+        settings = {"linger.ms": 0, "queue.buffering.max.messages": limits.LIMIT_BLOCKS_MAX}
+        self._producer = Producer(kafka.producer(client_id, **settings))
+
+    def poll(self) -> None:
+        """Says of messages that they arrived, or did not."""
+        self._producer.poll(0)
+
+    def send(self, partition: int, message: bytes, told: Callable[[bool], None]) -> bool:
+        """Takes a message without waiting; False when the queue is full."""
+        try:
+            self._producer.produce(
+                topics.LEASES, message, partition=partition, on_delivery=lambda error, _: told(error is None)
+            )
+        except BufferError:
+            return False
+        return True
 
     def close(self) -> None:
         """Waits a bounded time for what is under way."""

@@ -52,11 +52,10 @@ class Limiter:
         self.store_calls = 0
         self.degraded = 0
         self._refills: set[asyncio.Task[None]] = set()
-        self.known_key = self._keys.get
+        spender = fast_path(self._keys, self._identities, self._under_way, recorder, self._refill_soon)
         #: decides without waiting, or gives None: then ``check`` has to ask the store
-        self.check_now, self.spend = fast_path(
-            self._keys, self._identities, self._under_way, recorder, self._refill_soon
-        )
+        self.check_now = spender.check_now
+        self.spend_entries = spender.spend_entries
 
     @property
     def revision(self) -> int:
@@ -122,7 +121,7 @@ class Limiter:
         if bucket is None:
             if len(self._buckets) >= limits.LIMIT_KEYS_MAX:
                 self._forget()
-            bucket = self._buckets[place] = Bucket(level, values)
+            bucket = self._buckets[place] = Bucket(level, values, self._recorder.leases)
         return bucket
 
     def _forget(self) -> None:
@@ -174,7 +173,8 @@ class Limiter:
         self.store_calls += 1
         asked_ns = time.monotonic_ns()
         lease_id = self._lease_id()
-        terms = [asked_terms(bucket, cost, asked_ns, key.leased) for bucket in key.buckets]
+        leased = key.leased and self._may_lease()
+        terms = [asked_terms(bucket, cost, asked_ns, leased) for bucket in key.buckets]
         identity = b"" if request_id is None else request_id.encode()
         try:
             for bucket in key.buckets:
@@ -194,12 +194,24 @@ class Limiter:
             raise errors.KeyReused
         if answer[0] in (store.STALE_EPOCH, store.WRONG):
             return None
-        return taken_in(key, cost, answer, asked_ns, lease_id)
+        return taken_in(key, cost, answer, asked_ns, lease_id, self._store.epoch)
+
+    def _may_lease(self) -> bool:
+        """A lease is not asked for when its spend could not be reported."""
+        return self._recorder.leases is None or self._recorder.leases.may_open()
 
     def _refill_soon(self, bucket: Bucket) -> None:
-        """Asks for the next lease while the present one lasts; one at a time for each bucket."""
+        """Asks for the next lease while the present one lasts, one at a time for each bucket; reports what is spent."""
+        if bucket.held and bucket.account is not None:
+            bucket.account.hurry()
+            self._recorder.hurry()
+        if bucket.left + bucket.held >= bucket.refill_from:
+            return  # it is only held back, or asked for already
+        bucket.refill_from = 0
         asked_ns = time.monotonic_ns()
-        if bucket.asking or self._calls >= limits.LIMIT_STORE_CALLS_MAX or not (want := bucket.wanted_next(asked_ns)):
+        if bucket.asking or self._calls >= limits.LIMIT_STORE_CALLS_MAX or not self._may_lease():
+            return
+        if not (want := bucket.wanted_next(asked_ns)):
             return
         bucket.asking = True
         self._calls += 1
@@ -217,7 +229,7 @@ class Limiter:
             if answer[0] == store.OK:
                 *_, granted, lease_us = answer
                 if granted:
-                    bucket.begin_lease(lease_id, granted, lease_end_ns(asked_ns, lease_us))
+                    bucket.begin_lease(lease_id, granted, lease_end_ns(asked_ns, lease_us), self._store.epoch)
             await self._settle(bucket)
         except store.StoreUnavailable:
             return
@@ -233,23 +245,31 @@ class Limiter:
         while bucket.settling:
             ended = bucket.settling.pop()  # taken first: another call may be settling the same bucket
             try:
-                await self._store.settle(bucket, *ended)
+                answer = await self._store.settle(bucket, *ended)
             except store.StoreUnavailable:
-                bucket.settling.append(ended)
+                bucket.to_settle(*ended)
                 raise
+            if self._recorder.leases is not None:
+                self._recorder.leases.settled(ended[0], is_known=answer[0] == store.OK and answer[2] > 0)
 
     async def maintain(self) -> None:
         """Settles leases that ran out, and lets old identities go; called every now and then.
 
-        Raises StoreUnavailable.
+        Raises StoreUnavailable for the first bucket that could not be settled, when all others are.
         """
         now_ns = time.monotonic_ns()
         self._identities.turn(now_ns)
+        first: store.StoreUnavailable | None = None
         for bucket in list(self._buckets.values()):
             if bucket.lease_id and now_ns >= bucket.lease_ends_ns:
                 bucket.end_lease()
             if bucket.settling:
-                await self._settle(bucket)
+                try:
+                    await self._settle(bucket)
+                except store.StoreUnavailable as error:
+                    first = first or error
+        if first is not None:
+            raise first
 
     async def close(self) -> None:
         """Gives every lease back. What cannot be told the store charges whole, in time. Raises StoreUnavailable."""

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import numpy.typing as npt
 
+from limiter.spending import RingFields
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -27,15 +29,17 @@ _FORMAT: Final = b"rlring02"
 REMAINING_MAX: Final = 2**31 - 1
 ALLOWED: Final = 1  # the lowest bit of the flags
 DEGRADED, DUPLICATE, APPROXIMATE = 2, 4, 8
+ALSO: Final = 16  # no decision: the record before it is one, and spent of this lease too
+SLOT_SHIFT: Final = 8  # above the flags: the slot in the book of leases that the decision was made out of, 0 = none
 LEFT_OUT: Final = 32  # the policy's sample leaves this decision out: it is summed, and no row of the stream
 
 Records = npt.NDArray[np.void]
 
 
-class Ring:
+class Ring(RingFields):
     """One ring of one process. ``at`` is the place of the next record: whoever packs a record moves it on."""
 
-    __slots__ = ("_flushed", "_records", "at", "begin", "buffer", "end", "lost", "taken", "turns")
+    __slots__ = ("_flushed", "_records", "lost", "taken")
 
     def __init__(self, path: Path, records: int) -> None:
         size = _HEAD_BYTES + records * RECORD.size

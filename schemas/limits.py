@@ -633,16 +633,24 @@ LIMIT_LEASE_MS: Final = 1_000
 LIMIT_LEASE_SHARE: Final = 10  # leases of one key hold at most a tenth of its capacity
 LIMIT_LEASE_SIZE_MAX: Final = 4_096
 LIMIT_SETTLING_MAX: Final = 16  # ended leases of one bucket that wait for the store
-LIMIT_DECISIONS_FLUSH_S: Final = 0.05
+LIMIT_DECISIONS_FLUSH_S: Final = 0.02  # well below the 50 ms that the unreported part of a lease lasts at a steady rate
 LIMIT_DECISIONS_BLOCK_MAX: Final = 8_192
 LIMIT_BLOCKS_MAX: Final = 4_096  # that Kafka has not acknowledged; past it rows are counted as lost, and none waits
 LIMIT_SINK_INTERVAL_MS: Final = 1_000  # decisions are inserted into ClickHouse that often, or when a block is full
 LIMIT_SINK_DECISIONS_MAX: Final = 100_000  # of one block, and what one more reading adds
 LIMIT_SINK_MESSAGES_MAX: Final = 8  # of one reading
 LIMIT_RING_RECORDS: Final = 524_288  # decisions that may wait for the next flush
+LIMIT_RING_NUMBER_MAX: Final = 2**62  # no record has such a number
+LIMIT_LEASE_SLOTS: Final = 16_384  # leases of one gateway that are not yet accounted for; past it the store is asked
+LIMIT_LEASE_UNREPORTED_SHARE: Final = 8  # of a lease at most one of so many parts is spent before Kafka knows
+LIMIT_LEASE_FLUSH_MIN_S: Final = 0.005  # between two flushes, however many leases wait for one
+LIMIT_LEASE_SILENCE_S: Final = 1.0  # without an acknowledgement: no further lease is asked for
+LIMIT_LEASES_REPORTED_MAX: Final = 512  # in one message
 LIMIT_API_RING_RECORDS: Final = 65_536  # the same in front of our own API
+LIMIT_API_LEASE_SLOTS: Final = 2_048
 LIMIT_DOUBTS_MAX: Final = 500_000  # identities of unanswered calls: as many as can fail while one is remembered
-LIMIT_IDENTITIES_MAX: Final = 1_000_000  # of one generation: a full one makes room at once
+LIMIT_IDENTITIES_MAX: Final = 4_000_000  # of one generation: a full one makes room at once
+LIMIT_ANSWERS_MAX: Final = 500_000  # of the store, of one generation
 
 # --- Batched binary CHECK frames (limiter/frames.py)
 LIMIT_FRAME_ENTRIES_MAX: Final = 1_024  # decisions, or keys, of one frame

@@ -12,12 +12,14 @@ COMMANDS_LIMITER: Final = "commands.limiter.v1"
 EVENTS_LIMITER: Final = "events.limiter.v1"
 DEAD_LETTERS_LIMITER: Final = "dead_letters.limiter.v1"
 DECISIONS: Final = "limiter.decisions.v1"
+LEASES: Final = "limiter.leases.v1"
 RESULTS: Final = "results.v1"
 
 PAYMENTS_PARTITIONS: Final = 8
 RESULTS_PARTITIONS: Final = 16
 LIMITER_PARTITIONS: Final = 4
 DECISIONS_PARTITIONS: Final = 4
+LEASES_PARTITIONS: Final = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +78,12 @@ TOPICS: Final = (
         partitions=DECISIONS_PARTITIONS,
         retention_ms=DECISIONS_KEPT_MS,
         doc="decisions of the rate limiter in columnar blocks, keyed by gateway; totals of keys are made of them",
+    ),
+    Topic(
+        name=LEASES,
+        partitions=LEASES_PARTITIONS,
+        retention_ms=_WEEK_MS,
+        doc="leases of the rate limiter: granted and spent so far, cumulative; by the bucket that they are of",
     ),
     Topic(
         name=RESULTS,

@@ -15,6 +15,7 @@ import redis
 from compose.stack.valkey import Valkey
 from limiter import Limiter
 from limiter.decisions import Recorder
+from limiter.lease_accounts import LeaseAccounts
 from limiter.policies import PolicySet
 from limiter.store import CounterStore
 from schemas import limits
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from limiter import Decision
+    from tests.lease_reports import Reports
 
 
 class Blocks:
@@ -93,12 +95,19 @@ def policies(*found: LimitPolicy) -> PolicySet:
 
 @asynccontextmanager
 async def limiter(
-    url: str, folder: Path, *found: LimitPolicy, name: str = "g1", timeout_s: float = limits.LIMIT_STORE_TIMEOUT_S
+    url: str,
+    folder: Path,
+    *found: LimitPolicy,
+    name: str = "g1",
+    timeout_s: float = limits.LIMIT_STORE_TIMEOUT_S,
+    reports: Reports | None = None,
 ) -> AsyncIterator[Limiter]:
     """A limiter of a gateway that ends without giving anything back, as a killed one does."""
     store = CounterStore(url, timeout_s=timeout_s)
     await store.load()
-    recorder = Recorder(name, Blocks(), folder / f"{name}.ring", records=65_536)
+    ring = folder / f"{name}.ring"
+    leases = None if reports is None else LeaseAccounts(folder / f"{name}.book", ring, reports)
+    recorder = Recorder(name, Blocks(), ring, records=65_536, leases=leases)
     made = Limiter(store, recorder, name)
     made.use(policies(*found))
     try:
@@ -106,6 +115,8 @@ async def limiter(
     finally:
         await store.close()
         recorder.close()
+        if leases is not None:
+            leases.shut()
 
 
 async def answer_of_store(gateway: Limiter, user: str, cost: int, identity: str | None = None) -> Decision:

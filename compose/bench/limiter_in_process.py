@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 from compose.bench.limiter_world import KEYS, hold_leases, key_places, per_second, percentiles, zipf
+from limiter import spending
 from schemas import limits
 
 if TYPE_CHECKING:
@@ -47,5 +48,7 @@ def in_process(limiter: Limiter, decisions: int) -> dict[str, Any]:
     rounds = -(-decisions // _CHUNK) * _CHUNK
     flushing = round(flushed_seconds / rounds * 1e6, 3)
     return (
-        per_second(rounds, seconds, cpu_seconds) | percentiles(samples, "us") | {"flush_cpu_us_per_decision": flushing}
+        per_second(rounds, seconds, cpu_seconds)
+        | percentiles(samples, "us")
+        | {"flush_cpu_us_per_decision": flushing, "compiled": spending.IS_COMPILED}
     )

@@ -20,13 +20,14 @@ from compose.stack.valkey import Valkey
 from limiter import store
 from limiter.asking import taken_in
 from limiter.decisions import Recorder
+from limiter.lease_accounts import LeaseAccounts
 from limiter.limiter import Limiter
 from limiter.policies import PolicySet
 from schemas import limits
 from schemas.limit_policy import LimitPolicy, Scope
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator, Callable, Iterator
 
     from limiter.frames import Place
 
@@ -44,6 +45,24 @@ class NoStream:
 
     def send(self, partition: int, block: bytes) -> bool:  # noqa: ARG002 - of a sink
         """Safe at once."""
+        return True
+
+
+class KnownReports:
+    """Takes every report of leases; at the next flush Kafka knows of it."""
+
+    def __init__(self) -> None:
+        self._told: list[Callable[[bool], None]] = []
+
+    def poll(self) -> None:
+        """All that was sent has arrived."""
+        told, self._told = self._told, []
+        for tell in told:
+            tell(True)
+
+    def send(self, partition: int, message: bytes, told: Callable[[bool], None]) -> bool:  # noqa: ARG002 - of a sink
+        """Takes it."""
+        self._told.append(told)
         return True
 
 
@@ -93,10 +112,15 @@ def policy(consistency: str, *, capacity: int = 10**9, window_ms: int = 3_600_00
 async def bench_limiter(
     url: str, folder: Path, consistency: str, *, timeout_s: float = limits.LIMIT_STORE_TIMEOUT_S, **terms: int
 ) -> AsyncIterator[Limiter]:
-    """A limiter with everything on: identities, ring, clock. ``terms``: of its policy, as ``policy`` takes them."""
+    """A limiter with everything on: identities, ring, clock, accounts of as many leases as a gateway can hold.
+
+    ``terms``: of its policy, as ``policy`` takes them.
+    """
     counter_store = store.CounterStore(url, timeout_s=timeout_s)
     await counter_store.load()
-    recorder = Recorder("bench", NoStream(), folder / f"{secrets.token_hex(4)}.ring")
+    ring_file = folder / f"{secrets.token_hex(4)}.ring"
+    leases = LeaseAccounts(ring_file.with_suffix(".book"), ring_file, KnownReports(), KEYS)
+    recorder = Recorder("bench", NoStream(), ring_file, leases=leases)
     made = Limiter(counter_store, recorder, "bench")
     made.use(PolicySet([policy(consistency, **terms)], 1))
     try:
@@ -104,6 +128,7 @@ async def bench_limiter(
     finally:
         await counter_store.close()
         recorder.close()
+        leases.shut()
 
 
 def hold_leases(limiter: Limiter, places: list[Place]) -> None:
@@ -111,7 +136,7 @@ def hold_leases(limiter: Limiter, places: list[Place]) -> None:
     now_ns = time.monotonic_ns()
     for place in places:
         key = limiter._keys.get(place) or limiter._key(place)  # noqa: SLF001 - as a grant of the store would
-        taken_in(key, 0, [store.OK, _HELD, 0, 0, 1, _HELD, _HELD_US], now_ns, b"bench")
+        taken_in(key, 0, [store.OK, _HELD, 0, 0, 1, _HELD, _HELD_US], now_ns, b"bench", 0)
 
 
 def key_places(count: int) -> list[Place]:

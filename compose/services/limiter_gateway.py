@@ -21,7 +21,8 @@ from ingress.issuer import KeyFolder
 from limiter.decisions import Recorder
 from limiter.follower import SnapshotFollower
 from limiter.frame_server import FrameServer
-from limiter.kafka_blocks import KafkaBlocks
+from limiter.kafka_blocks import KafkaBlocks, KafkaReports
+from limiter.lease_accounts import LeaseAccounts
 from limiter.limiter import Limiter
 from limiter.metrics import GatewayMetrics
 from limiter.rls import RateLimitService
@@ -50,7 +51,10 @@ async def _serve(settings: Settings, instance: int) -> None:
     issuer.ensure()
     store = CounterStore(addresses.redis_url)
     blocks = KafkaBlocks(addresses.kafka, name)
-    recorder = Recorder(name, blocks, settings.the_home().data("limiter") / f"decisions-{instance}.ring")
+    ring_file = settings.the_home().data("limiter") / f"decisions-{instance}.ring"
+    reports = KafkaReports(addresses.kafka, f"{name}-leases")
+    leases = LeaseAccounts(ring_file.with_name(f"leases-{instance}.book"), ring_file, reports)
+    recorder = Recorder(name, blocks, ring_file, leases=leases)
     limiter = Limiter(store, recorder, name)
     remembered = settings.the_home().data("limiter") / f"revision-{instance}"
     follower = SnapshotFollower(
@@ -81,4 +85,6 @@ async def _serve(settings: Settings, instance: int) -> None:
         await server.stop(limits.LIMIT_STORE_TIMEOUT_S)
         await frame_server.close()
     await asyncio.to_thread(blocks.close)
+    reports.close()  # on this thread: what is said of reports changes the accounts
+    leases.shut()
     await store.close()

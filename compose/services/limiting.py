@@ -13,7 +13,8 @@ from ingress.issuer import KeyFolder, issue_token
 from ingress.quotas import is_for_our_api
 from limiter.decisions import Recorder
 from limiter.follower import SnapshotFollower
-from limiter.kafka_blocks import KafkaBlocks
+from limiter.kafka_blocks import KafkaBlocks, KafkaReports
+from limiter.lease_accounts import LeaseAccounts
 from limiter.limiter import Limiter
 from limiter.metrics import GatewayMetrics
 from limiter.signing_keys import SigningKeys
@@ -91,7 +92,10 @@ async def api_limiter(settings: Settings, name: str, instance: int) -> AsyncIter
     store = CounterStore(addresses.redis_url)
     blocks = KafkaBlocks(addresses.kafka, name)
     ring_file = folder / f"decisions-ingress-{instance}.ring"
-    recorder = Recorder(name, blocks, ring_file, limits.LIMIT_API_RING_RECORDS)
+    reports = KafkaReports(addresses.kafka, f"{name}-leases")
+    book_file = folder / f"leases-ingress-{instance}.book"
+    leases = LeaseAccounts(book_file, ring_file, reports, limits.LIMIT_API_LEASE_SLOTS)
+    recorder = Recorder(name, blocks, ring_file, limits.LIMIT_API_RING_RECORDS, leases)
     limiter = Limiter(store, recorder, name)
     token = SnapshotToken(KeyFolder(keys), "ingress")
 
@@ -106,6 +110,8 @@ async def api_limiter(settings: Settings, name: str, instance: int) -> AsyncIter
             yield limiter
     finally:
         await asyncio.to_thread(blocks.close)
+        reports.close()  # on this thread: what is said of reports changes the accounts
+        leases.shut()
         await store.close()
 
 
