@@ -18,6 +18,7 @@ import numpy as np
 import xxhash
 
 from limiter.blocks import Block, Row, encode, summed
+from limiter.outcomes import Outcomes
 from limiter.ring import (
     ALLOWED,
     ALSO,
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
     from limiter.decision import Decision
     from limiter.lease_accounts import LeaseAccounts
 
-_OUTCOMES: Final = {0: "denied", ALLOWED: "allowed", ALLOWED | DUPLICATE: "repeated"}
 _OF_A_DECISION: Final = ALLOWED | DEGRADED | DUPLICATE | APPROXIMATE  # of the flags; the rest stays in this process
 _US: Final = 1_000
 _lines: Final = msgspec.json.Encoder().encode
@@ -91,7 +91,8 @@ class Recorder:
         self.sampling = Sampling()
         self.lost = 0
         self.recorded = 0
-        self._outcomes = dict.fromkeys(_OUTCOMES, 0)
+        self.outcomes = Outcomes()
+        self._flushed_at = time.monotonic()
         #: turns the monotonic clock into time since the epoch: one clock for all records, and it never goes back
         self.wall_offset_ns = time.time_ns() - time.monotonic_ns()
         self.recovered = self._recover(ring_file)
@@ -167,22 +168,15 @@ class Recorder:
         if self.leases is not None:
             self.leases.count(taken, self.ring.taken, is_whole=self.ring.lost == lost)
             self.leases.flush()
+        now = time.monotonic()
+        elapsed_s, self._flushed_at = now - self._flushed_at, now
         if len(taken):
-            self._count(taken)
+            self.outcomes.count(taken, elapsed_s)
             self._send(self._source, self.ring.taken - len(taken), taken, self._rows)
-
-    def outcomes(self) -> dict[str, int]:
-        """Decisions until the last flush, by what was decided."""
-        return {name: self._outcomes[flags] for flags, name in _OUTCOMES.items()}
 
     def gap(self) -> int:
         """Decisions of this process that are lost to the stream: overwritten, not taken, or never arrived."""
         return self.lost + self.ring.lost + self._sink.lost
-
-    def _count(self, taken: Records) -> None:
-        flags = taken["flags"]
-        for outcome in _OUTCOMES:
-            self._outcomes[outcome] += int(np.count_nonzero(flags & (ALLOWED | DUPLICATE | ALSO) == outcome))
 
     def forget(self) -> None:
         """Makes room when there are very many rows, once nothing refers to them: numbers of rows are void after it."""

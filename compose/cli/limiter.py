@@ -1,4 +1,4 @@
-"""``millrace limiter``: the policies in force, what a key has left, who is busy."""
+"""``millrace limiter``: the policies in force, what a key has left, who is busy, what others would decide."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from compose.cli.cases import shell_user
+from compose.cli.limiter_replay import replay
 from compose.cli.limiter_top import top
 from compose.cli.parked import operator_connection
 from compose.settings import load_settings
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True)
 app.command()(top)
+app.command()(replay)
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
