@@ -13,13 +13,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from limiter.blocks import decode
+from limiter.buckets import Bucket, KeyState
 from limiter.decision import Decision
 from limiter.decisions import Recorder
+from limiter.policies import PolicySet
 from limiter.usage import totals
 from schemas import limits
 from schemas.limit_audit import PATTERN, auditing, is_in_sample, wrong_audit
 from schemas.operations import OPERATIONS
-from tests.counter_server import Blocks
+from tests.counter_server import Blocks, policy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -70,9 +72,9 @@ def test_totals_are_exact_whatever_is_kept_and_however_often_it_comes(tmp_path_f
         truth: dict[str, Counter[str]] = {}
         with recorder_of(folder, sink) as recorder:
             for batch in questions:
-                for policy, user, outcome, cost, identity in batch:
-                    recorder.record(f"t:u{user}:/{policy}", cost, decided(policy, outcome), identity=identity)
-                    of_key = truth.setdefault(f"t:u{user}:/{policy}", Counter())
+                for number, user, outcome, cost, identity in batch:
+                    recorder.record(f"t:u{user}:/{number}", cost, decided(number, outcome), identity=identity)
+                    of_key = truth.setdefault(f"t:u{user}:/{number}", Counter())
                     if outcome != "repeated":
                         of_key["denied" if outcome == "denied" else "allowed"] += 1
                         of_key["cost"] += cost * (outcome != "denied")
@@ -136,6 +138,15 @@ def test_a_request_without_an_identity_is_drawn_by_its_number(tmp_path: Path) ->
         recorder.flush()
     rows = sum(len(block.columns()) for _, block in blocks_of(sink))
     assert 700 < rows < 1_300
+
+
+@pytest.mark.parametrize("text", SETTINGS)
+def test_only_a_sample_keeps_a_key_off_the_fastest_path(text: str) -> None:
+    """There identities are not hashed; all other settings are decided by what was decided, when the ring is flushed."""
+    level = PolicySet([policy(audit=text)], 1).all_levels()[0]
+    key = KeyState("t:u:/r", (Bucket(level, "t"),), 0)
+    assert key.leased
+    assert (key.single is None) == ("sampled" in text)
 
 
 @pytest.mark.parametrize("text", [*SETTINGS, "denied+sampled 1/1", "denied+sampled 1/999999"])

@@ -15,6 +15,8 @@ from limiter.blocks import decisions_in, decode
 from limiter.decision import Decision
 from limiter.decisions import Recorder
 from limiter.kafka_blocks import KafkaBlocks
+from limiter.limiter import Limiter
+from limiter.store import CounterStore
 from schemas import limits, topics
 from sinks.kafka.connection import KafkaConnection
 from sinks.kafka.topics import ensure_topics
@@ -55,10 +57,10 @@ def test_decisions_go_on_while_the_broker_is_frozen_and_the_gap_is_what_is_missi
     stack: Stack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The queue for Kafka is full long before the last decision: every one is made while the broker answers nobody."""
-    from limiter.limiter import Limiter
-    from limiter.store import CounterStore
-
     monkeypatch.setattr(limits, "LIMIT_BLOCKS_MAX", QUEUED)
+    monkeypatch.setattr(
+        limits, "KAFKA_DELIVERY_TIMEOUT_MS", 300_000
+    )  # what is queued arrives, however slow we are here
     ensure_topics(stack.addresses.kafka)
     state = read_state(stack.settings.the_home())
     assert state is not None
