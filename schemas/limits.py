@@ -505,6 +505,13 @@ STRIPE_IDENTITY_KEPT_S: Final = 23 * 3_600  # Stripe forgets an idempotency key 
 # --- hardening ---------------------------------------------------------------------------------------------
 MERCHANT_WEBHOOK_SEAL_BATCH_MAX: Final = 500  # secrets that are sealed in one transaction
 
+# --- forecasts of policies ---------------------------------------------------------------------------------
+FORECAST_DAYS_DEFAULT: Final = 7.0
+FORECAST_DAYS_MAX: Final = 366.0
+FORECAST_RECORDS_MAX: Final = 1_000_000  # commands that one forecast reads
+FORECAST_BATCH_MAX: Final = 500  # at once from Kafka, and then from Postgres
+FORECAST_EXAMPLES_MAX: Final = 10  # payments named for each change
+
 # --- soak --------------------------------------------------------------------------------------------------
 SOAK_MINUTES_DEFAULT: Final = 3.0
 SOAK_MINUTES_MAX: Final = 23 * 60.0  # a token lives for a day
@@ -516,13 +523,18 @@ SOAK_AMOUNT_MINOR_MAX: Final = 90_000
 SOAK_PAUSE_MIN_S: Final = 0.5  # between the return of one killed process and the next kill
 SOAK_PAUSE_MAX_S: Final = 3.0
 SOAK_FREEZE_MS: Final = OWNER_SESSION_TIMEOUT_MS + 3_000  # others own its partitions when a frozen owner wakes up
+SOAK_FROZEN_SEEN_S: Final = (
+    POLICIES_READ_TIMEOUT_S + 2 * POLICIES_REFRESH_S
+)  # until every owner refuses a frozen merchant
 SOAK_BACK_WAIT_S: Final = 60  # for a killed process to be ready again
 SOAK_CALL_WAIT_S: Final = 40  # for one answer
 SOAK_PERSISTENCE_S: Final = 180  # a call without an answer is made again, with its identity, for so long
 SOAK_FINAL_WAIT_S: Final = 240  # for a payment, a refund or a dispute to come to its end, kills included
 SOAK_POLL_MS: Final = 100
 SOAK_SETTLE_WAIT_S: Final = 180  # for everything behind the last payment: polls of attempts, sink, webhooks
-SOAK_DELIVERY_WAIT_S: Final = MERCHANT_WEBHOOK_LEASE_S + 60  # for what a killed sender held, and one refusal
+SOAK_SHOP_BACKLOG: Final = 256
+#: for what a killed sender held, and was refused when it came again: the third try is minutes after the second
+SOAK_DELIVERY_WAIT_S: Final = MERCHANT_WEBHOOK_LEASE_S + sum(MERCHANT_WEBHOOK_RETRY_SCHEDULE_S[:3]) + 60
 SOAK_VICTIMS: Final = 12  # payments of a settlement round whose lines are wrong, over all processors
 SOAK_SETTLEMENT_ROUNDS: Final = 3  # the last one when nothing is killed any more
 SOAK_PROGRESS_INTERVAL_S: Final = 10
@@ -582,6 +594,12 @@ CARD_SIGNALS_CACHED_S: Final = 600
 CARD_SIGNALS_CACHED_MAX: Final = 20_000
 
 # --- routing -----------------------------------------------------------------------------------------------
+FEE_BPS_MAX: Final = 10_000
+FEE_FIXED_MINOR_MAX: Final = 1_000_000_000  # of one capture
+FEE_CURRENCIES_MAX: Final = 200
+FEE_MERCHANTS_MAX: Final = 5_000  # with terms of their own
+FEE_LEAD_S: Final = 60  # from publication to force, as in policy_publish: by then every owner has read it
+
 ROUTING_RULES_MAX: Final = 100
 ROUTING_CANDIDATES_MAX: Final = 16  # of one rule
 ROUTING_CHOICES_MAX: Final = 200  # values of one condition

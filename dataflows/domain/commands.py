@@ -8,10 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+from msgspec import structs
+
 from dataflows.domain import (
     authorization,
     dispute,
     dispute_evidence,
+    fees,
     payment_intent,
     processor_attempt,
     refund,
@@ -40,7 +43,7 @@ _DECIDE: Final[dict[str, Callable[[Payment, Command, Context], Decision | Reject
     "record_settlement_line": settlement.decide_line,
 }
 #: what a frozen merchant may not do; what is under way goes on, and facts are always taken
-_BEGINS_SOMETHING: Final = frozenset(
+BEGINS_SOMETHING: Final = frozenset(
     {"create_payment_intent", "confirm_payment_intent", "increment_authorization", "create_refund"}
 )
 _OPERATORS: Final = frozenset({"review_payment_intent"})
@@ -55,7 +58,7 @@ _FACTS: Final = {
 def decide(payment: Payment | None, command: Command, context: Context) -> Decision | Rejection:
     """The decision on one command against the current aggregate; pure, and total over every operation on a payment."""
     frozen = context.policies.frozen_merchants
-    if frozen and command.scope in frozen and command.operation in _BEGINS_SOMETHING:
+    if frozen and command.scope in frozen and command.operation in BEGINS_SOMETHING:
         return Rejection("account_frozen", "The account is frozen; nothing new is begun.", {})
     if command.operation == "create_payment_intent":
         return payment_intent.decide_create(payment, command, context)
@@ -68,7 +71,16 @@ def decide(payment: Payment | None, command: Command, context: Context) -> Decis
             f"Version {command.expected_version} was expected; the current one is {current}.",
             {"current_version": current},
         )
-    return _DECIDE[command.operation](payment, command, context)
+    return _DECIDE[command.operation](payment, command, _under_its_terms(payment, context))
+
+
+def _under_its_terms(payment: Payment, context: Context) -> Context:
+    """The context with the fees of this payment: those that were in force when it was made."""
+    versions, intent = context.policies.fees, payment.intent
+    if not versions:
+        return context
+    terms = fees.schedule_of(versions, intent.merchant_id, intent.currency, intent.created_at, context.fees)
+    return structs.replace(context, fees=terms)
 
 
 def _version_seen(payment: Payment, command: Command) -> int | None:
