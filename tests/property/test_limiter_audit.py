@@ -41,8 +41,10 @@ def decided(policy: int, outcome: str) -> Decision:
 def recorder_of(folder: Path, sink: Blocks, name: str = "g") -> Iterator[Recorder]:
     made = Recorder(name, sink, folder / f"{name}.ring", records=65_536)
     made.sampling.use({(f"pl_{n}", 1): auditing(text) for n, text in enumerate(SETTINGS)})
-    yield made
-    made.close()
+    try:
+        yield made
+    finally:
+        made.close()
 
 
 def blocks_of(sink: Blocks) -> list[tuple[int, Block]]:
