@@ -14,6 +14,7 @@ from schemas import limits
 from schemas.limit_audit import auditing
 
 if TYPE_CHECKING:
+    from limiter.durable import DurableKey
     from limiter.lease_accounts import LeaseAccount, LeaseAccounts
     from limiter.policies import Level
 
@@ -158,7 +159,7 @@ class Bucket(BucketFields):
 class KeyState(KeyFields):
     """One limit key under one snapshot: its name, its buckets, and whether leases of theirs can decide it."""
 
-    __slots__ = ("buckets", "leased", "real")
+    __slots__ = ("buckets", "durable", "leased", "real")
 
     def __init__(self, name: str, buckets: tuple[Bucket, ...], row: int, *, leases: bool = True) -> None:
         self.name = name
@@ -169,4 +170,5 @@ class KeyState(KeyFields):
         self.single = buckets[0] if len(buckets) == 1 and self.leased else None  # decides it alone
         if self.single is not None and auditing(self.single.level.policy.audit).is_sampled:
             self.single = None  # its identity draws whether a decision is a row: not on the fastest path
+        self.durable: DurableKey | None = None  # where an owner counts a level
         self.row = row  # in the stream's dictionary, for the single bucket's policy

@@ -667,6 +667,12 @@ LIMIT_LEASES_REPORTED_MAX: Final = 512  # in one message
 LIMIT_API_RING_RECORDS: Final = 65_536  # the same in front of our own API
 LIMIT_API_LEASE_SLOTS: Final = 2_048
 LIMIT_DOUBTS_MAX: Final = 500_000  # identities of unanswered calls: as many as can fail while one is remembered
+LIMIT_LEVELS_MAX: Final = 64  # durable policies of one key
+LIMIT_DURABLE_TIMEOUT_S: Final = 2.0  # for the owner's answer; past it the failure mode, and a retry finds the answer
+LIMIT_DURABLE_CONNECT_POLL_S: Final = 0.05
+LIMIT_DURABLE_RETENTION_S: Final = 7 * 24 * 3_600  # of what was consumed: as long as the topic keeps the commands
+LIMIT_DURABLE_PRUNE_EVERY_S: Final = 5.0
+LIMIT_DURABLE_PRUNE_ROWS: Final = 5_000  # of one round
 LIMIT_IDENTITIES_MAX: Final = 4_000_000  # of one generation: a full one makes room at once
 LIMIT_ANSWERS_MAX: Final = 500_000  # of the store, of one generation
 

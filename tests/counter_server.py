@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from limiter import Decision
+    from limiter.durable import DurableQuotas
     from tests.lease_reports import Reports
 
 
@@ -116,6 +117,7 @@ async def limiter(
     *found: LimitPolicy,
     name: str = "g1",
     timeout_s: float = limits.LIMIT_STORE_TIMEOUT_S,
+    durable: DurableQuotas | None = None,
     reports: Reports | None = None,
 ) -> AsyncIterator[Limiter]:
     """A limiter of a gateway that ends without giving anything back, as a killed one does."""
@@ -124,7 +126,7 @@ async def limiter(
     ring = folder / f"{name}.ring"
     leases = None if reports is None else LeaseAccounts(folder / f"{name}.book", ring, reports)
     recorder = Recorder(name, Blocks(), ring, records=65_536, leases=leases)
-    made = Limiter(store, recorder, name)
+    made = Limiter(store, recorder, name, durable)
     made.use(policies(*found))
     try:
         yield made

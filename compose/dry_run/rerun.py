@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
-from compose.demo.limiter_oracle import FIXED, ExactCounter
+from dataflows.domain.exact_counter import FIXED, ExactCounter
 from limiter.keys import parts_of
 from schemas import errors, limits
 
