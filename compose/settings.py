@@ -54,6 +54,7 @@ SERVICES: Final = (
     "clickhouse_sink",
     "limiter_owner",
     "limiter_usage",
+    "limiter_decisions",
     "limiter_gateway",
     "ingress",
 )

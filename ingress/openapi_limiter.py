@@ -6,7 +6,7 @@ from typing import Any, Final, get_args
 
 from ingress import openapi_elements as elements
 from ingress.openapi_schemas import OBJECT_ID, TEXT, a_schema, ref
-from schemas import limit_policy, limits
+from schemas import limit_audit, limit_policy, limits
 from schemas.client_network import V4_BITS, V6_BITS
 
 Json = dict[str, Any]
@@ -40,7 +40,7 @@ _TERMS: Final[Json] = {
     "consistency": {"enum": list(get_args(limit_policy.Consistency))},
     "failure_mode": {"enum": list(get_args(limit_policy.FailureMode))},
     "shadow": {"type": "boolean"},
-    "audit": {"enum": list(get_args(limit_policy.Audit))},
+    "audit": {"type": "string", "pattern": limit_audit.PATTERN},
     "network_prefix_v4": {"type": ["integer", "null"], "minimum": 1, "maximum": V4_BITS},
     "network_prefix_v6": {"type": ["integer", "null"], "minimum": 1, "maximum": V6_BITS},
 }

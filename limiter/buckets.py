@@ -11,6 +11,7 @@ import xxhash
 from limiter.ring import ALLOWED, APPROXIMATE, SLOT_SHIFT
 from limiter.spending import BucketFields, KeyFields
 from schemas import limits
+from schemas.limit_audit import auditing
 
 if TYPE_CHECKING:
     from limiter.decision import Decision
@@ -182,5 +183,7 @@ class KeyState(KeyFields):
         self.leased = leases and bool(real) and all(b.level.policy.consistency == "leased" for b in buckets)
         self.single = buckets[0] if len(buckets) == 1 and self.leased else None  # decides it alone
         self.verdict = verdict  # of policies that decide without counting: there are no buckets then
+        if self.single is not None and auditing(self.single.level.policy.audit).is_sampled:
+            self.single = None  # its identity draws whether a decision is a row: not on the fastest path
         self.durable: DurableKey | None = None  # where an owner counts a level
         self.row = row  # in the stream's dictionary, for the single bucket's policy

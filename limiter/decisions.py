@@ -11,14 +11,26 @@ import asyncio
 import secrets
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import msgspec
 import numpy as np
 import xxhash
-from msgspec import Struct
 
-from limiter.ring import ALLOWED, ALSO, APPROXIMATE, RECORD_TYPE, SLOT_SHIFT, Records, Ring, left_behind
+from limiter.blocks import Block, Row, encode, summed
+from limiter.outcomes import Outcomes
+from limiter.ring import (
+    ALLOWED,
+    ALSO,
+    APPROXIMATE,
+    DEGRADED,
+    DUPLICATE,
+    SLOT_SHIFT,
+    Records,
+    Ring,
+    left_behind,
+)
+from limiter.sampling import Sampling
 from schemas import limits
 from schemas.topics import DECISIONS_PARTITIONS
 
@@ -32,44 +44,9 @@ if TYPE_CHECKING:
     from limiter.decision import Decision
     from limiter.lease_accounts import LeaseAccounts
 
-DEGRADED, DUPLICATE = 2, 4
-_OUTCOMES: Final = {0: "denied", ALLOWED: "allowed", ALLOWED | DUPLICATE: "repeated"}
+_OF_A_DECISION: Final = ALLOWED | DEGRADED | DUPLICATE | APPROXIMATE  # of the flags; the rest stays in this process
 _US: Final = 1_000
-_encode: Final = msgspec.msgpack.Encoder().encode
 _lines: Final = msgspec.json.Encoder().encode
-
-
-class Row(NamedTuple):
-    """What many decisions have in common: the key, and the policy that decided."""
-
-    key: str
-    policy_id: str
-    policy_version: int
-
-
-class Block(Struct, frozen=True, kw_only=True):
-    """Decisions as records of ``RECORD_TYPE``, whose ``row`` is an index into ``rows``.
-
-    Decision ``at`` has the number ``first + places[at]`` of its source. A source's blocks of one partition follow one
-    another by number; what comes again after a kill has the numbers that it had.
-    """
-
-    source: str
-    first: int
-    places: bytes
-    rows: list[Row]
-    records: bytes
-
-    def columns(self) -> Records:
-        """The decisions."""
-        return np.frombuffer(self.records, RECORD_TYPE)
-
-    def numbers(self) -> npt.NDArray[np.int64]:
-        """The number of each decision."""
-        return np.frombuffer(self.places, np.uint32).astype(np.int64) + self.first
-
-
-decode: Final = msgspec.msgpack.Decoder(Block).decode
 
 
 class BlockSink(Protocol):
@@ -78,6 +55,11 @@ class BlockSink(Protocol):
     @property
     def under_way(self) -> int:
         """Blocks that were taken and are not yet safe."""
+        ...
+
+    @property
+    def lost(self) -> int:
+        """Decisions in blocks that were taken and never arrived."""
         ...
 
     def send(self, partition: int, block: bytes) -> bool:
@@ -106,9 +88,11 @@ class Recorder:
         self._rows: list[Row] = []
         self._known: dict[Row, int] = {}
         self._partitions: list[int] = []
+        self.sampling = Sampling()
         self.lost = 0
         self.recorded = 0
-        self._outcomes = dict.fromkeys(_OUTCOMES, 0)
+        self.outcomes = Outcomes()
+        self._flushed_at = time.monotonic()
         #: turns the monotonic clock into time since the epoch: one clock for all records, and it never goes back
         self.wall_offset_ns = time.time_ns() - time.monotonic_ns()
         self.recovered = self._recover(ring_file)
@@ -128,14 +112,26 @@ class Recorder:
             number = self._known[row] = len(self._rows)
             self._rows.append(row)
             self._partitions.append(partition_of(key))
+            self.sampling.add_row(policy_id, policy_version)
             self._dictionary.write(_lines(row) + b"\n")
         return number
 
-    def record(self, key: str, cost: int, decided: Decision, leased: Sequence[Bucket] = ()) -> None:
-        """Notes one decision, and the buckets whose leases made it: one record for each lease that it spent of."""
+    def record(
+        self,
+        key: str,
+        cost: int,
+        decided: Decision,
+        leased: Sequence[Bucket] = (),
+        *,
+        identity: str | None = None,
+    ) -> None:
+        """Notes one decision, and the buckets whose leases made it: one record for each lease that it spent of.
+
+        ``identity`` draws whether it is in the sample of its policy; without one its number does.
+        """
         row = self.row(key, decided.policy_id, decided.policy_version)
         now_us = (time.monotonic_ns() + self.wall_offset_ns) // _US
-        flags = flags_of(decided)
+        flags = flags_of(decided) | self.sampling.mark(row, identity, self.ring.written)
         slots = [bucket.account.slot << SLOT_SHIFT for bucket in leased if bucket.account is not None]
         self.ring.put(row, cost, flags | slots[0] if slots else flags, decided.remaining, now_us)
         for slot in slots[1:]:
@@ -172,18 +168,15 @@ class Recorder:
         if self.leases is not None:
             self.leases.count(taken, self.ring.taken, is_whole=self.ring.lost == lost)
             self.leases.flush()
+        now = time.monotonic()
+        elapsed_s, self._flushed_at = now - self._flushed_at, now
         if len(taken):
-            self._count(taken)
+            self.outcomes.count(taken, elapsed_s)
             self._send(self._source, self.ring.taken - len(taken), taken, self._rows)
 
-    def outcomes(self) -> dict[str, int]:
-        """Decisions until the last flush, by what was decided."""
-        return {name: self._outcomes[flags] for flags, name in _OUTCOMES.items()}
-
-    def _count(self, taken: Records) -> None:
-        flags = taken["flags"]
-        for outcome in _OUTCOMES:
-            self._outcomes[outcome] += int(np.count_nonzero(flags & (ALLOWED | DUPLICATE | ALSO) == outcome))
+    def gap(self) -> int:
+        """Decisions of this process that are lost to the stream: overwritten, not taken, or never arrived."""
+        return self.lost + self.ring.lost + self._sink.lost
 
     def forget(self) -> None:
         """Makes room when there are very many rows, once nothing refers to them: numbers of rows are void after it."""
@@ -197,6 +190,7 @@ class Recorder:
         self._dictionary.truncate()
         self._dictionary.write(_lines(self._source) + b"\n")
         self._rows, self._known, self._partitions = [], {}, []
+        self.sampling.forget()
 
     def close(self) -> None:
         """Call it after the last flush."""
@@ -213,10 +207,39 @@ class Recorder:
             places = np.flatnonzero(where == partition)
             for at in range(0, len(places), limits.LIMIT_DECISIONS_BLOCK_MAX):
                 part = places[at : at + limits.LIMIT_DECISIONS_BLOCK_MAX]
-                if self._sink.send(partition, _encoded(source, first, part, taken[part], rows)):
+                block = self._encoded(source, first, part, taken[part], rows)
+                if self._sink.send(partition, block):
                     self.recorded += len(part)
                 else:
                     self.lost += len(part)
+
+    def _encoded(self, source: str, first: int, places: npt.NDArray[np.int64], part: Records, rows: list[Row]) -> bytes:
+        numbers, indexes = np.unique(part["row"], return_inverse=True)
+        since, until = first + int(places[0]), first + int(places[-1]) + 1
+        records = part.copy()
+        records["row"] = indexes
+        weights, totals, gap = b"", b"", 0
+        if rows is self._rows:  # what a killed process left is all rows: its sums may be counted, its numbers tell
+            gap = self.gap()
+            kept = self.sampling.split(records, numbers.tolist())
+            if kept is not None:
+                totals, weights = summed(records[~kept.mask]).tobytes(), kept.weights.tobytes()
+                records, places = records[kept.mask], places[kept.mask]
+        records["flags"] &= np.uint32(_OF_A_DECISION)
+        return encode(
+            Block(
+                source=source,
+                first=first,
+                places=places.astype(np.uint32).tobytes(),
+                rows=[rows[number] for number in numbers.tolist()],
+                records=records.tobytes(),
+                weights=weights,
+                totals=totals,
+                since=since,
+                until=until,
+                gap=gap,
+            )
+        )
 
     def _recover(self, ring_file: Path) -> int:
         """Sends what the process before had recorded and not flushed, and gives their number."""
@@ -230,21 +253,6 @@ class Recorder:
             self._send(msgspec.json.decode(source, type=str), first, found, rows)
         recovered, self.recorded = self.recorded, 0
         return recovered
-
-
-def _encoded(source: str, first: int, places: npt.NDArray[np.int64], part: Records, rows: list[Row]) -> bytes:
-    numbers, indexes = np.unique(part["row"], return_inverse=True)
-    records = part.copy()
-    records["row"] = indexes
-    return _encode(
-        Block(
-            source=source,
-            first=first,
-            places=places.astype(np.uint32).tobytes(),
-            rows=[rows[number] for number in numbers.tolist()],
-            records=records.tobytes(),
-        )
-    )
 
 
 def _dictionary_of(ring_file: Path) -> Path:

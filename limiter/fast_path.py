@@ -48,7 +48,7 @@ def otherwise_over(
             known = identities.find(key, request_id)
             if known is not None:
                 decided = held.repeated(key, cost, known)
-                recorder.record(key.name, cost, decided)
+                recorder.record(key.name, cost, decided, identity=request_id)
                 return decided
         now = monotonic_ns()
         decided = held.spent_of_all(key, cost, now, refill_soon) or held.refused(key, cost, now)
@@ -56,7 +56,7 @@ def otherwise_over(
             return None
         if decided.allowed and request_id is not None:
             identities.keep(key, request_id, cost, decided)
-        recorder.record(key.name, cost, decided, key.buckets)
+        recorder.record(key.name, cost, decided, key.buckets, identity=request_id)
         return decided
 
     return otherwise

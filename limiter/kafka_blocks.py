@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 import structlog
 from confluent_kafka import Producer
 
+from limiter.blocks import decisions_in, decode
 from schemas import limits, topics
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ class KafkaBlocks:
         settings = {"compression.type": "lz4", "linger.ms": 5, "queue.buffering.max.messages": limits.LIMIT_BLOCKS_MAX}
         self._producer = Producer(kafka.producer(client_id, **settings))
         self.failed = 0  # blocks that Kafka did not take in time: their decisions are in no total
+        self.lost = 0  # the decisions in them
 
     @property
     def under_way(self) -> int:
@@ -46,6 +48,7 @@ class KafkaBlocks:
     def _told(self, error: KafkaError | None, message: Message) -> None:
         if error is not None:
             self.failed += 1
+            self.lost += decisions_in(decode(message.value() or b""))
             _log.error("decisions_lost", reason=error.str(), partition=message.partition())
 
     def close(self) -> None:

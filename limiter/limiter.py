@@ -25,6 +25,7 @@ from limiter.identities import Identities, Identity
 from limiter.policies import PolicySet
 from limiter.uncounted import verdict
 from schemas import errors, limits
+from schemas.limit_audit import auditing
 
 if TYPE_CHECKING:
     from limiter.decisions import Recorder
@@ -89,6 +90,9 @@ class Limiter:
         """Other policies from now on. Leases of policies that changed end; what was spent of them is settled."""
         self._policies = policies
         self._lapsed = False
+        self._recorder.sampling.use(
+            {(level.id_, level.version): auditing(level.policy.audit) for level in policies.all_levels()}
+        )
         self._durable.prepare(policies)
         self._keys.clear()
         versions = {(level.store_id, level.version) for level in policies.all_levels()}
@@ -201,10 +205,10 @@ class Limiter:
         while (first := self._under_way.get(identity)) is not None:
             shared = await asyncio.shield(first)
             if shared is not None:
-                return self._repeated(key, cost, shared)
+                return self._repeated(key, cost, shared, request_id)
         known = self._identities.find(key, request_id)
         if known is not None:
-            return self._repeated(key, cost, known)
+            return self._repeated(key, cost, known, request_id)
         mine = self._under_way[identity] = asyncio.get_running_loop().create_future()
         decided = None
         try:
@@ -216,10 +220,10 @@ class Limiter:
             del self._under_way[identity]
             mine.set_result(None if decided is None else (cost, decided))
 
-    def _repeated(self, key: KeyState, cost: int, known: Known) -> Decision:
+    def _repeated(self, key: KeyState, cost: int, known: Known, request_id: str) -> Decision:
         """The same answer again; nothing is consumed. Raises KeyReused."""
         decided = held.repeated(key, cost, known)
-        self._recorder.record(key.name, cost, decided)
+        self._recorder.record(key.name, cost, decided, identity=request_id)
         return decided
 
     async def _decide(self, key: KeyState, cost: int, request_id: str | None) -> Decision:
@@ -228,7 +232,7 @@ class Limiter:
         else:
             decided = await self._ask(key, cost, request_id) or self._without_store.decide(key.buckets, cost)
         self.degraded += decided.degraded
-        self._recorder.record(key.name, cost, decided)
+        self._recorder.record(key.name, cost, decided, identity=request_id)
         return decided
 
     async def _ask(self, key: KeyState, cost: int, request_id: str | None) -> Decision | None:

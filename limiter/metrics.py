@@ -68,18 +68,27 @@ class GatewayMetrics(Collector):
     def collect(self) -> Iterator[Metric]:
         """Called from the thread that answers /metrics: plain reads only."""
         recorder, limiter = self._recorder, self._limiter
+        outcomes = recorder.outcomes
         decisions = CounterMetricFamily("millrace_limiter_decisions", "Decisions by outcome", labels=("outcome",))
-        for outcome, count in recorder.outcomes().items():
+        for outcome, count in outcomes.named().items():
             decisions.add_metric((outcome,), count)
         yield decisions
+        # Low against decisions that were allowed, where policies are leased: keys are asked for too seldom to hold one.
+        leased = outcomes.from_leases
+        yield CounterMetricFamily("millrace_limiter_lease_decisions", "Allowed out of leases", value=leased)
         # High against decisions: leases do not help (few requests a key, or every policy is exact).
         yield CounterMetricFamily("millrace_limiter_store_calls", "Calls of the store", value=limiter.store_calls)
         # Any: the counter store did not answer, and failure modes decided.
         yield CounterMetricFamily("millrace_limiter_degraded", "Decisions without the store", value=limiter.degraded)
+        degraded_s = outcomes.degraded_s
+        yield CounterMetricFamily("millrace_limiter_degraded_seconds", "Time in which they did", value=degraded_s)
+        # Any: failure mode open let through so much cost uncounted: quotas may be exceeded by at most that.
+        overshoot = outcomes.overshoot
+        yield CounterMetricFamily("millrace_limiter_overshoot", "Cost allowed by failure modes", value=overshoot)
         yield GaugeMetricFamily("millrace_limiter_leases", "Leases held", value=limiter.leases())
         # Any: Kafka is away for long; totals of keys are too low by as much.
-        lost = recorder.lost + recorder.ring.lost
-        yield CounterMetricFamily("millrace_limiter_rows_lost", "Decisions that are in no block", value=lost)
+        gap = recorder.gap()
+        yield CounterMetricFamily("millrace_limiter_gap", "Decisions lost to the stream", value=gap)
         failed = self._blocks.failed
         yield CounterMetricFamily("millrace_limiter_blocks_failed", "Blocks that Kafka did not take", value=failed)
         # Any: somebody offers snapshots that are not ours, or keys were rotated in the wrong order.

@@ -28,9 +28,10 @@ _HEAD_BYTES: Final = 64
 _FORMAT: Final = b"rlring02"
 REMAINING_MAX: Final = 2**31 - 1
 ALLOWED: Final = 1  # the lowest bit of the flags
-APPROXIMATE: Final = 8
+DEGRADED, DUPLICATE, APPROXIMATE = 2, 4, 8
 ALSO: Final = 16  # no decision: the record before it is one, and spent of this lease too
 SLOT_SHIFT: Final = 8  # above the flags: the slot in the book of leases that the decision was made out of, 0 = none
+LEFT_OUT: Final = 32  # the policy's sample leaves this decision out: it is summed, and no row of the stream
 
 Records = npt.NDArray[np.void]
 

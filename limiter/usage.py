@@ -11,13 +11,11 @@ import threading
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
-import numpy as np
 import psycopg
 import structlog
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from limiter.decisions import DUPLICATE, Block, decode
-from limiter.ring import ALLOWED
+from limiter.blocks import Block, decode
 from schemas import limits, topics
 from sinks.postgres.sql_files import queries
 
@@ -29,6 +27,7 @@ if TYPE_CHECKING:
 SQL: Final = queries("sinks.postgres.queries", "limiter.sql")
 _POLL_S: Final = 0.2
 _BLOCKS_MAX: Final = 200
+_SUMS: Final = ("row", "allowed", "denied", "allowed_cost", "newest")
 _log: Final = structlog.get_logger(__name__)
 
 Source = tuple[str, int]  # a recorder, and the partition of its blocks
@@ -51,26 +50,19 @@ def totals(blocks: Sequence[tuple[int, Block]], counted: dict[Source, int]) -> d
     """
     found: dict[str, Total] = {}
     for partition, block in blocks:
-        columns, numbers = block.columns(), block.numbers()
         place = (block.source, partition)
-        until = counted.get(place, 0)
-        columns = columns[(columns["flags"] & DUPLICATE == 0) & (numbers >= until)]
-        counted[place] = max(until, int(numbers.max(initial=-1)) + 1)
-        allowed = columns["flags"] & ALLOWED != 0
-        size = len(block.rows)
-        counts = np.bincount(columns["row"], minlength=size).tolist()
-        passed = np.bincount(columns["row"][allowed], minlength=size).tolist()
-        costs = np.bincount(columns["row"][allowed], columns["cost"][allowed], minlength=size).tolist()
-        newest = np.zeros(size, np.uint64)
-        np.maximum.at(newest, columns["row"], columns["at"])
-        for row, count, yes, cost, at in zip(block.rows, counts, passed, costs, newest.tolist(), strict=True):
-            if count:
+        part = block.after(counted.get(place, 0))
+        counted[place] = part.until
+        sums = part.summed()
+        for number, allowed, denied, cost, newest in zip(*(sums[name].tolist() for name in _SUMS), strict=True):
+            if allowed or denied:
+                row = block.rows[number]
                 total = found.setdefault(row.key, Total())
-                total.allowed += yes
-                total.denied += count - yes
-                total.allowed_cost += int(cost)
+                total.allowed += allowed
+                total.denied += denied
+                total.allowed_cost += cost
                 total.policy, total.version = row.policy_id, max(total.version, row.policy_version)
-                total.as_of = max(total.as_of, at)
+                total.as_of = max(total.as_of, newest)
     return found
 
 

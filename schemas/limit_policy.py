@@ -18,7 +18,7 @@ from schemas.client_network import client_network, widened
 Algorithm = Literal["token_bucket", "sliding_window", "fixed_window", "concurrency", "unlimited", "deny"]
 Consistency = Literal["exact", "leased", "durable"]
 FailureMode = Literal["open", "closed", "stale"]
-Audit = Literal["full", "denied", "aggregate"]
+Audit = str  # what the stream of decisions keeps: ``limit_audit`` says which texts there are
 KeyPart = Literal["tenant", "user", "route", "network"]
 
 NETWORK: Final = "network"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final, get_args
 
-from schemas import limit_policy, limits
+from schemas import limit_audit, limit_policy, limits
 from schemas.client_network import V4_BITS, V6_BITS, client_network
 from schemas.validation import Check, Field, Fields, boolean, choice, clean_text, identity
 
@@ -71,7 +71,7 @@ PUBLISH_POLICY: Final[Fields] = {
     "consistency": Field(choice(*get_args(limit_policy.Consistency)), "leased"),
     "failure_mode": Field(choice(*get_args(limit_policy.FailureMode)), "closed"),
     "shadow": Field(boolean, default=False),
-    "audit": Field(choice(*get_args(limit_policy.Audit)), "full"),
+    "audit": Field(limit_audit.wrong_audit, "full"),
     # how wide the networks are that counters are kept by
     "network_prefix_v4": Field(_whole(1, V4_BITS), None, nullable=True, later=True),
     "network_prefix_v6": Field(_whole(1, V6_BITS), None, nullable=True, later=True),

@@ -34,6 +34,7 @@ class Topic:
 
 _WEEK_MS: Final = 7 * 24 * 3_600_000
 _HOUR_MS: Final = 3_600_000
+DECISIONS_KEPT_MS: Final = _WEEK_MS
 
 TOPICS: Final = (
     Topic(
@@ -75,7 +76,7 @@ TOPICS: Final = (
     Topic(
         name=DECISIONS,
         partitions=DECISIONS_PARTITIONS,
-        retention_ms=_WEEK_MS,
+        retention_ms=DECISIONS_KEPT_MS,
         doc="decisions of the rate limiter in columnar blocks, keyed by gateway; totals of keys are made of them",
     ),
     Topic(

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 class Blocks:
     """A list instead of Kafka: every block is safe at once."""
 
+    lost = 0
+
     def __init__(self, under_way: int = 0) -> None:
         self.sent: list[tuple[int, bytes]] = []
         self.under_way = under_way

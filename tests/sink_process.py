@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from prometheus_client import CollectorRegistry
 
 from dataflows.owner import fail_points
+from limiter.decision_sink import DecisionSink
 from sinks.clickhouse.connection import ClickHouseConnection
 from sinks.clickhouse.metrics import SinkMetrics
 from sinks.clickhouse.sink import Sink, SinkSettings
@@ -24,9 +25,11 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def sink_process(settings: SinkSettings, fail_point: str = "") -> Iterator[subprocess.Popen[bytes]]:
+def sink_process(
+    settings: SinkSettings, fail_point: str = "", kind: type[Sink] = Sink
+) -> Iterator[subprocess.Popen[bytes]]:
     """The process, which is gone at the end, however the test ends."""
-    text = json.dumps(asdict(settings))
+    text = json.dumps(asdict(settings) | {"kind": kind.__name__})
     environment = {**os.environ, "MILLRACE_FAIL_POINT": fail_point}
     process = subprocess.Popen([sys.executable, "-m", "tests.sink_process", text], env=environment)
     try:
@@ -40,9 +43,10 @@ def sink_process(settings: SinkSettings, fail_point: str = "") -> Iterator[subpr
 
 def main() -> None:
     given = json.loads(sys.argv[1])
+    kind = {made.__name__: made for made in (Sink, DecisionSink)}[given.pop("kind")]
     given["kafka"] = KafkaConnection(**given["kafka"])
     given["clickhouse"] = ClickHouseConnection(**given["clickhouse"])
-    sink = Sink(SinkSettings(**given), SinkMetrics(CollectorRegistry()), fail_points.reach)
+    sink = kind(SinkSettings(**given), SinkMetrics(CollectorRegistry()), fail_points.reach)
     signal.signal(signal.SIGTERM, lambda *_: sink.stop())
     sink.run()
 

@@ -41,7 +41,7 @@ _START_S: Final = 10.0
 class NoStream:
     """Takes every block at once: what is measured is the limiter, not Kafka."""
 
-    under_way = 0
+    under_way = lost = 0
 
     def send(self, partition: int, block: bytes) -> bool:  # noqa: ARG002 - of a sink
         """Safe at once."""

@@ -1,4 +1,4 @@
-"""``millrace limiter``: the policies in force, what a key has left, and where counters are."""
+"""``millrace limiter``: policies in force, keys, shards, who is busy, and what other policies would decide."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ import typer
 
 from compose.cli import limiter_keys, limiter_shards
 from compose.cli.cases import shell_user
+from compose.cli.limiter_replay import replay
+from compose.cli.limiter_top import top
 from compose.cli.parked import operator_connection
 from compose.settings import load_settings
 from compose.stack.errors import StackError
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
     from schemas.limit_policy import LimitPolicy
 
 app = typer.Typer(no_args_is_help=True)
+app.command()(top)
+app.command()(replay)
 app.add_typer(limiter_shards.app, name="shards")
 app.add_typer(limiter_keys.app, name="keys")
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]

@@ -35,6 +35,7 @@ NAMES: Final = (
     "sink_after_plan",
     "sink_after_insert",
     "sink_after_mark",
+    "decisions_after_table",
 )
 
 

@@ -70,6 +70,10 @@ class Inserter:
             raise _unavailable("read", table, error) from error
 
     def _insert(self, table: tables.Table, made: Sequence[Row], token: str) -> None:
+        self.insert_columns(table, row_shapes.columns_of(made), token)
+
+    def insert_columns(self, table: tables.Table, columns: Sequence[Sequence[Any]], token: str) -> None:
+        """Inserts rows given as columns, as one block under the token. Raises errors.Unavailable; then in or not."""
         settings = {
             "insert_deduplicate": 1,
             "insert_deduplication_token": token,
@@ -84,7 +88,7 @@ class Inserter:
                 column_types=self._types.get(table.name),
                 column_oriented=True,
                 settings=settings,
-                data=row_shapes.columns_of(made),
+                data=columns,
             )
             self._types[table.name] = context.column_types
             self._client.insert(context=context)

@@ -43,10 +43,11 @@ class Plan:
 class Fence:
     """The right to feed ClickHouse, held by one process; its methods raise errors.Fenced once it is lost."""
 
-    def __init__(self, connection: psycopg.Connection, *, topic: str, owner_id: str) -> None:
+    def __init__(self, connection: psycopg.Connection, *, topic: str, owner_id: str, sink: str = SINK) -> None:
         self.topic = topic
         self.owner_id = owner_id
         self.epoch = 0
+        self._sink = sink
         self._connection = connection
 
     def claim(self) -> bool:
@@ -168,7 +169,7 @@ class Fence:
 
     def _run(self, query: str, **parameters: object) -> psycopg.Cursor[tuple[Any, ...]]:
         fixed = {
-            "sink": SINK,
+            "sink": self._sink,
             "topic": self.topic,
             "owner_id": self.owner_id,
             "epoch": self.epoch,

@@ -180,7 +180,7 @@ def test_every_level_tells_what_its_lease_spent(
         assert gateway.spend(1) == 1
     if flushed_after == 9:
         gateway.recorder.flush()
-        assert gateway.recorder.outcomes()["allowed"] == gateway.recorder.recorded == 9
+        assert gateway.recorder.outcomes.named()["allowed"] == gateway.recorder.recorded == 9
     last_words = Reports()
     gateway_in(last_words).recorder.flush()
     last_words.arrive()

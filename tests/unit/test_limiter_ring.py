@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 import msgspec
 import pytest
 
+from limiter.blocks import decode
 from limiter.decision import Decision
-from limiter.decisions import ALLOWED, Recorder, as_dict, decode
-from limiter.ring import Ring, left_behind
+from limiter.decisions import Recorder, as_dict
+from limiter.ring import ALLOWED, Ring, left_behind
 from limiter.usage import totals
 from tests.counter_server import Blocks
 

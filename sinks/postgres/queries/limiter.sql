@@ -100,3 +100,22 @@ on conflict (limit_key) do update
 set allowed = u.allowed + excluded.allowed, denied = u.denied + excluded.denied,
     allowed_cost = u.allowed_cost + excluded.allowed_cost, as_of = greatest(u.as_of, excluded.as_of),
     policy_id = excluded.policy_id, policy_version = greatest(u.policy_version, excluded.policy_version);
+
+-- name: decision_sources
+-- How far the decisions of sources are in ClickHouse. Primary key.
+select source, partition, next_number from limit_decision_source
+where source = any (%s::text[]) and partition = any (%s::int[]);
+
+-- name: decision_sources_counted
+-- The decisions of sources are in ClickHouse up to there, in the transaction that marks the plan. Primary key.
+insert into limit_decision_source (source, partition, next_number)
+select * from unnest(%s::text[], %s::int[], %s::bigint[])
+on conflict (source, partition) do update set next_number = excluded.next_number, counted_at = now();
+
+-- name: decision_sources_prune
+-- Sources whose last block has left Kafka: none of theirs can come again. Index by time.
+delete from limit_decision_source where counted_at < now() - %s * interval '1 millisecond';
+
+-- name: usage_names
+-- 'millrace limiter top': the keys behind their hashes. Index limit_usage_by_hash.
+select md5(limit_key), limit_key from limit_usage where md5(limit_key) = any (%s::text[]);

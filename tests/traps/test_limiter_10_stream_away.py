@@ -1,0 +1,130 @@
+"""Trap 10: Kafka is away at full load. No decision waits for it, and the gap is exactly what is missing in the end."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from typing import TYPE_CHECKING
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+
+from compose.supervise.state import read_state
+from limiter.blocks import decisions_in, decode
+from limiter.decision import Decision
+from limiter.decisions import Recorder
+from limiter.kafka_blocks import KafkaBlocks
+from limiter.limiter import Limiter
+from limiter.store import CounterStore
+from schemas import limits, topics
+from sinks.kafka.connection import KafkaConnection
+from sinks.kafka.topics import ensure_topics
+from tests.counter_server import CounterServer, policies, policy
+from tests.eventually import eventually
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.conftest import Stack
+
+pytestmark = [pytest.mark.servers, pytest.mark.faults, pytest.mark.slow]
+QUEUED, ROUNDS, A_ROUND = 8, 40, 500
+
+
+def arrived(stack: Stack, source: str) -> int:
+    """Decisions of one source in all of the topic."""
+    consumer = Consumer(stack.addresses.kafka.consumer("test-gap", "test-gap"))
+    ends = {
+        p: consumer.get_watermark_offsets(TopicPartition(topics.DECISIONS, p), timeout=30)[1]
+        for p in range(topics.DECISIONS_PARTITIONS)
+    }
+    consumer.assign([TopicPartition(topics.DECISIONS, p, 0) for p in ends])
+    left = {p for p, end in ends.items() if end}
+    found = 0
+    while left:
+        for message in consumer.consume(100, 1.0):
+            assert message.error() is None
+            block = decode(message.value())
+            found += decisions_in(block) if block.source.startswith(source) else 0
+            if message.offset() + 1 >= ends[message.partition()]:
+                left.discard(message.partition())
+    consumer.close()
+    return found
+
+
+def test_decisions_go_on_while_the_broker_is_frozen_and_the_gap_is_what_is_missing(
+    stack: Stack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The queue for Kafka is full long before the last decision: every one is made while the broker answers nobody."""
+    monkeypatch.setattr(limits, "LIMIT_BLOCKS_MAX", QUEUED)
+    monkeypatch.setattr(
+        limits, "KAFKA_DELIVERY_TIMEOUT_MS", 300_000
+    )  # what is queued arrives, however slow we are here
+    ensure_topics(stack.addresses.kafka)
+    state = read_state(stack.settings.the_home())
+    assert state is not None
+    (broker,) = [p.process.pid for p in state.processes if p.name == "kafka" and p.process is not None]
+    server = CounterServer(tmp_path)
+    blocks = KafkaBlocks(stack.addresses.kafka, "trap-10")
+    recorder = Recorder("trap-10", blocks, tmp_path / "ring", records=4 * A_ROUND)
+
+    async def load() -> tuple[int, int]:
+        store = CounterStore(server.url, timeout_s=30)
+        await store.load()
+        gateway = Limiter(store, recorder, "trap-10")
+        gateway.use(policies(policy(capacity=10**9)))
+        allowed = 0
+        for at in range(ROUNDS):
+            decided = [await gateway.check("t", f"u{n % 20}", "/r", 1, f"{at}-{n}") for n in range(A_ROUND)]
+            allowed += sum(one.allowed for one in decided)
+            recorder.flush()
+        await store.close()
+        return allowed, gateway.degraded
+
+    try:
+        os.kill(broker, signal.SIGSTOP)
+        try:
+            allowed, degraded = asyncio.run(load())
+            assert blocks.under_way > 0  # the broker is still away: nobody waited for it
+        finally:
+            os.kill(broker, signal.SIGCONT)
+        assert (allowed, degraded) == (ROUNDS * A_ROUND, 0)
+        eventually(lambda: blocks.under_way == 0, 60, what="Kafka takes what was queued")
+        gap = recorder.gap()
+        assert gap > 0
+        assert recorder.outcomes.named()["allowed"] == ROUNDS * A_ROUND
+        assert arrived(stack, "trap-10.") + gap == ROUNDS * A_ROUND
+    finally:
+        recorder.close()
+        blocks.close()
+        server.close()
+
+
+def test_a_ring_that_nobody_flushed_loses_the_oldest_and_says_so(tmp_path: Path, stack: Stack) -> None:
+    ensure_topics(stack.addresses.kafka)
+    blocks = KafkaBlocks(stack.addresses.kafka, "trap-10-ring")
+    recorder = Recorder("trap-10-ring", blocks, tmp_path / "ring", records=100)
+    for n in range(250):
+        recorder.record(f"t:u{n % 3}:/r", 1, Decision(True, 9, 0, 0, "pl_a", 1))
+    recorder.flush()
+    eventually(lambda: blocks.under_way == 0, 60)
+    assert recorder.gap() == 150
+    assert arrived(stack, "trap-10-ring.") == 100
+    recorder.close()
+    blocks.close()
+
+
+def test_blocks_that_never_arrive_are_decisions_in_the_gap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody listens there: Kafka's client gives the blocks up, and each of their decisions is counted."""
+    monkeypatch.setattr(limits, "KAFKA_DELIVERY_TIMEOUT_MS", 500)
+    blocks = KafkaBlocks(KafkaConnection(bootstrap="127.0.0.1:9"), "trap-10-nobody")
+    recorder = Recorder("trap-10-nobody", blocks, tmp_path / "ring", records=1_000)
+    for n in range(300):
+        recorder.record(f"t:u{n % 30}:/r", 1, Decision(n % 2 == 0, 9, 0, 0, "pl_a", 1))
+    recorder.flush()
+    eventually(lambda: blocks.under_way == 0, 60, what="Kafka's client gives up")
+    assert (recorder.gap(), recorder.lost, blocks.lost) == (300, 0, 300)
+    assert blocks.failed > 0
+    recorder.close()
+    blocks.close()
