@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from limiter.decisions import Recorder
     from limiter.limiter import Limiter
     from limiter.quota_shares import Governing, Share
+    from limiter.sharded_store import ShardedStore
     from limiter.store import CounterStore
 
 _log: Final = structlog.get_logger(__name__)
@@ -38,7 +39,9 @@ _overdrawn = Counter("millrace_limiter_quota_overdrawn", "Requests that Envoys l
 class QuotaLender:
     """Answers for shares. One for a process; all on one event loop."""
 
-    def __init__(self, limiter: Limiter, counter_store: CounterStore, recorder: Recorder, name: str) -> None:
+    def __init__(
+        self, limiter: Limiter, counter_store: CounterStore | ShardedStore, recorder: Recorder, name: str
+    ) -> None:
         self._limiter = limiter
         self._store = counter_store
         self._recorder = recorder
@@ -49,18 +52,15 @@ class QuotaLender:
 
     def governing(self, key: KeyState) -> Governing:
         """The policies of a key by name and version."""
+        if key.verdict is not None:
+            return ((key.verdict.policy_id, key.verdict.policy_version),)
         return tuple((bucket.id_, bucket.version) for bucket in key.buckets)
 
     def record(self, key: KeyState, allowed: int, denied: int) -> None:
         """One report is one decision of each outcome, with the cost of all its requests."""
-        if not key.buckets:
-            return
-        first = key.real[0] if key.real else key.buckets[0]
         for passed, cost in ((True, allowed), (False, denied)):
-            if cost:
-                decided = Decision(
-                    passed, first.remaining, first.reset_ms, 0, first.id_, first.version, approximate=True
-                )
+            decided = _decided(key, passed=passed)
+            if cost and decided is not None:
                 self._recorder.record(key.name, cost, decided)
 
     async def lend(self, share: Share, key: KeyState) -> Assignment | None:
@@ -81,16 +81,42 @@ class QuotaLender:
                 except store.StoreUnavailable:
                     return
 
+    async def keep(self, share: Share) -> None:
+        """After a failover the new primary reserves what is lent; without an answer it is asked again."""
+        for lease in share.leases:
+            if lease.store is not None and lease.store.replaced:
+                try:
+                    await self._arrived(lease)
+                except store.StoreUnavailable:
+                    return
+
     async def _settle(self, lease: QuotaLease) -> None:
-        for bucket in lease.buckets:
-            await self._store.settle(bucket, lease.id_, lease.spent)
+        counters = await self._arrived(lease)
+        if counters is not None:
+            for bucket in lease.buckets:
+                await counters.settle(bucket, lease.id_, lease.spent)
+
+    async def _arrived(self, lease: QuotaLease) -> CounterStore | None:
+        """The store that knows of a lease; None when nothing is to be settled. Raises StoreUnavailable."""
+        if lease.store is None or not lease.buckets:
+            return None
+        counters = self._store.store_of(lease.buckets)
+        if counters.shard.name != lease.store.shard.name:
+            lease.buckets = ()  # the tenant moved, and what was lent counts there as spent: see ``arrival``
+            return None
+        if counters.shard.promoted > lease.store.shard.promoted:
+            for bucket in lease.buckets:
+                await counters.register(bucket, lease.id_, lease.tokens)
+        lease.store = counters
+        return counters
 
     async def _lend(self, share: Share, key: KeyState) -> Assignment | None:
         """Raises StoreUnavailable: then nothing was assigned, and what is unpaid is paid later."""
         governing = self.governing(key)
         if not key.real:
             share.unpaid = 0
-            return _told(share, Assignment("allow_all", _ttl_s()), governing)
+            refused = key.verdict is not None and not key.verdict.allowed
+            return _told(share, Assignment("deny_all" if refused else "allow_all", _ttl_s()), governing)
         if not self._is_lendable(key):
             return _told(share, Assignment("deny_all", _ttl_s()), governing)
         lease = await self._reserved(share, key)
@@ -108,12 +134,15 @@ class QuotaLender:
         When the answer is lost, what was paid is paid once more, and the store charges what it may have reserved.
         """
         lease_id = f"{self._name}.{next(self._numbers)}".encode()
+        counters = await self._limiter.store_of(key)
         want = share.wanted(min(bucket.level.policy.capacity for bucket in key.real))
+        if time.monotonic_ns() < counters.learning_until_ns:
+            want = 0  # a new primary does not know yet what is held
         terms = [bucket.level.lent_terms(want) for bucket in key.buckets]
         cost = share.unpaid
         while True:
             asked_ns = time.monotonic_ns()
-            code, *numbers = await self._store.decide(key.buckets, terms, cost, b"", b"", lease_id)
+            code, *numbers = await counters.decide(key.buckets, terms, cost, b"", b"", lease_id)
             if code not in (store.OK, store.DENIED):
                 raise store.StoreUnavailable(cause=f"answered {code}")
             rows = [(bucket, numbers[at * store.ROW :]) for at, bucket in enumerate(key.buckets)]
@@ -125,7 +154,7 @@ class QuotaLender:
         granted = {bucket: row for bucket, row in rows if row[4]}
         tokens = min(granted[bucket][4] if bucket in granted else 0 for bucket in key.real)
         ends_ns = min((lease_end_ns(asked_ns, row[5]) for row in granted.values()), default=asked_ns)
-        return QuotaLease(lease_id, tuple(granted), tokens, ends_ns)
+        return QuotaLease(lease_id, tuple(granted), tokens, ends_ns, counters)
 
     def _without_store(self, share: Share, key: KeyState) -> Assignment | None:
         """What is held goes on to its end; then the failure mode decides, for a lease that nobody reserved."""
@@ -149,6 +178,16 @@ class QuotaLender:
                     _log.warning("quota_not_lendable", policy_id=policy.policy_id)
                 return False
         return True
+
+
+def _decided(key: KeyState, *, passed: bool) -> Decision | None:
+    """What Envoy did with a request; None where no policy governs the key."""
+    if key.verdict is not None:
+        return key.verdict._replace(allowed=passed)
+    if not key.buckets:
+        return None
+    first = key.real[0] if key.real else key.buckets[0]
+    return Decision(passed, first.remaining, first.reset_ms, 0, first.id_, first.version, approximate=True)
 
 
 def _ttl_s() -> int:

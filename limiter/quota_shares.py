@@ -14,6 +14,7 @@ from schemas import limits
 
 if TYPE_CHECKING:
     from limiter.buckets import Bucket
+    from limiter.store import CounterStore
 
 _NS_PER_MS: Final = 1_000_000
 _NS_PER_S: Final = 1_000_000_000
@@ -35,11 +36,14 @@ class Assignment(NamedTuple):
 class QuotaLease:
     """A reservation at the store, given to an Envoy as a bucket that does not refill."""
 
-    __slots__ = ("buckets", "ends_ns", "id_", "spent", "tokens")
+    __slots__ = ("buckets", "ends_ns", "id_", "spent", "store", "tokens")
 
-    def __init__(self, id_: bytes, buckets: tuple[Bucket, ...], tokens: int, ends_ns: int) -> None:
+    def __init__(
+        self, id_: bytes, buckets: tuple[Bucket, ...], tokens: int, ends_ns: int, store: CounterStore | None = None
+    ) -> None:
         self.id_ = id_
         self.buckets = buckets  # that reserved it; none when it was given without the store
+        self.store = store  # that knows of it
         self.tokens = tokens
         self.spent = 0  # as reported
         self.ends_ns = ends_ns  # from then on Envoy surely spends nothing of it
@@ -95,6 +99,11 @@ class Share:
         over = [lease for lease in self.leases if not lease.left or lease.ends_ns <= self.reported_ns]
         self.leases = [lease for lease in self.leases if lease not in over]
         return over
+
+    @property
+    def has_moved(self) -> bool:
+        """Whether a newer shard map replaced a store that reserved a lease."""
+        return any(lease.store is not None and lease.store.replaced for lease in self.leases)
 
     def held(self, now_ns: int) -> int:
         """What may be left of the lease that Envoy spends now."""

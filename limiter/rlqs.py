@@ -1,8 +1,8 @@
 """Envoy's RateLimitQuotaService v3: a stream of usage reports, answered with quota that Envoy then enforces by itself.
 
-The entries ``tenant``, ``user`` and ``route`` of a bucket's id make the limit key, as in RateLimitService. An
-assignment is a token bucket that does not refill (``limiter/quota_shares.py`` says when there is another one);
-ALLOW_ALL where nothing limits a key, DENY_ALL where nothing is left. What nobody uses is abandoned: Envoy forgets it.
+The entries ``tenant``, ``user``, ``route`` and ``remote_address`` of a bucket's id make the limit key, as in
+RateLimitService. An assignment is a token bucket that does not refill (``limiter/quota_shares.py`` says when there is
+another one); ALLOW_ALL where nothing limits a key, DENY_ALL where nothing is left. What nobody uses is abandoned.
 
 A report that no Envoy makes ends the stream with INVALID_ARGUMENT, before anything of it counts. A bucket's id is made
 of what clients send: one that can be no key is refused alone, or any client could end the stream for all.
@@ -55,7 +55,7 @@ class Usage(NamedTuple):
 class _Bucket(NamedTuple):
     """A bucket of one Envoy; without a place its id says once and for all what it is answered."""
 
-    place: tuple[str, str, str] | None
+    place: tuple[str, str, str, str | None] | None
     fixed: Assignment | None
     share: Share
 
@@ -113,7 +113,7 @@ class _Envoy:
     def __init__(self, limiter: Limiter, lender: QuotaLender) -> None:
         self._limiter = limiter
         self._lender = lender
-        self._revision = limiter.revision
+        self._policies = limiter.policies
         self._looked_ns = 0
         self.buckets: dict[BucketId, _Bucket] = {}
 
@@ -146,12 +146,13 @@ class _Envoy:
         if now_ns - self._looked_ns < limits.LIMIT_RLQS_TICK_S * _NS_PER_S:
             return []
         self._looked_ns = now_ns
+        await asyncio.gather(*(self._lender.keep(share) for _, _, share in self.buckets.values() if share.has_moved))
         told = []
         for id_ in [id_ for id_, bucket in self.buckets.items() if bucket.share.is_over(now_ns)]:
             del self.buckets[id_]
             _buckets.dec()
             told.append(_abandoned(id_))
-        changed, self._revision = self._revision != self._limiter.revision, self._limiter.revision
+        changed, self._policies = self._policies is not self._limiter.policies, self._limiter.policies
         looked = [self._looked_at(id_, changed, now_ns) for id_ in self.buckets if changed or self._is_due(id_, now_ns)]
         return told + _joined(await asyncio.gather(*looked))
 
@@ -229,7 +230,7 @@ def _made(id_: BucketId, now_ns: int) -> _Bucket:
     ttl_s = told_ttl_s(limits.LIMIT_RLQS_LEASE_MS * 1_000_000, 0)
     if "tenant" not in parts:
         return _Bucket(None, Assignment("allow_all", ttl_s), Share(now_ns))
-    place = (parts["tenant"], parts.get("user", _ABSENT), parts.get("route", _ABSENT))
+    place = (parts["tenant"], parts.get("user", _ABSENT), parts.get("route", _ABSENT), parts.get("remote_address"))
     try:
         keys.key_parts(*place)
     except errors.InvalidCommand:

@@ -709,6 +709,9 @@ LIMIT_MAP_SOONEST_S: Final = 0.05  # between two looks for a newer map while a s
 LIMIT_REPLICA_LAG_S: Final = 10  # that a replica may be behind: min-replicas-max-lag of the runbook
 LIMIT_FAILOVER_DEBT_S: Final = 60  # so long after a failover `closed` policies are charged what may be lost
 LIMIT_SHARD_CALL_TIMEOUT_S: Final = 2.0  # of an operator's command, for one answer of a store
+LIMIT_GC_THRESHOLDS: Final = (50_000, 20, 100)  # of a gateway: identities are many, live long and form no cycles
+BENCH_LIMITER_DECISIONS_DEFAULT: Final = 1_000_000
+BENCH_LIMITER_DECISIONS_MAX: Final = 50_000_000
 
 # --- Quota lent to Envoys (limiter/rlqs.py)
 LIMIT_RLQS_LEASE_MS: Final = 10_000  # Envoy is told of a second less; it reports every 5 s, whatever it is told
@@ -722,9 +725,6 @@ LIMIT_RLQS_TICK_S: Final = 0.25
 LIMIT_RLQS_STREAMS_MAX: Final = 256  # of one gateway
 LIMIT_RLQS_BUCKETS_MAX: Final = 4_096  # of one stream; those past it are abandoned
 LIMIT_RLQS_CALLS_MAX: Final = 256  # shares of one gateway that ask the store at once
-LIMIT_GC_THRESHOLDS: Final = (50_000, 20, 100)  # of a gateway: identities are many, live long and form no cycles
-BENCH_LIMITER_DECISIONS_DEFAULT: Final = 1_000_000
-BENCH_LIMITER_DECISIONS_MAX: Final = 50_000_000
 DEMO_LOG_LINES_MAX: Final = 200_000  # of an access log that is replayed
 DEMO_LOG_LINES_GENERATED: Final = 10_000
 DEMO_LOG_SECONDS: Final = 20  # a replay takes about so long when no speed is asked for

@@ -14,7 +14,7 @@ from envoy.service.rate_limit_quota.v3 import rlqs_pb2, rlqs_pb2_grpc
 from limiter.quota_lender import QuotaLender
 from limiter.rlqs import RateLimitQuotaService
 from schemas import limits
-from tests.counter_server import CounterServer, limiter, policies, policy
+from tests.counter_server import CounterServer, limiter, listed, policies, policy
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -64,6 +64,12 @@ class Gateway:
     def __init__(self, made: Limiter, channel: grpc.aio.Channel) -> None:
         self.limiter = made
         self._channel = channel
+
+    @property
+    def store(self) -> Any:
+        """The one shard."""
+        sharded: Any = self.limiter._store
+        return sharded.stores["main"]
 
     def proxy(self) -> Proxy:
         """Another Envoy."""
@@ -170,6 +176,9 @@ def test_what_changes_is_told_without_a_report(lending: Any) -> None:
     lending(test, HOURLY)
 
 
+BLOCKED: Final = listed("deny", scope={"network": "192.0.2.0/24"})
+
+
 @pytest.mark.parametrize(
     ("found", "parts", "told"),
     [
@@ -182,6 +191,11 @@ def test_what_changes_is_told_without_a_report(lending: Any) -> None:
         pytest.param([policy(algorithm="concurrency", consistency="exact")], {}, 0, id="permits cannot be lent"),
         pytest.param([policy(window_ms=1_000)], {}, 0, id="no assignment outlives its window"),
         pytest.param([policy()], {"route": "/" + "x" * 2_000}, 0, id="what can be no key is refused"),
+        pytest.param([policy()], {"remote_address": "nowhere"}, 0, id="no address is refused"),
+        pytest.param([listed("deny")], {}, 0, id="a list that blocks"),
+        pytest.param([listed("unlimited")], {}, -1, id="a list that allows"),
+        pytest.param([BLOCKED], {"remote_address": "192.0.2.7"}, 0, id="a client of a blocked network"),
+        pytest.param([BLOCKED], {"remote_address": "198.51.100.7"}, -1, id="a client of another network"),
     ],
 )
 def test_what_an_envoy_is_told_first(lending: Any, found: list[LimitPolicy], parts: dict[str, str], told: int) -> None:
@@ -290,22 +304,25 @@ def test_what_a_lost_envoy_held_is_charged_whole_and_frees_the_rest(
 
 @pytest.mark.parametrize(("mode", "told"), [("closed", 0), ("stale", 0), ("open", PART)])
 def test_without_the_store_the_failure_mode_decides_and_nothing_is_forgotten(
-    lending: Any, server: CounterServer, mode: str, told: int
+    lending: Any, server: CounterServer, monkeypatch: pytest.MonkeyPatch, mode: str, told: int
 ) -> None:
+    monkeypatch.setattr(limits, "LIMIT_STORE_RETRY_S", 600)
+
     async def test(gateway: Gateway) -> None:
         holder, late = gateway.proxy(), gateway.proxy()
         await holder.report(denied=1, user="holder")
         assert await holder.tokens()
         with server.frozen():
+            assert (await gateway.limiter.check("t", "other", "/r")).degraded  # no call is under way when it is back
             await holder.report(allowed=1, user="holder")  # goes on with what it has, and is told nothing
             await late.report(allowed=2, denied=98)
             assert await late.tokens() == told
-        await late.report(allowed=told)
-        while await late.tokens() != PART:  # told without a report when the store is back
-            await late.report()
-        async with asyncio.timeout(60):
-            while (await gateway.limiter.check("t", "u", "/r", 0)).degraded:
-                pass
+        gateway.store._shut_until = 0
+        if told:
+            await late.report(allowed=told)
+        while (lent := await late.tokens()) == 0:  # a refusal is looked at again without a report
+            pass
+        assert lent == PART
         left = await gateway.remaining()
         assert left == CAPACITY - 2 - PART  # the two that Envoy let through by its own rule are charged now
 
