@@ -53,6 +53,7 @@ SERVICES: Final = (
     "clickhouse_sink",
     "limiter_owner",
     "limiter_usage",
+    "limiter_leases",
     "limiter_gateway",
     "ingress",
 )
@@ -88,6 +89,7 @@ class Settings(ProcessorSettings):
     postgres_owner_password: SecretStr | None = None
     postgres_ingress_password: SecretStr | None = None
     postgres_worker_password: SecretStr | None = None
+    postgres_leases_password: SecretStr | None = None
     postgres_sink_password: SecretStr | None = None
     postgres_operator_password: SecretStr | None = None
     postgres_console_password: SecretStr | None = None

@@ -18,7 +18,7 @@ from schemas.errors import Unavailable
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from limiter.buckets import Bucket
+    from limiter.buckets import Bucket, LeasedBucket
 
 EPOCH_KEY: Final = b"rl:epoch"
 OK, DENIED, DUPLICATE, CONFLICT, STALE_EPOCH, WRONG = 1, 0, 2, 3, 4, 5
@@ -99,7 +99,7 @@ class CounterStore:
         head = _HEAD.pack(self.epoch, 0, cost, limits.LIMIT_IDENTITY_MS, 0, len(buckets))
         return await self._call(b"rl1_decide", keys, (head, lease_id, identity, *terms))
 
-    async def settle(self, bucket: Bucket, lease_id: bytes, spent: int) -> list[int]:
+    async def settle(self, bucket: Bucket | LeasedBucket, lease_id: bytes, spent: int) -> list[int]:
         """A lease ended with so much spent; again, it does nothing. Raises StoreUnavailable."""
         return await self._of_one(b"rl1_settle", bucket, lease_id, spent)
 
@@ -108,7 +108,7 @@ class CounterStore:
         _, used, reserved, available, reset_us, version = await self._of_one(b"rl1_peek", bucket, b"", 0)
         return Counted(used, reserved, available, -(-reset_us // _US_PER_MS), version)
 
-    async def _of_one(self, function: bytes, bucket: Bucket, lease_id: bytes, cost: int) -> list[int]:
+    async def _of_one(self, function: bytes, bucket: Bucket | LeasedBucket, lease_id: bytes, cost: int) -> list[int]:
         """A store of another epoch is not the one that was meant: it has changed nothing, and is asked again later."""
         head = _HEAD.pack(self.epoch, 0, cost, 0, 0, 1)
         answer = await self._call(function, [EPOCH_KEY, b"", *bucket.keys], (head, lease_id, b"", bucket.plain_terms))

@@ -48,8 +48,14 @@ BANK_ENTRY = (
     f"{LINE} ('bank:x', 'b', 's', 1, 'bank_credit', 'USD', 7, 0, 7, 'USD', null, 'matched', null, 'po_9', 'sim')"
 )
 
+LEASE = (
+    "insert into limit_lease_settlement (lease_id, key_hash, policy_id, policy_version, granted, reported, assumed,"
+    " released, reason, ended_at) values"
+)
+
 #: invariant -> what breaks it
 PLANTED: dict[str, list[str]] = {
+    "21": [f"{LEASE} ('g.1', 'h', 'pl_a', 1, 8, 5, 1, 1, 'expired', now())"],
     "1": [f"update ledger_entry set debit = debit + 1, credit = 0 where {ENTRY}"],
     "2": ["delete from ledger_entry where ctid = (select min(ctid) from ledger_entry)"],
     "3": ["insert into ledger_entry values (7, 0, 'c:USD', 5, 0, 'USD', now()), (7, 1, 'c:USD', 0, 5, 'USD', now())"],
@@ -110,6 +116,7 @@ OTHER_WAYS: list[tuple[str, *tuple[str, ...]]] = [
         f"update ledger_entry set debit = 5, credit = 5 where {ENTRY}",
     ),
     ("3", "insert into ledger_txn values (9, 'ref', 'capture', 'pi_x', '', 0, now(), now())"),
+    ("21", "update limit_lease_position set open_leases = 1, oldest_open_end = now() - interval '1 m' where partition = 1"),
     ("4", "delete from account_balance where ctid = (select min(ctid) from account_balance)"),
     ("4", "insert into account_balance values ('ghost:USD', 0, 'USD', 0, 0, 0)"),
     ("5", "drop trigger ledger_txn_immutable on ledger_txn"),

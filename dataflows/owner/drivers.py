@@ -45,7 +45,7 @@ def _bytewax_turn(lane: Lane) -> None:
     try:
         run_main(owner_flow(lane))  # type: ignore[no-untyped-call]  # the wheel has no types for it
     except Exception as error:  # noqa: BLE001 - Bytewax wraps whatever user code raised
-        raise _unwrapped(error) from None  # `from error` would close a circle: the wrapper's cause is the original
+        raise unwrapped(error) from None  # `from error` would close a circle: the wrapper's cause is the original
 
 
 def owner_flow(lane: Lane) -> Dataflow:
@@ -122,7 +122,7 @@ class _PublishPart(StatelessSinkPartition[CommittedBatch]):
             self._lane.publish(item)
 
 
-def _unwrapped(error: BaseException) -> BaseException:
+def unwrapped(error: BaseException) -> BaseException:
     """What user code raised; its own causes stay with it."""
     while isinstance(error, BytewaxRuntimeError) and error.__cause__ is not None:
         error = error.__cause__
