@@ -28,6 +28,7 @@ from ingress.exchange import Exchange
 from ingress.expansion import Expansions
 from ingress.jwks import KeySource
 from ingress.operations import OperationLog
+from ingress.parked import ParkedCommands
 from ingress.payment_methods import PaymentMethods
 from ingress.policies import PolicyVersions
 from ingress.processors import Processors
@@ -109,6 +110,7 @@ class Ingress:
         self._audited_store = Store(config.postgres_dsn, synchronous_commit="on")
         self.audit = Audit(self._audited_store, self.authenticator)
         self.repairs = Repairs(self._audited_store, self.exchange)
+        self.parked = ParkedCommands(self._audited_store, config.kafka)
         self.assessments = Assessments(self.store)
         self.policies = PolicyVersions(self._audited_store, config.processors)
         self.console = Console(config.console_dsn, config.cursor_key, config.kafka)

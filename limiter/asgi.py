@@ -95,10 +95,10 @@ def _quota(policy: LimitPolicy) -> str:
     quota = f";q={min(policy.capacity, _INTEGER_MAX)}"
     if policy.algorithm == "concurrency":
         return f'{quota};qu="concurrent-requests"'
-    return f"{quota};w={_window_s(policy)}"
+    return f"{quota};w={window_s(policy)}"
 
 
-def _window_s(policy: LimitPolicy) -> int:
+def window_s(policy: LimitPolicy) -> int:
     """How long the quota lasts, for a bucket the time that fills it. Rounded up: never a higher rate than allowed."""
     computed = terms(policy)
     if computed is None:  # publication refuses such a policy

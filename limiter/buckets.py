@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import xxhash
 
 from limiter.ring import ALLOWED, APPROXIMATE, SLOT_SHIFT
+from limiter.spending import BucketFields, KeyFields
 from schemas import limits
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ class LeasedBucket(NamedTuple):
     plain_terms: bytes
 
 
-class Bucket:
+class Bucket(BucketFields):
     """One counter of one policy. A lease is a reservation at the store: spent here, settled there."""
 
     __slots__ = (
@@ -48,23 +49,15 @@ class Bucket:
         "deny_until_ns",
         "granted",
         "held",
-        "id_",
         "key_hash",
         "keys",
-        "lease_ends_ns",
-        "lease_flags",
         "lease_id",
-        "left",
         "level",
         "plain_terms",
-        "refill_below",
         "refill_from",
-        "remaining",
-        "reset_ms",
         "seen",
         "seen_since_ns",
         "settling",
-        "version",
     )
 
     def __init__(self, level: Level, values: str, accounts: LeaseAccounts | None = None) -> None:
@@ -174,10 +167,10 @@ class Bucket:
         self.settling.append((lease_id, spent))
 
 
-class KeyState:
+class KeyState(KeyFields):
     """One limit key under one snapshot: its name, its buckets, and whether leases of theirs can decide it."""
 
-    __slots__ = ("buckets", "leased", "name", "real", "row", "single")
+    __slots__ = ("buckets", "leased", "real")
 
     def __init__(self, name: str, buckets: tuple[Bucket, ...], row: int, *, leases: bool = True) -> None:
         self.name = name

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Final, cast
 
 from limiter import frames
 from limiter.frames import (
-    ALLOWED,
     APPROXIMATE,
     DEGRADED,
     DUPLICATE,
@@ -21,6 +20,7 @@ from limiter.frames import (
     INVALID,
     NO_IDENTITY,
     REUSED,
+    ROW,
     FrameError,
     Place,
 )
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from limiter.limiter import Limiter
 
 _PRIVATE: Final = 0o600
-_LEASED: Final = ALLOWED | APPROXIMATE
-_ROW_FIELDS: Final = 5
 _VERSION_MAX: Final = 2**32 - 1
 
 
@@ -171,51 +169,43 @@ class _Connection(asyncio.Protocol):
         self._named_bytes = named_bytes
 
     def _decide(self, frame: frames.Frame) -> None:
-        named = self._places
-        entries = list(ENTRY.iter_unpack(frame.body))
-        if entries and max(entries)[0] >= len(named):
+        """Entry by entry, in their order. Raises FrameError, and then nothing of the frame is consumed."""
+        named, body, count = self._places, frame.body, frame.entries
+        if count and frames.greatest_number(frame) >= len(named):
             raise FrameError("An entry's key was not named.")
-        known_key, spend, check_now = self._limiter.known_key, self._limiter.spend, self._limiter.check_now
-        flat: list[int] = []
-        waiting = []
-        for at, (number, cost, identity) in enumerate(entries):
-            place = named[number]
-            request_id = None if identity == NO_IDENTITY else identity.hex()
-            key = known_key(place)
-            if key is not None and (left := spend(key, cost, request_id)) >= 0:  # most: no Decision is made for it
-                bucket = key.buckets[0]
-                flat += (_LEASED, bucket.version, bucket.remaining + left, bucket.reset_ms, 0)
-                continue
-            tenant, user, route = place
+        spend_entries, check_now = self._limiter.spend_entries, self._limiter.check_now
+        rows = bytearray(count * ROW.size)
+        waiting: list[int] = []
+        at = 0
+        while (at := spend_entries(body, at, named, rows)) < count:
+            number, cost, identity = ENTRY.unpack_from(body, at * ENTRY.size)
+            tenant, user, route = named[number]
             try:
-                decided = check_now(tenant, user, route, cost, request_id)
+                decided = check_now(tenant, user, route, cost, _request_id(identity))
             except errors.KeyReused:
-                flat += (REUSED, 0, 0, 0, 0)
-                continue
-            if decided is None:
-                waiting.append((at, number, cost, identity))
-                flat += (0, 0, 0, 0, 0)
-                continue
-            allowed, remaining, reset_ms, retry_ms, _, version, approximate, degraded, duplicate = decided
-            flags = allowed + DEGRADED * degraded + DUPLICATE * duplicate + APPROXIMATE * approximate
-            flat += (flags, version, remaining, reset_ms, retry_ms)
+                ROW.pack_into(rows, at * ROW.size, REUSED, 0, 0, 0, 0)
+            else:
+                if decided is None:
+                    waiting.append(at)
+                else:
+                    ROW.pack_into(rows, at * ROW.size, *_row_of(decided))
+            at += 1
         if not waiting:
-            self._write(frames.answer_frame(frame.frame_id, frame.entries, flat))
+            self._write(frames.answer_frame(frame.frame_id, rows))
             return
-        task = asyncio.get_running_loop().create_task(self._await(frame, flat, waiting))
+        task = asyncio.get_running_loop().create_task(self._await(frame, rows, waiting))
         self.under_way.add(task)
         task.add_done_callback(self._answered)
 
-    async def _await(self, frame: frames.Frame, flat: list[int], waiting: list[tuple[int, int, int, bytes]]) -> None:
-        rows = await asyncio.gather(*(self._row(number, cost, identity) for _, number, cost, identity in waiting))
-        for (at, *_), row in zip(waiting, rows, strict=True):
-            flat[at * _ROW_FIELDS : (at + 1) * _ROW_FIELDS] = row
-        self._write(frames.answer_frame(frame.frame_id, frame.entries, flat))
+    async def _await(self, frame: frames.Frame, rows: bytearray, waiting: list[int]) -> None:
+        found = await asyncio.gather(*(self._row(*ENTRY.unpack_from(frame.body, at * ENTRY.size)) for at in waiting))
+        for at, row in zip(waiting, found, strict=True):
+            ROW.pack_into(rows, at * ROW.size, *row)
+        self._write(frames.answer_frame(frame.frame_id, rows))
 
     async def _row(self, number: int, cost: int, identity: bytes) -> tuple[int, ...]:
-        request_id = None if identity == NO_IDENTITY else identity.hex()
         try:
-            return _row_of(await self._limiter.check(*self._places[number], cost, request_id))
+            return _row_of(await self._limiter.check(*self._places[number], cost, _request_id(identity)))
         except errors.KeyReused:
             return (REUSED, 0, 0, 0, 0)
         except errors.Rejected:
@@ -237,6 +227,10 @@ class _Connection(asyncio.Protocol):
         self._draining = True
         self._write(frames.failed_frame(frame_id, reason))
         self.end()
+
+
+def _request_id(identity: bytes) -> str | None:
+    return None if identity == NO_IDENTITY else identity.hex()
 
 
 def _row_of(decided: Decision) -> tuple[int, ...]:

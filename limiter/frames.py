@@ -86,10 +86,9 @@ def check_frame(frame_id: int, entries: Sequence[tuple[int, int, bytes]]) -> byt
     return _framed(CHECK, len(entries), frame_id, body)
 
 
-def answer_frame(frame_id: int, count: int, flat: Sequence[int]) -> bytes:
-    """Answers a frame: the fields of ``count`` rows, one after another."""
-    body = _rows_of(count).pack(*flat)
-    return HEADER.pack(_MAGIC, VERSION, ANSWER, count, len(body), frame_id) + body
+def answer_frame(frame_id: int, rows: bytes | bytearray) -> bytes:
+    """Answers a frame: one ``ROW`` for each entry."""
+    return HEADER.pack(_MAGIC, VERSION, ANSWER, len(rows) // ROW.size, len(rows), frame_id) + rows
 
 
 def failed_frame(frame_id: int, reason: str) -> bytes:
@@ -136,6 +135,11 @@ def places_of(frame: Frame) -> list[Place]:
     return found
 
 
+def greatest_number(frame: Frame) -> int:
+    """The greatest number of a key that a frame's entries name; there is at least one."""
+    return int(max(_numbers_of(frame.entries).unpack(frame.body)))
+
+
 def answers_of(frame: Frame) -> list[Answer]:
     """The rows of an answer."""
     return [
@@ -167,5 +171,5 @@ def _entries_of(count: int) -> struct.Struct:
 
 
 @lru_cache(limits.LIMIT_FRAME_ENTRIES_MAX + 1)
-def _rows_of(count: int) -> struct.Struct:
-    return struct.Struct("<" + "IIqqq" * count)
+def _numbers_of(count: int) -> struct.Struct:
+    return struct.Struct("<" + "I20x" * count)

@@ -1,8 +1,5 @@
 """What was consumed under which identity, for two generations of a bounded time: a retry finds its first answer.
 
-An identity costs the reference to its text and one to its key, nothing that is made for it: what is allocated for every
-decision is paid in page faults and garbage collection. The tables are many small ones by the hash of the identity, each
-with generations of its own: one that grows, or is forgotten, does not hold up a decision for long.
 Source: reference limiter 3 rule 5.
 """
 
@@ -11,6 +8,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Final
 
+from limiter.spending import SpentIdentities
 from schemas import limits
 
 if TYPE_CHECKING:
@@ -18,57 +16,42 @@ if TYPE_CHECKING:
     from limiter.decision import Decision
 
 Identity = tuple[str, str]  # limit key, request id
-#: the key alone: cost 1 out of its lease. Otherwise its cost, and what was answered unless a lease did
-Entry = "KeyState | tuple[KeyState, int, Decision | None]"
 Known = tuple[int, "Decision | None"]
-SHARDS: Final = 64  # a power of two: the fast path takes the low bits of a hash
+SHARDS: Final = 64
 
 
 class Identities:
-    """Identities of one gateway. Each is kept for at least ``life_ns``, while a generation of its table is not full.
+    """Identities of one gateway. Each is kept for at least ``life_ns``, while a generation of its shard is not full.
 
-    ``tables`` are pairs of the young and the old generation; the fast path reads and fills them, and never turns them.
-    An identity that two keys use is kept under its key's name for the second one, as long as for the first.
+    ``spent`` has all of them, with their costs; the answers that the store gave are kept beside it.
     """
 
     def __init__(self, life_ns: int) -> None:
         self._life_ns = life_ns
         now_ns = time.monotonic_ns()
         self._since_ns = [now_ns - life_ns * at // SHARDS for at in range(SHARDS)]  # not all of them turn at once
-        self.tables: list[list[dict[str, KeyState | tuple[KeyState, int, Decision | None]]]] = [
-            [{}, {}] for _ in range(SHARDS)
-        ]
+        self.spent = SpentIdentities(SHARDS)
+        self._answers: list[dict[Identity, Decision]] = [{}, {}]
+        self._answers_since_ns = now_ns
         #: what the store was asked about and did not answer, with the time: it may have charged, only it knows
         self.doubtful: dict[Identity, int] = {}
 
     def find(self, key: KeyState, request_id: str) -> Known | None:
         """The cost and the answer under an identity; no answer where a lease gave it."""
-        young, old = self.tables[hash(request_id) % SHARDS]
-        first = young.get(request_id) or old.get(request_id)
-        for entry in (first, first and self._second(key, request_id)):
-            if entry is None:
-                return None
-            of, cost, answer = entry if isinstance(entry, tuple) else (entry, 1, None)
-            if of.name == key.name:
-                return cost, answer
-        return None
-
-    def _second(self, key: KeyState, request_id: str) -> KeyState | tuple[KeyState, int, Decision | None] | None:
-        young, old = self.tables[hash(request_id) % SHARDS]
-        place = f"{key.name}\x1f{request_id}"
-        return young.get(place) or old.get(place)
+        cost = self.spent.cost_of(key.name, request_id)
+        if cost < 0:
+            return None
+        identity = (key.name, request_id)
+        young, old = self._answers
+        return cost, young.get(identity) or old.get(identity)
 
     def keep(self, key: KeyState, request_id: str, cost: int, answer: Decision | None) -> None:
         """Remembers what was consumed; ``answer`` is None where a lease gave it."""
-        self.doubtful.pop((key.name, request_id), None)
-        young, old = self.tables[hash(request_id) % SHARDS]
-        entry = key if cost == 1 and answer is None else (key, cost, answer)
-        first = young.get(request_id) or old.get(request_id)
-        if first is None or (first[0] if isinstance(first, tuple) else first).name == key.name:
-            young[request_id] = entry
-        else:
-            young[request_id] = first  # it is looked at first, so it must not be forgotten before this one
-            young[f"{key.name}\x1f{request_id}"] = entry
+        identity = (key.name, request_id)
+        self.doubtful.pop(identity, None)
+        self.spent.add(key.name, request_id, cost)
+        if answer is not None:
+            self._answers[0][identity] = answer
 
     def doubt(self, identity: Identity, now_ns: int) -> None:
         """The store alone decides on it for as long as it remembers it; the oldest is forgotten for one too many."""
@@ -79,11 +62,15 @@ class Identities:
 
     def turn(self, now_ns: int) -> None:
         """Called every now and then: young generations whose time is over grow old, the old ones are forgotten."""
-        for at, table in enumerate(self.tables):
-            full = len(table[0]) >= limits.LIMIT_IDENTITIES_MAX // SHARDS
-            if full or now_ns - self._since_ns[at] > self._life_ns:
-                table[:] = [{}, table[0]]
-                self._since_ns[at] = now_ns
+        for shard, since_ns in enumerate(self._since_ns):
+            full = self.spent.young(shard) >= limits.LIMIT_IDENTITIES_MAX // SHARDS
+            if full or now_ns - since_ns > self._life_ns:
+                self.spent.turn(shard)
+                self._since_ns[shard] = now_ns
+        full = len(self._answers[0]) >= limits.LIMIT_ANSWERS_MAX
+        if full or now_ns - self._answers_since_ns > self._life_ns:
+            self._answers = [{}, self._answers[0]]
+            self._answers_since_ns = now_ns
         while self.doubtful:
             oldest = next(iter(self.doubtful))
             if now_ns - self.doubtful[oldest] <= self._life_ns:

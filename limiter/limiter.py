@@ -51,11 +51,10 @@ class Limiter:
         self.store_calls = 0
         self.degraded = 0
         self._refills: set[asyncio.Task[None]] = set()
-        self.known_key = self._keys.get
+        spender = fast_path(self._keys, self._identities, self._under_way, recorder, self._refill_soon)
         #: decides without waiting, or gives None: then ``check`` has to ask the store
-        self.check_now, self.spend = fast_path(
-            self._keys, self._identities, self._under_way, recorder, self._refill_soon
-        )
+        self.check_now = spender.check_now
+        self.spend_entries = spender.spend_entries
 
     @property
     def revision(self) -> int:
@@ -252,15 +251,21 @@ class Limiter:
     async def maintain(self) -> None:
         """Settles leases that ran out, and lets old identities go; called every now and then.
 
-        Raises StoreUnavailable.
+        Raises StoreUnavailable for the first bucket that could not be settled, when all others are.
         """
         now_ns = time.monotonic_ns()
         self._identities.turn(now_ns)
+        first: store.StoreUnavailable | None = None
         for bucket in list(self._buckets.values()):
             if bucket.lease_id and now_ns >= bucket.lease_ends_ns:
                 bucket.end_lease()
             if bucket.settling:
-                await self._settle(bucket)
+                try:
+                    await self._settle(bucket)
+                except store.StoreUnavailable as error:
+                    first = first or error
+        if first is not None:
+            raise first
 
     async def close(self) -> None:
         """Gives every lease back. What cannot be told the store charges whole, in time. Raises StoreUnavailable."""

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import numpy.typing as npt
 
+from limiter.spending import RingFields
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -33,10 +35,10 @@ SLOT_SHIFT: Final = 8  # above the flags: the slot in the book of leases that th
 Records = npt.NDArray[np.void]
 
 
-class Ring:
+class Ring(RingFields):
     """One ring of one process. ``at`` is the place of the next record: whoever packs a record moves it on."""
 
-    __slots__ = ("_flushed", "_records", "at", "begin", "buffer", "end", "lost", "taken", "turns")
+    __slots__ = ("_flushed", "_records", "lost", "taken")
 
     def __init__(self, path: Path, records: int) -> None:
         size = _HEAD_BYTES + records * RECORD.size

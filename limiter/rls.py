@@ -4,7 +4,8 @@ The descriptor entries ``tenant``, ``user`` and ``route`` make the limit key; a 
 tenant there is no key, and the answer is OK. Every descriptor is read before the first is charged: a call with one that
 is malformed charges none. Then each is decided for itself, and the call is over the limit when one is; what others of
 the call were charged stays charged, as in Envoy's own service, and a retry does not charge it again. The request
-identity is the metadata ``x-request-id`` of the call, and the place of the descriptor in it.
+identity is the metadata ``x-request-id`` of the call, and the place of the descriptor in it. Every status names the
+policy that decided, so that Envoy can tell its clients (``x-ratelimit-*``), and a refusal says when to come again.
 """
 
 from __future__ import annotations
@@ -16,11 +17,13 @@ import grpc
 from envoy.service.ratelimit.v3 import rls_pb2, rls_pb2_grpc
 
 from limiter import keys
+from limiter.asgi import retry_after_s, window_s
 from schemas import errors, limits
 
 if TYPE_CHECKING:
     from limiter.decision import Decision
     from limiter.limiter import Limiter
+    from schemas.limit_policy import LimitPolicy
 
 _OK: Final = rls_pb2.RateLimitResponse.OK
 _OVER_LIMIT: Final = rls_pb2.RateLimitResponse.OVER_LIMIT
@@ -28,6 +31,12 @@ _MS_PER_S: Final = 1_000
 _NS_PER_MS: Final = 1_000_000
 _ABSENT: Final = "-"
 _UINT32_MAX: Final = 2**32 - 1
+_UNITS: Final = {
+    1: rls_pb2.RateLimitResponse.RateLimit.SECOND,
+    60: rls_pb2.RateLimitResponse.RateLimit.MINUTE,
+    3_600: rls_pb2.RateLimitResponse.RateLimit.HOUR,
+    86_400: rls_pb2.RateLimitResponse.RateLimit.DAY,
+}
 _BEFORE_PLACE: Final = "\x1f"  # no metadata can hold it: no call's identity is that of another's later descriptor
 
 
@@ -50,6 +59,7 @@ class RateLimitService(rls_pb2_grpc.RateLimitServiceServicer):  # type: ignore[m
         """One decision for each descriptor; over the limit when one is."""
         identity = _identity(dict(context.invocation_metadata() or ()).get("x-request-id"))
         response = rls_pb2.RateLimitResponse(overall_code=_OK)
+        waits_s: list[int | None] = []
         try:
             for place, asked in enumerate(_all_asked(request)):
                 status = response.statuses.add()
@@ -57,11 +67,14 @@ class RateLimitService(rls_pb2_grpc.RateLimitServiceServicer):  # type: ignore[m
                 if asked is None:
                     continue
                 decided = await self._limiter.check(*asked, _placed(identity, place))
-                _render(decided, status)
+                _render(decided, self._limiter.policies.by_id(decided.policy_id), status)
                 if not decided.allowed:
                     response.overall_code = _OVER_LIMIT
+                    waits_s.append(retry_after_s(decided))
         except errors.Rejected as error:
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, error.public)
+        if waits_s and None not in waits_s:  # of one that never passes there is nothing to wait for
+            response.response_headers_to_add.add(key="retry-after", value=str(max(w for w in waits_s if w)))
         return response
 
 
@@ -112,11 +125,22 @@ def _cost(request: Any, descriptor: Any) -> int:
     return int(request.hits_addend) or 1
 
 
-def _render(decided: Decision, status: Any) -> None:
+def _render(decided: Decision, policy: LimitPolicy | None, status: Any) -> None:
     status.code = _OK if decided.allowed else _OVER_LIMIT
+    if policy is None:
+        return  # nothing governs the key
     status.limit_remaining = min(max(decided.remaining, 0), _UINT32_MAX)
-    if not decided.allowed:
-        wait_ms = decided.retry_after_ms if decided.retry_after_ms >= 0 else decided.reset_ms
-        seconds, rest = divmod(max(wait_ms, 0), _MS_PER_S)
-        status.duration_until_reset.seconds = seconds
-        status.duration_until_reset.nanos = rest * _NS_PER_MS
+    waits = not decided.allowed and decided.retry_after_ms >= 0
+    seconds, rest = divmod(max(decided.retry_after_ms if waits else decided.reset_ms, 0), _MS_PER_S)
+    status.duration_until_reset.seconds = seconds
+    status.duration_until_reset.nanos = rest * _NS_PER_MS
+    if not decided.degraded:  # without the store nobody knows what is left
+        limit = status.current_limit
+        limit.name, limit.requests_per_unit = policy.policy_id, min(policy.capacity, _UINT32_MAX)
+        limit.unit = _unit(policy)
+
+
+def _unit(policy: LimitPolicy) -> Any:
+    """Envoy knows some windows by name; of the others it tells the limit alone."""
+    unknown = rls_pb2.RateLimitResponse.RateLimit.UNKNOWN
+    return unknown if policy.algorithm == "concurrency" else _UNITS.get(window_s(policy), unknown)

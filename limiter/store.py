@@ -122,8 +122,10 @@ class CounterStore:
         answer = await self._sent(way.call(function, keys, arguments))
         if way.is_missing(answer):  # a server that lost its functions has charged nothing
             answer = await self._after_loading(function, keys, arguments)
-        if not isinstance(answer, list):  # its memory is full, it became a replica: it has charged nothing
-            raise self._failed(str(answer))
+        if not isinstance(answer, list):
+            # Its memory is full, it became a replica, or one key holds what is not ours: it has charged nothing. It
+            # answers at once, so it is not left alone: the other keys may be well.
+            raise StoreUnavailable(cause=str(answer))
         return answer
 
     async def _after_loading(self, function: bytes, keys: Sequence[bytes], arguments: Sequence[bytes]) -> Reply:

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Final
 from confluent_kafka import Producer
 from psycopg.rows import dict_row
 
-from reconciliation.audit.log import audited
-from schemas import codec, limits
-from schemas.errors import Corrupt, NotFound, StateConflict, Unavailable
-from sinks.kafka.delivery import why_not_delivered
+from reconciliation.audit.log import append
+from schemas import limits
+from schemas.errors import NotFound, StateConflict, Unavailable
+from sinks.kafka.delivery import parked_letter, why_not_delivered
 from sinks.postgres.sql_files import queries
 
 if TYPE_CHECKING:
@@ -63,60 +63,36 @@ def parked_list(connection: psycopg.Connection, *, every_state: bool = False) ->
 
 def parked_discard(connection: psycopg.Connection, place: Place, decision: Decision) -> None:
     """The command is given up for ever and its aggregate works again. Raises NotFound or StateConflict."""
-    with audited(connection, decision.operator, "parked.discard", str(place), note=decision.note):
-        aggregate_key, state, _, _ = _lock(connection, place)
-        if state != "open":
-            raise StateConflict(f"{place} is {state} already")
-        _resolve(connection, place, decision, "discarded", aggregate_key)
+    _decide(connection, place, "discarded", "parked.discard", decision)
 
 
 def parked_retry(connection: psycopg.Connection, kafka: KafkaConnection, place: Place, decision: Decision) -> None:
     """The command lies in its topic again and its aggregate works. Raises NotFound, StateConflict or Unavailable."""
     # 1. Decide, durably.
-    with audited(connection, decision.operator, "parked.retry", str(place), note=decision.note):
-        aggregate_key, state, record, republished_at = _lock(connection, place)
-        if state == "discarded" or republished_at is not None:
-            raise StateConflict(f"{place} is {state} already")
-        if state == "open":
-            _resolve(connection, place, decision, "retried", aggregate_key)
+    aggregate_key, record = _decide(connection, place, "retried", "parked.retry", decision)
     # 2. Produce it: a second time does no harm, for its identity has one effect.
-    _produce(kafka, place, aggregate_key, _without_deadline(record))
+    letter = parked_letter(place.topic, place.partition, aggregate_key, record)
+    if (reason := why_not_delivered(Producer(kafka.producer("operator")), [letter])) is not None:
+        raise Unavailable(f"Kafka did not take {place}; retry it again: {reason}")
     # 3. Say so.
     connection.execute(_SQL["parked_republished"].encode(), _named(place))
 
 
-def _lock(connection: psycopg.Connection, place: Place) -> tuple[str | None, str, bytes, Any]:
-    row = connection.execute(_SQL["parked_lock"].encode(), _named(place)).fetchone()
-    if row is None:
-        raise NotFound(f"nothing is parked at {place}; see 'millrace parked list'")
-    aggregate_key, state, record, republished_at = row
-    return aggregate_key, state, bytes(record), republished_at
-
-
-def _resolve(
-    connection: psycopg.Connection, place: Place, decision: Decision, state: str, aggregate_key: str | None
-) -> None:
+def _decide(
+    connection: psycopg.Connection, place: Place, state: str, action: str, decision: Decision
+) -> tuple[str | None, bytes]:
+    """The aggregate's key and the record. What is done, the database audits with it; what it refuses, this does."""
     values = {**_named(place), "state": state, "operator": decision.operator, "note": decision.note}
-    connection.execute(_SQL["parked_resolve"].encode(), values)
-    if aggregate_key is not None:
-        connection.execute(_SQL["aggregate_release"].encode(), {"aggregate_key": aggregate_key})
-
-
-def _without_deadline(record: bytes) -> bytes:
-    """The same command, except that nobody waits for it any more; as it came when it is unreadable."""
-    try:
-        command = codec.decode_command(record)
-    except Corrupt:
-        return record
-    command.deadline_at, command.reply_to, command.reply_id = 0, -1, 0
-    return codec.encode_command(command)
-
-
-def _produce(kafka: KafkaConnection, place: Place, key: str | None, record: bytes) -> None:
-    producer = Producer(kafka.producer("operator"))
-    reason = why_not_delivered(producer, [(place.topic, record, key, place.partition)])
-    if reason is not None:
-        raise Unavailable(f"Kafka did not take {place}; retry it again: {reason}")
+    word, aggregate_key, record = connection.execute(_SQL["parked_decide"].encode(), values).fetchone() or ()
+    if word == state:
+        return aggregate_key, bytes(record)
+    refusal = (
+        NotFound(f"nothing is parked at {place}; see 'millrace parked list'")
+        if word == "not_found"
+        else StateConflict(f"{place} is {word.removeprefix('is_')} already")
+    )
+    append(connection, decision.operator, action, str(place), "refused", note=decision.note, code=refusal.code)
+    raise refusal
 
 
 def _named(place: Place) -> dict[str, Any]:

@@ -658,7 +658,8 @@ LIMIT_LEASE_SETTLEMENTS_PRUNED_MAX: Final = 50_000  # in one statement
 LIMIT_API_RING_RECORDS: Final = 65_536  # the same in front of our own API
 LIMIT_API_LEASE_SLOTS: Final = 2_048
 LIMIT_DOUBTS_MAX: Final = 500_000  # identities of unanswered calls: as many as can fail while one is remembered
-LIMIT_IDENTITIES_MAX: Final = 1_000_000  # of one generation: a full one makes room at once
+LIMIT_IDENTITIES_MAX: Final = 4_000_000  # of one generation: a full one makes room at once
+LIMIT_ANSWERS_MAX: Final = 500_000  # of the store, of one generation
 
 # --- Batched binary CHECK frames (limiter/frames.py)
 LIMIT_FRAME_ENTRIES_MAX: Final = 1_024  # decisions, or keys, of one frame
@@ -676,4 +677,6 @@ DEMO_LOG_LINES_MAX: Final = 200_000  # of an access log that is replayed
 DEMO_LOG_LINES_GENERATED: Final = 10_000
 DEMO_LOG_SECONDS: Final = 20  # a replay takes about so long when no speed is asked for
 DEMO_LOG_SPEED_MAX: Final = 1_000_000
+DEMO_LIMITER_LINES: Final = 800  # of the act in `make demo`: a few seconds, in which quotas run out
+DEMO_LIMITER_SPEED: Final = 8_000
 EXPANSIONS_MAX: Final = 10  # values of expand[] in one read

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import httpx
+import psycopg
 import pytest
 
 from tests.eventually import eventually
@@ -131,6 +132,28 @@ def _one_of_everything(public: PublicSystem) -> Scene:
         repair=repair,
         posted=posted,
     )
+
+
+def parked_payment(public: PublicSystem, merchant: Merchant) -> str:
+    """A payment whose confirm failed for a reason that is gone since: it refuses everything until somebody decides."""
+    payment = str(merchant.create(amount=777).json()["result"]["id"])
+    with psycopg.connect(public.settings.addresses().postgres_superuser_dsn, autocommit=True) as superuser:
+        superuser.execute(f"alter table payment_intent add constraint poison check (id <> '{payment}') not valid")
+        try:
+            merchant.act(payment, "confirm")
+            eventually(lambda: public.rows("select 1 from dead_letter where aggregate_key = %s", payment), 60)
+        finally:
+            superuser.execute("alter table payment_intent drop constraint poison")
+    assert merchant.act(payment, "confirm").json()["code"] == "parked"
+    return payment
+
+
+def parked_at(public: PublicSystem, payment: str) -> str:
+    """The way to the form of its decision."""
+    ((place,),) = public.rows(
+        """select topic || '/' || partition || '/' || "offset" from dead_letter where aggregate_key = %s""", payment
+    )
+    return f"/console/queues/parked/{place}"
 
 
 _scenes: list[Scene] = []

@@ -9,6 +9,7 @@ import typer
 
 from schemas import limits
 
+_COMPARED_SHARE: Final = 10  # other libraries are slower: the comparison makes a tenth of the decisions
 _AIMS: Final = {  # what the design promises: the ratio of each is 1 or more where it is kept
     "in_process_decisions_per_s": 1_200_000,
     "in_process_p99_us": 10,
@@ -38,8 +39,9 @@ def bench_limiter_parts(decisions: int) -> dict[str, Any]:
     """Every part in one run, on one Valkey."""
     import asyncio  # noqa: PLC0415 - the help needs none of it
 
+    from compose.bench.limiter_comparison import comparison  # noqa: PLC0415
     from compose.bench.limiter_frames import frames_rate  # noqa: PLC0415
-    from compose.bench.limiter_in_process import in_process, other_libraries  # noqa: PLC0415
+    from compose.bench.limiter_in_process import in_process  # noqa: PLC0415
     from compose.bench.limiter_store import exact, leases  # noqa: PLC0415
     from compose.bench.limiter_world import bench_limiter, counter_server  # noqa: PLC0415
 
@@ -54,13 +56,15 @@ def bench_limiter_parts(decisions: int) -> dict[str, Any]:
             "frames": frames_rate(url, folder, decisions // 2),
             "exact": asyncio.run(exact(url, folder, max(decisions // 50, 10_000))),
             "leases": asyncio.run(leases(url, folder, 3.0)),
-            "others": other_libraries(decisions),
+            "comparison": comparison(url, folder, max(decisions // _COMPARED_SHARE, 10_000)),
         }
     result["ratios"] = _ratios(result)
     return result
 
 
 def _ratios(result: dict[str, Any]) -> dict[str, float]:
+    from compose.bench.limiter_comparison import ratios as library_ratios  # noqa: PLC0415
+
     found = {
         "in_process_decisions_per_s": result["in_process"]["decisions_per_s"],
         "frames_decisions_per_s": result["frames"]["decisions_per_s"],
@@ -73,11 +77,11 @@ def _ratios(result: dict[str, Any]) -> dict[str, float]:
     }
     ratios = {f"{name}_to_aim": round(value / _AIMS[name], 2) for name, value in found.items()}
     ratios |= {f"{name}_aim_to_it": round(_AIMS[name] / max(value, 1e-9), 2) for name, value in at_most.items()}
-    for name, other in result["others"].items():
-        if isinstance(other, dict):
-            ours = result["in_process"]["decisions_per_cpu_s"]
-            ratios[f"in_process_to_{name}"] = round(ours / other["decisions_per_cpu_s"], 2)
-    return ratios
+    compared = result["comparison"]
+    found = {"in_process": result["in_process"], **compared["in_process"]}
+    del found["ours_leased"]
+    ratios |= library_ratios(found, "in_process", "decisions_per_cpu_s")
+    return {**ratios, **compared["ratios"]}
 
 
 def _show(result: dict[str, Any]) -> None:
@@ -85,12 +89,19 @@ def _show(result: dict[str, Any]) -> None:
     from rich.table import Table  # noqa: PLC0415
 
     columns = ("decisions_per_s", "decisions_per_cpu_s", "p50_us", "p99_us", "p999_us", "p50_ms", "p99_ms", "p999_ms")
-    table = Table("", *columns, box=None)
-    parts = {name: result[name] for name in ("in_process", "frames", "exact")} | result["others"]
-    for name, part in parts.items():
-        if isinstance(part, dict):
-            table.add_row(name, *(f"{part[column]:,}" if column in part else "" for column in columns))
-    Console().print(table)
+    compared = result["comparison"]
+    work = compared["workload"]
+    workload = f"{work['capacity']:,} per {work['window_s']} s on {work['keys']:,} keys"
+    for title, parts in (
+        ("Ours", {name: result[name] for name in ("in_process", "frames", "exact")}),
+        (f"Beside others, in process, {workload}", compared["in_process"]),
+        (f"Beside others, through the store, {workload}", compared["store"]),
+    ):
+        table = Table("", *columns, box=None, title=title, title_justify="left")
+        for name, part in parts.items():
+            figures = (f"{part[column]:,}" if column in part else "" for column in columns)
+            table.add_row(*((name, *figures) if isinstance(part, dict) else (name, part)))
+        Console().print(table)
     print(f"exact: {result['exact']['share_of_bare_script']:.0%} of the bare script's calls")
     print(f"leases: {result['leases']['store_calls_per_decision']} store calls a decision")
     for name, ratio in result["ratios"].items():

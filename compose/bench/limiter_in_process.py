@@ -1,23 +1,19 @@
-"""Decisions in this process: our fast path, and libraries that Python programs use today, on the same keys."""
+"""Decisions in this process: our fast path, everything on."""
 
 from __future__ import annotations
 
 import gc
-import importlib
 import time
 from typing import TYPE_CHECKING, Any, Final
 
 from compose.bench.limiter_world import KEYS, hold_leases, key_places, per_second, percentiles, zipf
+from limiter import spending
 from schemas import limits
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from limiter.limiter import Limiter
 
 _CHUNK: Final = 100_000  # decisions between two turns of what is done in the background
-_OTHERS_SHARE: Final = 10  # other libraries are slower: they get a tenth of the decisions
-_WINDOW_S: Final = 3_600
 
 
 def in_process(limiter: Limiter, decisions: int) -> dict[str, Any]:
@@ -52,43 +48,7 @@ def in_process(limiter: Limiter, decisions: int) -> dict[str, Any]:
     rounds = -(-decisions // _CHUNK) * _CHUNK
     flushing = round(flushed_seconds / rounds * 1e6, 3)
     return (
-        per_second(rounds, seconds, cpu_seconds) | percentiles(samples, "us") | {"flush_cpu_us_per_decision": flushing}
+        per_second(rounds, seconds, cpu_seconds)
+        | percentiles(samples, "us")
+        | {"flush_cpu_us_per_decision": flushing, "compiled": spending.IS_COMPILED}
     )
-
-
-def other_libraries(decisions: int) -> dict[str, Any]:
-    """The same keys in process, for what is installed: they know no identity, no policy version, no record."""
-    found: dict[str, Any] = {}
-    keys = [f"user{n}" for n in zipf(decisions // _OTHERS_SHARE, KEYS)]
-    for name, made in (("limits", _limits), ("throttled_py", _throttled)):
-        try:
-            hit = made()
-        except ImportError:
-            found[name] = "not installed"
-            continue
-        began, cpu_began = time.perf_counter(), time.process_time()
-        for key in keys:
-            hit(key)
-        seconds, cpu_seconds = time.perf_counter() - began, time.process_time() - cpu_began
-        samples = []
-        for key in keys[: _CHUNK // 2]:
-            began_ns = time.perf_counter_ns()
-            hit(key)
-            samples.append((time.perf_counter_ns() - began_ns) / 1_000)
-        found[name] = per_second(len(keys), seconds, cpu_seconds) | percentiles(samples, "us")
-    return found
-
-
-def _limits() -> Callable[[str], Any]:
-    library = importlib.import_module("limits")
-    strategy = library.strategies.FixedWindowRateLimiter(library.storage.MemoryStorage())
-    item = library.RateLimitItemPerHour(10**9)
-    return lambda key: strategy.hit(item, key)
-
-
-def _throttled() -> Callable[[str], Any]:
-    throttled = importlib.import_module("throttled")
-    quota = throttled.rate_limiter.per_hour(10**9)
-    store = throttled.MemoryStore(options={"MAX_SIZE": 2 * KEYS})
-    limiter = throttled.Throttled(using="fixed_window", quota=quota, store=store)
-    return limiter.limit  # type: ignore[no-any-return]

@@ -23,6 +23,7 @@ from limiter.decisions import Recorder
 from limiter.lease_accounts import LeaseAccounts
 from limiter.limiter import Limiter
 from limiter.policies import PolicySet
+from schemas import limits
 from schemas.limit_policy import LimitPolicy, Scope
 
 if TYPE_CHECKING:
@@ -88,8 +89,8 @@ def counter_server() -> Iterator[tuple[str, Path]]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def policy(consistency: str) -> LimitPolicy:
-    """A window that nothing here exhausts."""
+def policy(consistency: str, *, capacity: int = 10**9, window_ms: int = 3_600_000) -> LimitPolicy:
+    """A window; unless told otherwise one that nothing here exhausts."""
     fields: dict[str, Any] = {"refill_rate": None, "refill_period_ms": 1_000, "slots": 1, "strict": False}
     return LimitPolicy(
         policy_id="pl_bench",
@@ -97,8 +98,8 @@ def policy(consistency: str) -> LimitPolicy:
         scope=Scope("*", "*", "*"),
         per=("tenant", "user", "route"),
         algorithm="fixed_window",
-        capacity=10**9,
-        window_ms=3_600_000,
+        capacity=capacity,
+        window_ms=window_ms,
         consistency=consistency,  # type: ignore[arg-type] # one of the literals
         failure_mode="closed",
         shadow=False,
@@ -108,15 +109,20 @@ def policy(consistency: str) -> LimitPolicy:
 
 
 @asynccontextmanager
-async def bench_limiter(url: str, folder: Path, consistency: str) -> AsyncIterator[Limiter]:
-    """A limiter with everything on: identities, ring, clock, accounts of as many leases as a gateway can hold."""
-    counter_store = store.CounterStore(url)
+async def bench_limiter(
+    url: str, folder: Path, consistency: str, *, timeout_s: float = limits.LIMIT_STORE_TIMEOUT_S, **terms: int
+) -> AsyncIterator[Limiter]:
+    """A limiter with everything on: identities, ring, clock, accounts of as many leases as a gateway can hold.
+
+    ``terms``: of its policy, as ``policy`` takes them.
+    """
+    counter_store = store.CounterStore(url, timeout_s=timeout_s)
     await counter_store.load()
     ring_file = folder / f"{secrets.token_hex(4)}.ring"
     leases = LeaseAccounts(ring_file.with_suffix(".book"), ring_file, KnownReports(), KEYS)
     recorder = Recorder("bench", NoStream(), ring_file, leases=leases)
     made = Limiter(counter_store, recorder, "bench")
-    made.use(PolicySet([policy(consistency)], 1))
+    made.use(PolicySet([policy(consistency, **terms)], 1))
     try:
         yield made
     finally:

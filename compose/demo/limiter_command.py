@@ -69,6 +69,15 @@ def _tell_of_log(log: AccessLog, narrator: Narrator) -> None:
 
 def show(verdict: LimiterVerdict, narrator: Narrator) -> None:
     """The tables and the last line."""
+    narrator.console.print()
+    show_tables(verdict, narrator)
+    for problem in verdict.judge.problems:
+        narrator.console.print(f"[red]differs[/red] {problem}", soft_wrap=True)
+    print(line(verdict), flush=True)
+
+
+def show_tables(verdict: LimiterVerdict, narrator: Narrator) -> None:
+    """Admitted against the bound, policy by policy, and what became of the leases."""
     from rich.table import Table  # noqa: PLC0415
 
     figures = verdict.figures()
@@ -88,7 +97,6 @@ def show(verdict: LimiterVerdict, narrator: Narrator) -> None:
         table.add_column(column, justify="right")
     for row in figures["policies"]:
         table.add_row(f"{row['policy_id']} v{row['version']}", row["algorithm"], row["consistency"], *_numbers(row))
-    narrator.console.print()
     narrator.console.print(table)
     narrator.console.print(_EXPLAINED, style="dim", soft_wrap=True)
     leases = figures["leases"]
@@ -98,9 +106,6 @@ def show(verdict: LimiterVerdict, narrator: Narrator) -> None:
         f"{leases['unanswered']:,} unanswered",
         soft_wrap=True,
     )
-    for problem in figures["problems"]:
-        narrator.console.print(f"[red]differs[/red] {problem}", soft_wrap=True)
-    print(line(verdict), flush=True)
 
 
 def line(verdict: LimiterVerdict) -> str:

@@ -42,9 +42,10 @@ class LimiterVerdict:
     def is_ok(self) -> bool:
         """No bound was broken, nothing was charged twice, the books agree, and there was something to prove."""
         broken = sum(counter.admitted > counter.bound for counter in self.judge.counters.values())
-        return not any((broken, *self._wrong().values())) and self.judge.decisions > 0
+        return not any((broken, *self.wrong().values())) and self.judge.decisions > 0
 
-    def _wrong(self) -> dict[str, int]:
+    def wrong(self) -> dict[str, int]:
+        """What must be 0, by name."""
         return {
             "over_admitted": self.judge.over_admitted,
             "wrongly_refused": self.judge.wrongly_refused,
@@ -69,7 +70,7 @@ class LimiterVerdict:
             "answers_degraded": self.replay.degraded,
             "counters": len(self.judge.counters),
             "counters_changed": self.changed_counters,
-            **self._wrong(),
+            **self.wrong(),
             "leases": {
                 "admitted": self.accounts.leased_admitted,
                 "used": self.accounts.leased_used,

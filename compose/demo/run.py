@@ -11,6 +11,7 @@ from compose.cli.check import check_settings
 from compose.demo import report
 from compose.demo.acknowledged import Acknowledgements
 from compose.demo.evidence import Evidence, gather
+from compose.demo.limiter_act import limiter_differences, limiter_pairs, play_limiter, show_limiter
 from compose.demo.one_of_each import OneOfEach, compare_postings, play_one_of_each
 from compose.demo.owner_kill import Kill, kill_an_owner
 from compose.demo.settling import settle
@@ -23,9 +24,8 @@ from reconciliation.check import run_check
 from schemas import limits
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from compose.demo.invoices import Invoices
+    from compose.demo.limiter_run import LimiterVerdict
     from compose.demo.narrator import Narrator
     from compose.demo.own_stack import OwnStack
     from compose.demo.stories import Story
@@ -42,11 +42,12 @@ class Verdict:
     gaps: int
     killed: bool
     played: OneOfEach
+    quotas: LimiterVerdict
 
     @property
     def is_ok(self) -> bool:
-        """Nothing was lost, doubled or unbalanced."""
-        return not self.differences and not self.gaps and bool(self.tally.created)
+        """Nothing was lost, doubled or unbalanced, and no quota let more through than its bound."""
+        return not self.differences and not self.gaps and bool(self.tally.created) and self.quotas.is_ok
 
     def line(self, seconds: float) -> str:
         """The last line of the demo."""
@@ -67,6 +68,7 @@ class Verdict:
             "breaks_found": self.played.settlement.breaks_found,
             "repairs": int(self.played.repair.is_done),
             "differences": len(self.differences),
+            **limiter_pairs(self.quotas),
             "seconds": f"{seconds:.1f}",
         }
         text = " ".join(f"{name}={value}" for name, value in pairs.items())
@@ -93,17 +95,18 @@ def demonstrate(stack: OwnStack, invoices: Invoices, rate: float, narrator: Narr
     finally:
         acknowledged.close()
     played = play_one_of_each(stack, narrator)
+    quotas = play_limiter(narrator)
     addresses = stack.settings.addresses()
     with narrator.busy("waiting until everything is final"):
         asyncio.run(settle(addresses.postgres_reader_dsn, tally))
     compare_postings(played, addresses.postgres_reader_dsn)
-    tally.problems += played.problems
+    tally.problems += played.problems + limiter_differences(quotas)
     narrator.say(f"{acknowledged.count} answers said committed: {acknowledged.path.name} in {stack.home}")
     with narrator.busy("comparing ledger, processor, ClickHouse"):
         evidence = gather(addresses)
         checked = run_check(check_settings(acknowledged.path))
-    _show(narrator.console, stack, tally=tally, evidence=evidence, kill=kill, checked=checked, played=played)
-    return Verdict(tally, tally.problems + evidence.differences, checked.gaps, kill is not None, played)
+    _show(narrator, stack, tally=tally, evidence=evidence, kill=kill, checked=checked, played=played, quotas=quotas)
+    return Verdict(tally, tally.problems + evidence.differences, checked.gaps, kill is not None, played, quotas)
 
 
 async def _pay(
@@ -152,7 +155,7 @@ def _tell_of_kill(kill: Kill, tally: Tally, narrator: Narrator) -> None:
 
 
 def _show(
-    console: Console,
+    narrator: Narrator,
     stack: OwnStack,
     *,
     tally: Tally,
@@ -160,13 +163,17 @@ def _show(
     kill: Kill | None,
     checked: Report,
     played: OneOfEach,
+    quotas: LimiterVerdict,
 ) -> None:
+    console = narrator.console
     chosen = worth_showing(tally.told, kill.killed_at if kill else 0)
     if chosen is not None:
         console.print()
         report.show_timeline(console, chosen, timeline(chosen, stack.settings.addresses()))
     console.print()
     report.show_one_of_each(console, played)
+    console.print()
+    show_limiter(quotas, narrator)
     for show in (report.show_trial_balance, report.show_book, report.show_volumes):
         console.print()
         show(console, evidence)

@@ -6,6 +6,8 @@ mistake would still be text.
 
 from __future__ import annotations
 
+import json
+import re
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
@@ -112,6 +114,26 @@ def tone(state: str | None) -> str:
     return _TONE_OF.get(state or "", "plain")
 
 
+#: what a case keeps as minor units
+_AMOUNTS: Final = frozenset(("amount", "amount_minor", "balance", "older_than_horizon"))
+_ID: Final = re.compile(r"(?:pi|re|dp|po|op|case|rp|evt|req)_[A-Za-z0-9_]{1,64}\Z")
+
+
+def is_amount(name: object) -> bool:
+    """Whether a field of a case's evidence holds minor units."""
+    return name in _AMOUNTS
+
+
+def is_id(value: object) -> bool:
+    """Whether a text looks like an id of ours, which the search finds."""
+    return isinstance(value, str) and _ID.match(value) is not None
+
+
+def compact(value: object) -> str:
+    """A document as it was stored, on one line."""
+    return json.dumps(value, ensure_ascii=False)
+
+
 _environment.globals["counted_max"] = limits.CONSOLE_COUNTED_MAX
 _environment.filters |= {
     "money": money,
@@ -121,4 +143,6 @@ _environment.filters |= {
     "moment": moment,
     "words": words,
     "tone": tone,
+    "json": compact,
 }
+_environment.tests |= {"amount": is_amount, "id": is_id}

@@ -5,9 +5,18 @@ from __future__ import annotations
 from typing import Final
 
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 
-from ingress.console import health_routes, repair_routes, review_routes, sign_in, story_routes, work_routes
+from ingress.console import (
+    health_routes,
+    pages,
+    parked_routes,
+    repair_routes,
+    review_routes,
+    sign_in,
+    story_routes,
+    work_routes,
+)
 from ingress.console import visit as visits
 from schemas import errors
 
@@ -15,11 +24,13 @@ _lost: Final = visits.router()
 
 
 @_lost.get("/{rest:path}")
-async def lost(request: Request, rest: str) -> Response:  # noqa: ARG001 - the path as it was asked for
+async def lost(request: Request, rest: str) -> Response:
     """A path that no page has; who is not signed in hears no more than anywhere else."""
     found = await visits.visit(request)
     if found.session is None:
         raise errors.Unauthenticated("Sign in to go on.")
+    if not rest:
+        return RedirectResponse(visits.HOME, 303, pages.HEADERS)
     raise errors.NotFound("There is no such page.")
 
 
@@ -31,5 +42,6 @@ ROUTERS: Final = (
     health_routes.router,
     repair_routes.router,
     review_routes.router,
+    parked_routes.router,
     _lost,
 )

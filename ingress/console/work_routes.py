@@ -21,6 +21,7 @@ QUEUES: Final = {
     "attempts": "Manual review",
     "unknown": "Unknown outcome",
     "parked": "Parked commands",
+    "webhooks": "Early webhooks",
     "refused": "Refused facts",
     "review": "Risk review",
 }
@@ -72,6 +73,7 @@ async def show_queue(request: Request, queue: str) -> Response:
         counts=by_queue,
         rows_max=limits.CONSOLE_ROWS_MAX,
         note_max=limits.REPAIR_NOTE_LENGTH_MAX,
+        parked_min=limits.WEBHOOK_PARKED_MAX_S // 60,
         **found,
     )
 

@@ -8,6 +8,7 @@ from typing import Any, Final
 from confluent_kafka import Producer
 
 from schemas import codec, limits, topics
+from schemas.errors import Corrupt
 from schemas.records import Command
 
 _FULL_WAIT_S: Final = 0.05
@@ -40,3 +41,16 @@ def why_not_delivered(producer: Producer, letters: Iterable[Letter]) -> str | No
 def payments_letter(command: Command) -> Letter:
     """A command of payments on its way to the owner of its aggregate."""
     return (topics.COMMANDS_PAYMENTS, codec.encode_command(command), command.aggregate_key, -1)
+
+
+def parked_letter(topic: str, partition: int, key: str | None, record: bytes) -> Letter:
+    """A parked command on its way into its topic again, where it was: the same one, except that nobody waits for it.
+
+    What is unreadable goes as it came.
+    """
+    try:
+        command = codec.decode_command(record)
+    except Corrupt:
+        return (topic, record, key, partition)
+    command.deadline_at, command.reply_to, command.reply_id = 0, -1, 0
+    return (topic, codec.encode_command(command), key, partition)

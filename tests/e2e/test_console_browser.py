@@ -9,18 +9,21 @@ import pytest
 from playwright.sync_api import expect, sync_playwright
 
 from tests.conftest import servers_missing
-from tests.console_world import HOSTILE, Scene, scene
-from tests.public_system import public
+from tests.console_world import HOSTILE, Scene, parked_payment, scene
+from tests.eventually import eventually
+from tests.public_system import merchant, public
 from tests.repair_world import opened, transactions
+from tests.risk_cases import above
+from tests.risk_world import Rules, confirmed, created
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from playwright.sync_api import Browser, BrowserContext, Page
 
-    from tests.public_system import PublicSystem
+    from tests.public_system import Merchant, PublicSystem
 
-__all__ = ["public", "scene"]  # the fixtures of this module
+__all__ = ["merchant", "public", "scene"]  # the fixtures of this module
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(240)]  # the first test starts the system
 
 _WAIT_MS = 15_000
@@ -80,8 +83,12 @@ def test_no_page_breaks_the_policy_and_nothing_of_a_stranger_runs(scene: Scene, 
     page = desks("m_ann")
     for path in (
         "",
+        "/",
         "/queues/cases",
         "/queues/unknown",
+        "/queues/parked",
+        "/queues/webhooks",
+        "/queues/review",
         "/reconciliation",
         "/trial-balance",
         "/processors",
@@ -194,6 +201,66 @@ def test_two_persons_repair_in_two_windows(public: PublicSystem, desks: Any) -> 
     bob.get_by_role("button", name="Approve and post").click()
     expect(bob.locator("h1 .state")).to_have_text("posted", timeout=60_000)
     assert len(transactions(public, repair_id)) == 1
+
+
+def test_a_parked_command_is_retried_by_keys_alone(public: PublicSystem, merchant: Merchant, desks: Any) -> None:
+    payment = parked_payment(public, merchant)
+    page, eve = desks("m_ann"), desks("m_eve", "console:read")
+    eve.goto("/console/queues/parked")
+    expect(eve.get_by_role("button", name="Retry").first).to_be_disabled()
+    page.goto("/console/queues/parked")
+    row = page.locator("tr[data-row]", has_text=payment)
+    while not row.get_by_role("link").evaluate("link => link === document.activeElement"):
+        page.keyboard.press("j")
+    page.keyboard.press("Tab")
+    expect(row.locator("summary")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(row.locator("details")).to_contain_text("commands.payments.v1")
+    page.keyboard.press("Tab")
+    page.keyboard.type("the constraint is gone")
+    page.keyboard.press("Enter")  # decides nothing: two buttons follow
+    expect(row.get_by_label("Note")).to_be_focused()
+    page.keyboard.press("Tab")
+    expect(row.get_by_role("button", name="Retry")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.locator("tr[data-row]", has_text=payment)).to_have_count(0)
+    eventually(lambda: merchant.fresh(f"/v1/payment_intents/{payment}").json()["state"] == "succeeded", 60)
+
+
+def test_a_risk_review_is_decided_by_keys_from_queue_and_case(
+    public: PublicSystem, merchant: Merchant, desks: Any
+) -> None:
+    operator = public.merchant(scopes=("operator",))
+    rules = Rules(public, operator)
+    rules.publish(merchant, {"name": "look", "when": [above(100)], "outcome": "review"})
+    approved, rejected = created(merchant), created(merchant)
+    for payment in (approved, rejected):
+        assert confirmed(merchant, payment)["state"] == "requires_merchant_action"
+    page = desks("m_ann")
+    page.goto("/console/queues/review")
+    row = page.locator("tr[data-row]", has_text=approved)
+    row.get_by_label("Note").focus()
+    page.keyboard.type("called the payer")
+    page.keyboard.press("Enter")  # a note is no approval
+    assert page.url.endswith("/queues/review")
+    page.keyboard.press("Tab")
+    expect(row.get_by_role("button", name="Approve")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.locator("h1 .state")).to_be_visible()
+    assert page.url.endswith(f"/story/{approved}")
+    case = operator.http.get("/v1/cases", params={"kind": "risk_review", "state": "open"}).json()["data"]
+    page.goto(f"/console/cases/{next(one['id'] for one in case if one['reference'] == rejected)}")
+    expect(page.get_by_text("Propose a repair")).to_have_count(0)
+    expect(page.locator("main")).to_contain_text("10.99")
+    page.get_by_label("Note").focus()
+    page.keyboard.press("Tab")
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("button", name="Reject it")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.locator("h1 .state")).to_have_text("canceled", timeout=60_000)
+    eventually(lambda: merchant.fresh(f"/v1/payment_intents/{approved}").json()["state"] == "succeeded", 60)
+    assert rules.post(rules.active()).status_code == 201
+    operator.http.close()
 
 
 def test_a_narrow_window_has_no_sideways_scroll(scene: Scene, desks: Any) -> None:

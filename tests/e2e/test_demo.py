@@ -97,6 +97,10 @@ def test_invoices_of_a_file_end_in_a_verdict(environment: dict[str, str], orders
         last = out.splitlines()[-1]
         assert re.match(r"DEMO OK payments=24 captured=\d+ duplicates_replayed=\d+ invariant_gaps=0 ", last)
         assert "owners_killed=1 acts=6 breaks_planted=4 breaks_found=4 repairs=1 differences=0 " in last
+        assert re.search(
+            r" quota_decisions=\d{3,} .*quota_over_admitted=0 quota_duplicates_charged=0 quota_lease_gap=0", last
+        )
+        assert "admitted against the bound" in out
         assert "1 credit notes skipped" in out
         for stop in ("HTTP request", "Kafka command", "owner", "attempt", "dispatch", "processor's book", "Kafka fact"):
             assert stop in out, stop

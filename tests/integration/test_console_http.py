@@ -30,6 +30,7 @@ PAGES = (
     "/queues/attempts",
     "/queues/unknown",
     "/queues/parked",
+    "/queues/webhooks",
     "/queues/refused",
     "/queues/review",
     "/reconciliation",

@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import io
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
 from rich.console import Console
 
 from compose.demo.access_log import generated_lines, parsed
+from compose.demo.breaks import Settlement
+from compose.demo.journal import Journal
+from compose.demo.limiter_act import limiter_differences, limiter_pairs
 from compose.demo.limiter_command import line, show
-from compose.demo.limiter_run import replay_through_gateways
+from compose.demo.limiter_run import LimiterVerdict, replay_through_gateways
 from compose.demo.narrator import Narrator
+from compose.demo.one_of_each import OneOfEach
+from compose.demo.run import Verdict
+from compose.demo.stories import stories_of
+from compose.demo.tally import Tally, Told
+from tests.unit.test_demo_stories import invoices_of
 
 if TYPE_CHECKING:
     from schemas.limit_policy import LimitPolicy
@@ -33,6 +42,14 @@ def twice(policy: LimitPolicy) -> LimitPolicy:
     return msgspec.structs.replace(policy, capacity=2 * policy.capacity)
 
 
+def demo_verdict(quotas: LimiterVerdict) -> Verdict:
+    """A demo in which everything else went well."""
+    tally = Tally()
+    created: Any = SimpleNamespace(event={"aggregate_key": "pi_1"})
+    tally.told.append(Told(stories_of(invoices_of([500]))[0], Journal(), 0, commands={"create": created}))
+    return Verdict(tally, [], 0, killed=True, played=OneOfEach([], Settlement([])), quotas=quotas)
+
+
 def test_a_replay_with_a_killed_gateway_and_a_policy_change_proves_itself(capsys: pytest.CaptureFixture[str]) -> None:
     verdict = replay_through_gateways(parsed(generated_lines(LINES)), SPEED, narrator())
     figures = verdict.figures()
@@ -45,6 +62,9 @@ def test_a_replay_with_a_killed_gateway_and_a_policy_change_proves_itself(capsys
     show(verdict, narrator())
     assert capsys.readouterr().out.splitlines()[-1] == line(verdict)
     assert line(verdict).startswith(f"LIMITER OK requests={LINES} ")
+    assert limiter_differences(verdict) == []
+    assert demo_verdict(verdict).is_ok
+    assert "quota_over_admitted=0 quota_duplicates_charged=0 quota_lease_gap=0 " in demo_verdict(verdict).line(1.0)
 
 
 def test_gateways_that_let_too_much_through_are_found() -> None:
@@ -52,3 +72,6 @@ def test_gateways_that_let_too_much_through_are_found() -> None:
     assert not verdict.is_ok
     assert verdict.judge.over_admitted > 0
     assert line(verdict).startswith("LIMITER FAILED ")
+    assert any("over_admitted" in difference for difference in limiter_differences(verdict))
+    assert limiter_pairs(verdict)["quota_over_admitted"] > 0
+    assert not demo_verdict(verdict).is_ok

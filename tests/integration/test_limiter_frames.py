@@ -181,7 +181,7 @@ HEAD = frames.HEADER
         NAMED + frames.check_frame(1, [(0, 1, bytes(16)), (1, 1, bytes(16))]),
         NAMED + frames.check_frame(1, [(0, 1, bytes(16)), (2**32 - 1, 1, bytes(16))]),
         NAMED + NAMED,
-        NAMED + frames.answer_frame(1, 1, [1, 1, 1, 1, 1]),
+        NAMED + frames.answer_frame(1, bytes(frames.ROW.size)),
         NAMED + HEAD.pack(b"rf", 1, frames.CHECK, 2**32 - 1, 24, 1),
         NAMED + HEAD.pack(b"rf", 1, frames.CHECK, 2, 24, 1) + bytes(24),
         NAMED + HEAD.pack(b"rf", 1, frames.KEYS, 1, 2, 1) + b"\xff\xff",

@@ -50,11 +50,11 @@ async def burst(gateway: Limiter, count: int, at_once: int = 50, user: str = "u"
     return allowed
 
 
-async def with_lease(gateway: Limiter, at_least: int = 1) -> int:
-    """Asks until a lease is held that nothing else was spent of; gives what was allowed meanwhile."""
-    allowed = 0
-    while not any(b.left >= at_least for b in gateway._buckets.values()):
-        allowed += (await gateway.check("t", "u", "/r")).allowed
+async def with_lease(gateway: Limiter, at_least: int = 1, user: str = "u") -> int:
+    """Asks until the newest bucket has a lease that nothing else was spent of; gives what was allowed meanwhile."""
+    allowed = int((await gateway.check("t", user, "/r")).allowed)
+    while [*gateway._buckets.values()][-1].left < at_least:
+        allowed += (await gateway.check("t", user, "/r")).allowed
     return allowed
 
 
@@ -242,6 +242,31 @@ def test_what_a_store_of_another_epoch_refuses_is_settled_later(server: CounterS
             await gateway.maintain()
             counted = await gateway._store.peek(bucket)
             assert (counted.used, counted.reserved) == (spent, 0)
+
+    run(test())
+
+
+def test_a_bucket_that_the_store_refuses_holds_up_no_other(server: CounterServer, tmp_path: Path) -> None:
+    """One key holds what is not ours: its lease stays unsettled, the others are settled and decided."""
+
+    async def test() -> None:
+        async with limiter(server.url, tmp_path, policy(), timeout_s=60) as gateway:
+            for user in ("u", "v"):
+                await with_lease(gateway, user=user)
+            refused, other = gateway._buckets.values()
+            for bucket in (refused, other):
+                bucket.end_lease()
+            with redis.Redis.from_url(server.url) as connection:
+                connection.delete(*refused.keys)
+                connection.lpush(refused.keys[1].decode(), "not ours")
+                with pytest.raises(StoreUnavailable):
+                    await gateway.maintain()
+                assert (await gateway._store.peek(other)).reserved == 0
+                assert (len(refused.settling), len(other.settling)) == (1, 0)
+                assert not (await gateway.check("t", "v", "/r")).degraded
+                connection.delete(refused.keys[1].decode())
+            await gateway.maintain()
+            assert not refused.settling
 
     run(test())
 

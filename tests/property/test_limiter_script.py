@@ -328,7 +328,7 @@ def test_after_random_operations_every_key_ends(server: redis.Redis, terms: Term
         cost = min(any_cost, cost_max)
         lease, rid = f"l{random_.randint(0, 20)}", random_.choice(["", f"r{random_.randint(0, 20)}"])
         counter.call(random_.choice(writers), now, cost, want=random_.choice([0, cost]), lease=lease, rid=rid)
-        owed = max(owed, counter.call("rl1_peek", now, 0)[1])  # registered leases may exceed the capacity
+        owed = max(owed, counter.call("rl1_peek", now, 0)[1])  # what is restored may exceed it beside leases
         if n % 10 == 0 or n == HISTORY - 1:
             keys = [*counter.keys, *(f"{counter.identity}r{n}" for n in range(21))]
             left = [server.pttl(key) for key in keys]

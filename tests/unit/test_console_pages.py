@@ -91,3 +91,18 @@ def test_htmx_is_the_pinned_file() -> None:
     named = re.search(r"htmx ([0-9]+\.[0-9]+\.[0-9]+)", readme)
     assert named
     assert f'version:"{named[1]}"'.encode() in (CONSOLE / "static" / "htmx.min.js").read_bytes()
+
+
+def test_evidence_is_read_as_it_was_meant() -> None:
+    """Amounts have decimals, ids lead somewhere, what is nested is JSON; a stranger's text stays text."""
+    render = pages._environment.from_string(
+        '{% import "parts.html" as parts %}{% for n, v in e.items() %}{{ parts.evidence(n, v, e.currency) }}|{% endfor %}'
+    ).render
+    text = render(
+        e={"amount": 70_001, "sent": 3, "payment": "pi_abc", "reasons": [{"x": None}], "note": "<b>", "currency": "EUR"}
+    )
+    amount, sent, payment, reasons, note, _, _ = text.split("|")
+    assert '<span class="amount">700.01</span>' in amount
+    assert (sent, note) == ("3", "&lt;b&gt;")
+    assert 'href="/console/search?q=pi_abc"' in payment
+    assert reasons == "[{&#34;x&#34;: null}]"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from msgspec import structs
@@ -60,12 +62,13 @@ def test_one_more_or_one_less_is_a_problem():
 
 def test_a_problem_of_any_act_or_break_fails_the_demo():
     tally = Tally()
+    quotas: Any = SimpleNamespace(is_ok=True)
     played = OneOfEach(list(acts().values()), Settlement(planted()))
     assert played.problems == []
     for payment in played.payments:
         payment.problem = "wrong"
         assert played.problems == ["wrong"]
-        assert not Verdict(tally, played.problems, 0, killed=True, played=played).is_ok
+        assert not Verdict(tally, played.problems, 0, killed=True, played=played, quotas=quotas).is_ok
         payment.problem = ""
     played.settlement.problems.append("second run differs")
     assert played.problems == ["second run differs"]

@@ -30,7 +30,7 @@ def test_a_question_is_read_as_it_was_written(frame_id: int, asked: list[tuple[i
 
 @given(uint32, rows)
 def test_an_answer_is_read_as_it_was_written(frame_id: int, found: list[tuple[int, ...]]) -> None:
-    (frame,) = read(frames.answer_frame(frame_id, len(found), [number for row in found for number in row]))
+    (frame,) = read(frames.answer_frame(frame_id, b"".join(frames.ROW.pack(*row) for row in found)))
     assert frame.frame_id == frame_id
     assert [(a.flags, a.policy_version, *a[1:4]) for a in frames.answers_of(frame)] == found
     assert all(a.allowed == bool(a.flags & frames.ALLOWED) for a in frames.answers_of(frame))

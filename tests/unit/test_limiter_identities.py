@@ -38,35 +38,28 @@ def test_keys_that_use_the_same_identity_do_not_displace_each_other() -> None:
     assert [found.find(k, "r") for k in (A, B, C)] == [(1, None), (2, ANSWER), (3, None)]
 
 
-@pytest.mark.parametrize("turns", [0, 1])
-def test_the_second_key_is_remembered_as_long_as_if_it_were_the_first(turns: int) -> None:
-    """The first one's entry leads to it, so it stays as well."""
+def test_an_identity_lasts_for_its_time_whatever_the_turn() -> None:
     found = Identities(LIFE_NS)
     now_ns = max(found._since_ns)
     found.keep(A, "r", 1, None)
+    found.keep(B, "r", 1, ANSWER)
     found.turn(now_ns := now_ns + LIFE_NS + 1)
-    found.keep(B, "r", 1, None)
-    for _ in range(turns):
-        found.turn(now_ns := now_ns + LIFE_NS + 1)
-    assert found.find(B, "r") == (1, None)
-    found.turn(now_ns + 2 * LIFE_NS)
-    found.turn(now_ns + 4 * LIFE_NS)
-    assert found.find(B, "r") is None
+    assert [found.find(k, "r") for k in (A, B)] == [(1, None), (1, ANSWER)]
+    found.turn(now_ns + LIFE_NS + 1)
+    assert [found.find(k, "r") for k in (A, B)] == [None, None]
 
 
-def test_a_table_that_is_full_turns_alone() -> None:
+def test_a_shard_that_is_full_turns_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "LIMIT_IDENTITIES_MAX", SHARDS * 8)
     found = Identities(LIFE_NS)
     now_ns = min(found._since_ns)
-    each = limits.LIMIT_IDENTITIES_MAX // SHARDS
-    crowded = [name for name in (f"r{n}" for n in range(SHARDS * each)) if hash(name) % SHARDS == 0][: each // 2]
-    found.tables[0][0].update(dict.fromkeys([f"x{n}" for n in range(each)], A))
-    other = next(name for name in (f"o{n}" for n in range(10_000)) if hash(name) % SHARDS == 1)
-    found.keep(A, other, 1, None)
+    names = iter(f"r{n}" for n in range(SHARDS * 1_000))
+    while max(map(found.spent.young, range(SHARDS))) < 8:
+        found.keep(A, next(names), 1, None)
+    before = list(map(found.spent.young, range(SHARDS)))
     found.turn(now_ns)
-    found.keep(A, crowded[0], 1, None)
-    assert len(found.tables[0][0]) == 1
-    assert len(found.tables[0][1]) == each
-    assert other in found.tables[1][0]
+    assert list(map(found.spent.young, range(SHARDS))) == [n if n < 8 else 0 for n in before]
+    assert all(found.find(A, f"r{n}") for n in range(sum(before)))
 
 
 def test_a_doubt_lasts_as_long_as_the_store_may_know_better() -> None:

@@ -11,7 +11,11 @@ select 'cases', count(*), min(x.at)
 from (select c.opened_at as at from repair_case c where c.state <> 'resolved' limit %(counted)s) x
 union all
 select 'parked', count(*), min(x.at)
-from (select d.parked_at as at from dead_letter d where d.state = 'open' order by d.parked_at limit %(counted)s) x
+from (select d.parked_at as at from dead_letter d
+      where d.state = 'open' or (d.state = 'retried' and d.republished_at is null) limit %(counted)s) x
+union all
+select 'webhooks', count(*), min(x.at)
+from (select e.received_at as at from provider_event e where e.state = 'parked' limit %(counted)s) x
 union all
 select 'refused', count(*), min(x.at)
 from (select i.created_at as at, convert_from(i.response, 'UTF8')::jsonb ->> 'code' as code

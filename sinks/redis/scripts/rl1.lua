@@ -305,19 +305,38 @@ redis.register_function('rl1_settle', function(K, V)
   return {OK, granted - spent, granted}
 end)
 
--- A new primary learns of a lease that it does not know: reserved again, once. H.cost = what is left of it.
+-- A new primary learns of a lease that it does not know: reserved again, once, as far as there is room: what is charged
+-- and reserved together never passes the capacity. H.cost = all of it, so that its settlement charges what was spent.
 redis.register_function('rl1_register', function(K, V)
   local H, A, refused = asked(K, V, true)
   if refused then return refused end
-  if H.cost == 0 or redis.call('HEXISTS', K[4], H.lease) == 1 then return {OK, 0} end
+  if redis.call('HEXISTS', K[4], H.lease) == 1 then return {OK, 0} end
   local b = load(K[3], A, clock_us(H))
+  sweep(b, K[4])
+  local size = math.max(0, math.min(H.cost, b.avail))
+  if size == 0 then return {OK, 0} end
   local keep = b.t + 11 * A.ttl
-  b.lo = b.lo + H.cost
+  b.lo = b.lo + size
+  b.avail = b.avail - size
   if b.lx == 0 or keep < b.lx then b.lx = keep end
-  redis.call('HSET', K[4], H.lease, string.format('%d:%d:%d', H.cost, keep, b.w or 0))
+  redis.call('HSET', K[4], H.lease, string.format('%d:%d:%d', size, keep, b.w or 0))
   redis.call('PEXPIRE', K[4], math.ceil(12 * A.ttl * A.tick / 1000) + 1000)
   save(K[3], b)
-  return {OK, H.cost}
+  return {OK, size}
+end)
+
+-- What an old primary may have charged and not passed on (H.cost) is charged once for each mark (the identity), as far as
+-- there is room.
+redis.register_function('rl1_owe', function(K, V)
+  local H, A, refused = asked(K, V, true)
+  if refused then return refused end
+  if redis.call('EXISTS', K[2]) == 1 then return {OK, 0} end
+  local b = load(K[3], A, clock_us(H))
+  local owed = math.max(0, math.min(H.cost, b.avail))
+  add(b, owed)
+  save(K[3], b)
+  redis.call('SET', K[2], '1', 'PX', H.identity_ms)
+  return {OK, owed}
 end)
 
 -- Usage that the stream knows of (H.cost) is there at least: restoring twice changes nothing.
