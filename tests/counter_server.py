@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from limiter import Decision
-    from tests.lease_reports import Reports
+    from limiter.lease_accounts import ReportSink
 
 
 class Blocks:
@@ -98,7 +98,7 @@ async def limiter(
     *found: LimitPolicy,
     name: str = "g1",
     timeout_s: float = limits.LIMIT_STORE_TIMEOUT_S,
-    reports: Reports | None = None,
+    reports: ReportSink | None = None,
 ) -> AsyncIterator[Limiter]:
     """A limiter of a gateway that ends without giving anything back, as a killed one does."""
     store = CounterStore(url, timeout_s=timeout_s)

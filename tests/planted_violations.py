@@ -116,7 +116,10 @@ OTHER_WAYS: list[tuple[str, *tuple[str, ...]]] = [
         f"update ledger_entry set debit = 5, credit = 5 where {ENTRY}",
     ),
     ("3", "insert into ledger_txn values (9, 'ref', 'capture', 'pi_x', '', 0, now(), now())"),
-    ("21", "update limit_lease_position set open_leases = 1, oldest_open_end = now() - interval '1 m' where partition = 1"),
+    (
+        "21",
+        "update limit_lease_position set open_leases = 1, oldest_open_end = now() - interval '1 m' where partition = 1",
+    ),
     ("4", "delete from account_balance where ctid = (select min(ctid) from account_balance)"),
     ("4", "insert into account_balance values ('ghost:USD', 0, 'USD', 0, 0, 0)"),
     ("5", "drop trigger ledger_txn_immutable on ledger_txn"),

@@ -17,13 +17,12 @@ from bytewax.dataflow import Dataflow
 from bytewax.inputs import FixedPartitionedSource, StatefulSourcePartition
 from bytewax.operators import StatefulBatchLogic
 from bytewax.outputs import DynamicSink, StatelessSinkPartition
-from bytewax.testing import run_main
 from confluent_kafka import KafkaException
 
 from dataflows.limiter.leases.metrics import count
 from dataflows.limiter.leases.reader import LeaseBatch, LeaseReader
 from dataflows.limiter.leases.settler import LeaseSettler, Settled
-from dataflows.owner.drivers import unwrapped
+from dataflows.owner.drivers import run_flow
 from schemas import limits
 from sinks.kafka.connection import KafkaConnection
 
@@ -61,9 +60,7 @@ class LeaseStream:
             reader = LeaseReader(self._kafka, self._client_id, settler.positions())
             try:
                 self.is_ready = True
-                run_main(lease_flow(reader, settler, self._stop))  # type: ignore[no-untyped-call]  # it has no types
-            except Exception as error:  # noqa: BLE001 - Bytewax wraps whatever user code raised
-                raise unwrapped(error) from None
+                run_flow(lease_flow(reader, settler, self._stop))
             finally:
                 reader.close()
         finally:
