@@ -9,11 +9,15 @@ import msgspec
 
 from ingress import openapi_elements as elements
 from ingress import openapi_schemas
-from schemas import limits, risk_policy, routing
+from schemas import fee_policy, limits, risk_policy, routing
 
 Json = dict[str, Any]
 
-_DOCUMENTS: Final[dict[str, Any]] = {"risk": risk_policy.RiskDocument, "routing": routing.RoutingPolicy}
+_DOCUMENTS: Final[dict[str, Any]] = {
+    "risk": risk_policy.RiskDocument,
+    "routing": routing.RoutingPolicy,
+    "fees": fee_policy.FeePolicy,
+}
 _READ: Final = (*elements.COMMON, "not_found", "malformed_request", "invalid_command")
 _WRITTEN: Final = (*_READ, "too_large", "unsupported_media_type", "version_conflict")
 _REVIEWED: Final = (*_WRITTEN, "state_conflict", "quota_exceeded", "deadline_exceeded")
@@ -113,7 +117,9 @@ def components() -> dict[str, Json]:
         body = found[document["$ref"].rpartition("/")[2]]
         given = {name: value for name, value in body["properties"].items() if name != "version"}
         properties = {"expected_version": expected, **given}
-        found[f"{kind.title()}Publication"] = openapi_schemas.a_schema(properties, ["expected_version"], closed=True)
+        found[f"{kind.title()}Publication"] = openapi_schemas.a_schema(
+            properties, ["expected_version", *body.get("required", [])], closed=True
+        )
         shown = {
             "object": {"const": f"{kind}_policy"},
             "version": _NUMBER,

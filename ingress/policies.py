@@ -22,6 +22,8 @@ _FIELDS: Final = ("version", "state", "author", "created_at", "body")
 _VERSION: Final = re.compile(r"[1-9][0-9]{0,8}", re.ASCII)
 _EXPECTED: Final = "expected_version"
 _CONFLICT: Final = "conflict_"
+_EARLY: Final = "early"
+_TOO_EARLY: Final = f"must be at least {limits.FEE_LEAD_S} seconds from now"
 
 
 class PolicyVersions:
@@ -43,6 +45,8 @@ class PolicyVersions:
         ((word,),) = await self._store.rows("policies_publish", parameters)
         if word.startswith(_CONFLICT):
             raise errors.VersionConflict(current_version=int(word.removeprefix(_CONFLICT)))
+        if word == _EARLY:
+            raise errors.InvalidCommand([{"field": "effective_at", "reason": _TOO_EARLY}])
         return await self.get(kind, str(expected + 1)), word == "known"
 
     async def get(self, kind: str, version: str) -> dict[str, Any]:

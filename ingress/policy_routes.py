@@ -20,7 +20,7 @@ def _add_routes(kind: str) -> None:
 
     @router.post(root, name=f"publish_{kind}_policy")
     async def publish(request: Request) -> Response:
-        """Makes the next version, in force everywhere within about a second."""
+        """Makes the next version, in force everywhere within about a second; fees from the time that they say."""
         ingress = calling.ingress_of(request)
         async with ingress.audit.operator(request, f"{action}.publish", kind, audits_itself=True) as caller:
             who = operating.person(caller)

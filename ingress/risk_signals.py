@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 Signals = dict[str, str]
 _CONFIRM: Final = "confirm_payment_intent"
+_REVIEW: Final = "review_payment_intent"
+#: as dataflows.domain.routing reads an approval
+_OF_CARD: Final = ("network", "card_country")
 
 
 class _Subject(Struct):
@@ -59,8 +62,17 @@ class RiskSignals:
         self._cards: OrderedDict[tuple[str, str], tuple[float, Signals]] = OrderedDict()  # until when, what
 
     async def of(self, merchant: str, requests: Sequence[Request]) -> list[Signals | None]:
-        """For each request, in order, what was seen of it; None for all but confirms, and when nothing is asked for."""
+        """For each request, in order, what was seen of it; None where nothing is asked for.
+
+        Of an approval: what the case keeps of the confirm that waits for it, so that the charge goes where the confirm
+        would have sent it. Without an answer of the store nobody is approved. Raises Unavailable.
+        """
         found: list[Signals | None] = [None] * len(requests)
+        reviewed = [n for n, request in enumerate(requests) if request.operation.name == _REVIEW]
+        if reviewed:
+            kept = await self._look_up_reviews([requests[n].aggregate_key for n in reviewed])
+            for n in reviewed:
+                found[n] = kept.get(requests[n].aggregate_key)
         if not self._policies.needs_signals:
             return found
         subjects = {
@@ -78,6 +90,13 @@ class RiskSignals:
         """Disconnects."""
         if self._counters is not None:
             await self._counters.close()
+
+    async def _look_up_reviews(self, intent_ids: list[str]) -> dict[str, Signals]:
+        rows = await self._store.rows("review_cards", {"ids": intent_ids})
+        return {
+            intent_id: {name: said for name, said in zip(_OF_CARD, card, strict=True) if said is not None}
+            for intent_id, *card in rows
+        }
 
     async def _gather(self, merchant: str, subjects: list[_Subject]) -> None:
         by_amount = any(velocity.measure == "amount" for velocity in self._policies.velocities.values())

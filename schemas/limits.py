@@ -582,6 +582,12 @@ CARD_SIGNALS_CACHED_S: Final = 600
 CARD_SIGNALS_CACHED_MAX: Final = 20_000
 
 # --- routing -----------------------------------------------------------------------------------------------
+FEE_BPS_MAX: Final = 10_000
+FEE_FIXED_MINOR_MAX: Final = 1_000_000_000  # of one capture
+FEE_CURRENCIES_MAX: Final = 200
+FEE_MERCHANTS_MAX: Final = 5_000  # with terms of their own
+FEE_LEAD_S: Final = 60  # from publication to force, as in policy_publish: by then every owner has read it
+
 ROUTING_RULES_MAX: Final = 100
 ROUTING_CANDIDATES_MAX: Final = 16  # of one rule
 ROUTING_CHOICES_MAX: Final = 200  # values of one condition

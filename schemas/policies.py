@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from schemas import errors, limits, risk_policy, routing
+from schemas import errors, fee_policy, limits, risk_policy, routing
 
 #: the document that a published body of a kind holds, as canonical JSON; raises InvalidCommand
 Reader = Callable[[dict[str, Any], Collection[str]], str]
@@ -39,6 +39,16 @@ def _routing(document: dict[str, Any], processors: Collection[str]) -> str:
     return routing.canonical(routing.read(_encode(document), processors))
 
 
+def _fees(document: dict[str, Any], _: Collection[str]) -> str:
+    try:
+        found = msgspec.convert(document, fee_policy.FeePolicy)
+    except msgspec.ValidationError as error:
+        raise errors.InvalidCommand([fault_of(error)]) from error
+    if faults := fee_policy.faults(found):
+        raise errors.InvalidCommand(faults[: limits.POLICY_FAULTS_TOLD_MAX])
+    return fee_policy.canonical(found)
+
+
 def fault_of(error: msgspec.ValidationError) -> dict[str, str]:
     """The {field, reason} that msgspec's message tells; the field is empty for the whole document."""
     if match := _AT.match(str(error)):
@@ -46,4 +56,4 @@ def fault_of(error: msgspec.ValidationError) -> dict[str, str]:
     return {"field": "", "reason": str(error)}
 
 
-READERS: Final[dict[str, Reader]] = {"risk": _risk, "routing": _routing}
+READERS: Final[dict[str, Reader]] = {"risk": _risk, "routing": _routing, "fees": _fees}

@@ -75,7 +75,7 @@ class Command(Struct, kw_only=True):
     reply_to: int  # partition of results.v1; -1 = nobody waits
     reply_id: int
     payload: dict[str, object]
-    signals: dict[str, str] | None = None  # what the ingress saw of a confirm; no part of the request or its hash
+    signals: dict[str, str] | None = None  # what the ingress saw of a confirm or approval; no part of the request
 
 
 class Rejection(Struct, frozen=True):

@@ -10,6 +10,7 @@ import subprocess
 from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any
 
+import pytest
 import redis
 
 from compose.stack.valkey import Valkey
@@ -75,6 +76,21 @@ class CounterServer:
         """Kills it."""
         self.process.kill()
         self.process.wait()
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CounterServer]:
+    """One for a module, which names it in its ``__all__``."""
+    found = CounterServer(tmp_path_factory.mktemp("valkey"))
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def emptied(server: CounterServer) -> None:
+    """Nothing is counted yet."""
+    with redis.Redis.from_url(server.url) as connection:
+        connection.flushall()
 
 
 def policy(name: str = "pl_a", version: int = 1, **changes: Any) -> LimitPolicy:

@@ -207,6 +207,7 @@ OTHER_WAYS: list[tuple[str, *tuple[str, ...]]] = [
         "insert into settlement_line select * from twice",
     ),
     ("15", PAYOUT),
+    ("15", "update settlement_line set posting = 'due', finding = null where finding = 'matched'"),
     ("15", BANK_ENTRY),
     (
         "13",

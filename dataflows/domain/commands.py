@@ -8,10 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+from msgspec import structs
+
 from dataflows.domain import (
     authorization,
     dispute,
     dispute_evidence,
+    fees,
     payment_intent,
     processor_attempt,
     refund,
@@ -68,7 +71,16 @@ def decide(payment: Payment | None, command: Command, context: Context) -> Decis
             f"Version {command.expected_version} was expected; the current one is {current}.",
             {"current_version": current},
         )
-    return _DECIDE[command.operation](payment, command, context)
+    return _DECIDE[command.operation](payment, command, _under_its_terms(payment, context))
+
+
+def _under_its_terms(payment: Payment, context: Context) -> Context:
+    """The context with the fees of this payment: those that were in force when it was made."""
+    versions, intent = context.policies.fees, payment.intent
+    if not versions:
+        return context
+    terms = fees.schedule_of(versions, intent.merchant_id, intent.currency, intent.created_at, context.fees)
+    return structs.replace(context, fees=terms)
 
 
 def _version_seen(payment: Payment, command: Command) -> int | None:

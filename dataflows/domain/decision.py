@@ -7,7 +7,7 @@ from msgspec import Struct, field
 from dataflows.domain.fees import FeeSchedule
 from dataflows.domain.ledger import Posting
 from dataflows.domain.policies import NOTHING_PUBLISHED, Policies
-from schemas.records import Dispute, PaymentIntent, ProcessorAttempt, Refund, RiskAssessment
+from schemas.records import Command, Dispute, PaymentIntent, ProcessorAttempt, Refund, RiskAssessment
 
 
 class Context(Struct, frozen=True, kw_only=True):
@@ -37,6 +37,7 @@ class Decision(Struct, frozen=True, kw_only=True):
     refund: Refund | None = None  # made or changed
     dispute: Dispute | None = None  # made or changed
     risk: RiskAssessment | None = None  # made
+    waiting: Command | None = None  # the confirm that an operator has to approve
     postings: tuple[Posting, ...] = ()
     amended: bool = False  # the intent's amount, currency, capture method or metadata is another one
 

@@ -1,8 +1,15 @@
-"""Fees of a capture, in integer arithmetic only."""
+"""Fees of a capture, in integer arithmetic only; and which published terms a payment is under.
+
+A payment keeps the terms that were in force when it was made. Nothing is stored with it: versions never change, and one
+is published before it is in force, so whoever asks later finds the same terms.
+"""
 
 from __future__ import annotations
 
-from msgspec import Struct
+from msgspec import Struct, structs
+
+from schemas import fee_policy
+from schemas.fee_policy import FeePolicy
 
 _BPS = 10_000  # basis points in one
 
@@ -17,18 +24,53 @@ class FeeSchedule(Struct, frozen=True, kw_only=True):
     """
 
     platform_bps: int = 150
+    platform_fixed_minor: int = 0  # of each capture; no refund returns it
     processor_bps: int = 60
     returns_platform_fee: bool = False
 
     def merchant_share(self, captured_minor: int) -> int:
         """What the merchant gets of a captured amount."""
-        return captured_minor - fee_minor(captured_minor, self.platform_bps)
+        return captured_minor - self.platform_fee(captured_minor)
+
+    def platform_fee(self, captured_minor: int) -> int:
+        """What the platform takes of a captured amount: never more than it."""
+        return min(captured_minor, fee_minor(captured_minor, self.platform_bps) + self.platform_fixed_minor)
 
     def returned_fee(self, refunded_before_minor: int, refunded_after_minor: int) -> int:
         """The fee that goes back when the refunded sum grows (below zero: that is taken again when it shrinks)."""
         if not self.returns_platform_fee:
             return 0
         return fee_minor(refunded_after_minor, self.platform_bps) - fee_minor(refunded_before_minor, self.platform_bps)
+
+
+class FeeVersion(Struct, frozen=True):
+    """A published policy: of the versions that are in force at a time, the newest counts."""
+
+    version: int
+    effective_at: int  # microseconds
+    policy: FeePolicy
+
+
+def read_version(version: int, body: str) -> FeeVersion:
+    """A published version. Raises msgspec.DecodeError for a document of a newer build."""
+    policy = fee_policy.read(body)
+    return FeeVersion(version, policy.effective_at_us, policy)
+
+
+def schedule_of(
+    versions: tuple[FeeVersion, ...], merchant: str, currency: str, made_at: int, otherwise: FeeSchedule
+) -> FeeSchedule:
+    """The schedule of a payment made at that time; ``versions`` newest first, ``otherwise`` before all of them."""
+    for published in versions:
+        if published.effective_at <= made_at:
+            terms = published.policy.terms_of(merchant)
+            return structs.replace(
+                otherwise,
+                platform_bps=terms.bps,
+                platform_fixed_minor=terms.fixed.get(currency, 0),
+                returns_platform_fee=terms.refunds_return == "bps",
+            )
+    return otherwise
 
 
 def fee_minor(amount_minor: int, bps: int) -> int:

@@ -86,7 +86,7 @@ def capture(
         [
             *transfer(obligation, hold, released_minor, parties),
             *transfer(receivable, pending, captured_minor, parties),
-            *transfer(pending, "platform_fee_income", fee_minor(captured_minor, fees.platform_bps), parties),
+            *transfer(pending, "platform_fee_income", fees.platform_fee(captured_minor), parties),
             *transfer(expense, receivable, fee_minor(captured_minor, fees.processor_bps), parties),
         ],
     )

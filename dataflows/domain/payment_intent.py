@@ -94,7 +94,8 @@ def decide_confirm(payment: Payment, command: Command, context: Context) -> Deci
     facts = risk.facts_of(changed, command.payload, command.signals)
     assessment = risk.assess(context.policies.risk, changed, facts, context.now)
     if assessment.outcome == "review":
-        return Decision(intent=advance(changed, context, state="requires_merchant_action"), risk=assessment)
+        waits = advance(changed, context, state="requires_merchant_action")
+        return Decision(intent=waits, risk=assessment, waiting=command)
     decided = start_charge(changed, context, command) if assessment.outcome == "allow" else _blocked(changed, context)
     return structs.replace(decided, risk=assessment)
 
@@ -149,11 +150,11 @@ def wrong_state(intent: PaymentIntent, participle: str) -> Rejection:
     )
 
 
-def start_charge(intent: PaymentIntent, context: Context, confirm: Command | None = None) -> Decision:
+def start_charge(intent: PaymentIntent, context: Context, command: Command) -> Decision:
     """The attempt that takes or holds the payer's money, once nothing stands against it, where the rules route it."""
     reason: str | None = None
     if context.policies.routing.version:
-        route = routing.route(context, intent, routing.card_of(confirm) if confirm else routing.UNKNOWN_CARD)
+        route = routing.route(context, intent, routing.card_of(command))
         intent, reason = structs.replace(intent, processor=route.processor), route.reason
     return _start_attempt(intent, context, _charge_kind(intent), intent.amount, route=reason)
 

@@ -6,6 +6,7 @@ from typing import Final, Literal
 
 from msgspec import Struct, field
 
+from dataflows.domain.fees import FeeVersion
 from dataflows.domain.risk import RiskPolicy
 from schemas.routing import RoutingPolicy
 
@@ -31,6 +32,7 @@ class Policies(Struct, frozen=True, kw_only=True):
 
     risk: RiskPolicy = RiskPolicy()
     routing: RoutingPolicy = RoutingPolicy()
+    fees: tuple[FeeVersion, ...] = ()  # every version, newest first: a payment keeps the terms it was made under
     frozen_merchants: frozenset[str] = frozenset()
     processors: frozenset[str] = frozenset()  # that this installation has; empty = whatever a rule names
     health: dict[str, ProcessorHealth] = field(default_factory=dict)  # by processor; unknown = healthy

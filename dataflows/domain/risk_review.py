@@ -1,6 +1,7 @@
 """What an operator decides of a payment that the risk rules want to be looked at. Pure.
 
-An approval starts the attempt that the confirm would have started; a rejection cancels the payment as fraudulent.
+An approval starts the attempt that the confirm would have started, routed by the card that the confirm told of; a
+rejection cancels the payment as fraudulent.
 """
 
 from __future__ import annotations
@@ -36,6 +37,6 @@ def decide_review(payment: Payment, command: Command, context: Context) -> Decis
         created_at=context.now,
     )
     if approved:
-        return structs.replace(start_charge(intent, context), risk=assessment)
+        return structs.replace(start_charge(intent, context, command), risk=assessment)
     after = advance(intent, context, state="canceled", cancellation_reason="fraudulent")
     return Decision(intent=after, risk=assessment)

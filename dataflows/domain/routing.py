@@ -24,6 +24,8 @@ from schemas.processors import adapter_of
 from schemas.records import Command, PaymentIntent, ProcessorAttempt
 from schemas.routing import Candidate, Conditions, RoutingPolicy, RoutingRule
 
+#: the signal of an approval that says again what the confirm said
+CARD_COUNTRY: Final = "card_country"
 CHARGES: Final = frozenset({"authorize", "purchase"})
 _OF_SIMULATORS: Final = "tok_sim_"
 #: an attempt that people look at, or that the payer was sent away by, has no successor
@@ -51,10 +53,11 @@ class Route(Struct, frozen=True):
 UNKNOWN_CARD: Final = Card()
 
 
-def card_of(confirm: Command) -> Card:
-    """The card as the ingress and the merchant know it."""
-    country: Any = confirm.payload.get("card_country")
-    return Card((confirm.signals or {}).get("network"), country)
+def card_of(command: Command) -> Card:
+    """The card as the ingress and the merchant know it; of an approval, as it was known of the confirm."""
+    signals = command.signals or {}
+    country: Any = command.payload.get("card_country") or signals.get(CARD_COUNTRY)
+    return Card(signals.get("network"), country)
 
 
 def read_policy(version: int, body: str) -> RoutingPolicy:

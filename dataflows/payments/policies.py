@@ -17,7 +17,8 @@ import psycopg
 import structlog
 from msgspec import structs
 
-from dataflows.domain import risk, routing
+from dataflows.domain import fees, risk, routing
+from dataflows.domain.fees import FeeVersion
 from dataflows.domain.policies import NOTHING_PUBLISHED, Policies, ProcessorHealth
 from dataflows.domain.risk import RiskPolicy
 from schemas import limits
@@ -45,6 +46,7 @@ class PolicyBook:
             self.current,
             risk=self._read("risk", active.get("risk"), self.current.risk, risk.read_policy),
             routing=self._read("routing", active.get("routing"), self.current.routing, routing.read_policy),
+            fees=self._fees(connection),
             frozen_merchants=frozenset(merchant for (merchant,) in connection.execute(SQL["merchants_frozen"])),
             health={
                 row[0]: ProcessorHealth(**dict(zip(_HEALTH_FIELDS, row[1:], strict=True)))
@@ -71,9 +73,23 @@ class PolicyBook:
         try:
             policy = read(version, body)
         except msgspec.DecodeError as error:
-            if (kind, version) not in self._refused:
-                self._refused.add((kind, version))
-                _log.error("policy_unreadable", kind=kind, version=version, reason=str(error))
+            self._refuse(kind, version, error)
             return last
         self._refused = {(other, number) for other, number in self._refused if other != kind}
         return policy
+
+    def _fees(self, connection: psycopg.Connection[Any]) -> tuple[FeeVersion, ...]:
+        """Every version, newest first; what comes behind one that cannot be read waits with it."""
+        known = self.current.fees
+        for version, body in connection.execute(SQL["fees_after"], (known[0].version if known else 0,)):
+            try:
+                known = (fees.read_version(version, body), *known)
+            except msgspec.DecodeError as error:
+                self._refuse("fees", version, error)
+                break
+        return known
+
+    def _refuse(self, kind: str, version: int, error: msgspec.DecodeError) -> None:
+        if (kind, version) not in self._refused:
+            self._refused.add((kind, version))
+            _log.error("policy_unreadable", kind=kind, version=version, reason=str(error))

@@ -11,6 +11,7 @@ from typing import Final
 import msgspec
 from prometheus_client import Counter
 
+from dataflows.domain import routing
 from dataflows.domain.decision import Decision
 from dataflows.owner.batch import Statement
 from dataflows.payments import statements
@@ -80,6 +81,7 @@ def _evidence(decision: Decision, assessment: RiskAssessment) -> str:
             "score": assessment.score,
             "policy_version": assessment.policy_version,
             "reasons": assessment.reasons,
+            "card": routing.card_of(decision.waiting) if decision.waiting else routing.UNKNOWN_CARD,
         }
     ).decode()
 

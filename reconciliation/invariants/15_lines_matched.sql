@@ -49,3 +49,8 @@ union all
 select counterpart, matched, 'received more than once', count(*)
 from settlement_line where class = 'matched' and starts_with(processor, 'bank:') and not starts_with(counterpart, 'merchant:')
 group by counterpart, matched having count(*) > 1
+union all
+-- Owners hear only of lines in a list.
+select l.processor, l.line_id, 'due, and in no list', l.gross
+from settlement_line l
+where l.posting = 'due' and (l.processor, l.line_id) not in (select d.processor, unnest(d.lines) from settlement_due d)

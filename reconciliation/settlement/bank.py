@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from msgspec import Struct
 
-from reconciliation.settlement import merchant_payouts
+from reconciliation.settlement import bank_batches, merchant_payouts
 from reconciliation.settlement.camt053 import Entry, Statement, read_statements
 from reconciliation.settlement.line import UnreadableReport
 from reconciliation.settlement.store import Found, execute, found_table, keep_found, resolve_cases
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     import psycopg
 
 _FORMAT = "camt053"
+#: an entry whose payments stand in lines of their own
+_BATCH = "batch"
 
 
 class TakenStatements(Struct, kw_only=True):
@@ -116,48 +118,93 @@ def _end_statement(connection: psycopg.Connection, sha256: bytes, statement: Sta
     _keep(connection, (processor, subject, sha256), taken, "rejected", found.detail)
 
 
+class _Judged(Struct, frozen=True, kw_only=True):
+    """What an entry is: the payout, as counterpart and name, and whether an owner has to be told."""
+
+    payout: tuple[str, str] | None
+    entry_class: str
+    difference: int
+    is_due: bool
+
+
 def _take_entry(connection: psycopg.Connection, statement: Statement, entry: Entry, taken: TakenStatements) -> None:
     processor, line_id = f"bank:{statement.account}", f"{statement.id}:{entry.number}"
     if execute(connection, "bank_line_known", processor=processor, line_id=line_id).fetchone():
         return
+    taken.lines += 1
+    judged = _judge(connection, entry)
+    singles = [] if judged.entry_class == "matched" else bank_batches.split(connection, entry)
+    if not any(_judge(connection, single).entry_class == "matched" for single in singles):
+        taken.matched += _keep_entry(connection, processor, line_id, entry, judged)
+        return
+    batch = _Judged(payout=None, entry_class=_BATCH, difference=0, is_due=False)
+    _keep_entry(connection, processor, line_id, entry, batch)
+    matched = [
+        # judged again, behind those of the same batch: one payout is not matched by two of its payments
+        _keep_entry(connection, processor, f"{line_id}/{n}", single, _judge(connection, single), part_of=line_id)
+        for n, single in enumerate(singles, 1)
+    ]
+    taken.matched += all(matched)
+
+
+def _judge(connection: psycopg.Connection, entry: Entry) -> _Judged:
     ours = merchant_payouts.judge(connection, entry)
     if ours is None:
         payout, entry_class, difference = _payout_of(connection, entry)
-    else:
-        payout, entry_class, difference = (ours.counterpart, ours.payout), ours.entry_class, ours.difference
-    is_due = entry_class == "matched" and (ours is None or ours.is_news)
+        return _Judged(payout=payout, entry_class=entry_class, difference=difference, is_due=entry_class == "matched")
+    return _Judged(
+        payout=(ours.counterpart, ours.payout),
+        entry_class=ours.entry_class,
+        difference=ours.difference,
+        is_due=ours.entry_class == "matched" and ours.is_news,
+    )
+
+
+def _keep_entry(
+    connection: psycopg.Connection,
+    processor: str,
+    line_id: str,
+    entry: Entry,
+    judged: _Judged,
+    part_of: str | None = None,
+) -> bool:
+    """Keeps an entry, or a payment of one, with what is wrong with it; whether it was matched."""
+    is_matched = judged.entry_class == "matched"
+    payout = judged.payout
     execute(
         connection,
         "bank_line_keep",
         processor=processor,
         line_id=line_id,
-        report_id=statement.id,
+        report_id=entry.statement,
         line_no=entry.number,
         type="bank_credit" if entry.amount > 0 else "bank_debit",
         reference=next(iter(entry.names), None),
         currency=entry.currency,
         amount=entry.amount,
         created=entry.booked_on,
-        **{"class": entry_class},
-        difference=difference,
-        matched=payout[1] if payout and entry_class == "matched" else None,
-        counterpart=payout[0] if payout and entry_class == "matched" else None,
-        posting="due" if is_due else "none",
+        **{"class": judged.entry_class},
+        difference=judged.difference,
+        matched=payout[1] if payout and is_matched else None,
+        counterpart=payout[0] if payout and is_matched else None,
+        part_of=part_of,
+        posting="due" if judged.is_due else "none",
     )
-    taken.lines += 1
-    if entry_class == "matched":
-        taken.matched += 1
-        return
+    if judged.is_due:
+        execute(connection, "due_keep", processor=processor, report_id=entry.statement, lines=[line_id])
+    if is_matched or judged.entry_class == _BATCH:
+        return is_matched
     found = Found(
         subject=line_id,
-        found_class=entry_class,
+        found_class=judged.entry_class,
         reference=payout[1] if payout else next(iter(entry.names), line_id),
-        amount=difference,
+        amount=judged.difference,
         currency=entry.currency,
         line_id=line_id,
         detail=f"entry of {entry.amount} on {entry.booked_on}: {', '.join(entry.names[:3])}",
     )
-    keep_found(connection, processor, statement.id, [found])
+    keep_found(connection, processor, entry.statement, [found])
+    return False
 
 
 def _payout_of(connection: psycopg.Connection, entry: Entry) -> tuple[tuple[str, str] | None, str, int]:

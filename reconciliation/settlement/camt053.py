@@ -13,6 +13,7 @@ from xml.parsers import expat  # declarations, the door of every attack on expat
 from msgspec import Struct, field
 
 from reconciliation.settlement.amounts import currency_code, minor_of_major
+from reconciliation.settlement.camt053_entry import Node, Part, batch_size, names_of, parts_of
 from reconciliation.settlement.line import Unclassifiable, UnreadableReport
 from schemas import limits
 
@@ -34,6 +35,8 @@ class Entry(Struct, kw_only=True):
     names: tuple[str, ...]  # every reference that the bank or the sender gave it, and the words of its remittance text
     booked_on: str | None
     is_reversal: bool
+    parts: tuple[Part, ...] = ()  # of a batch: the payments that it is of, when the bank tells them
+    batch_size: int | None = None  # of a batch of which the bank tells nothing else
 
 
 class Statement(Struct, kw_only=True):
@@ -76,7 +79,7 @@ class _Reader:
         self._parser.XmlDeclHandler = self._declared
         self._parser.StartDoctypeDeclHandler = self._refuse_declaration
         self._parser.EntityDeclHandler = self._refuse_declaration
-        self._stack: list[_Node] = []
+        self._stack: list[Node] = []
         self._found: list[Entry | Statement] = []
         self._statement: _Footing | None = None
         self._namespace = ""
@@ -115,7 +118,7 @@ class _Reader:
         self._nodes += 1
         if len(self._stack) >= limits.SETTLEMENT_XML_DEPTH_MAX or self._nodes > limits.SETTLEMENT_XML_NODES_MAX:
             raise UnreadableReport("the XML is nested too deep, or one entry has too many parts")
-        self._stack.append(_Node(local, attributes.get("Ccy")))
+        self._stack.append(Node(local, attributes.get("Ccy")))
         if local == "Stmt":
             self._statement, self._nodes = _Footing(), 0
 
@@ -141,36 +144,6 @@ class _Reader:
                 self._found.append(entry)
 
 
-class _Node:
-    """An element inside a statement."""
-
-    __slots__ = ("ccy", "children", "name", "text")
-
-    def __init__(self, name: str, ccy: str | None) -> None:
-        self.name = name
-        self.ccy = ccy
-        self.text = ""
-        self.children: list[_Node] = []
-
-    def at(self, path: str) -> _Node | None:
-        """The first element at a path such as ``Tp/CdOrPrtry/Cd``."""
-        return next(self.all(path), None)
-
-    def all(self, path: str) -> Iterator[_Node]:
-        """Every element at a path."""
-        name, _, rest = path.partition("/")
-        for child in self.children:
-            if child.name == name:
-                yield from child.all(rest) if rest else (child,)
-
-    def word(self, *paths: str) -> str | None:
-        """The text of the first of the paths that has one."""
-        for path in paths:
-            if (found := self.at(path)) is not None and found.text.strip():
-                return found.text.strip()
-        return None
-
-
 class _Footing:
     """One statement under way: sums and currencies, no entries."""
 
@@ -180,7 +153,7 @@ class _Footing:
         )
         self._currencies: set[str] = set()
 
-    def take(self, node: _Node) -> Entry | None:
+    def take(self, node: Node) -> Entry | None:
         """A part of the statement; an entry when it is a booked one."""
         statement = self._statement
         try:
@@ -216,7 +189,7 @@ class _Footing:
         if len(self._statement.findings) < limits.SETTLEMENT_FINDINGS_MAX:
             self._statement.findings.append(text)
 
-    def _balance(self, node: _Node) -> None:
+    def _balance(self, node: Node) -> None:
         code = node.word("Tp/CdOrPrtry/Cd")
         amount = self._signed(node)
         if code in ("OPBD", "PRCD"):
@@ -224,7 +197,7 @@ class _Footing:
         elif code == "CLBD":
             self._statement.closing = amount
 
-    def _entry(self, node: _Node, number: int) -> Entry | None:
+    def _entry(self, node: Node, number: int) -> Entry | None:
         if node.word("Sts/Cd", "Sts") not in (None, "BOOK"):
             return None  # pending or information only: it moved nothing yet
         amount = self._signed(node)
@@ -237,12 +210,14 @@ class _Footing:
             number=number,
             amount=amount,
             currency=currency_code((money.ccy if money else None) or ""),
-            names=_names(node),
+            names=names_of(node),
             booked_on=booked.word("Dt", "DtTm") if booked else None,
             is_reversal=node.word("RvslInd") in ("true", "1"),
+            parts=parts_of(node, is_debit=amount < 0),
+            batch_size=batch_size(node),
         )
 
-    def _details(self, node: _Node, number: int) -> None:
+    def _details(self, node: Node, number: int) -> None:
         """Details that all tell their amount must add up to their entry."""
         own = node.at("Amt")
         parts = list(node.all("NtryDtls/TxDtls"))
@@ -256,7 +231,7 @@ class _Footing:
         elif sum(minor_of_major(a.text, a.ccy or "") for a in told) != minor_of_major(own.text, own.ccy or ""):
             self._find(f"entry {number}: its details do not make its amount")
 
-    def _signed(self, node: _Node) -> int:
+    def _signed(self, node: Node) -> int:
         money = node.at("Amt")
         if money is None:
             raise Unclassifiable("has no amount")
@@ -271,24 +246,6 @@ class _Footing:
                 return -amount
             case other:
                 raise Unclassifiable(f"is neither credit nor debit: {str(other)[:10]!r}")
-
-
-def _names(node: _Node) -> tuple[str, ...]:
-    paths = (
-        "AcctSvcrRef",
-        "NtryRef",
-        "NtryDtls/TxDtls/Refs/EndToEndId",
-        "NtryDtls/TxDtls/Refs/AcctSvcrRef",
-        "NtryDtls/TxDtls/Refs/InstrId",
-        "NtryDtls/TxDtls/Refs/TxId",
-        "NtryDtls/TxDtls/RmtInf/Strd/CdtrRefInf/Ref",
-        "NtryDtls/TxDtls/RmtInf/Ustrd",
-        "AddtlNtryInf",
-    )
-    texts = [found.text.strip() for path in paths for found in node.all(path)]
-    words = dict.fromkeys(name for text in texts for name in (text, *text.split()) if name and name != "NOTPROVIDED")
-    usable = [w for w in words if len(w) <= limits.SETTLEMENT_NAME_LENGTH_MAX and w.isprintable()]
-    return tuple(usable[: limits.SETTLEMENT_NAMES_MAX])
 
 
 def _name_of(text: str) -> str:

@@ -16,10 +16,10 @@ from reconciliation.settlement.matching import Settled
 from reconciliation.settlement.stage import stage_lines
 from reconciliation.settlement.store import (
     Found,
-    copy_rows,
     execute,
     found_table,
     keep_found,
+    keep_lines,
     resolve_cases,
 )
 from schemas import limits
@@ -118,7 +118,9 @@ def _match(
     connection: psycopg.Connection, processor: str, report_id: str, batches: dict[tuple[str, str], tuple[int, int]]
 ) -> _Matched:
     names = {"processor": processor, "fee_bps": FEE_BPS}
-    plain, *plain_span = _row(execute(connection, "candidates_sort", report_id=report_id, **names))
+    plain, *plain_span = _row(
+        execute(connection, "candidates_sort", report_id=report_id, list_lines=limits.SETTLEMENT_COPY_LINES, **names)
+    )
     connection.execute("analyze settlement_candidate")
     several = 0
     if _row(execute(connection, "loose_count"))[0]:
@@ -160,7 +162,7 @@ def _match_sums(connection: psycopg.Connection, processor: str, report_id: str) 
                 line_row(processor, report_id, part, "matched", finding="matched", posted=(amount, fee, 0),
                          posting="due", line_id=f"{line.line_id}/{attempt}", part_of=line.line_id)
             )  # fmt: skip
-    copy_rows(connection, "line_copy", rows)
+    keep_lines(connection, processor, report_id, rows)
     execute(connection, "candidate_drop", line_nos=[number for number in numbers if number not in lines])
     return len(numbers) - len(lines)
 
@@ -187,7 +189,7 @@ def _announce_payouts(
             sound += 1
             continue
         rows.append(line_row(processor, report_id, candidate, found[-1].found_class, difference=found[-1].amount))
-    copy_rows(connection, "line_copy", rows)
+    keep_lines(connection, processor, report_id, rows)
     keep_found(connection, processor, report_id, found)
     return sound
 

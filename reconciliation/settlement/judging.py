@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from reconciliation.settlement.line import Line
 from reconciliation.settlement.matching import PAYING, Expected, Settled, Verdict, judge_all
-from reconciliation.settlement.store import SQL, Found, copy_rows, execute, keep_found, resolve_cases
+from reconciliation.settlement.store import SQL, Found, execute, keep_found, keep_lines, resolve_cases
 from schemas import limits
 
 if TYPE_CHECKING:
@@ -204,7 +204,7 @@ def line_row(
 
 
 def _keep(connection: psycopg.Connection, processor: str, report_id: str, batch: list[Judged]) -> None:
-    copy_rows(connection, "line_copy", [judged.row for judged in batch])
+    keep_lines(connection, processor, report_id, [judged.row for judged in batch])
     if ended := [judged.ends_shortage_of for judged in batch if judged.ends_shortage_of]:
         resolve_cases(connection, execute(connection, "shortages_end", processor=processor, matched=ended))
     keep_found(connection, processor, report_id, _still_wrong(batch))

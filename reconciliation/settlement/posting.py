@@ -72,13 +72,12 @@ class Teller:
 def post_due(connection: psycopg.Connection, teller: Teller, on_posted: Callable[[int], None]) -> Posted:
     """Everything that is due is told, and what was decided is marked. What is undecided stays due for the next run."""
     posted = Posted()
-    after = ("", "")
-    while rows := execute(
-        connection, "postings_due", after_processor=after[0], after_line=after[1], limit=limits.SETTLEMENT_COPY_LINES
-    ).fetchall():
-        chunk = [_due(row) for row in rows]
-        after = (chunk[-1].processor, chunk[-1].line_id)
-        _post_chunk(connection, teller, chunk, posted)
+    after = 0
+    while lists := execute(connection, "due_lists", after=after, limit=limits.SETTLEMENT_COPY_LINES).fetchall():
+        ids = [row[0] for row in lists]
+        after = ids[-1]
+        chunk = [_due(row) for row in execute(connection, "postings_due", ids=ids)]
+        _post_chunk(connection, teller, ids, chunk, posted)
         on_posted(posted.decided + posted.refused)
         if posted.undecided:
             return posted
@@ -105,7 +104,9 @@ def tell_outcomes(connection: psycopg.Connection, teller: Teller) -> int:
     return len(commands)
 
 
-def _post_chunk(connection: psycopg.Connection, teller: Teller, chunk: list[Due], posted: Posted) -> None:
+def _post_chunk(
+    connection: psycopg.Connection, teller: Teller, lists: list[int], chunk: list[Due], posted: Posted
+) -> None:
     now = _now_us()
     commands = [command_of(due, now) for due in chunk]
     decisions = teller.tell(commands)
@@ -132,6 +133,8 @@ def _post_chunk(connection: psycopg.Connection, teller: Teller, chunk: list[Due]
             lines=[due.line_id for due, _ in done],
             postings=[posting for _, posting in done],
         )
+        if len(done) == len(chunk):
+            execute(connection, "due_told", ids=lists)
 
 
 def _refusal_found(due: Due, answer: bytes) -> Found:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
-from schemas import identity
+from schemas import identity, limits
 from sinks.postgres.sql_files import queries
 
 if TYPE_CHECKING:
@@ -22,6 +22,8 @@ SQL: Final = queries("sinks.postgres", "queries/settlement.sql")
 #: classes that may come back after they were explained, as the same fact about the same subject
 _RECURRING: Final = ["missing", "unreadable_report", "truncated_report", "statement_does_not_foot"]
 _NULL: Final = "\\N"
+_LINE_ID: Final = 1  # places in a row of line_copy
+_POSTING: Final = -1
 
 
 class Found(Struct, frozen=True, kw_only=True):
@@ -48,6 +50,17 @@ def copy_rows(connection: psycopg.Connection, name: str, rows: Sequence[Sequence
     if rows:
         with connection.cursor() as cursor, cursor.copy(SQL[name].encode()) as copy:
             copy.write("".join("\t".join([_field(value) for value in row]) + "\n" for row in rows))
+
+
+def keep_lines(
+    connection: psycopg.Connection, processor: str, report_id: str, rows: Sequence[tuple[object, ...]]
+) -> None:
+    """Copies rows into settlement_line, and lists those that owners have to be told."""
+    copy_rows(connection, "line_copy", rows)
+    due = [row[_LINE_ID] for row in rows if row[_POSTING] == "due"]
+    for start in range(0, len(due), limits.SETTLEMENT_COPY_LINES):
+        lines = due[start : start + limits.SETTLEMENT_COPY_LINES]
+        execute(connection, "due_keep", processor=processor, report_id=report_id, lines=lines)
 
 
 def keep_found(connection: psycopg.Connection, processor: str, report_id: str, found: Iterable[Found]) -> None:

@@ -145,7 +145,8 @@ RECORDS: Final[dict[str, dict[str, Any]]] = {
         "signals": {"network": "visa", "velocity:card:count:3600": "3"},
     },
     "ReviewPaymentIntent": _ENVELOPE
-    | {"payload": {"decision": "approve", "note": "geprüft", "reviewer": "merchant:m_ops"}},
+    | {"payload": {"decision": "approve", "note": "geprüft", "reviewer": "merchant:m_ops"}}
+    | {"signals": {"network": "visa", "card_country": "DE"}},
     "CapturePaymentIntent": _ENVELOPE | {"payload": {"amount": None, "final": True}},
     "CancelPaymentIntent": _ENVELOPE | {"payload": {"cancellation_reason": "fraudulent"}},
     "CreateRefund": _ENVELOPE

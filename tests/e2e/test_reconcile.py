@@ -128,6 +128,7 @@ def test_a_kill_at_any_step_ends_in_the_same_state(public: PublicSystem, merchan
     lines = public.rows("select line_id, posting from settlement_line where intent_id = any(%s)", ids)
     assert len(lines) == 6
     assert {posting for _, posting in lines} == {"decided"}
+    assert public.rows("select id from settlement_due") == []
     differences = public.rows(
         "select kind, count(*) from ledger_txn where aggregate_key = any(%s) and kind like 'settle%%' group by 1 order by 1",
         ids,

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
-import redis
 from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
@@ -16,10 +15,10 @@ from starlette.routing import Route
 from ingress import quotas
 from limiter.asgi import Asker, QuotaMiddleware
 from schemas import limits
-from tests.counter_server import CounterServer, limiter, policies, policy
+from tests.counter_server import CounterServer, emptied, limiter, policies, policy, server
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Coroutine, Iterator
+    from collections.abc import AsyncIterator
     from pathlib import Path
 
     from starlette.requests import Request
@@ -28,7 +27,8 @@ if TYPE_CHECKING:
     from limiter import Limiter
     from schemas.limit_policy import LimitPolicy
 
-pytestmark = pytest.mark.servers
+pytestmark = [pytest.mark.servers, pytest.mark.usefixtures("emptied")]
+__all__ = ["emptied", "server"]  # the fixtures of this module
 WINDOW_S = 3_600
 FIELDS = ("ratelimit", "ratelimit-policy", "retry-after")
 _PATIENT_S = 10.0  # where no store is away a busy machine must not look like one that is
@@ -57,23 +57,6 @@ class Limited:
     async def get(self, tenant: str = "t", path: str = "/things") -> httpx.Response:
         """A request that counts for the tenant; for nobody without one."""
         return await self.http.get(path, headers={"tenant": tenant} if tenant else {})
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CounterServer]:
-    found = CounterServer(tmp_path_factory.mktemp("valkey"))
-    yield found
-    found.close()
-
-
-@pytest.fixture(autouse=True)
-def _empty(server: CounterServer) -> None:
-    with redis.Redis.from_url(server.url) as connection:
-        connection.flushall()
-
-
-def run(test: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(test)
 
 
 @asynccontextmanager
@@ -115,7 +98,7 @@ def test_answers_say_what_is_left_and_the_application_never_sees_what_is_refused
             assert problem["violated-policies"] == ["pl_a"]
             assert (await app.get("another")).status_code == 200
 
-    run(test())
+    asyncio.run(test())
 
 
 def test_the_fields_are_on_the_applications_own_refusals_too(server: CounterServer, tmp_path: Path) -> None:
@@ -125,7 +108,7 @@ def test_the_fields_are_on_the_applications_own_refusals_too(server: CounterServ
             assert answer.status_code == 404
             assert answer.headers["ratelimit"].startswith('"pl_a";r=2;t=')
 
-    run(test())
+    asyncio.run(test())
 
 
 def test_without_policies_nothing_is_asked(server: CounterServer, tmp_path: Path) -> None:
@@ -140,7 +123,7 @@ def test_without_policies_nothing_is_asked(server: CounterServer, tmp_path: Path
                 assert any(name in answer.headers for name in FIELDS) == fields_wanted
             assert (app.asked, app.limiter.store_calls) == (1, 1)
 
-    run(test())
+    asyncio.run(test())
 
 
 @pytest.mark.parametrize("tenant", ["", "other"])
@@ -153,7 +136,7 @@ def test_who_is_governed_by_nothing_gets_the_plain_answer(server: CounterServer,
                 assert not any(name in answer.headers for name in FIELDS)
             assert app.limiter.store_calls == 0
 
-    run(test())
+    asyncio.run(test())
 
 
 @pytest.mark.parametrize(("mode", "status"), [("closed", 503), ("stale", 503), ("open", 200)])
@@ -175,4 +158,4 @@ def test_without_the_store_the_failure_mode_answers(
                 assert int(answer.headers["retry-after"]) >= 1
             assert app.reached == (status == 200)
 
-    run(test())
+    asyncio.run(test())

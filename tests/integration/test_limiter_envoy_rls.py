@@ -16,7 +16,7 @@ import yaml
 from envoy.service.ratelimit.v3 import rls_pb2_grpc
 
 from limiter.rls import RateLimitService
-from tests.counter_server import CounterServer, limiter, policies, policy
+from tests.counter_server import CounterServer, limiter, policies, policy, server
 from tests.envoy_process import EnvoyProcess, Upstream
 from tests.simulator_process import free_port
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from schemas.limit_policy import LimitPolicy
 
 pytestmark = pytest.mark.servers
+__all__ = ["server"]  # the fixtures of this module
 CONFIGURATION: Final = Path(__file__).with_name("envoy_rls.yaml")
 MANUAL: Final = Path(__file__).parents[2] / "limiter" / "envoy.md"
 CAPACITY: Final = 10
@@ -71,13 +72,6 @@ def front(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Front]:
     found = Front(tmp_path_factory.mktemp("envoy"))
     yield found
     found.envoy.close()
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CounterServer]:
-    found = CounterServer(tmp_path_factory.mktemp("valkey"))
-    yield found
-    found.close()
 
 
 @asynccontextmanager

@@ -9,34 +9,21 @@ from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import redis
 
 from limiter import frames
 from limiter.frame_client import AsyncFrameClient, Check, FrameClient, GatewayUnavailable
 from limiter.frame_server import FrameServer
 from schemas import limits
-from tests.counter_server import CounterServer, limiter, policy
+from tests.counter_server import CounterServer, emptied, limiter, policy, server
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+    from collections.abc import AsyncIterator, Callable
     from pathlib import Path
 
     from schemas.limit_policy import LimitPolicy
 
-pytestmark = pytest.mark.servers
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CounterServer]:
-    found = CounterServer(tmp_path_factory.mktemp("valkey"))
-    yield found
-    found.close()
-
-
-@pytest.fixture(autouse=True)
-def _empty(server: CounterServer) -> None:
-    with redis.Redis.from_url(server.url) as connection:
-        connection.flushall()
+pytestmark = [pytest.mark.servers, pytest.mark.usefixtures("emptied")]
+__all__ = ["emptied", "server"]  # the fixtures of this module
 
 
 _PATIENT_S = 10.0  # here no store is away: a busy machine must not look like one that is
@@ -51,10 +38,6 @@ async def gateway(url: str, folder: Path, *found: LimitPolicy) -> AsyncIterator[
             yield served, str(folder / "g.sock")
         finally:
             await served.close()
-
-
-def run(test: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(test)
 
 
 async def closed(served: FrameServer) -> None:
@@ -85,7 +68,7 @@ def test_a_batch_is_decided_in_order_over_either_socket(server: CounterServer, t
             assert stat.S_IMODE((tmp_path / "g.sock").stat().st_mode) == 0o600
         assert not (tmp_path / "g.sock").exists()
 
-    run(test())
+    asyncio.run(test())
 
 
 @pytest.mark.parametrize("consistency", ["exact", "leased"])
@@ -106,7 +89,7 @@ def test_identities_that_come_twice_consume_once(server: CounterServer, tmp_path
                 other_cost = await one.check("t", "u", "/r", 2, bytes([1]) * 16)
                 assert (other_cost.allowed, other_cost.flags) == (False, frames.REUSED)
 
-    run(test())
+    asyncio.run(test())
 
 
 def test_a_lost_answer_is_asked_for_again_and_consumes_once(server: CounterServer, tmp_path: Path) -> None:
@@ -144,7 +127,7 @@ def test_a_lost_answer_is_asked_for_again_and_consumes_once(server: CounterServe
             proxy.close()
             await asyncio.gather(*(line for line in lines if line))
 
-    run(test())
+    asyncio.run(test())
 
 
 def test_what_can_be_no_key_or_cost_is_refused_alone(server: CounterServer, tmp_path: Path) -> None:
@@ -164,7 +147,7 @@ def test_what_can_be_no_key_or_cost_is_refused_alone(server: CounterServer, tmp_
             assert answers[0].allowed
             assert (await client.check("t", "u", "/%72", 0)).remaining == 8
 
-    run(test())
+    asyncio.run(test())
 
 
 NAMED = frames.keys_frame(0, [("t", "u", "/r")])
@@ -204,7 +187,7 @@ def test_hostile_bytes_end_the_connection_and_consume_nothing(
                 assert (await client.check("t", "u", "/r", 0)).remaining == 10
             assert len(served.connections) <= 1
 
-    run(test())
+    asyncio.run(test())
 
 
 def test_every_truncation_consumes_nothing(server: CounterServer, tmp_path: Path) -> None:
@@ -219,7 +202,7 @@ def test_every_truncation_consumes_nothing(server: CounterServer, tmp_path: Path
             async with asyncio.timeout(10):
                 await closed(served)
 
-    run(test())
+    asyncio.run(test())
 
 
 def test_a_client_that_does_not_read_is_not_read_from(server: CounterServer, tmp_path: Path) -> None:
@@ -241,7 +224,7 @@ def test_a_client_that_does_not_read_is_not_read_from(server: CounterServer, tmp
                         assert all(len(c.under_way) <= limits.LIMIT_FRAMES_UNDER_WAY_MAX for c in served.connections)
                 assert sent
 
-    run(test())
+    asyncio.run(test())
 
 
 def test_without_a_gateway_the_caller_is_told(tmp_path: Path) -> None:
@@ -253,4 +236,4 @@ def test_without_a_gateway_the_caller_is_told(tmp_path: Path) -> None:
             with pytest.raises(GatewayUnavailable):
                 await client.check("t", "u", "/r")
 
-    run(test())
+    asyncio.run(test())

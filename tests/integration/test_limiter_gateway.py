@@ -11,33 +11,16 @@ import redis
 
 from limiter.store import StoreUnavailable
 from schemas import errors, limits
-from tests.counter_server import CounterServer, limiter, policies, policy
+from tests.counter_server import CounterServer, emptied, limiter, policies, policy, server
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Iterator
     from pathlib import Path
 
     from limiter import Decision, Limiter
 
-pytestmark = pytest.mark.servers
+pytestmark = [pytest.mark.servers, pytest.mark.usefixtures("emptied")]
+__all__ = ["emptied", "server"]  # the fixtures of this module
 SLACK_S = 1.0  # of a loaded machine
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CounterServer]:
-    found = CounterServer(tmp_path_factory.mktemp("valkey"))
-    yield found
-    found.close()
-
-
-@pytest.fixture(autouse=True)
-def _empty(server: CounterServer) -> None:
-    with redis.Redis.from_url(server.url) as connection:
-        connection.flushall()
-
-
-def run(test: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(test)
 
 
 async def burst(gateway: Limiter, count: int, at_once: int = 50, user: str = "u", **asked: Any) -> int:
@@ -64,7 +47,7 @@ def test_a_lease_is_spent_without_the_store(server: CounterServer, tmp_path: Pat
             assert await burst(gateway, 20_000) == 20_000
             assert gateway.store_calls < 20_000 * 0.05
 
-    run(test())
+    asyncio.run(test())
 
 
 def test_a_gateway_that_was_killed_admits_nothing_again(server: CounterServer, tmp_path: Path) -> None:
@@ -81,7 +64,7 @@ def test_a_gateway_that_was_killed_admits_nothing_again(server: CounterServer, t
                 await survivor.maintain()
             assert 1_700 <= first + second <= 2_000
 
-    run(test())
+    asyncio.run(test())
 
 
 def test_a_lease_that_ran_out_is_not_spent(server: CounterServer, tmp_path: Path) -> None:
@@ -92,7 +75,7 @@ def test_a_lease_that_ran_out_is_not_spent(server: CounterServer, tmp_path: Path
             bucket.lease_ends_ns = time.monotonic_ns()
             assert gateway.check_now("t", "u", "/r", 1, None) is None
 
-    run(test())
+    asyncio.run(test())
 
 
 @pytest.mark.parametrize("consistency", ["exact", "leased"])
@@ -105,7 +88,7 @@ def test_a_retry_consumes_once(server: CounterServer, tmp_path: Path, consistenc
             assert sum(not d.duplicate for d in decided) == 20
             assert await burst(gateway, 100) == 20
 
-    run(test())
+    asyncio.run(test())
 
 
 def test_a_retry_at_another_gateway_consumes_once(server: CounterServer, tmp_path: Path) -> None:
@@ -116,7 +99,7 @@ def test_a_retry_at_another_gateway_consumes_once(server: CounterServer, tmp_pat
             assert (first.allowed, first.duplicate, again.allowed, again.duplicate) == (True, False, True, True)
             assert await burst(two, 20) == 6
 
-    run(test())
+    asyncio.run(test())
 
 
 def test_a_retry_after_a_level_was_added(server: CounterServer, tmp_path: Path) -> None:
@@ -133,7 +116,7 @@ def test_a_retry_after_a_level_was_added(server: CounterServer, tmp_path: Path) 
             again = await two.check("t", "u", "/r", 1, "r")
             assert (again.allowed, again.duplicate) == (True, True)
 
-    run(test())
+    asyncio.run(test())
 
 
 def test_a_retry_does_not_spend_the_lease_that_came_meanwhile(server: CounterServer, tmp_path: Path) -> None:
@@ -150,7 +133,7 @@ def test_a_retry_does_not_spend_the_lease_that_came_meanwhile(server: CounterSer
             assert gateway.check_now("t", "u", "/r", 1, "other") is not None
             await first
 
-    run(test())
+    asyncio.run(test())
 
 
 def test_an_identity_keeps_its_cost(server: CounterServer, tmp_path: Path) -> None:
@@ -163,7 +146,7 @@ def test_an_identity_keeps_its_cost(server: CounterServer, tmp_path: Path) -> No
                     await gateway.check("t", "u", "/r", 3, "r")
             assert await burst(two, 20) == 8
 
-    run(test())
+    asyncio.run(test())
 
 
 def test_a_large_refusal_does_not_refuse_small_ones(server: CounterServer, tmp_path: Path) -> None:
@@ -175,7 +158,7 @@ def test_a_large_refusal_does_not_refuse_small_ones(server: CounterServer, tmp_p
             assert not refused.allowed
             assert (await gateway.check("t", "u", "/r", 1)).allowed
 
-    run(test())
+    asyncio.run(test())
 
 
 @pytest.mark.parametrize("cost", [-1, limits.LIMIT_COST_MAX + 1, 2**40, 2**64])
@@ -187,7 +170,7 @@ def test_a_cost_that_is_none_consumes_nothing(server: CounterServer, tmp_path: P
                 await gateway.check("t", "u", "/r", cost)
             assert await burst(gateway, 20) == 5
 
-    run(test())
+    asyncio.run(test())
 
 
 def test_a_shadow_policy_never_refuses(server: CounterServer, tmp_path: Path) -> None:
@@ -197,7 +180,7 @@ def test_a_shadow_policy_never_refuses(server: CounterServer, tmp_path: Path) ->
             gateway.use(policies(policy(capacity=3, shadow=True), policy("pl_b", capacity=8)))
             assert await burst(gateway, 20) == 8
 
-    run(test())
+    asyncio.run(test())
 
 
 def test_a_thousand_first_requests_on_a_cold_key(server: CounterServer, tmp_path: Path) -> None:
@@ -213,7 +196,7 @@ def test_a_thousand_first_requests_on_a_cold_key(server: CounterServer, tmp_path
             assert await burst(gateway, 300, user="v") == 137
             assert await burst(gateway, 300, user="w") == 300 - 2 * 137
 
-    run(test())
+    asyncio.run(test())
 
 
 def test_a_new_version_ends_leases(server: CounterServer, tmp_path: Path) -> None:
@@ -225,7 +208,7 @@ def test_a_new_version_ends_leases(server: CounterServer, tmp_path: Path) -> Non
             await gateway.maintain()  # settles what the lease spent
             assert await burst(gateway, 300) == max(0, 100 - spent)
 
-    run(test())
+    asyncio.run(test())
 
 
 def test_what_a_store_of_another_epoch_refuses_is_settled_later(server: CounterServer, tmp_path: Path) -> None:
@@ -243,7 +226,7 @@ def test_what_a_store_of_another_epoch_refuses_is_settled_later(server: CounterS
             counted = await gateway._store.peek(bucket)
             assert (counted.used, counted.reserved) == (spent, 0)
 
-    run(test())
+    asyncio.run(test())
 
 
 def test_a_bucket_that_the_store_refuses_holds_up_no_other(server: CounterServer, tmp_path: Path) -> None:
@@ -268,7 +251,7 @@ def test_a_bucket_that_the_store_refuses_holds_up_no_other(server: CounterServer
             await gateway.maintain()
             assert not refused.settling
 
-    run(test())
+    asyncio.run(test())
 
 
 async def outage(gateway: Limiter, server: CounterServer) -> Decision:
@@ -294,7 +277,7 @@ def test_without_the_store_the_failure_mode_decides(
             assert (decided.allowed, decided.degraded) == (allowed, True)
             await recovered(gateway)
 
-    run(test())
+    asyncio.run(test())
 
 
 async def recovered(gateway: Limiter) -> None:
@@ -315,7 +298,7 @@ def test_an_open_outage_admits_the_capacity_of_a_level_once(server: CounterServe
                 admitted = sum([await burst(gateway, 25, user=f"u{n}") for n in range(3)])
             assert admitted == 30
 
-    run(test())
+    asyncio.run(test())
 
 
 def test_stale_spends_the_lease_that_is_held_and_then_refuses(server: CounterServer, tmp_path: Path) -> None:
@@ -330,7 +313,7 @@ def test_stale_spends_the_lease_that_is_held_and_then_refuses(server: CounterSer
             assert [d.degraded for d in decided] == [False] * held + [True] * 3
             await recovered(gateway)
 
-    run(test())
+    asyncio.run(test())
 
 
 def test_functions_that_were_flushed_are_loaded_again(server: CounterServer, tmp_path: Path) -> None:
@@ -342,7 +325,7 @@ def test_functions_that_were_flushed_are_loaded_again(server: CounterServer, tmp
             decided = await asyncio.gather(*(gateway.check("t", "u", "/r") for _ in range(20)))
             assert (sum(d.allowed for d in decided), any(d.degraded for d in decided)) == (6, False)
 
-    run(test())
+    asyncio.run(test())
 
 
 def test_a_full_store_is_an_outage_and_no_error(server: CounterServer, tmp_path: Path) -> None:
@@ -359,4 +342,4 @@ def test_a_full_store_is_an_outage_and_no_error(server: CounterServer, tmp_path:
             assert (decided.allowed, decided.degraded) == (False, True)
             await recovered(gateway)
 
-    run(test())
+    asyncio.run(test())

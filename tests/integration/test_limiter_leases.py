@@ -7,37 +7,19 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import redis
 
 from schemas import errors
-from tests.counter_server import CounterServer, limiter, policy
+from tests.counter_server import CounterServer, emptied, limiter, policy, server
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Iterator
     from pathlib import Path
 
     from limiter import Limiter
     from schemas.limit_policy import LimitPolicy
 
-pytestmark = pytest.mark.servers
+pytestmark = [pytest.mark.servers, pytest.mark.usefixtures("emptied")]
+__all__ = ["emptied", "server"]  # the fixtures of this module
 PATIENT_S = 60.0  # for a store that is there
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CounterServer]:
-    found = CounterServer(tmp_path_factory.mktemp("valkey"))
-    yield found
-    found.close()
-
-
-@pytest.fixture(autouse=True)
-def _empty(server: CounterServer) -> None:
-    with redis.Redis.from_url(server.url) as connection:
-        connection.flushall()
-
-
-def run(test: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(test)
 
 
 async def burst(gateway: Limiter, count: int, user: str = "u") -> int:
@@ -83,7 +65,7 @@ def test_leases_of_all_levels_are_spent_or_none(server: CounterServer, tmp_path:
             assert sorted(used.values()) == sorted([(total, 0), (allowed["u"], 0), (allowed["v"], 0)])
             assert calls < 16_000 / 2
 
-    run(test())
+    asyncio.run(test())
 
 
 def test_a_level_that_is_exact_asks_the_store(server: CounterServer, tmp_path: Path) -> None:
@@ -94,7 +76,7 @@ def test_a_level_that_is_exact_asks_the_store(server: CounterServer, tmp_path: P
             assert gateway.store_calls == 100
             assert gateway.leases() == 0
 
-    run(test())
+    asyncio.run(test())
 
 
 def test_a_retry_over_leases_of_several_levels_consumes_once(server: CounterServer, tmp_path: Path) -> None:
@@ -111,7 +93,7 @@ def test_a_retry_over_leases_of_several_levels_consumes_once(server: CounterServ
             with pytest.raises(errors.KeyReused):
                 gateway.check_now("t", "u", "/r", 3, "r")
 
-    run(test())
+    asyncio.run(test())
 
 
 def test_the_next_lease_comes_before_the_present_one_is_spent(server: CounterServer, tmp_path: Path) -> None:
@@ -134,4 +116,4 @@ def test_the_next_lease_comes_before_the_present_one_is_spent(server: CounterSer
             assert not bucket.settling  # the first one is settled
             assert (await gateway._store.peek(bucket)).reserved == bucket.granted
 
-    run(test())
+    asyncio.run(test())

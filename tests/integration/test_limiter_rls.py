@@ -13,13 +13,14 @@ from envoy.service.ratelimit.v3 import rls_pb2, rls_pb2_grpc
 
 from limiter.rls import RateLimitService
 from schemas import limits
-from tests.counter_server import CounterServer, limiter, policy
+from tests.counter_server import CounterServer, limiter, policy, server
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+    from collections.abc import AsyncIterator, Awaitable, Callable
     from pathlib import Path
 
 pytestmark = pytest.mark.servers
+__all__ = ["server"]  # the fixtures of this module
 OK, OVER_LIMIT = rls_pb2.RateLimitResponse.OK, rls_pb2.RateLimitResponse.OVER_LIMIT
 CAPACITY = 10
 _PATIENT_S = 10.0  # here no store is away: a busy machine must not look like one that is
@@ -64,13 +65,6 @@ class Proxy:
         """What remains of a key, without taking any."""
         answer = await self.ask(of(route), addends=(0,))
         return int(answer.statuses[0].limit_remaining)
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CounterServer]:
-    found = CounterServer(tmp_path_factory.mktemp("valkey"))
-    yield found
-    found.close()
 
 
 @pytest.fixture

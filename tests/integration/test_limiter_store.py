@@ -3,30 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 import redis
 
 from limiter.store import CounterStore, StoreUnavailable
-from tests.counter_server import CounterServer, limiter, policy
+from tests.counter_server import CounterServer, limiter, policy, server
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Iterator
     from pathlib import Path
 
     from limiter import Limiter
 
 pytestmark = pytest.mark.servers
+__all__ = ["server"]  # the fixtures of this module
 EXACT = policy(capacity=10, consistency="exact")
 PATIENT_S = 60  # a busy machine must not look like a store that is away
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CounterServer]:
-    found = CounterServer(tmp_path_factory.mktemp("valkey"))
-    yield found
-    found.close()
 
 
 @pytest.fixture(autouse=True)
@@ -35,10 +28,6 @@ def _empty(server: CounterServer) -> None:
         connection.flushall()
         connection.function_flush("SYNC")
         connection.script_flush()
-
-
-def run(test: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(test)
 
 
 async def admitted(gateway: Limiter, count: int) -> int:
@@ -62,7 +51,7 @@ def test_a_user_without_functions_shares_the_counters(server: CounterServer, tmp
                 assert await admitted(other, 20) == 5
             assert await admitted(bare, 20) == 0
 
-    run(test())
+    asyncio.run(test())
 
 
 def test_a_server_that_knows_no_functions(tmp_path: Path) -> None:
@@ -79,7 +68,7 @@ def test_a_server_that_knows_no_functions(tmp_path: Path) -> None:
 
     older = CounterServer(tmp_path, "--rename-command", "FUNCTION", "", "--rename-command", "FCALL", "")
     try:
-        run(test(older.url))
+        asyncio.run(test(older.url))
     finally:
         older.close()
 
@@ -93,7 +82,7 @@ def test_a_script_that_was_flushed_is_loaded_again(server: CounterServer, tmp_pa
                 connection.script_flush()
             assert await admitted(gateway, 20) == 6
 
-    run(test())
+    asyncio.run(test())
 
 
 def test_a_user_that_may_run_nothing_is_an_outage(server: CounterServer) -> None:
@@ -104,7 +93,7 @@ def test_a_user_that_may_run_nothing_is_an_outage(server: CounterServer) -> None
         assert store.unfit == "the counter store does not tell its eviction policy: allow its user EVAL and INFO"
         await store.close()
 
-    run(test())
+    asyncio.run(test())
 
 
 async def unfit(url: str) -> str | None:

@@ -112,6 +112,29 @@ def test_a_review_waits_for_an_operator_who_approves(public: PublicSystem, merch
     assert audited(public, intent_id)[:2] == [("risk.review", "begun"), ("risk.review", "done")]
 
 
+def test_an_approval_goes_where_the_confirm_would_have_gone(
+    public: PublicSystem, merchant: Merchant, rules: Rules
+) -> None:
+    policies = "/v1/routing/policies"
+    newest = rules.operator.http.get(policies).json()["data"]
+    german = {"merchant": [merchant.name], "country": ["DE"]}
+    routing = {
+        "rules": [{"name": "german", "when": german, "candidates": [{"processor": "simulator"}]}],
+        "expected_version": newest[0]["version"] if newest else 0,
+    }
+    answer = rules.operator.http.post(policies, json=routing)
+    assert answer.status_code == 201, answer.text
+    rules.publish(merchant, rule("look", above(100), outcome="review"))  # once it is in force, so is the routing
+    for country, chosen in (("DE", ": german"), (None, "; no rule fits")):
+        intent_id = created(merchant)
+        waits = confirmed(merchant, intent_id, **({"card_country": country} if country else {}))
+        assert waits["state"] == "requires_merchant_action"
+        assert rules.case(intent_id)["evidence"]["card"] == {"network": None, "country": country}
+        assert rules.review(intent_id, "approve").status_code == 200
+        ((route,),) = public.rows("select route from processor_attempt where intent_id = %s", intent_id)
+        assert route.endswith(chosen)
+
+
 def test_a_review_is_rejected_or_given_up_by_its_merchant(merchant: Merchant, rules: Rules) -> None:
     rules.publish(merchant, rule("look", above(100), outcome="review"))
     rejected, given_up = created(merchant), created(merchant)

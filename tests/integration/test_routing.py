@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import httpx
@@ -9,6 +10,7 @@ import psycopg
 import pytest
 
 from dataflows.payments.policies import PolicyBook
+from schemas import policies
 from tests.eventually import eventually
 from tests.public_system import merchant, public
 
@@ -22,6 +24,7 @@ __all__ = ["merchant", "public"]  # the fixtures of this module
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(240)]  # the first test starts the system
 
 POLICIES = "/v1/routing/policies"
+FEES = "/v1/fees/policies"
 DECLINED = "insufficient_funds"  # what tok_sim_decline is refused with
 
 
@@ -121,6 +124,51 @@ def test_a_rule_that_names_an_unknown_processor_is_refused(operator: Merchant) -
     answer = operator.http.post(POLICIES, json={"rules": [rule], "expected_version": 0})
     assert (answer.status_code, answer.json()["code"]) == (422, "invalid_command")
     assert answer.json()["errors"] == [{"field": "rules[0].candidates[0].processor", "reason": "is not configured"}]
+
+
+def test_fees_are_of_the_terms_that_a_payment_was_made_under(public: PublicSystem, operator: Merchant) -> None:
+    """The ledger says it, and a publication is for later payments only."""
+    mine = public.merchant()
+    terms = {"bps": 1_000, "fixed": {"USD": 7}, "refunds_return": "bps"}
+    document = {"effective_at": "2026-01-01T00:00:00Z", "default": {"bps": 150}, "merchants": {mine.name: terms}}
+    with psycopg.connect(public.settings.addresses().postgres_superuser_dsn, autocommit=True) as connection:
+        connection.execute("update policy_version set state = 'retired' where kind = 'fees' and state = 'active'")
+        ((version,),) = connection.execute(  # as if it had been published long ago
+            "insert into policy_version (kind, version, body, state, author)"
+            " select 'fees', coalesce(max(version), 0) + 1, %s, 'active', 'x' from policy_version where kind = 'fees'"
+            " returning version",
+            (policies.canonical("fees", document, ()),),
+        )
+
+    def taken() -> list[tuple[int]]:
+        return public.rows(
+            "select e.credit::int from ledger_entry e join ledger_txn t using (txn_id)"
+            " where t.aggregate_key = %s and e.account_id = 'platform_fee_income:USD'",
+            paid(mine, "USD")["id"],
+        )
+
+    eventually(lambda: taken() == [(117,)], within_s=60)  # a tenth of 1099, rounded, and 7
+    soon = datetime.now(UTC)
+    later = document | {"expected_version": version, "merchants": {}}
+    for moment, status in [(soon, 422), (soon + timedelta(seconds=30), 422), (soon + timedelta(days=1), 201)]:
+        answer = operator.http.post(FEES, json=later | {"effective_at": moment.isoformat()})
+        assert answer.status_code == status, answer.text
+        assert status == 201 or answer.json()["errors"][0]["field"] == "effective_at"
+    again = operator.http.post(FEES, json=later | {"effective_at": (soon + timedelta(days=1)).isoformat()})
+    assert (again.status_code, again.headers["idempotency-replayed"], again.json()["version"]) == (
+        201,
+        "true",
+        version + 1,
+    )
+    conflict = operator.http.post(FEES, json=document | {"expected_version": version})
+    assert (conflict.status_code, conflict.json()["code"]) == (409, "version_conflict")
+    book = PolicyBook()
+    with psycopg.connect(public.settings.addresses().postgres_dsns["millrace_owner"], autocommit=True) as connection:
+        book.refresh(connection)
+        book.refresh(connection)
+    assert [published.version for published in book.current.fees][:2] == [version + 1, version]
+    assert mine.http.get(FEES).status_code == 403
+    mine.http.close()
 
 
 def test_owners_read_what_workers_tell_of_processors(public: PublicSystem, routed: Merchant) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -41,16 +42,23 @@ def payout(world: SettlementWorld, key: str, amount: int = 600, state: str = "pe
 
 def booked(world: SettlementWorld, name: str, *entries: tuple[str, int]) -> list[tuple[Any, ...]]:
     """Takes a statement in; class, posting and matched payout of each of its entries. Below zero left us."""
-    total = sum(amount for _, amount in entries)
+    return booked_entries(
+        world, name, sum(amount for _, amount in entries), "".join(_entry(*entry) for entry in entries)
+    )
+
+
+def booked_entries(world: SettlementWorld, name: str, total: int, entries: str) -> list[tuple[Any, ...]]:
     opening = max(0, -total)
     xml = (
         '<Document xmlns="urn:iso:std:iso:20022:tech:xsd:camt.053.001.08"><BkToCstmrStmt><Stmt>'
         f"<Id>{name}</Id><Acct><Id><IBAN>NL00PAYOUT</IBAN></Id></Acct>{_balance('OPBD', opening)}"
-        f"{_balance('CLBD', opening + total)}{''.join(_entry(*entry) for entry in entries)}</Stmt></BkToCstmrStmt></Document>"
+        f"{_balance('CLBD', opening + total)}{entries}</Stmt></BkToCstmrStmt></Document>"
     ).encode()
     with world.operator() as connection:
         take_in_statements(connection, (f"{name}.xml", xml), lambda: io.BytesIO(xml))
-    return world.sql("select class, posting, matched from settlement_line where report_id = %s order by line_no", name)
+    return world.sql(
+        "select class, posting, matched from settlement_line where report_id = %s order by line_no, line_id", name
+    )
 
 
 def _money(amount: int) -> str:
@@ -109,6 +117,83 @@ def test_an_entry_that_names_two_payouts_or_none_of_ours_is_for_a_person(world: 
         ("bank_unmatched", "none", None),
         ("bank_unmatched", "none", None),
     ]
+
+
+def batch(world: SettlementWorld, name: str, total: int, *payments: tuple[str, int | None], size: int = 0) -> list[Any]:
+    """One entry for several payments; a payment without an amount is only named, without payments it is a sum."""
+    details = "".join(
+        f"<TxDtls><Refs><EndToEndId>{payment}</EndToEndId></Refs>"
+        f"{'' if amount is None else _money(amount).partition('<CdtDbtInd>')[0]}</TxDtls>"
+        for payment, amount in payments
+    )
+    today = datetime.now(UTC).date().isoformat()
+    entry = (
+        f"<Ntry>{_money(total)}<Sts><Cd>BOOK</Cd></Sts><BookgDt><Dt>{today}</Dt></BookgDt>"
+        f"<NtryDtls><Btch><NbOfTxs>{size or len(payments)}</NbOfTxs></Btch>{details}</NtryDtls></Ntry>"
+    )
+    return booked_entries(world, name, total, entry)
+
+
+BATCH = ("batch", "none", None)
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_a_batch_is_matched_payment_by_payment(world: SettlementWorld, told: bool) -> None:
+    one, two = payout(world, "1"), payout(world, "2", 700)
+    payments = [(one, -600 if told else None), (two, -700 if told else None)]
+    matched = [BATCH, ("matched", "due", one), ("matched", "due", two)]
+    for _ in range(2):  # a statement that comes again changes nothing
+        assert batch(world, "S1", -1_300, *payments) == matched
+    assert world.open_discrepancies() == []
+    assert world.sql("select lines, matched from settlement_report where report_id = 'S1'") == [(1, 1)]
+    assert batch(world, "S2", -1_300, *payments) == [("bank_unmatched", "none", None)], "both left before"
+
+
+def test_what_remains_of_a_batch_is_a_finding_of_its_amount(world: SettlementWorld) -> None:
+    one, two = payout(world, "1"), payout(world, "2")
+    payments = [(one, -600), (one, -600), ("stranger", -5), (two, -601)]
+    assert batch(world, "S1", -1_806, *payments) == [
+        BATCH,
+        ("matched", "due", one),
+        ("bank_duplicate", "none", None),
+        ("bank_unmatched", "none", None),
+        ("bank_difference", "none", None),
+    ]
+    assert world.open_discrepancies() == [
+        ("bank_difference", two, 1),
+        ("bank_duplicate", one, 600),
+        ("bank_unmatched", "stranger", 5),
+    ]
+    assert world.sql("select lines, matched from settlement_report where report_id = 'S1'") == [(1, 0)]
+
+
+def test_names_that_do_not_make_the_sum_match_nothing(world: SettlementWorld) -> None:
+    one, two = payout(world, "1"), payout(world, "2")
+    assert batch(world, "S1", -1_100, (one, None), (two, None)) == [("bank_unmatched", "none", None)]
+    assert [(found, amount) for found, _, amount in world.open_discrepancies()] == [("bank_unmatched", 1_100)]
+
+
+def test_a_batch_that_is_only_a_sum_is_matched_by_the_one_choice_that_makes_it(world: SettlementWorld) -> None:
+    one, two, early = payout(world, "1"), payout(world, "2", 700), payout(world, "3", 650)
+    world.sql("update payout set created_at = created_at - interval '2 days' where id = %s", early)
+    payout(world, "4", 800, state="paid")
+    assert batch(world, "S1", -1_300, size=3) == [("bank_unmatched", "none", None)], "another number of payments"
+    assert batch(world, "S2", -1_301, size=2) == [("bank_unmatched", "none", None)]
+    assert batch(world, "S3", -1_350, size=2) == [("bank_unmatched", "none", None)], "of two days, and not all"
+    assert batch(world, "S4", 1_300, size=2) == [("bank_unmatched", "none", None)], "money that came in"
+    matched = sorted([("matched", "due", one), ("matched", "due", two)])
+    first, *singles = batch(world, "S5", -1_300, size=2)
+    assert (first, sorted(singles)) == (BATCH, matched)
+    assert batch(world, "S6", -1_300, size=2) == [("bank_unmatched", "none", None)], "they were matched"
+    assert batch(world, "S7", -650, size=1) == [BATCH, ("matched", "due", early)]
+
+
+def test_of_two_choices_none_is_taken(world: SettlementWorld) -> None:
+    payout(world, "1"), payout(world, "2")
+    world.sql("update payout set created_at = created_at - interval '2 days' where id = %s", payout(world, "3"))
+    world.sql("update payout set created_at = created_at - interval '2 days' where id = %s", payout(world, "4"))
+    assert batch(world, "S1", -1_200, size=2) == [("bank_unmatched", "none", None)]
+    assert batch(world, "S2", -2_400, size=4)[0] == BATCH
 
 
 def test_the_command_of_an_entry_is_the_same_whatever_statement_told_it() -> None:

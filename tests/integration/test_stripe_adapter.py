@@ -11,7 +11,9 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import TYPE_CHECKING
 
 import pytest
+import stripe
 
+from dataflows.payments.attempts import stripe_calls
 from dataflows.payments.attempts.adapter import Answer, NotExecuted, NotSent, Unknown
 from dataflows.payments.attempts.stripe_adapter import StripeAdapter
 from schemas import limits
@@ -54,6 +56,10 @@ CALLS = {
     "void": replace(PURCHASE, kind="void", parent_ref="pi_1"),
     "refund": replace(PURCHASE, kind="refund", parent_ref="pi_1"),
     "refund of a charge": replace(PURCHASE, kind="refund", parent_ref="ch_1"),
+    "increment": replace(PURCHASE, kind="increment", parent_ref="pi_1"),
+    "evidence": replace(
+        PURCHASE, kind="evidence", parent_ref="dp_1", evidence=dict.fromkeys((*stripe_calls.EVIDENCE_TEXTS, "x"), "t")
+    ),
 }
 
 
@@ -65,6 +71,15 @@ def test_stripe_accepts_every_request_and_a_fixture_is_no_answer_to_it(url: str,
     assert sent.reason == "answer_to_another_call" or sent.reason.startswith("payment_intent_")
     queried = asked(url, lambda adapter: adapter.query(CALLS[name]))
     assert isinstance(queried, Unknown) or queried == NotExecuted("not_found"), queried
+
+
+def test_stripe_accepts_the_new_total_of_a_hold(url: str) -> None:
+    """The adapter asks for it only of a hold, which the mock's fixture is none of."""
+    client = stripe.StripeClient(stripe_mock.API_KEY, base_addresses={"api": url})
+    parameters = stripe_calls.increment_parameters(replace(PURCHASE, kind="increment"), 1_099)
+    client.v1.payment_intents.increment_authorization("pi_1", parameters)  # type: ignore[arg-type] # a plain dict
+    with pytest.raises(stripe.InvalidRequestError):
+        client.v1.payment_intents.increment_authorization("pi_1", {"metadata": {}})  # type: ignore[typeddict-item]
 
 
 def test_a_key_that_is_none_of_stripes_executes_nothing(url: str) -> None:

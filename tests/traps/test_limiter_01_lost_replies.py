@@ -6,82 +6,28 @@ Trap 1 of the limiter: a client that repeats after a timeout, or goes to another
 from __future__ import annotations
 
 import asyncio
-from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 
 import pytest
 
 from schemas import errors
-from tests.counter_server import CounterServer, answer_of_store, limiter, policy
+from tests.counter_server import CounterServer, answer_of_store, limiter, policy, server
+from tests.store_proxy import StoreProxy
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
     from pathlib import Path
 
 pytestmark = pytest.mark.servers
+__all__ = ["server"]  # the fixtures of this module
 PATIENT_S = 60  # no store is away here but where the proxy cuts
 EXACT = policy(capacity=10, consistency="exact", failure_mode="closed")
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CounterServer]:
-    found = CounterServer(tmp_path_factory.mktemp("valkey"))
-    yield found
-    found.close()
-
-
-class Proxy:
-    """Between a gateway and the store. While ``dropping`` the store does what it is told, and nobody hears of it."""
-
-    def __init__(self, server_url: str) -> None:
-        before, _, place = server_url.rpartition("@")
-        self._place, _, self._database = place.partition("/")
-        self._before = before
-        self.dropping = False
-        self.dropped = 0
-
-    @asynccontextmanager
-    async def url(self) -> AsyncIterator[str]:
-        """The store's address through the proxy."""
-        lines: set[asyncio.Task[None] | None] = set()
-
-        async def accepted(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            lines.add(asyncio.current_task())
-            host, _, port = self._place.partition(":")
-            answers, store = await asyncio.open_connection(host, int(port))
-            asked = asyncio.create_task(self._handed_on(reader, store))
-            with suppress(OSError):
-                while (data := await answers.read(65_536)) and not self._drops():
-                    writer.write(data)
-            for end in (writer, store):
-                end.close()
-            await asyncio.gather(asked, writer.wait_closed(), store.wait_closed(), return_exceptions=True)
-
-        listening = await asyncio.start_server(accepted, "127.0.0.1", 0)
-        port = listening.sockets[0].getsockname()[1]
-        try:
-            yield f"{self._before}@127.0.0.1:{port}/{self._database}"
-        finally:
-            listening.close()
-            await asyncio.gather(*(line for line in lines if line))
-
-    def _drops(self) -> bool:
-        self.dropped += self.dropping
-        return self.dropping
-
-    @staticmethod
-    async def _handed_on(reader: asyncio.StreamReader, store: asyncio.StreamWriter) -> None:
-        with suppress(OSError):
-            while data := await reader.read(65_536):
-                store.write(data)
-        store.close()
 
 
 @pytest.mark.parametrize("retried", ["same", "other", "same other same", "other same"])
 def test_a_lost_reply_is_charged_once_wherever_it_is_retried(
     server: CounterServer, tmp_path: Path, retried: str
 ) -> None:
-    proxy, user = Proxy(server.url), retried
+    proxy, user = StoreProxy(server.url), retried
 
     async def test() -> None:
         async with (
@@ -107,7 +53,7 @@ def test_a_lost_reply_is_charged_once_wherever_it_is_retried(
 
 def test_a_lost_reply_is_not_charged_again_to_a_lease(server: CounterServer, tmp_path: Path) -> None:
     """Another request brings a lease before the retry comes: the store knows whether it charged, the lease does not."""
-    proxy, leased = Proxy(server.url), policy("pl_l", consistency="leased", failure_mode="closed")
+    proxy, leased = StoreProxy(server.url), policy("pl_l", consistency="leased", failure_mode="closed")
 
     async def test() -> None:
         async with proxy.url() as url, limiter(url, tmp_path, leased, timeout_s=PATIENT_S) as gateway:

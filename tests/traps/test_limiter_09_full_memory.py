@@ -12,23 +12,17 @@ from typing import TYPE_CHECKING
 import pytest
 import redis
 
-from tests.counter_server import CounterServer, answer_of_store, limiter, policy
+from tests.counter_server import CounterServer, answer_of_store, limiter, policy, server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
 pytestmark = pytest.mark.servers
+__all__ = ["server"]  # the fixtures of this module
 PATIENT_S = 60
 CAPACITY = 10
 KEYS = 20
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CounterServer]:
-    found = CounterServer(tmp_path_factory.mktemp("valkey"))
-    yield found
-    found.close()
 
 
 def fill(connection: redis.Redis) -> None:

@@ -77,6 +77,30 @@ def test_what_cannot_be_relied_on_is_a_finding(data: bytes, finding: str) -> Non
     assert any(finding in told for told in findings(data)), findings(data)
 
 
+def detail(name: str, value: str | None = None, currency: str = "EUR") -> str:
+    money = "" if value is None else f'<Amt Ccy="{currency}">{value}</Amt>'
+    return f"<TxDtls><Refs><EndToEndId>{name}</EndToEndId></Refs>{money}</TxDtls>"
+
+
+def batch(inside: str) -> Entry:
+    (found, _) = read(statement(entry("5.00", f"<NtryDtls>{inside}</NtryDtls>")))
+    assert isinstance(found, Entry)
+    return found
+
+
+def test_the_payments_of_a_batch_are_told_with_their_entry() -> None:
+    told = batch(f"<Btch><NbOfTxs>2</NbOfTxs></Btch>{detail('pt_a', '2.00')}{detail('pt_b', '3.00')}")
+    assert [(part.amount, part.names) for part in told.parts] == [(200, ("pt_a",)), (300, ("pt_b",))]
+    assert told.batch_size is None
+    assert [part.amount for part in batch(detail("pt_a") + detail("pt_b", "3.00")).parts] == [None, 300]
+    assert batch(detail("pt_a", "5.00")).parts == ()
+    assert batch("<Btch><NbOfTxs>3</NbOfTxs></Btch>").batch_size == 3
+    for nonsense in ("", "-3", "3.0", "٣", "1234567"):
+        assert batch(f"<Btch><NbOfTxs>{nonsense}</NbOfTxs></Btch>").batch_size is None
+    foreign = statement(entry("5.00", f"<NtryDtls>{detail('pt_a')}{detail('pt_b', '5.00', 'USD')}</NtryDtls>"))
+    assert any("another currency" in finding for finding in findings(foreign))
+
+
 def test_entries_that_are_not_booked_move_nothing() -> None:
     assert findings(statement(entry("5.00"), entry("3.00").replace("BOOK", "PDNG"))) == []
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from dataflows.domain import risk
 from dataflows.domain.decision import Context, Decision
 from dataflows.domain.policies import Policies
+from dataflows.payments.review_cases import ReviewCases
 from schemas.records import RiskAssessment
+from schemas.routing import Candidate, Conditions, RoutingPolicy, RoutingRule
 from tests import payment_cases as cases
 from tests.risk_cases import FACTS, NOTHING_KNOWN, above, known, policy, rule
 
@@ -186,6 +189,30 @@ def test_a_review_starts_the_attempt_or_cancels() -> None:
     for done in (approved, rejected):
         assert cases.refused(cases.apply(payment, done), review("approve")).code == "state_conflict"
     assert cases.decided(payment, cases.cancel()).intent.state == "canceled"
+
+
+def test_an_approval_is_routed_by_the_card_of_its_confirm() -> None:
+    """What the case keeps of the confirm comes back as signals of the approval."""
+    told = cases.confirm("tok_sim_a")
+    told = structs.replace(told, payload=told.payload | {"card_country": "DE"}, signals={"network": "visa"})
+    waiting = cases.commands.decide(fresh(), told, context(policy(rule(outcome="review"))))
+    assert isinstance(waiting, Decision)
+    opened = ReviewCases()
+    opened.follow("requires_confirmation", waiting)
+    ((_, (_, _, _, evidence, _)),) = opened.writes()
+    assert '"card":{"network":"visa","country":"DE"}' in str(evidence).replace("\\", "")
+    german_visa = RoutingRule(
+        name="german visa",
+        candidates=(Candidate("simulator_b"),),
+        when=Conditions(network=("visa",), country=("DE",)),
+    )
+    payment = cases.apply(fresh(), waiting)
+    routes = structs.replace(cases.CONTEXT, policies=Policies(routing=RoutingPolicy(version=2, rules=(german_visa,))))
+    approval = structs.replace(review("approve"), signals={"network": "visa", "card_country": "DE"})
+    approved = cases.commands.decide(payment, approval, routes)
+    assert isinstance(approved, Decision)
+    assert approved.attempt is not None
+    assert (approved.attempt.processor, approved.attempt.route) == ("simulator_b", "routing 2: german visa")
 
 
 @pytest.mark.parametrize("scope", ["m_1", "m_other", "processor:simulator"])

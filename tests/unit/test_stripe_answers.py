@@ -15,12 +15,14 @@ from dataflows.payments.attempts.stripe_answers import (
     answer_to_capture,
     answer_to_charge,
     answer_to_error,
+    answer_to_evidence,
+    answer_to_increment,
     answer_to_refund,
     answer_to_search,
     answer_to_void,
 )
-from dataflows.payments.webhooks import vocabulary
-from dataflows.payments.webhooks.findings import AttemptOutcome
+from dataflows.payments.webhooks import stripe_events, vocabulary
+from dataflows.payments.webhooks.findings import AttemptOutcome, Nothing
 from tests.unit.test_attempts_settlement import CALL
 
 PURCHASE = replace(CALL, payment_method="pm_1")
@@ -28,6 +30,8 @@ AUTHORIZE = replace(PURCHASE, kind="authorize")
 CAPTURE = replace(PURCHASE, kind="capture", parent_ref="pi_s")
 VOID = replace(CAPTURE, kind="void")
 REFUND = replace(CAPTURE, kind="refund")
+INCREMENT = replace(CAPTURE, kind="increment", amount=400)
+EVIDENCE = replace(CAPTURE, kind="evidence", parent_ref="dp_s", evidence={"shipping_carrier": "a", "our_note": "b"})
 OURS = {"operation_id": "op_a_1", "reference": "pi_a"}
 
 
@@ -118,6 +122,68 @@ def test_a_void_is_a_canceled_intent(found: dict[str, Any], answer: Answer) -> N
     assert answer_to_void(VOID, found) == answer
 
 
+GREW = {"operation_id": "op_a_0", "more_op_a_1": "1099"}
+
+
+@pytest.mark.parametrize(
+    ("found", "answer"),
+    [
+        (intent(metadata=GREW, status="requires_capture", amount=1_499), done("authorized", amount=400)),
+        (intent(metadata=GREW, status="requires_capture", amount=1_500), done("authorized", amount=401)),  # compared
+        (intent(metadata={}, status="requires_capture"), NotExecuted("not_found")),
+        (intent(metadata={"more_op_a_0": "9"}, status="requires_capture"), NotExecuted("not_found")),
+        (intent(metadata={}, status="canceled"), Unknown("payment_intent_canceled")),
+        (intent(metadata=GREW, status="canceled"), Unknown("payment_intent_canceled")),
+        (intent(metadata=GREW, status="requires_capture", amount=1_000), Unknown("unparseable")),
+        (intent(metadata={"more_op_a_1": "x"}, status="requires_capture"), Unknown("payment_intent_requires_capture")),
+        (intent(metadata=GREW, status="requires_capture", id="pi_other"), Unknown("answer_to_another_call")),
+        (intent(metadata=GREW, status="requires_capture", amount=None), Unknown("answer_to_another_call")),
+    ],
+)
+def test_an_increment_is_known_by_the_total_it_left(found: dict[str, Any], answer: Answer) -> None:
+    assert answer_to_increment(INCREMENT, found) == answer
+
+
+def test_a_hold_that_grew_is_no_news_of_the_authorization() -> None:
+    grew = intent(metadata=GREW, status="requires_capture", amount_capturable=1_499)
+    (told, other) = (
+        stripe_events.read("payment_intent.amount_capturable_updated", {"data": {"object": found}})
+        for found in (grew, grew | {"metadata": OURS})
+    )
+    assert isinstance(told, Nothing)
+    assert isinstance(other, AttemptOutcome)
+
+
+def disputed(**changes: Any) -> dict[str, Any]:
+    details = {"submission_count": 1, "has_evidence": True}
+    found = {"id": "dp_s", "status": "under_review", "amount": 1_099, "currency": "usd", "evidence_details": details}
+    return found | {"metadata": OURS} | changes
+
+
+@pytest.mark.parametrize(
+    ("found", "answer"),
+    [
+        (disputed(), done("submitted", "dp_s")),
+        (disputed(evidence_details={"submission_count": 0}), Unknown("not_submitted")),
+        (disputed(evidence_details=None), Unknown("not_submitted")),
+        (disputed(metadata={}, status="needs_response"), NotExecuted("not_found")),
+        (disputed(metadata={}, status="warning_needs_response"), NotExecuted("not_found")),
+        (disputed(metadata={}), Unknown("dispute_under_review")),  # somebody else's evidence
+        (disputed(id="dp_other"), Unknown("answer_to_another_call")),
+    ],
+)
+def test_evidence_is_known_by_the_operation_and_its_submission(found: dict[str, Any], answer: Answer) -> None:
+    assert answer_to_evidence(EVIDENCE, found) == answer
+
+
+def test_what_stripe_has_no_text_for_is_told_in_the_free_one() -> None:
+    told = stripe_calls.evidence_parameters(EVIDENCE)
+    assert told["evidence"] == {"shipping_carrier": "a", "uncategorized_text": "our_note: b"}
+    assert (told["submit"], told["metadata"]) == (True, OURS)
+    free = replace(EVIDENCE, evidence={"uncategorized_text": "x", "receipt": "y"})  # a receipt is a file there
+    assert stripe_calls.evidence_parameters(free)["evidence"] == {"uncategorized_text": "x\nreceipt: y"}
+
+
 def refund(**changes: Any) -> dict[str, Any]:
     return {"id": "re_s", "status": "succeeded", "amount": 1_099, "currency": "usd", "metadata": OURS} | changes
 
@@ -191,6 +257,8 @@ def test_parameters_are_the_same_for_every_send_and_name_the_operation() -> None
     assert stripe_calls.capture_parameters(CAPTURE)["metadata"] == OURS | {"op_a_1": "1099"}
     assert "final_capture" not in stripe_calls.capture_parameters(CAPTURE)
     assert stripe_calls.capture_parameters(replace(CAPTURE, final=False))["final_capture"] is False
+    grown = stripe_calls.increment_parameters(replace(INCREMENT, currency="ISK"), 500)
+    assert grown == {"amount": 40_500, "metadata": {"more_op_a_1": "500"}}
     assert stripe_calls.refund_parameters(REFUND)["payment_intent"] == "pi_s"
     assert stripe_calls.refund_parameters(replace(REFUND, parent_ref="ch_1"))["charge"] == "ch_1"
 

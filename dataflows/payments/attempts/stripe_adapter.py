@@ -1,8 +1,8 @@
 """The adapter of Stripe, on its official SDK: one request per send, under the operation as idempotency key.
 
 Retries are the worker's own, with the same identity: the SDK makes none. Asked for after a doubt: a refund by the list
-of its payment, a capture or void by its payment, a payment by search, which lags; what it does not find is sent again
-under the same key, which Stripe remembers for a day.
+of its payment, an increment, capture or void by its payment, evidence by its dispute, a payment by search, which lags;
+what it does not find is sent again under the same key, which Stripe remembers for a day.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from dataflows.payments.attempts.stripe_answers import (
     answer_to_capture,
     answer_to_charge,
     answer_to_error,
+    answer_to_evidence,
+    answer_to_increment,
     answer_to_refund,
     answer_to_search,
     answer_to_void,
@@ -115,6 +117,13 @@ class StripeAdapter:
         parent = call.parent_ref or ""
         parameters: Any
         match call.kind:
+            case "increment":
+                return await self._increment(call, options)
+            case "evidence":
+                parameters = stripe_calls.evidence_parameters(call)
+                return _answer_to_send(
+                    answer_to_evidence(call, _plain(await client.v1.disputes.update_async(parent, parameters, options)))
+                )
             case "capture":
                 parameters = stripe_calls.capture_parameters(call)
                 captured = await client.v1.payment_intents.capture_async(parent, parameters, options)
@@ -127,9 +136,24 @@ class StripeAdapter:
         parameters = stripe_calls.charge_parameters(call, method)
         return answer_to_charge(call, _plain(await client.v1.payment_intents.create_async(parameters, options)))
 
+    async def _increment(self, call: Call, options: stripe.RequestOptions) -> Answer:
+        """Stripe wants the new total. Whoever sends again finds the trace of the first time, and asks for no more."""
+        intents, parent = self._client.v1.payment_intents, call.parent_ref or ""
+        held = _plain(await intents.retrieve_async(parent))
+        known = answer_to_increment(call, held)
+        if not isinstance(known, NotExecuted):
+            return known
+        parameters: Any = stripe_calls.increment_parameters(call, held["amount"])
+        grown = await intents.increment_authorization_async(parent, parameters, options)
+        return _answer_to_send(answer_to_increment(call, _plain(grown)))
+
     async def _query(self, call: Call) -> Answer:
         intents = self._client.v1.payment_intents
         parent = call.parent_ref or ""
+        if call.kind == "increment":
+            return answer_to_increment(call, _plain(await intents.retrieve_async(parent)))
+        if call.kind == "evidence":
+            return answer_to_evidence(call, _plain(await self._client.v1.disputes.retrieve_async(parent)))
         if call.kind == "capture":
             return answer_to_capture(call, _plain(await intents.retrieve_async(parent)))
         if call.kind == "void":
@@ -173,6 +197,11 @@ def _answer_to_failure(error: Exception) -> Answer:
         case stripe.StripeError():
             return answer_to_error(error)
     return Unknown(str(error), is_outage=True)  # a part of it was written, and no whole answer came
+
+
+def _answer_to_send(answer: Answer) -> Answer:
+    """What was sent and answered was not "not executed": an answer without our trace is another one's."""
+    return Unknown("answer_to_another_call") if isinstance(answer, NotExecuted) else answer
 
 
 def _plain(found: stripe.StripeObject) -> Object:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import stripe
 
 from dataflows.payments.attempts.adapter import Answer, Definitive, NotExecuted, Pending, RequiresAction, Unknown
-from dataflows.payments.attempts.stripe_calls import ADAPTER
+from dataflows.payments.attempts.stripe_calls import ADAPTER, increment_name
 from schemas import limits
 from schemas.processor_currency import from_processor
 from schemas.validation import clean_text
@@ -79,6 +79,32 @@ def answer_to_capture(call: Call, intent: Object) -> Answer:
         # One of several captures: the sum says nothing of this one, and Stripe took exactly what we asked for.
         return _done("captured", intent, None, amount_minor=call.amount)
     return _done("captured", intent, intent.get("amount_received"))
+
+
+def answer_to_increment(call: Call, intent: Object) -> Answer:
+    """What the parent says of an increment: its trace, with the total from before, was left in the same request."""
+    metadata, total = intent.get("metadata"), intent.get("amount")
+    if intent.get("id") != call.parent_ref or not isinstance(metadata, dict) or type(total) is not int:
+        return Unknown("answer_to_another_call")
+    status, before = intent.get("status"), str(metadata.get(increment_name(call)))
+    if increment_name(call) not in metadata:
+        return NotExecuted("not_found") if status == "requires_capture" else Unknown(f"payment_intent_{status}")
+    if status != "requires_capture" or not before.isdecimal():
+        return Unknown(f"payment_intent_{status}")
+    return _done("authorized", intent, total - int(before))
+
+
+def answer_to_evidence(call: Call, dispute: Object) -> Answer:
+    """What a dispute says of a submission: ours left its operation in the metadata, in the same request."""
+    if dispute.get("id") != call.parent_ref:
+        return Unknown("answer_to_another_call")
+    details, status = dispute.get("evidence_details"), str(dispute.get("status"))
+    submissions = details.get("submission_count") if isinstance(details, dict) else None
+    if not _is_of(call, dispute):
+        return NotExecuted("not_found") if status.endswith("needs_response") else Unknown(f"dispute_{status}")
+    if type(submissions) is not int or submissions < 1:
+        return Unknown("not_submitted")
+    return _done("submitted", dispute, dispute.get("amount"))
 
 
 def answer_to_void(call: Call, intent: Object) -> Answer:

@@ -11,16 +11,33 @@ from dataflows.payments.attempts.adapter import Call
 from schemas.processor_currency import to_processor
 
 ADAPTER: Final = "stripe"
-KINDS: Final = frozenset({"authorize", "purchase", "capture", "void", "refund"})
+KINDS: Final = frozenset({"authorize", "purchase", "increment", "capture", "void", "refund", "evidence"})
+_OF_PARENT: Final = KINDS - {"authorize", "purchase"}
+#: a hold that grew: in its metadata, with the operation that made it grow, is the total from before
+INCREMENT: Final = "more_"
 _CHARGE_PREFIX: Final = "ch_"
 #: cards only: no method that sends the payer elsewhere for days
 _CARD_ONLY: Final = {"payment_method_types": ["card"]}
+#: only holds that were asked for so may grow
+_MAY_GROW: Final = {"payment_method_options": {"card": {"request_incremental_authorization": "if_available"}}}
+#: evidence that Stripe takes as a text of its own; its other kinds are files
+EVIDENCE_TEXTS: Final = frozenset(
+    {
+        *("access_activity_log", "billing_address", "cancellation_policy_disclosure", "cancellation_rebuttal"),
+        *("customer_email_address", "customer_name", "customer_purchase_ip", "duplicate_charge_explanation"),
+        *("duplicate_charge_id", "product_description", "refund_policy_disclosure", "refund_refusal_explanation"),
+        *("service_date", "shipping_address", "shipping_carrier", "shipping_date", "shipping_tracking_number"),
+    }
+)
+_OTHER_EVIDENCE: Final = "uncategorized_text"
 
 
 def why_not(call: Call) -> str | None:
     """Why this call can never be sent; None when it can. The same answer for every send of it."""
-    if call.kind not in KINDS or (call.kind in {"capture", "void", "refund"} and call.parent_ref is None):
+    if call.kind not in KINDS or (call.kind in _OF_PARENT and call.parent_ref is None):
         return "unsupported_operation"
+    if call.kind == "evidence":
+        return None if call.evidence else "no_evidence"
     try:
         to_processor(ADAPTER, call.amount, call.currency)
     except ValueError:
@@ -52,7 +69,21 @@ def charge_parameters(call: Call, method: str) -> dict[str, Any]:
         "capture_method": "manual" if call.kind == "authorize" else "automatic",
         "confirm": True,
         "metadata": metadata(call),
+        **(_MAY_GROW if call.kind == "authorize" else {}),
     }
+
+
+def increment_parameters(call: Call, held: int) -> dict[str, Any]:
+    """Of POST /v1/payment_intents/{id}/increment_authorization, which takes the new total; ``held`` is Stripe's own."""
+    return {
+        "amount": held + to_processor(ADAPTER, call.amount, call.currency),
+        "metadata": {increment_name(call): str(held)},
+    }
+
+
+def increment_name(call: Call) -> str:
+    """The name under which an increment leaves its trace on the payment."""
+    return f"{INCREMENT}{call.operation_id}"
 
 
 def capture_parameters(call: Call) -> dict[str, Any]:
@@ -62,6 +93,18 @@ def capture_parameters(call: Call) -> dict[str, Any]:
         "metadata": metadata(call) | {call.operation_id: str(call.amount)},
     }
     return parameters if call.final else parameters | {"final_capture": False}
+
+
+def evidence_parameters(call: Call) -> dict[str, Any]:
+    """Of POST /v1/disputes/{id}, submitted at once; a kind that Stripe has no text for is told in the free one."""
+    told = call.evidence or {}
+    texts = {kind: text for kind, text in told.items() if kind in EVIDENCE_TEXTS}
+    others = [
+        text if kind == _OTHER_EVIDENCE else f"{kind}: {text}" for kind, text in told.items() if kind not in texts
+    ]
+    if others:
+        texts[_OTHER_EVIDENCE] = "\n".join(others)
+    return {"evidence": texts, "submit": True, "metadata": metadata(call)}
 
 
 def refund_parameters(call: Call) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final, TypeVar
 
+from dataflows.payments.attempts.stripe_calls import INCREMENT
 from dataflows.payments.webhooks import fields
 from dataflows.payments.webhooks.fields import Surprise
 from dataflows.payments.webhooks.findings import AttemptOutcome, DisputeChange, Finding, Nothing, Unknown
@@ -23,6 +24,7 @@ _PAYMENTS: Final[dict[str, tuple[str, str, str | None]]] = {
     "payment_intent.canceled": ("voided", "amount", "void"),
     "payment_intent.requires_action": ("requires_action", "amount", None),
 }
+_HELD: Final = "payment_intent.amount_capturable_updated"
 _REFUNDS: Final = frozenset({"refund.created", "refund.updated", "refund.failed", "charge.refund.updated"})
 _REFUND_STATUS: Final = {
     "requires_action": "requires_action",
@@ -54,6 +56,8 @@ def _payment(event_type: str, found: dict[str, Any]) -> Finding:
     operation_id = _operation_of(found)
     if operation_id is None:
         return Unknown(fields.text(found, "id"))
+    if event_type == _HELD and any(name.startswith(INCREMENT) for name in fields.part(found, "metadata")):
+        return Nothing("the hold grew, as the answer to the increment says")
     status, amount_field, only_kind = _PAYMENTS[event_type]
     error = fields.part(found, "last_payment_error") if status == "declined" else {}
     amount = fields.optional_amount(found, amount_field)

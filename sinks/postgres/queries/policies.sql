@@ -4,6 +4,10 @@
 -- The active version of every kind. policy_version_active.
 select kind, version, body from policy_version where state = 'active';
 
+-- name: fees_after
+-- Versions of the fees that are not known yet, oldest first. Primary key.
+select version, body from policy_version where kind = 'fees' and version > %s order by version;
+
 -- name: merchants_frozen
 -- Merchants who may begin nothing new. merchant_account_frozen.
 select merchant_id from frozen_merchant;

@@ -111,6 +111,10 @@ with repeated as (
            currency, gross, fee, net, net_currency, batch, created, 'matched', matched, intent_id, attempt, 'matched',
            'due'
     from judged where is_exact
+), listed as (
+    insert into settlement_due (processor, report_id, lines, line_count)
+    select %(processor)s, %(report_id)s, array_agg(line_id), count(*)
+    from judged where is_exact group by line_no / %(list_lines)s
 ), others as (
     insert into settlement_candidate
     select line_no, line_id, type, operation_id, reference, provider_refs, currency, gross, fee, net, net_currency,
@@ -361,12 +365,33 @@ where l.class = 'waiting' and a.status in ('created', 'pending', 'unknown') and 
   and l.type in ('charge', 'refund') and l.gross = case l.type when 'charge' then a.amount else -a.amount end
 order by l.processor, l.line_id limit %(limit)s;
 
+-- name: due_keep
+-- store: lines that owners have to be told, in the transaction that keeps the lines.
+insert into settlement_due (processor, report_id, lines, line_count)
+values (%(processor)s, %(report_id)s, %(lines)s, cardinality(%(lines)s::text[]));
+
+-- name: due_lists
+-- posting: the next lists, of about as many lines as are told at once. Primary key.
+select id from (
+    select id, sum(line_count) over (order by id) - line_count as before
+    from (select id, line_count from settlement_due where id > %(after)s order by id limit %(limit)s) next
+) l
+where before < %(limit)s order by id;
+
 -- name: postings_due
--- What the owners have to be told, or told again. Index settlement_line_due.
-select processor, line_id, type, operation_id, currency, coalesce(posted_gross, gross), coalesce(posted_fee, fee),
-       posted_difference, net, net_currency, finding, matched, intent_id, attempt, counterpart
-from settlement_line where posting = 'due' and (processor, line_id) > (%(after_processor)s, %(after_line)s)
-order by processor, line_id limit %(limit)s;
+-- What the owners have to be told, or told again. Primary keys.
+select l.processor, l.line_id, l.type, l.operation_id, l.currency, coalesce(l.posted_gross, l.gross),
+       coalesce(l.posted_fee, l.fee), l.posted_difference, l.net, l.net_currency, l.finding, l.matched, l.intent_id,
+       l.attempt, l.counterpart
+from settlement_due d
+cross join lateral unnest(d.lines) as listed (line_id)
+join settlement_line l on l.processor = d.processor and l.line_id = listed.line_id
+where d.id = any(%(ids)s) and l.posting = 'due'
+order by l.processor, l.line_id;
+
+-- name: due_told
+-- posting: lists of which every line is decided. Primary key.
+delete from settlement_due where id = any(%(ids)s);
 
 -- name: postings_decided
 -- What the owners said. Primary key, of a chunk of keys.
@@ -374,7 +399,7 @@ select i.merchant_id, i.key, i.status, i.response from unnest(%(scopes)s::text[]
 join idempotency i on i.merchant_id = asked.scope and i.key = asked.key;
 
 -- name: postings_done
--- posting: what was decided leaves the list of what is due. Primary key.
+-- posting: what was decided is due no more. Primary key.
 update settlement_line l set posting = asked.posting
 from unnest(%(processors)s::text[], %(lines)s::text[], %(postings)s::text[]) as asked (processor, line_id, posting)
 where l.processor = asked.processor and l.line_id = asked.line_id and l.posting = 'due';
@@ -402,6 +427,24 @@ left join settlement_line l on l.matched = p.id and l.class = 'matched' and star
 where p.id = any (%(names)s)
 group by p.id order by p.id limit 2;
 
+-- name: batch_payouts_named
+-- bank_batches: what payouts of processors that a payment of a batch names are of. Scans those that were announced: the
+-- rare case has no index.
+select p.posted_gross from settlement_line p
+where p.type = 'payout' and p.class = 'announced' and p.currency = %(currency)s
+  and (p.line_id = any(%(names)s) or p.provider_ref = any(%(names)s))
+limit 2;
+
+-- name: batch_payouts_pending
+-- bank_batches: our payouts that a batch of this day may be of, and that no entry was matched to. payout_pending.
+select p.id, p.amount, (p.created_at at time zone 'UTC')::date
+from payout p
+where p.state = 'pending' and p.currency = %(currency)s
+  and p.created_at >= %(booked_on)s::date - %(days)s and p.created_at < %(booked_on)s::date + 2
+  and not exists (select 1 from settlement_line l
+                  where l.matched = p.id and l.class = 'matched' and starts_with(l.counterpart, 'merchant:'))
+order by p.created_at, p.id limit %(limit)s;
+
 -- name: bank_line_known
 -- bank: an entry that an earlier statement brought. Primary key.
 select 1 from settlement_line where processor = %(processor)s and line_id = %(line_id)s;
@@ -409,9 +452,10 @@ select 1 from settlement_line where processor = %(processor)s and line_id = %(li
 -- name: bank_line_keep
 -- bank: an entry with what it was found to be.
 insert into settlement_line (processor, line_id, report_id, line_no, type, reference, currency, gross, fee, net,
-                             net_currency, created, class, difference, matched, counterpart, finding, posting)
+                             net_currency, created, class, difference, matched, counterpart, part_of, finding, posting)
 values (%(processor)s, %(line_id)s, %(report_id)s, %(line_no)s, %(type)s, %(reference)s, %(currency)s, %(amount)s, 0,
-        %(amount)s, %(currency)s, %(created)s, %(class)s, %(difference)s, %(matched)s, %(counterpart)s, null, %(posting)s);
+        %(amount)s, %(currency)s, %(created)s, %(class)s, %(difference)s, %(matched)s, %(counterpart)s, %(part_of)s, null,
+        %(posting)s);
 
 -- name: summary_matched
 -- run: lines that were matched, ever.
