@@ -66,7 +66,6 @@ def test_decisions_go_on_and_lease_totals_are_exact_afterwards(stack: Stack, tmp
             before = await load(gateway, 1.0)
             with stopped_kafka(stack):
                 during = await load(gateway, STOPPED_S)
-                assert gateway.leases() <= 1
             after = await load(gateway, 1.0)
             assert min(before[1], after[1]) > 0
             assert during[0] > during[1]  # the store was asked for what could not be reported

@@ -59,7 +59,8 @@ class LeaseReader:
     def read(self) -> list[LeaseBatch]:
         """One batch of every partition that has something new. Raises KafkaException."""
         for partition, place in self._places.items():
-            self._ask_for_the_end(partition, place)
+            if not self._ask_for_the_end(partition, place):
+                break  # the others would be waited for in vain too
         found: dict[int, list[tuple[int, LeaseReport]]] = {partition: [] for partition in self._places}
         for message in self._consumer.consume(limits.LIMIT_LEASE_MESSAGES_MAX, limits.LIMIT_LEASE_POLL_S):
             if error := message.error():
@@ -78,10 +79,10 @@ class LeaseReader:
         """Leaves Kafka."""
         self._consumer.close()
 
-    def _ask_for_the_end(self, partition: int, place: _Place) -> None:
-        """At most every so often: it is a question to the broker."""
+    def _ask_for_the_end(self, partition: int, place: _Place) -> bool:
+        """At most every so often: it is a question to the broker. False when it did not answer."""
         if place.end_then is not None or time.monotonic() - place.asked_at < limits.LIMIT_LEASE_WATERMARK_S:
-            return
+            return True
         place.asked_at = time.monotonic()
         asked_us = time.time_ns() // _NS_PER_US
         try:
@@ -89,8 +90,9 @@ class LeaseReader:
             _, place.end_then = self._consumer.get_watermark_offsets(asked, timeout=limits.LIMIT_LEASE_ASK_S)
         except KafkaException as error:
             _raise_unless_passing(error.args[0])
-            return
+            return False
         place.asked_us = asked_us
+        return True
 
     def _moves_watermark(self, place: _Place) -> bool:
         if place.end_then is None or place.next_offset < place.end_then:
