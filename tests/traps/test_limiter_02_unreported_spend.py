@@ -77,13 +77,12 @@ class Counter:
         assert self.oracle.allows(tick, cost)
         self.oracle.charge(tick, cost)
 
-    def burst(self) -> int:
+    def burst(self) -> None:
         """Another gateway takes all there is."""
-        taken = 0
-        while self.call("rl1_decide", 1)[0] == 1:
-            self.admit(1)
-            taken += 1
-        return taken
+        available = self.call("rl1_decide", 0)[1]
+        assert self.call("rl1_decide", available)[0] == 1
+        self.admit(available)
+        assert self.call("rl1_decide", 1)[0] == 0
 
 
 def lost_at(step: str, gateway: Gateway, reports: Reports, counter: Counter, lease: str, granted: int) -> int:
