@@ -1,22 +1,27 @@
 """``?dry_run=true``: what a command would come to, by the owner's own rules over what is committed now.
 
-Nothing is written, sent or remembered, not even the identity. It is a forecast and no promise: another command may come
-first, and what only owners and workers know is not considered. The answer names it.
+Nothing is written, sent, counted or remembered, not even the identity. It is a forecast and no promise: another command
+may come first, and what the published rules would have to be told about velocity and the card is not looked up. The
+answer names what was not considered; rules say themselves what they make of it.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from dataflows.domain import commands as domain
+from dataflows.domain import risk, routing
 from dataflows.domain.decision import Context, Decision
 from dataflows.domain.fees import FeeSchedule
+from dataflows.domain.policies import Policies, ProcessorHealth
 from dataflows.domain.stored import payments_of
 from ingress import answers, problems
-from schemas import errors, records, rendering
+from schemas import errors, records, rendering, risk_policy
+from schemas import routing as routing_policy
 from sinks.postgres.arrays import text_array
 from sinks.postgres.sql_files import queries
 
@@ -32,9 +37,10 @@ _REFUNDS: Final = frozenset(("create_refund", "cancel_refund"))
 OPERATIONS: Final = _REFUNDS | {
     *("create_payment_intent", "confirm_payment_intent", "capture_payment_intent", "cancel_payment_intent"),
 }
-#: what decides about a confirm beside the state of its payment
-_NOT_CONSIDERED: Final = {"confirm_payment_intent": ["risk", "routing", "frozen_accounts"]}
-_SQL: Final = queries("sinks.postgres.queries", "payments.sql")
+_CONFIRM: Final = "confirm_payment_intent"
+_SQL: Final = queries("sinks.postgres.queries", "payments.sql") | queries("sinks.postgres.queries", "policies.sql")
+_READ: Final[dict[str, Callable[[int, str], Any]]] = {"risk": risk.read_policy, "routing": routing.read_policy}
+_HEALTH_FIELDS: Final = ProcessorHealth.__struct_fields__
 _encode: Final = msgspec.json.Encoder().encode
 _decode: Final = msgspec.json.Decoder(dict[str, Any]).decode
 
@@ -49,6 +55,7 @@ class DryRuns:
         self._stored = stored
         self._payment_methods = payment_methods
         self._processor = processors[0] if processors else "simulator"
+        self._processors = frozenset(processors)
 
     async def forecast(self, caller: Caller, request: Request) -> answers.Answer:
         """The answer that the call would get now, flagged. Raises as the call itself, and InvalidCommand."""
@@ -64,9 +71,16 @@ class DryRuns:
         await self._payment_methods.require_own(caller.merchant, request.payload)
         key = request.aggregate_key
         ids = (text_array([key]),)
-        intents, attempts = await self._store.snapshot((_SQL["intents_read"], ids), (_SQL["attempts_read"], ids))
+        intents, attempts, active, health, frozen = await self._store.snapshot(
+            (_SQL["intents_read"], ids),
+            (_SQL["attempts_read"], ids),
+            (_SQL["policies_active"], ()),
+            (_SQL["processors_health"], ()),
+            (_SQL["merchant_frozen"], (caller.merchant,)),
+        )
         now = time.time_ns() // 1_000
-        context = Context(now=now, fees=FeeSchedule(), processor=self._processor)
+        policies, not_considered = self._policies(active, health, frozenset([caller.merchant] if frozen else []))
+        context = Context(now=now, fees=FeeSchedule(), processor=self._processor, policies=policies)
         decision = domain.decide(payments_of(intents, attempts).get(key), _command(caller, request, now), context)
         if not isinstance(decision, Decision):
             return _would_refuse({"code": decision.code, "detail": decision.detail, **decision.extra})
@@ -76,7 +90,33 @@ class DryRuns:
             if is_refund and decision.refund
             else rendering.payment_intent(decision.intent)
         )
-        return _would(shown, _NOT_CONSIDERED.get(request.operation.name, []))
+        return _would(shown, not_considered if request.operation.name == _CONFIRM else [])
+
+    def _policies(
+        self, active: list[tuple[Any, ...]], health: list[tuple[Any, ...]], frozen: frozenset[str]
+    ) -> tuple[Policies, list[str]]:
+        """What an owner would decide by now, and what of it asks for signals that a dry run must not count."""
+        found: dict[str, Any] = {}
+        not_considered: list[str] = []
+        for kind, version, body in active:
+            if kind not in _READ:
+                continue
+            try:
+                found[kind] = _READ[kind](version, body)
+            except msgspec.DecodeError:  # of a newer build
+                not_considered.append(kind)
+        policies = Policies(
+            **found,
+            frozen_merchants=frozen,
+            processors=self._processors,
+            health={row[0]: ProcessorHealth(**dict(zip(_HEALTH_FIELDS, row[1:], strict=True))) for row in health},
+        )
+        document = policies.risk.document
+        if risk_policy.velocities(document):
+            not_considered.append("velocity")
+        if risk_policy.needs_card(document) or routing_policy.needs_network(policies.routing):
+            not_considered.append("card")
+        return policies, not_considered
 
 
 def _command(caller: Caller, request: Request, now: int) -> records.Command:

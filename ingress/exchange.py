@@ -28,11 +28,17 @@ _MS: Final = 1_000
 
 
 class Exchange:
-    """One per process. ``start`` it on the loop that will use it."""
+    """One per process. ``start`` it on the loop that will use it.
 
-    def __init__(self, connection: KafkaConnection, instance: int, stored: StoredResults) -> None:
+    Without ``stored`` a silent reply topic ends a wait by its time alone: the same identity finds the answer later.
+    """
+
+    def __init__(
+        self, connection: KafkaConnection, instance: int, stored: StoredResults | None, name: str = "ingress"
+    ) -> None:
         self._connection = connection
         self._instance = instance
+        self._name = name
         self._stored = stored
         self._waiting: dict[int, Pending] = {}
         self._in_flight: Counter[str] = Counter()
@@ -47,7 +53,7 @@ class Exchange:
 
     def start(self) -> None:
         """Connects to Kafka in the background."""
-        loop, client_id = asyncio.get_running_loop(), f"millrace-ingress-{self._instance}"
+        loop, client_id = asyncio.get_running_loop(), f"millrace-{self._name}-{self._instance}"
         partition = self._instance % topics.RESULTS_PARTITIONS
         self._producer = CommandProducer(self._connection, client_id, loop)
         self._results = ResultsReader(self._connection, client_id, partition, loop, self._on_results)
@@ -96,7 +102,7 @@ class Exchange:
                 producer.send(pending, topic, codec.encode_command(pending.command))
                 if n % limits.COMMANDS_PER_TURN == 0:
                     await asyncio.sleep(0)  # single commands must not wait for a long list
-            await self._wait(call, wait_s, ask_store=not only_acknowledged)
+            await self._wait(call, wait_s, None if only_acknowledged else self._stored)
         finally:
             metrics.IN_FLIGHT.dec(len(commands))
             metrics.DECISION_SECONDS.observe(asyncio.get_running_loop().time() - started_at)
@@ -107,37 +113,37 @@ class Exchange:
                 del self._in_flight[merchant]
         return call.pendings
 
-    async def _wait(self, call: Call, wait_s: float, *, ask_store: bool) -> None:
+    async def _wait(self, call: Call, wait_s: float, stored: StoredResults | None) -> None:
         loop = asyncio.get_running_loop()
         ends_at = loop.time() + wait_s
         delay_s = limits.RESULT_STORE_POLL_FIRST_MS / _MS
         while not call.done.done() and (left_s := ends_at - loop.time()) > 0:
-            await asyncio.wait((call.done,), timeout=min(left_s, delay_s) if ask_store else left_s)
-            if ask_store and not call.done.done():
-                await self._ask_store([p for p in call.pendings if p.open])
+            await asyncio.wait((call.done,), timeout=min(left_s, delay_s) if stored else left_s)
+            if stored and not call.done.done():
+                await self._ask_store(stored, [p for p in call.pendings if p.open])
                 delay_s = min(2 * delay_s, limits.RESULT_STORE_POLL_MAX_MS / _MS)
 
-    async def _ask_store(self, pendings: list[Pending]) -> None:
+    async def _ask_store(self, stored_results: StoredResults, pendings: list[Pending]) -> None:
         """Takes decisions from the database. An outage of it changes nothing: the wait goes on."""
         try:
             if len(pendings) == 1:
                 command = pendings[0].command
-                found = [await self._stored.find((command.scope, command.idempotency_key))]
+                found = [await stored_results.find((command.scope, command.idempotency_key))]
             else:
-                found = await self._stored.find_all([(p.command.scope, p.command.idempotency_key) for p in pendings])
+                found = await stored_results.find_all([(p.command.scope, p.command.idempotency_key) for p in pendings])
             for pending, stored in zip(pendings, found, strict=True):
                 if stored is not None:
                     pending.decided_by_store(stored)
                     metrics.FOUND_IN_STORE.inc()
-            await self._ask_dead_letters([p for p in pendings if p.open])
+            await self._ask_dead_letters(stored_results, [p for p in pendings if p.open])
         except errors.Unavailable:
             return
 
-    async def _ask_dead_letters(self, pendings: list[Pending]) -> None:
+    async def _ask_dead_letters(self, stored_results: StoredResults, pendings: list[Pending]) -> None:
         sent: list[tuple[Pending, Place]] = [
             (p, (OPERATIONS[p.command.operation].topic, *p.place)) for p in pendings if p.place is not None
         ]
-        for n in await self._stored.parked([place for _, place in sent]):
+        for n in await stored_results.parked([place for _, place in sent]):
             sent[n][0].decided_parked()
 
     def _admit(self, merchant: str, count: int, *, bulk: bool) -> None:

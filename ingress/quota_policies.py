@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from ingress.pages import NewestFirst
+from limiter import durable_counters
 from limiter.buckets import Bucket
 from limiter.keys import limit_key, parts_of
 from limiter.policies import PolicySet
@@ -78,6 +79,10 @@ class QuotaPolicies:
         return {**found, "live": live, "stream": _stream(rows)}
 
     async def _live(self, level: Level, parts: dict[str, str]) -> dict[str, Any] | None:
+        if level.policy.consistency == "durable":
+            rows = await self._store.rows("quota_counter_by_key", durable_counters.place(level, parts))
+            counted = durable_counters.counted(level, rows[0] if rows else None)
+            return {**counted.rendered(), "as_of": rendering.timestamp(time.time_ns() // 1_000)}
         if self._counters is None:
             return None
         counted = await self._counters.peek(Bucket(level, level.counted_by(parts)))

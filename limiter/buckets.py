@@ -13,6 +13,7 @@ from limiter.spending import BucketFields, KeyFields
 from schemas import limits
 
 if TYPE_CHECKING:
+    from limiter.durable import DurableKey
     from limiter.lease_accounts import LeaseAccount, LeaseAccounts
     from limiter.policies import Level
 
@@ -170,7 +171,7 @@ class Bucket(BucketFields):
 class KeyState(KeyFields):
     """One limit key under one snapshot: its name, its buckets, and whether leases of theirs can decide it."""
 
-    __slots__ = ("buckets", "leased", "real")
+    __slots__ = ("buckets", "durable", "leased", "real")
 
     def __init__(self, name: str, buckets: tuple[Bucket, ...], row: int, *, leases: bool = True) -> None:
         self.name = name
@@ -179,4 +180,5 @@ class KeyState(KeyFields):
         self.real = buckets if len(real) == len(buckets) else real  # those that may refuse
         self.leased = leases and bool(real) and all(b.level.policy.consistency == "leased" for b in buckets)
         self.single = buckets[0] if len(buckets) == 1 and self.leased else None  # decides it alone
+        self.durable: DurableKey | None = None  # where an owner counts a level
         self.row = row  # in the stream's dictionary, for the single bucket's policy

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from limiter import durable_counters
 from limiter.buckets import Bucket
 from limiter.keys import limit_key, parts_of
 from limiter.policies import PolicySet
@@ -13,9 +15,11 @@ from schemas.limit_policy import LimitPolicy
 from sinks.postgres.sql_files import queries
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import psycopg
 
-    from limiter.store import CounterStore
+    from limiter.store import Counted, CounterStore
 
 SQL: Final = queries("sinks.postgres.queries", "limiter.sql")
 _policy: Final = msgspec.json.Decoder(LimitPolicy)
@@ -26,20 +30,36 @@ def policies(connection: psycopg.Connection[Any]) -> list[LimitPolicy]:
     return [_policy.decode(body) for _, body in connection.execute(SQL["snapshot_policies"]).fetchall()]
 
 
-async def counters(key: str, found: list[LimitPolicy], store: CounterStore) -> dict[str, Any]:
+def owned(connection: psycopg.Connection[Any], key: str, found: list[LimitPolicy]) -> dict[str, Counted]:
+    """What owners have counted of the durable policies that govern a key, by policy. Raises InvalidCommand."""
+    parts = parts_of(key)
+    rows = {}
+    for level in PolicySet(found, 0).levels(parts):
+        if level.policy.consistency == "durable":
+            query = durable_counters.SQL["quota_counter_by_key"]
+            row = connection.execute(query.encode(), durable_counters.place(level, parts)).fetchone()
+            rows[level.id_] = durable_counters.counted(level, row)
+    return rows
+
+
+async def counters(
+    key: str, found: list[LimitPolicy], by_owners: Mapping[str, Counted], store: CounterStore
+) -> dict[str, Any]:
     """What every policy that governs a key has counted, shadow ones too. Raises InvalidCommand, StoreUnavailable."""
     parts = parts_of(key)
     rows = []
     for level in PolicySet(found, 0).levels(parts):
-        counted = await store.peek(Bucket(level, level.counted_by(parts)))
+        counted = by_owners.get(level.id_) or await store.peek(Bucket(level, level.counted_by(parts)))
         rows.append(
             {
                 "policy_id": level.id_,
                 "version": counted.version,
                 "per": list(level.policy.per),
+                "consistency": level.policy.consistency,
                 "shadow": level.policy.shadow,
                 "capacity": level.policy.capacity,
                 **counted.rendered(),
             }
         )
-    return {"limit_key": limit_key(parts), "counters": rows}
+    as_of = datetime.now(UTC).isoformat(timespec="milliseconds")
+    return {"limit_key": limit_key(parts), "as_of": as_of, "counters": rows}

@@ -42,7 +42,12 @@ def parts_of(key: str) -> dict[str, str]:
 
 def identity_key(limit_key_: str, identity: bytes) -> bytes:
     """Where the store keeps what was consumed under an identity: no personal data, and of one length."""
-    return b"rl:q:" + hashlib.blake2b(limit_key_.encode() + b"\x1f" + identity, digest_size=16).hexdigest().encode()
+    return b"rl:q:" + identity_digest(limit_key_, identity).encode()
+
+
+def identity_digest(limit_key_: str, identity: bytes) -> str:
+    """An identity under its key, of one length and without personal data: the same on every gateway."""
+    return hashlib.blake2b(limit_key_.encode() + b"\x1f" + identity, digest_size=16).hexdigest()
 
 
 @lru_cache(_CACHED)

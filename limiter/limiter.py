@@ -17,6 +17,7 @@ from limiter import held, keys, store
 from limiter.asking import asked_terms, lease_end_ns, taken_in
 from limiter.buckets import Bucket, KeyState
 from limiter.decision import UNLIMITED, Decision
+from limiter.durable import DurableLevels, durable_key
 from limiter.failure import WithoutStore
 from limiter.fast_path import fast_path
 from limiter.identities import Identities, Identity
@@ -25,6 +26,7 @@ from schemas import errors, limits
 
 if TYPE_CHECKING:
     from limiter.decisions import Recorder
+    from limiter.durable import DurableQuotas
     from limiter.identities import Known
     from limiter.policies import Level
     from limiter.store import CounterStore
@@ -36,7 +38,9 @@ _NS_PER_US: Final = 1_000
 class Limiter:
     """Decides on keys. ``check`` never blocks on metrics or streams, and ends within the bound of one store call."""
 
-    def __init__(self, counter_store: CounterStore, recorder: Recorder, name: str) -> None:
+    def __init__(
+        self, counter_store: CounterStore, recorder: Recorder, name: str, durable: DurableQuotas | None = None
+    ) -> None:
         self._store = counter_store
         self._recorder = recorder
         self._name = f"{name}.{secrets.token_hex(4)}"  # leases of a process that ended are nobody's
@@ -45,6 +49,7 @@ class Limiter:
         self._keys: dict[tuple[str, str, str], KeyState] = {}
         self._buckets: dict[tuple[str, int, str], Bucket] = {}
         self._identities = Identities(limits.LIMIT_IDENTITY_MS * _US_PER_MS * _NS_PER_US)
+        self._durable = DurableLevels(durable, self._ask, counter_store, self._without_store, self._identities)
         self._under_way: dict[Identity, asyncio.Future[tuple[int, Decision] | None]] = {}
         self._lease_numbers = itertools.count(1)
         self._calls = 0
@@ -73,6 +78,7 @@ class Limiter:
     def use(self, policies: PolicySet) -> None:
         """Other policies from now on. Leases of policies that changed end; what was spent of them is settled."""
         self._policies = policies
+        self._durable.prepare(policies)
         self._keys.clear()
         versions = {(level.store_id, level.version) for level in policies.all_levels()}
         for place, bucket in self._buckets.items():
@@ -108,6 +114,7 @@ class Limiter:
         name = keys.limit_key(parts)
         row = self._recorder.row(name, buckets[0].id_, buckets[0].version) if buckets else 0
         key = self._keys[place] = KeyState(name, buckets, row)
+        key.durable = durable_key(key, parts)
         return key
 
     def _bucket(self, level: Level, parts: dict[str, str]) -> Bucket:
@@ -154,10 +161,11 @@ class Limiter:
         return decided
 
     async def _decide(self, key: KeyState, cost: int, request_id: str | None) -> Decision:
-        decided = await self._ask(key, cost, request_id)
-        if decided is None:
-            decided = self._without_store.decide(key.buckets, cost)
-            self.degraded += 1
+        if key.durable is not None:
+            decided = await self._durable.decide(key.durable, cost, request_id)
+        else:
+            decided = await self._ask(key, cost, request_id) or self._without_store.decide(key.buckets, cost)
+        self.degraded += decided.degraded
         self._recorder.record(key.name, cost, decided)
         return decided
 

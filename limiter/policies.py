@@ -6,7 +6,7 @@ import struct
 from typing import TYPE_CHECKING, Final
 
 from schemas import limits
-from schemas.limit_policy import ANY, KEY_PARTS, LimitPolicy, Scope, Terms, terms
+from schemas.limit_policy import ANY, KEY_PARTS, LimitPolicy, Scope, Terms, counted_by, terms
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -54,7 +54,7 @@ class Level:
 
     def counted_by(self, parts: dict[str, str]) -> str:
         """The values of a key that this policy keeps one counter for."""
-        return "\x1f".join(parts[part] for part in KEY_PARTS if part in self.policy.per)
+        return counted_by(self.policy, parts)
 
 
 class PolicySet:

@@ -103,6 +103,14 @@ class CounterStore:
         """A lease ended with so much spent; again, it does nothing. Raises StoreUnavailable."""
         return await self._of_one(b"rl1_settle", bucket, lease_id, spent)
 
+    async def refund(self, buckets: Sequence[Bucket], identity: bytes, identity_key: bytes) -> None:
+        """Gives back what an identity took of these buckets, once. Raises StoreUnavailable."""
+        keys = [EPOCH_KEY, identity_key]
+        for bucket in buckets:
+            keys.extend(bucket.keys)
+        head = _HEAD.pack(self.epoch, 0, 0, 0, 0, len(buckets))
+        await self._call(b"rl1_refund", keys, (head, b"", identity, *(bucket.plain_terms for bucket in buckets)))
+
     async def peek(self, bucket: Bucket) -> Counted:
         """What the bucket holds, without touching it. Raises StoreUnavailable."""
         _, used, reserved, available, reset_us, version = await self._of_one(b"rl1_peek", bucket, b"", 0)

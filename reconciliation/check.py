@@ -11,7 +11,7 @@ import time
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import psycopg
 
@@ -29,6 +29,7 @@ from reconciliation.cross_store import (
     postgres_sums,
     sink_seqs,
 )
+from reconciliation.durable_quotas import quota_violations
 from reconciliation.invariant import Invariant, invariants
 from reconciliation.processor_book import BookCheck, Books, book_violations, read_books
 from reconciliation.snapshot import Snapshot, snapshot
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from sinks.kafka.connection import KafkaConnection
 
 Violation = dict[str, Any]
+_COMPUTED_AGAIN: Final = {"ledger_chain": chain_violations, "durable_quotas": quota_violations}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,8 +178,8 @@ class _Run:
         match invariant.id if invariant.source == "comparison" else "":
             case "":
                 return self._view.rows(invariant.sql)
-            case "ledger_chain":
-                return chain_violations(self._view, invariant.sql)
+            case "ledger_chain" | "durable_quotas" as computed:
+                return _COMPUTED_AGAIN[computed](self._view, invariant.sql)
             case "published":
                 return self._published(invariant.sql)
             case "18":

@@ -64,6 +64,11 @@ class LimitPolicy(Struct, frozen=True, kw_only=True):
     audit: Audit
 
 
+def counted_by(policy: LimitPolicy, parts: dict[str, str]) -> str:
+    """The values of a key that a policy keeps one counter for."""
+    return "\x1f".join(parts[part] for part in KEY_PARTS if part in policy.per)
+
+
 class Terms(Struct, frozen=True):
     """A policy as the counter store computes with it: ``capacity`` tokens, ``refill`` of them per ``period`` ticks."""
 
@@ -102,6 +107,9 @@ def wrong_terms(payload: dict[str, Any]) -> list[dict[str, str]]:
         wrong.append({"field": f"payload.{other}", "reason": f"is not a field of a {payload['algorithm']}"})
     if payload["algorithm"] == "concurrency" and payload["consistency"] != "exact":
         wrong.append({"field": "payload.consistency", "reason": "must be exact for a concurrency limit"})
+    if payload["consistency"] == "durable" and "tenant" not in payload["per"] and payload["scope"]["tenant"] == ANY:
+        reason = "must have tenant for durable quotas of all tenants: each tenant's are counted by one owner"
+        wrong.append({"field": "payload.per", "reason": reason})
     if not wrong and terms(as_policy(payload, "", 1)) is None:
         reason = "capacity times the period leaves exact arithmetic, or slots do not divide the window"
         wrong.append({"field": "payload.capacity", "reason": reason})

@@ -505,6 +505,13 @@ STRIPE_IDENTITY_KEPT_S: Final = 23 * 3_600  # Stripe forgets an idempotency key 
 # --- hardening ---------------------------------------------------------------------------------------------
 MERCHANT_WEBHOOK_SEAL_BATCH_MAX: Final = 500  # secrets that are sealed in one transaction
 
+# --- forecasts of policies ---------------------------------------------------------------------------------
+FORECAST_DAYS_DEFAULT: Final = 7.0
+FORECAST_DAYS_MAX: Final = 366.0
+FORECAST_RECORDS_MAX: Final = 1_000_000  # commands that one forecast reads
+FORECAST_BATCH_MAX: Final = 500  # at once from Kafka, and then from Postgres
+FORECAST_EXAMPLES_MAX: Final = 10  # payments named for each change
+
 # --- soak --------------------------------------------------------------------------------------------------
 SOAK_MINUTES_DEFAULT: Final = 3.0
 SOAK_MINUTES_MAX: Final = 23 * 60.0  # a token lives for a day
@@ -516,13 +523,18 @@ SOAK_AMOUNT_MINOR_MAX: Final = 90_000
 SOAK_PAUSE_MIN_S: Final = 0.5  # between the return of one killed process and the next kill
 SOAK_PAUSE_MAX_S: Final = 3.0
 SOAK_FREEZE_MS: Final = OWNER_SESSION_TIMEOUT_MS + 3_000  # others own its partitions when a frozen owner wakes up
+SOAK_FROZEN_SEEN_S: Final = (
+    POLICIES_READ_TIMEOUT_S + 2 * POLICIES_REFRESH_S
+)  # until every owner refuses a frozen merchant
 SOAK_BACK_WAIT_S: Final = 60  # for a killed process to be ready again
 SOAK_CALL_WAIT_S: Final = 40  # for one answer
 SOAK_PERSISTENCE_S: Final = 180  # a call without an answer is made again, with its identity, for so long
 SOAK_FINAL_WAIT_S: Final = 240  # for a payment, a refund or a dispute to come to its end, kills included
 SOAK_POLL_MS: Final = 100
 SOAK_SETTLE_WAIT_S: Final = 180  # for everything behind the last payment: polls of attempts, sink, webhooks
-SOAK_DELIVERY_WAIT_S: Final = MERCHANT_WEBHOOK_LEASE_S + 60  # for what a killed sender held, and one refusal
+SOAK_SHOP_BACKLOG: Final = 256
+#: for what a killed sender held, and was refused when it came again: the third try is minutes after the second
+SOAK_DELIVERY_WAIT_S: Final = MERCHANT_WEBHOOK_LEASE_S + sum(MERCHANT_WEBHOOK_RETRY_SCHEDULE_S[:3]) + 60
 SOAK_VICTIMS: Final = 12  # payments of a settlement round whose lines are wrong, over all processors
 SOAK_SETTLEMENT_ROUNDS: Final = 3  # the last one when nothing is killed any more
 SOAK_PROGRESS_INTERVAL_S: Final = 10
@@ -664,6 +676,12 @@ LIMIT_LEASE_SETTLEMENTS_PRUNED_MAX: Final = 50_000  # in one statement
 LIMIT_API_RING_RECORDS: Final = 65_536  # the same in front of our own API
 LIMIT_API_LEASE_SLOTS: Final = 2_048
 LIMIT_DOUBTS_MAX: Final = 500_000  # identities of unanswered calls: as many as can fail while one is remembered
+LIMIT_LEVELS_MAX: Final = 64  # durable policies of one key
+LIMIT_DURABLE_TIMEOUT_S: Final = 2.0  # for the owner's answer; past it the failure mode, and a retry finds the answer
+LIMIT_DURABLE_CONNECT_POLL_S: Final = 0.05
+LIMIT_DURABLE_RETENTION_S: Final = 7 * 24 * 3_600  # of what was consumed: as long as the topic keeps the commands
+LIMIT_DURABLE_PRUNE_EVERY_S: Final = 5.0
+LIMIT_DURABLE_PRUNE_ROWS: Final = 5_000  # of one round
 LIMIT_IDENTITIES_MAX: Final = 4_000_000  # of one generation: a full one makes room at once
 LIMIT_ANSWERS_MAX: Final = 500_000  # of the store, of one generation
 

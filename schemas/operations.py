@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from schemas import limit_policy, limit_policy_fields, topics, validation
+from schemas import limit_policy, limit_policy_fields, quota_fields, topics, validation
 
 #: whose account: of the caller, of the merchant in the path, of the payout in the path
 AccountBy = Literal["caller", "merchant", "payout"]
@@ -82,6 +82,20 @@ def _fact(name: str, path: str, record: str, payload: validation.Fields) -> Oper
         path=path,
         record=record,
         topic=topics.COMMANDS_PAYMENTS,
+        scope=None,
+        creates=None,
+        payload=payload,
+    )
+
+
+def _quota(name: str, record: str, payload: validation.Fields) -> Operation:
+    """On the durable quotas of a tenant: what a gateway of the rate limiter decides with; no client may call it."""
+    return Operation(
+        name=name,
+        method="CHECK",
+        path=f"/quotas/{{id}}/{name}",
+        record=record,
+        topic=topics.COMMANDS_LIMITER,
         scope=None,
         creates=None,
         payload=payload,
@@ -198,6 +212,8 @@ OPERATIONS: Final[dict[str, Operation]] = {
             own_field="policy_id",
             together=limit_policy.wrong_terms,
         ),
+        _quota("consume_quota", "ConsumeQuota", quota_fields.CONSUME_QUOTA),
+        _quota("refund_quota", "RefundQuota", quota_fields.REFUND_QUOTA),
         Operation(
             name="review_payment_intent",
             method="POST",

@@ -86,6 +86,10 @@ class Rejection(Struct, frozen=True):
     extra: dict[str, object] = field(default_factory=dict)
 
 
+class Denial(Rejection, frozen=True):
+    """A refusal for now: it is not stored, and the same identity may ask again."""
+
+
 class PaymentIntent(Struct, kw_only=True):
     """The aggregate of payments, spec 1 section 2."""
 

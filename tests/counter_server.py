@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from limiter import Decision
+    from limiter.durable import DurableQuotas
     from limiter.lease_accounts import ReportSink
 
 
@@ -114,6 +115,7 @@ async def limiter(
     *found: LimitPolicy,
     name: str = "g1",
     timeout_s: float = limits.LIMIT_STORE_TIMEOUT_S,
+    durable: DurableQuotas | None = None,
     reports: ReportSink | None = None,
 ) -> AsyncIterator[Limiter]:
     """A limiter of a gateway that ends without giving anything back, as a killed one does."""
@@ -122,7 +124,7 @@ async def limiter(
     ring = folder / f"{name}.ring"
     leases = None if reports is None else LeaseAccounts(folder / f"{name}.book", ring, reports)
     recorder = Recorder(name, Blocks(), ring, records=65_536, leases=leases)
-    made = Limiter(store, recorder, name)
+    made = Limiter(store, recorder, name, durable)
     made.use(policies(*found))
     try:
         yield made

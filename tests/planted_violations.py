@@ -52,10 +52,21 @@ LEASE = (
     "insert into limit_lease_settlement (lease_id, key_hash, policy_id, policy_version, granted, reported, assumed,"
     " released, reason, ended_at) values"
 )
+#: a durable counter that holds five, and an earlier state of it that holds nothing
+COUNTER = (
+    '{"policy_version":1,"counter":{"terms":{"algorithm":2,"capacity":9,"refill":9,"period":60,"slots":1,"tick_us":1,'
+    '"strict":false},"debt":0,"at":7,"counts":{"0":5}},"base":{"terms":{"algorithm":2,"capacity":9,"refill":9,'
+    '"period":60,"slots":1,"tick_us":1,"strict":false},"debt":0,"at":0,"counts":{}},"base_version":0,"base_at":0}'
+)
 
 #: invariant -> what breaks it
 PLANTED: dict[str, list[str]] = {
     "21": [f"{LEASE} ('g.1', 'h', 'pl_a', 1, 8, 5, 1, 1, 'expired', now())"],
+    "durable_quotas": [
+        f"insert into quota_counter values ('qt_x', 'pl_x', 't', 1, 5, '{COUNTER}', 0, now(), now())",
+        "insert into quota_tenant values ('qt_x', 't', 1, 0, now())",
+        "insert into quota_charge values ('qt_x', 'a', 4, 7, 1, '{pl_x}', '{t}', null, null)",
+    ],
     "1": [f"update ledger_entry set debit = debit + 1, credit = 0 where {ENTRY}"],
     "2": ["delete from ledger_entry where ctid = (select min(ctid) from ledger_entry)"],
     "3": ["insert into ledger_entry values (7, 0, 'c:USD', 5, 0, 'USD', now()), (7, 1, 'c:USD', 0, 5, 'USD', now())"],

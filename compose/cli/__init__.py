@@ -33,6 +33,7 @@ COMMANDS: Final = {
     "demo": "Take invoices through the whole system and prove the result.",
     "soak": "Kill everything under load for a while and prove the result.",
     "bench": "Measure the system and print JSON.",
+    "forecast": "Say what other policies would have made of the past.",
     "parked": "List and resolve parked commands.",
     "cases": "Show what waits for a person.",
     "repair": "Show repairs of the ledger; post what two persons decided.",

@@ -24,11 +24,12 @@ class Format(StrEnum):
     """What can be written."""
 
     BEANCOUNT = "beancount"
+    HLEDGER = "hledger"
 
 
 @app.command()
 def export(
-    file_format: Annotated[Format, typer.Option("--format", help="How it is written.")] = Format.BEANCOUNT,  # noqa: ARG001 - one so far
+    file_format: Annotated[Format, typer.Option("--format", help="How it is written.")] = Format.BEANCOUNT,
     output: Annotated[
         Path | None, typer.Option("--output", dir_okay=False, help="Where to; without it to standard output.")
     ] = None,
@@ -36,9 +37,10 @@ def export(
     """Write every ledger transaction, and assert every balance; safe beside a live system."""
     import psycopg  # noqa: PLC0415 - the help needs none of it
 
-    from reconciliation.export.beancount import export_ledger  # noqa: PLC0415
+    from reconciliation.export import beancount, hledger, ledger  # noqa: PLC0415
 
-    pieces = export_ledger(load_settings().addresses().postgres_reader_dsn)
+    words: ledger.Words = hledger if file_format is Format.HLEDGER else beancount
+    pieces = ledger.export_ledger(load_settings().addresses().postgres_reader_dsn, words)
     try:
         if output is None:
             sys.stdout.writelines(pieces)

@@ -14,6 +14,7 @@ from compose.settings import load_settings
 from compose.stack.errors import StackError
 
 if TYPE_CHECKING:
+    from limiter.store import Counted
     from schemas.limit_policy import LimitPolicy
 
 app = typer.Typer(no_args_is_help=True)
@@ -37,13 +38,15 @@ def policies(as_json: AsJson = False) -> None:
 @app.command()
 def key(name: Annotated[str, typer.Argument(metavar="TENANT:USER:ROUTE")], as_json: AsJson = False) -> None:
     """Show what every policy that governs a key has counted, without taking any."""
-    found = asyncio.run(_counters(name, _read("limiter.key", name)))
+    in_force, by_owners = _read_key(name)
+    found = asyncio.run(_counters(name, in_force, by_owners))
     if as_json:
         print(json.dumps(found))
         return
     print(found["limit_key"])
     _print(
-        found["counters"], ("policy_id", "version", "shadow", "capacity", "used", "reserved", "remaining", "reset_ms")
+        found["counters"],
+        ("policy_id", "version", "consistency", "shadow", "capacity", "used", "reserved", "remaining", "reset_ms"),
     )
 
 
@@ -55,14 +58,28 @@ def _read(action: str, what: str) -> list[LimitPolicy]:
         return in_force(connection)
 
 
-async def _counters(name: str, found: list[LimitPolicy]) -> dict[str, Any]:
+def _read_key(name: str) -> tuple[list[LimitPolicy], dict[str, Counted]]:
+    from limiter.inspection import owned  # noqa: PLC0415
+    from limiter.inspection import policies as in_force  # noqa: PLC0415
+    from reconciliation.audit.log import audited  # noqa: PLC0415
+    from schemas.errors import PlatformError  # noqa: PLC0415
+
+    with operator_connection() as connection, audited(connection, shell_user(), "limiter.key", name):
+        found = in_force(connection)
+        try:
+            return found, owned(connection, name, found)
+        except PlatformError as error:
+            raise StackError(str(error)) from error
+
+
+async def _counters(name: str, found: list[LimitPolicy], by_owners: dict[str, Counted]) -> dict[str, Any]:
     from limiter.inspection import counters  # noqa: PLC0415
     from limiter.store import CounterStore  # noqa: PLC0415
     from schemas.errors import PlatformError  # noqa: PLC0415
 
     store = CounterStore(load_settings().addresses().redis_url)
     try:
-        return await counters(name, found, store)
+        return await counters(name, found, by_owners, store)
     except PlatformError as error:
         raise StackError(str(error)) from error
     finally:

@@ -16,6 +16,7 @@ from envoy.service.ratelimit.v3 import rls_pb2_grpc
 
 from compose.services.limiting import SnapshotToken, kept_going
 from compose.services.ops import LOOPBACK, serve_ops
+from compose.services.owner_quotas import OwnerQuotas
 from compose.stack.errors import StackError
 from ingress.issuer import KeyFolder
 from limiter.decisions import Recorder
@@ -55,7 +56,8 @@ async def _serve(settings: Settings, instance: int) -> None:
     reports = KafkaReports(addresses.kafka, f"{name}-leases")
     leases = LeaseAccounts(ring_file.with_name(f"leases-{instance}.book"), ring_file, reports)
     recorder = Recorder(name, blocks, ring_file, leases=leases)
-    limiter = Limiter(store, recorder, name)
+    quotas = OwnerQuotas(addresses.kafka, "limiter-gateway", instance)
+    limiter = Limiter(store, recorder, name, quotas)
     remembered = settings.the_home().data("limiter") / f"revision-{instance}"
     follower = SnapshotFollower(
         addresses.base_url, SnapshotToken(issuer, "limiter_gateway"), keys.verifying_keys, limiter.use, remembered
@@ -84,6 +86,7 @@ async def _serve(settings: Settings, instance: int) -> None:
         await ended.wait()
         await server.stop(limits.LIMIT_STORE_TIMEOUT_S)
         await frame_server.close()
+    await quotas.close()
     await asyncio.to_thread(blocks.close)
     reports.close()  # on this thread: what is said of reports changes the accounts
     leases.shut()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
+from compose.services.owner_quotas import OwnerQuotas
 from ingress.issuer import KeyFolder, issue_token
 from ingress.quotas import is_for_our_api
 from limiter.decisions import Recorder
@@ -96,7 +97,8 @@ async def api_limiter(settings: Settings, name: str, instance: int) -> AsyncIter
     book_file = folder / f"leases-ingress-{instance}.book"
     leases = LeaseAccounts(book_file, ring_file, reports, limits.LIMIT_API_LEASE_SLOTS)
     recorder = Recorder(name, blocks, ring_file, limits.LIMIT_API_RING_RECORDS, leases)
-    limiter = Limiter(store, recorder, name)
+    quotas = OwnerQuotas(addresses.kafka, "api-limiter", instance)
+    limiter = Limiter(store, recorder, name, quotas)
     token = SnapshotToken(KeyFolder(keys), "ingress")
 
     def use(policies: PolicySet) -> None:
@@ -109,6 +111,7 @@ async def api_limiter(settings: Settings, name: str, instance: int) -> AsyncIter
         async with kept_going(limiter, recorder, follower, _ended):
             yield limiter
     finally:
+        await quotas.close()
         await asyncio.to_thread(blocks.close)
         reports.close()  # on this thread: what is said of reports changes the accounts
         leases.shut()

@@ -9,8 +9,10 @@ from reconciliation.settlement.sources import GivenFile
 from schemas.currency import format_minor
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
+    from compose.soak.accounts import MadePayout
     from compose.soak.settlements import Books, Payout
 
 _ACCOUNT = "NL00SOAK"
@@ -18,11 +20,11 @@ _NOT_FOOTING = 5  # minor units that a closing balance is off
 _STRANGER = 1_234
 
 
-def write_statements(folder: Path, books: Books) -> list[GivenFile]:
+def write_statements(folder: Path, books: Books, merchants: Iterable[MadePayout] = ()) -> list[GivenFile]:
     """A statement per currency of everything that was paid out, and one that does not foot.
 
     What has to be found in them is added to what was planted: the first payout of the first currency arrives with one
-    minor unit less, and money comes that nobody announced.
+    minor unit less, and money comes that nobody announced. What went to merchants' banks has a statement of its own.
     """
     by_currency: dict[str, list[Payout]] = {}
     for payout in books.payouts.values():
@@ -37,9 +39,25 @@ def write_statements(folder: Path, books: Books) -> list[GivenFile]:
             books.planted.append(("bank_difference", first.line_id, 1, currency))
             books.planted.append(("bank_unmatched", "soak-stranger", _STRANGER, currency))
         files.append(_write(folder, f"soak-{currency}", currency, entries, 0))
+    for currency, entries in sorted(_to_merchants(merchants, books).items()):
+        files.append(_write(folder, f"soak-merchants-{currency}", currency, entries, 0))
     files.append(_write(folder, "soak-lies", "EUR", [("soak-lie", _STRANGER)], _NOT_FOOTING))
     books.planted.append(("statement_does_not_foot", "soak-lies", _NOT_FOOTING, "EUR"))
     return files
+
+
+def _to_merchants(payouts: Iterable[MadePayout], books: Books) -> dict[str, list[tuple[str, int]]]:
+    """By currency what the bank booked of payouts: left, left and came back, or left with one minor unit too much."""
+    booked: dict[str, list[tuple[str, int]]] = {}
+    for payout in payouts:
+        entries = booked.setdefault(payout.currency, [])
+        if payout.end == "off":
+            entries.append((payout.id, -payout.amount - 1))
+            books.planted.append(("bank_difference", payout.id, 1, payout.currency))
+        elif payout.end in ("paid", "returned", "told_paid"):
+            entries.append((payout.id, -payout.amount))
+            entries += [(payout.id, payout.amount)] if payout.end == "returned" else []
+    return {currency: entries for currency, entries in booked.items() if entries}
 
 
 def _write(folder: Path, statement: str, currency: str, entries: list[tuple[str, int]], off: int) -> GivenFile:

@@ -1,15 +1,17 @@
-"""Two operators: one spreads charges over all processors; together they repair what settlement left in suspense.
+"""Two operators: they publish policies, review risks, freeze merchants, and repair what settlement left in suspense.
 
 Nobody approves what he proposed; a rejected proposal changes nothing; a posted one can be taken back by two persons.
 """
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
 import httpx
 
 from compose.soak.caller import Unexpected, answered, until
+from compose.soak.policies import REVIEWER, risk_document, routing_document
 from compose.soak.settlements import Books, finding
 from schemas import limits
 
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 
     from reconciliation.settlement.run import Discrepancy
 
-OPERATORS: Final = ("m_soak_ann", "m_soak_bob")
+OPERATORS: Final = (REVIEWER, "m_soak_bob")
 _NOTE: Final = "the processor confirmed it in writing"
 
 
@@ -41,6 +43,7 @@ class Operators:
         self.posted = 0
         self.rejected = 0
         self.reversed = 0
+        self.reviewed = 0
 
     async def __aenter__(self) -> Self:
         return self
@@ -51,14 +54,45 @@ class Operators:
         await self._ann.aclose()
         await self._bob.aclose()
 
-    async def spread(self, processors: Collection[str]) -> None:
-        """Every processor serves as many charges as any other, and stands in for those that fail."""
-        rule = {
-            "name": "spread",
-            "choose": "by_weight",
-            "candidates": [{"processor": name, "weight": 1} for name in processors],
-        }
-        await self._post(self._ann, "/v1/routing/policies", {"rules": [rule], "expected_version": 0})
+    async def publish(self, processors: Collection[str]) -> None:
+        """The risk rules, and the routing of charges; both hold everywhere when this returns."""
+        await self._post(self._ann, "/v1/risk/policies", risk_document() | {"expected_version": 0})
+        await self._publish_routing(processors, version=0)
+        await asyncio.sleep(limits.SOAK_FROZEN_SEEN_S)
+
+    async def reroute(self, processors: Collection[str]) -> None:
+        """Another version of the routing, in the middle of everything; known already when an answer was lost."""
+        await self._publish_routing(processors, version=1)
+
+    async def _publish_routing(self, processors: Collection[str], *, version: int) -> None:
+        body = routing_document(processors, pins=version > 0) | {"expected_version": version}
+        answer = await answered(lambda: self._ann.post("/v1/routing/policies", json=body))
+        newest = _content(await answered(lambda: self._ann.get("/v1/routing/policies")))["data"][0]["version"]
+        if newest != version + 1:
+            raise Unexpected(f"routing version {version + 1} was not published: {answer.text[:200]}")
+
+    async def review(self, intent_id: str, decision: str) -> None:
+        """Says yes or no to a payment that waits for it; the other one afterwards is refused."""
+        path = f"/v1/payment_intents/{intent_id}/review"
+        body = {"idempotency_key": f"{intent_id}-review", "payload": {"decision": decision, "note": _NOTE}}
+        _content(await self._decided(self._ann, path, body))
+        self.reviewed += 1
+        other = {"idempotency_key": f"{intent_id}-other", "payload": {"decision": "reject"}}
+        late = await self._decided(self._bob, path, other)
+        if late.status_code != httpx.codes.CONFLICT:
+            raise Unexpected(f"a second review of {intent_id} was answered {late.status_code}: {late.text[:200]}")
+
+    async def freeze(self, merchant: str, turn: int, *, frozen: bool) -> None:
+        """Stops a merchant, or lets it go on."""
+        verb = "freeze" if frozen else "unfreeze"
+        body = {"idempotency_key": f"{merchant}-{verb}-{turn}", "payload": {"reason": _NOTE}}
+        _content(await self._decided(self._bob, f"/v1/accounts/{merchant}/{verb}", body))
+
+    async def tell(self, payout_id: str, amount: int, currency: str, status: str) -> None:
+        """Says what the bank did with a payout."""
+        said = {"status": status, "amount": amount, "currency": currency, "bank": "AT61", "reason": None}
+        body = {"idempotency_key": f"{payout_id}-told", "payload": said}
+        _content(await self._decided(self._ann, f"/v1/payouts/{payout_id}/outcome", body))
 
     async def repair(self) -> None:
         """Writes off one short line, rejects the same for one that is over, and takes a repair of a third one back."""
@@ -107,6 +141,15 @@ class Operators:
             return state == until_state or None
 
         await until(decided, f"{made} is not {until_state}")
+
+    async def _decided(self, person: httpx.AsyncClient, path: str, body: dict[str, Any]) -> httpx.Response:
+        """The answer once an owner has decided: the same identity asks again after a 202."""
+
+        async def decided() -> httpx.Response | None:
+            answer = await answered(lambda: person.post(path, json=body))
+            return None if answer.status_code == httpx.codes.ACCEPTED else answer
+
+        return await until(decided, f"{path} is not decided")
 
     async def _state(self, made: str) -> str:
         return str(_content(await answered(lambda: self._ann.get(f"/v1/repairs/{made}")))["state"])

@@ -15,6 +15,7 @@ from schemas import limits
 
 State = Literal["succeeded", "canceled", "requires_payment_method", "processing"]
 Outcome = Literal["won", "lost"]
+Risk = Literal["", "blocked", "approved", "rejected"]
 
 MERCHANTS: Final = ("m_soak_north", "m_soak_south", "m_soak_east")
 #: exponents 2, 0, 3 and 4
@@ -50,6 +51,8 @@ class Kind:
     races: bool = False  # two refunds of all that is left, at once: one of them is refused
     dispute: int = 0
     outcome: Outcome = "lost"
+    evidence: str = ""  # submitted against the dispute; to the simulator it is what decides
+    risk: Risk = ""  # what the rules, or an operator whom they ask, say of the confirm
 
     @property
     def is_manual(self) -> bool:
@@ -59,7 +62,11 @@ class Kind:
     @property
     def fails(self) -> bool:
         """Whether no card of this kind ever pays."""
-        return self.action == "failed" or (self.second_card or self.card) in ("tok_sim_decline", DECLINED_NUMBER)
+        return (
+            self.risk == "blocked"
+            or self.action == "failed"
+            or (self.second_card or self.card) in ("tok_sim_decline", DECLINED_NUMBER)
+        )
 
 
 #: what the processor gets wrong, beside plain payments; every token of its table but the one that books another amount
@@ -96,6 +103,17 @@ KINDS: Final = (
     Kind(name="dispute lost", dispute=WHOLE, outcome="lost"),
     Kind(name="disputed in part, rest refunded", dispute=40, races=True),
     Kind(name="captured in part, disputed, rest refunded", captures=(70,), dispute=30, races=True),
+    Kind(name="evidence wins", dispute=WHOLE, outcome="won", evidence="winning_evidence"),
+    Kind(
+        name="evidence loses, answers lost", card="tok_sim_timeout_after_commit", dispute=60, evidence="losing_evidence"
+    ),
+    Kind(name="blocked by risk", risk="blocked"),
+    Kind(name="reviewed and approved", risk="approved"),
+    Kind(
+        name="reviewed and approved, answer lost", card="tok_sim_timeout_after_commit", risk="approved", refunds=(30,)
+    ),
+    Kind(name="reviewed, held, captured", risk="approved", captures=(60, 40)),
+    Kind(name="reviewed and rejected", risk="rejected"),
 )
 
 
@@ -134,7 +152,7 @@ class Plan:
     @property
     def state(self) -> State:
         """The state in which it must end."""
-        if self.kind.cancel:
+        if self.kind.cancel or self.kind.risk == "rejected":
             return "canceled"
         if self.kind.fails:
             return "requires_payment_method"

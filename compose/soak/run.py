@@ -15,6 +15,7 @@ from compose.cli.reconcile import ROLE
 from compose.demo.acknowledged import Acknowledgements
 from compose.demo.journal import LossyTransport
 from compose.demo.settling import all_final
+from compose.soak.accounts import FROZEN_MERCHANT, Freezer, Payouts
 from compose.soak.bank import write_statements
 from compose.soak.caller import Caller, Counts, Unexpected, answered
 from compose.soak.disturbance import Disturber
@@ -26,7 +27,7 @@ from compose.soak.settlements import Books, Settlements, Victim, reconcile_twice
 from compose.soak.shop import Shop, open_shop
 from compose.soak.verdict import Verdict, prove
 from compose.stack.errors import StackError
-from ingress.client import AsyncMillraceClient
+from ingress.client import AsyncMillraceClient, MillraceClientError
 from ingress.client.wire import POOL
 from ingress.issuer import KeyFolder, issue_token
 from reconciliation.settlement.run import ReconcileSettings
@@ -58,6 +59,8 @@ class Run:
     ended: int = 0
     disturber: Disturber | None = None
     operators: Operators | None = None
+    payouts: Payouts | None = None
+    freezer: Freezer | None = None
 
 
 def soak(stack: OwnStack, *, minutes: float, rate: float, seed: int, narrator: Narrator) -> Verdict:
@@ -106,6 +109,7 @@ class _Soak:
                     async with asyncio.TaskGroup() as tasks:
                         tasks.create_task(self._pay(tasks, rate))
                         tasks.create_task(self._disturb(ends_at))
+                        tasks.create_task(self._freeze())
                         tasks.create_task(self._guarded("settlement", self._settle_now_and_then(seconds)))
                 finally:
                     telling.cancel()
@@ -116,18 +120,23 @@ class _Soak:
 
     async def _open(self, clients: AsyncExitStack) -> None:
         run = self._run
-        for merchant in MERCHANTS:
+        ann, bob = (issue_token(self._keys, who, ("operator",), limits.TOKEN_TTL_MAX_S) for who in OPERATORS)
+        operators = await clients.enter_async_context(Operators(self._addresses.base_url, (ann, bob), run.books))
+        run.operators = operators
+        await operators.publish(self._processors)
+        callers: list[Caller] = []
+        for merchant in (*MERCHANTS, FROZEN_MERCHANT):
             token = issue_token(self._keys, merchant, ttl_s=limits.TOKEN_TTL_MAX_S)
             transport = LossyTransport(httpx.AsyncHTTPTransport(limits=POOL))
             client = await clients.enter_async_context(
                 AsyncMillraceClient(self._addresses.base_url, token, transport=transport)
             )
             caller = Caller(merchant, token, client, run.acknowledged, run.counts)
-            self._payers[merchant] = Payer(caller, self._processors, self._addresses.vault_url)
+            callers.append(caller)
+            self._payers[merchant] = Payer(caller, self._processors, operators, self._addresses.vault_url)
             await self._subscribe(merchant, token)
-        ann, bob = (issue_token(self._keys, who, ("operator",), limits.TOKEN_TTL_MAX_S) for who in OPERATORS)
-        run.operators = await clients.enter_async_context(Operators(self._addresses.base_url, (ann, bob), run.books))
-        await run.operators.spread(self._processors)
+        run.payouts = Payouts(callers[: len(MERCHANTS)], operators)
+        run.freezer = Freezer(callers[-1], operators, self._carry_out, run.seed)
 
     async def _subscribe(self, merchant: str, token: str) -> None:
         shop = self._run.shop
@@ -181,14 +190,25 @@ class _Soak:
         finally:
             self._is_calm.set()
 
+    async def _freeze(self) -> None:
+        if self._run.freezer is not None:
+            await self._guarded("freezes", self._run.freezer.freeze_until(self._is_calm))
+
     async def _settle_now_and_then(self, seconds: float) -> None:
         """Settlements while payments go on and processes die; reconciled and repaired at once."""
         early = limits.SOAK_SETTLEMENT_ROUNDS - 1
-        for _ in range(early):
+        for number in range(early):
             await asyncio.sleep(seconds / (early + 1))
+            if number == 0 and self._run.operators is not None:
+                await self._run.operators.reroute(self._processors)
             await self._settlements.report()
             await run_reconcile(self._reconcile, self._run.books)
             await self._repair()
+            await self._pay_out()
+
+    async def _pay_out(self) -> None:
+        if self._run.payouts is not None:
+            await self._run.payouts.round()
 
     async def _repair(self) -> None:
         if self._run.operators is not None:
@@ -228,7 +248,10 @@ class _Soak:
         run = self._run
         await self._settlements.report()
         await run_reconcile(self._reconcile, run.books)
-        statements = write_statements(run.stack.home, run.books)
+        await self._pay_out()
+        if run.payouts is not None:
+            await run.payouts.race()
+        statements = write_statements(run.stack.home, run.books, run.payouts.made if run.payouts else ())
         await run_reconcile(self._reconcile, run.books, statements)
         await self._repair()
         await reconcile_twice(self._reconcile, run.books)
@@ -237,7 +260,7 @@ class _Soak:
         """What goes wrong is a problem of the run, not its end."""
         try:
             await act
-        except (Unexpected, StackError, httpx.HTTPError, OSError) as error:
+        except (Unexpected, StackError, MillraceClientError, httpx.HTTPError, OSError) as error:
             self._run.problems.append(f"{what}: {str(error) or type(error).__name__}")
 
     async def _tell(self) -> None:

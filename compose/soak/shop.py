@@ -96,7 +96,10 @@ def open_shop() -> Iterator[Shop]:
         def log_message(self, *_: object) -> None:
             """Says nothing."""
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    class Server(ThreadingHTTPServer):
+        request_queue_size = limits.SOAK_SHOP_BACKLOG  # a settlement tells of hundreds of payments at once
+
+    server = Server(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
     shop.port = server.server_port
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True)

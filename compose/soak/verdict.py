@@ -12,7 +12,10 @@ import psycopg
 from compose.cli.check import check_settings
 from compose.cli.parked import operator_connection
 from compose.demo.evidence import gather
+from compose.soak.accounts import FROZEN_MERCHANT
 from compose.soak.plans import MERCHANTS, WRONG_AMOUNT
+from compose.soak.policy_proofs import accounts, risk, routing
+from compose.soak.proof import Proof
 from reconciliation.audit.verify import verify
 from reconciliation.check import run_check
 from schemas import limits
@@ -25,20 +28,6 @@ if TYPE_CHECKING:
     from compose.soak.run import Run
 
 _QUERIES: Final = queries("compose.soak", "verdict.sql")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Proof:
-    """One comparison. ``problems`` empty: it holds."""
-
-    name: str
-    says: str
-    problems: list[str]
-
-    @property
-    def holds(self) -> bool:
-        """Nothing differs."""
-        return not self.problems
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -205,10 +194,13 @@ def _webhooks(run: Run) -> Iterator[Proof]:
 def _untold(run: Run) -> set[tuple[str, int]]:
     missing: set[tuple[str, int]] = set()
     with psycopg.connect(run.stack.settings.addresses().postgres_reader_dsn) as connection:
-        for merchant in MERCHANTS:
+        for merchant in (*MERCHANTS, FROZEN_MERCHANT):
             rows = connection.execute(_QUERIES["told"], {"merchant": merchant}).fetchall()
             missing |= {(name, version) for name, version in rows} - run.shop.places(merchant)
     return missing
 
 
-_PROOFS: Final = (_payments, _disturbed, _check, _books, _settlement, _repairs, _webhooks)
+_PROOFS: Final = (
+    *(_payments, _disturbed, _check, _books, _settlement),
+    *(risk, routing, accounts, _repairs, _webhooks),
+)

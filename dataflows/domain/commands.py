@@ -43,7 +43,7 @@ _DECIDE: Final[dict[str, Callable[[Payment, Command, Context], Decision | Reject
     "record_settlement_line": settlement.decide_line,
 }
 #: what a frozen merchant may not do; what is under way goes on, and facts are always taken
-_BEGINS_SOMETHING: Final = frozenset(
+BEGINS_SOMETHING: Final = frozenset(
     {"create_payment_intent", "confirm_payment_intent", "increment_authorization", "create_refund"}
 )
 _OPERATORS: Final = frozenset({"review_payment_intent"})
@@ -58,7 +58,7 @@ _FACTS: Final = {
 def decide(payment: Payment | None, command: Command, context: Context) -> Decision | Rejection:
     """The decision on one command against the current aggregate; pure, and total over every operation on a payment."""
     frozen = context.policies.frozen_merchants
-    if frozen and command.scope in frozen and command.operation in _BEGINS_SOMETHING:
+    if frozen and command.scope in frozen and command.operation in BEGINS_SOMETHING:
         return Rejection("account_frozen", "The account is frozen; nothing new is begun.", {})
     if command.operation == "create_payment_intent":
         return payment_intent.decide_create(payment, command, context)

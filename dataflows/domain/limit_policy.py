@@ -10,6 +10,11 @@ from schemas.limit_policy import LimitPolicy, as_policy
 from schemas.records import Command, Rejection
 
 _NOT_FOUND: Final = Rejection("not_found", "No such object.", {})
+_COUNTED_ELSEWHERE: Final = Rejection(
+    "invalid_command",
+    "What was used would be forgotten: durable quotas are counted elsewhere. Publish another policy beside this one.",
+    {"errors": [{"field": "payload.consistency", "reason": "cannot change to durable or from it"}]},
+)
 
 
 class OwnedPolicy(Struct, frozen=True, kw_only=True):
@@ -39,6 +44,8 @@ def decide_publish(current: OwnedPolicy | None, command: Command, now: int) -> O
             {"current_version": version},
         )
     following = as_policy(payload, command.aggregate_key, version + 1)
+    if (following.consistency == "durable") != (current.policy.consistency == "durable"):
+        return _COUNTED_ELSEWHERE
     return OwnedPolicy(publisher=current.publisher, policy=following, created_at=current.created_at, updated_at=now)
 
 

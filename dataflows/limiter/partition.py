@@ -52,6 +52,11 @@ class PoliciesWorkspace:
         self._read_versions = {key: owned.policy.version for key, owned in known.items()}
         self._published: list[OwnedPolicy] = []
 
+    def policy(self, policy_id: str) -> LimitPolicy | None:
+        """The version in force, one that this batch publishes too; None when it was not read."""
+        owned = self._known.get(policy_id)
+        return None if owned is None else owned.policy
+
     def decide(self, command: Command, offset: int, now: int) -> Committed | Rejection:  # noqa: ARG002 - the runtime's
         """Folds one publication in."""
         if partition_for(command.aggregate_key, LIMITER_PARTITIONS) != self._partition:
@@ -67,7 +72,7 @@ class PoliciesWorkspace:
             result={"id": decided.policy.policy_id, **shown, "active_version": version},
             version=version,
             scope=command.scope,
-            event_body={"policy": {name: value for name, value in shown.items() if name != "object"}},
+            event_body={"policy": {name: value for name, value in shown.items() if name != "object"}, "quota": None},
         )
 
     def writes(self) -> list[Statement]:

@@ -1,17 +1,17 @@
-"""The rate limiter's policies as the owner runtime sees them: topics, records, partitions."""
+"""The rate limiter's policies and durable quotas as the owner runtime sees them: topics, records, partitions."""
 
 from __future__ import annotations
 
-from dataflows.limiter.partition import PoliciesPartition
+from dataflows.limiter.owned import LimiterPartition
 from dataflows.owner.service import Service
 from schemas import topics
 
 EVENT_TYPE: str = "rate_limiter_committed"
-EVENT_SCHEMA_VERSION: int = 1
+EVENT_SCHEMA_VERSION: int = 2
 
 
 def limiter_service() -> Service:
-    """The service that owns quota policies."""
+    """The service that owns quota policies, and the durable quotas of tenants."""
     return Service(
         name="limiter",
         code="l",
@@ -22,5 +22,5 @@ def limiter_service() -> Service:
         event_schema_version=EVENT_SCHEMA_VERSION,
         event_record="RateLimiterCommitted",
         dead_letter_record="DeadLetter",
-        open_partition=PoliciesPartition,
+        open_partition=LimiterPartition,
     )

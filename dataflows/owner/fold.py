@@ -13,9 +13,9 @@ import msgspec
 from msgspec import Struct, field
 
 from dataflows.owner.batch import Record, Reply
-from dataflows.owner.service import MISROUTED, Committed, Service, Workspace
+from dataflows.owner.service import Committed, Service, Workspace
 from schemas import card_number, codec, identity, limits, operations, validation
-from schemas.records import Command, Event, Outcome, Rejection
+from schemas.records import Command, Denial, Event, Outcome, Rejection
 
 _json: Final = msgspec.json.Encoder()
 _KEY_REUSED: Final = Rejection("key_reused", "This idempotency key was used with another request; use a new key.", {})
@@ -111,8 +111,8 @@ class Fold:
             self._reply(command, "refused", _refusal(invalid))
             return
         decided = self.workspace.decide(command, offset, now)
-        if decided is MISROUTED:
-            self._reply(command, "refused", _refusal(MISROUTED))
+        if isinstance(decided, Denial):
+            self._reply(command, "refused", _refusal(decided))
         elif isinstance(decided, Rejection):
             self._store(command, offset, "refused", _refusal(decided), "")
         else:

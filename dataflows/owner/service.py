@@ -9,10 +9,10 @@ from typing import Any, Final, Protocol
 from msgspec import Struct
 
 from dataflows.owner.batch import Statement
-from schemas.records import Command, Rejection
+from schemas.records import Command, Denial, Rejection
 
 # An answer that is not stored: the same identity must work through the partition where it belongs.
-MISROUTED: Final = Rejection("misrouted", "The command lies in a partition that does not own its aggregate.", {})
+MISROUTED: Final = Denial("misrouted", "The command lies in a partition that does not own its aggregate.", {})
 
 
 class Committed(Struct):

@@ -11,4 +11,6 @@ left join idempotency i on i.merchant_id = a.merchant and i.key = a.idempotency_
 left join outbox o on o.event_id = a.event_id and o.aggregate_key = a.aggregate_key
                   and o.version = coalesce(a.version, o.version)
 left join payment_intent p on p.id = a.aggregate_key
-where i.event_id is distinct from a.event_id or o.event_id is null or p.version is null or p.version < coalesce(a.version, 1)
+left join merchant_account m on m.id = a.aggregate_key
+where i.event_id is distinct from a.event_id or o.event_id is null
+   or coalesce(p.version, m.version, 0) < coalesce(a.version, 1)

@@ -25,17 +25,36 @@ def records(envelope: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """By record name; commands in the envelope."""
     return {
         "PublishPolicy": envelope | {"payload": {"policy_id": "pl_golden", **_POLICY_TERMS}},
+        "ConsumeQuota": envelope
+        | {
+            "payload": {
+                "tenant": "t_ä",
+                "user": "u",
+                "route": "/v1/*",
+                "cost": 2**31 - 1,
+                "levels": [{"policy_id": "pl_golden", "version": 2, "counted_by": "t_ä\x1fu"}],
+            }
+        },
+        "RefundQuota": envelope | {"payload": {"tenant": "t_ä", "identity": "0123456789abcdef" * 2}},
         "RateLimiterCommitted": {
             "event_id": "evt_l0003000000000001",
             "aggregate_key": "pl_golden",
             "event_type": "rate_limiter_committed",
-            "schema_version": 1,
+            "schema_version": 2,
             "trace_id": "0123456789abcdef0123456789abcdef",
             "seq": 1,
             "occurred_at": 1_800_000_000_000_002,
             "version": 2,
             "scope": "m_ops",
             "operation": "publish_policy",
-            "body": {"policy": {"policy_id": "pl_golden", "version": 2, **_POLICY_TERMS}},
+            "body": {
+                "policy": {"policy_id": "pl_golden", "version": 2, **_POLICY_TERMS},
+                "quota": {
+                    "identity": "0123456789abcdef" * 2,
+                    "key_hash": "fedcba9876543210" * 2,
+                    "cost": 3,
+                    "levels": [{"policy_id": "pl_golden", "policy_version": 2, "remaining": -1}],
+                },
+            },
         },
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -138,6 +139,11 @@ def exported(environment: dict[str, str], folder: Path) -> None:
         "settlement_short",
     } <= kinds
     assert sum(isinstance(entry, data.Balance) for entry in entries) == len(data_accounts(entries)) > 30
+    if hledger := shutil.which("hledger"):  # a program of its own: nothing of beancount's is in it
+        journal = subprocess.run(
+            [MILLRACE, "export", "--format", "hledger"], env=environment, capture_output=True, check=True, timeout=60
+        ).stdout
+        subprocess.run([hledger, "-f", "-", "check", "--strict"], input=journal, check=True, timeout=60)
     planted = re.sub(r"(  Assets:ProcessorReceivable:\S+  20\.0)1 GBP", r"\g<1>2 GBP", text, count=1)
     assert planted != text
     assert {"does not balance", "Balance failed"} <= {

@@ -268,7 +268,7 @@ def acknowledgements(stage: Stage) -> list[dict[str, Any]]:
             "version": c.version,
         }
         for c in stage.world.commits
-        if c.intent
+        if c.intent or c.payout
     ]
 
 

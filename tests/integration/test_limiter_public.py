@@ -116,6 +116,7 @@ def envoy(public: PublicSystem) -> Iterator[Envoy]:
         {"per": ["planet"]},
         {"failure_mode": "perhaps"},
         {"extra": 1},
+        {"consistency": "durable", "per": ["user"], "scope": {"tenant": "*", "user": "*", "route": "*"}},
     ],
 )
 def test_a_bad_policy_is_refused(envoy: Envoy, changes: dict[str, Any]) -> None:
@@ -253,6 +254,25 @@ def test_an_operator_sees_policies_and_counters(envoy: Envoy) -> None:
     wrong = operator.run("limiter", "key", "no key")
     assert wrong.returncode == 1
     assert "Traceback" not in wrong.stderr
+
+
+def test_durable_usage_is_shown_and_checked(envoy: Envoy) -> None:
+    """Ten identities are charged in Postgres; one whose answer was late finds it by asking again."""
+    found = envoy.publish(consistency="durable").json()["result"]
+    eventually(lambda: envoy.remaining("probe") == 10, 60)
+    for n in range(10):
+        eventually(lambda n=n: envoy.check(identity=f"i{n}") == OK, 60)  # type: ignore[misc]  # bound at once
+    assert envoy.check(identity="one more") == OVER_LIMIT
+    view = envoy.operator.http.get("/v1/usage/" + quote(f"{envoy.tenant}:u:/r", safe="")).json()
+    assert (view["policy_id"], view["live"]["used"], view["live"]["remaining"]) == (found["policy_id"], 10, 0)
+    operator = Operator(envoy.public.settings.the_home().path)
+    key = json.loads(operator.run("limiter", "key", f"{envoy.tenant}:u:/r", "--json").stdout)
+    assert [(c["policy_id"], c["consistency"], c["used"]) for c in key["counters"]] == [
+        (found["policy_id"], "durable", 10)
+    ]
+    assert key["as_of"]
+    checked = operator.run("check", "--only", "durable_quotas", "--json")
+    assert (checked.returncode, json.loads(checked.stdout)["gaps"]) == (0, 0), checked.stderr
 
 
 def test_the_gateway_has_metrics(envoy: Envoy) -> None:

@@ -78,6 +78,18 @@ def test_one_change_of_a_clean_report_is_one_discrepancy_of_its_class(world: Set
     assert cases == ([] if wrong == "fee_difference" else [("settlement_difference", reference)])
 
 
+def test_the_order_of_lines_and_their_time_zone_say_nothing(world: SettlementWorld) -> None:
+    rows = [row | {"created": "2026-01-02T12:04:05+09:00"} for row in report(clean(world))]
+    taken = world.take_in([*reversed(rows[:-1]), rows[-1]])
+    assert (taken.matched, world.open_discrepancies()) == (8, [])
+
+
+def test_net_where_gross_belongs_is_told_once(world: SettlementWorld) -> None:
+    rows = clean(world)
+    world.take_in(report([*rows[:2], rows[2] | {"gross": rows[2]["net"], "fee": 0}, *rows[3:]]))
+    assert world.open_discrepancies() == [("short", rows[2]["reference"], rows[2]["fee"])]
+
+
 @pytest.mark.parametrize("wrong", ["sign_flipped", "orphan", "missing", "currency_mismatch", "does_not_foot"])
 def test_what_a_person_must_judge_is_never_posted(world: SettlementWorld, wrong: str) -> None:
     rows = clean(world)

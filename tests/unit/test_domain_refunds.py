@@ -250,6 +250,8 @@ def test_a_refund_that_waits_for_somebody_can_be_canceled() -> None:
     payment = cases.refunding(4_000)
     waiting = structs.replace(only(payment), state="requires_action")
     payment.refunds[waiting.id] = waiting
+    over = cases.refused(payment, cases.refund(6_001, key="r2"))
+    assert over.extra == {"refundable": 6_000}, "it takes its room while it waits"
     decision = cases.decided(payment, cases.command(cases.CANCEL_REFUND, {"refund": waiting.id}))
     after = cases.apply(payment, decision)
     assert (only(after).state, after.attempts[2].status, after.intent.amount_pending) == ("canceled", "failed", SHARE)

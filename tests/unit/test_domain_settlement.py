@@ -148,3 +148,18 @@ def test_what_has_moved_no_money_cannot_be_settled() -> None:
     other = cases.line(PAID, 1)
     other.scope = "processor:simulator"
     assert cases.refused(PAID, other).code == "not_found"
+
+
+def test_refunds_that_fail_give_no_more_back_as_pending_than_is_unsettled() -> None:
+    """One of two captures is settled while two refunds are under way: what the second gives back is available."""
+    payment = cases.authorized()
+    for amount in (6_000, 4_000):
+        payment = cases.told(cases.after(payment, cases.capture(amount, final=False)), "captured")
+    for number in (1, 2):
+        payment = cases.refunding(5_000, payment, key=f"r{number}")
+    pending = [payment.intent.amount_pending]
+    payment = cases.after(payment, cases.line(payment, 2))
+    for number in (4, 5):
+        payment = cases.told(payment, "failed", number=number)
+        pending.append(payment.intent.amount_pending)
+    assert pending == [0, 3_940, 3_940]

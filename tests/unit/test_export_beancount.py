@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reconciliation.export.accounts import beancount_account
-from reconciliation.export.beancount import Line, Txn, assertion, opening, quoted, transaction
+from reconciliation.export.beancount import assertion, opening, quoted, transaction
+from reconciliation.export.ledger import Line, Txn
 from schemas import limits
 from schemas.currency import EXPONENTS, parse_minor
 

@@ -37,11 +37,19 @@ def rows_of(payment: Payment | None) -> tuple[list[tuple[Any, ...]], list[tuple[
 class Database:
     """What is committed, as the three that a dry run asks; none of them can write."""
 
-    def __init__(self, payment: Payment | None = None, prior: Stored | None = None) -> None:
-        self.payment, self.prior = payment, prior
+    def __init__(
+        self,
+        payment: Payment | None = None,
+        prior: Stored | None = None,
+        *,
+        active: dict[str, dict[str, Any]] | None = None,
+        is_frozen: bool = False,
+    ) -> None:
+        self.payment, self.prior, self.is_frozen = payment, prior, is_frozen
+        self.active = [(kind, 3, json.dumps(body)) for kind, body in (active or {}).items()]
 
     async def snapshot(self, *_: object) -> list[list[tuple[Any, ...]]]:
-        return [*rows_of(self.payment)]
+        return [*rows_of(self.payment), self.active, [], [(1,)] if self.is_frozen else []]
 
     async def find(self, _: tuple[str, str]) -> Stored | None:
         return self.prior
@@ -55,7 +63,7 @@ def forecast(operation: str, database: Database, path_id: str | None = cases.INT
     raw = json.dumps({"idempotency_key": "k", "payload": payload}).encode()
     request = envelope.read_call(call, None if call.creates else path_id, raw, envelope.Fields(), cases.MERCHANT)
     any_one: Any = database
-    return asyncio.run(DryRuns(any_one, any_one, any_one, ("simulator",)).forecast(ME, request))
+    return asyncio.run(DryRuns(any_one, any_one, any_one, ("simulator", "simulator_b")).forecast(ME, request))
 
 
 def document(answer: Answer) -> dict[str, Any]:
@@ -80,11 +88,57 @@ def test_what_would_be_done_is_shown_and_flagged() -> None:
     assert (refund["result"]["object"], refund["result"]["amount"]) == ("refund", 7)
 
 
+OPEN: Payment = cases.after(None, cases.create())
+BLOCKS = {"name": "b", "when": [{"type": "currency", "any_of": ["USD", "EUR"]}], "outcome": "block"}
+BY_IP = {"type": "velocity", "by": "ip", "window_s": 60, "more_than": 0}
+
+
+def confirm(**policies: dict[str, Any]) -> dict[str, Any]:
+    database = Database(OPEN, active=policies)
+    return document(forecast("confirm_payment_intent", database, payment_method="tok_sim_approve"))
+
+
+def test_a_confirm_is_forecast_by_the_published_rules() -> None:
+    plain = confirm()
+    assert (plain["result"]["state"], plain["result"]["processor"], plain["not_considered"]) == (
+        "processing",
+        "simulator",
+        [],
+    )
+    blocked = confirm(risk={"rules": [BLOCKS]})["result"]
+    assert (blocked["state"], blocked["last_payment_error"]) == (
+        "requires_payment_method",
+        {"code": "blocked_by_risk"},
+    )
+    reviewed = confirm(risk={"rules": [BLOCKS | {"outcome": "review"}]})["result"]
+    assert reviewed["state"] == "requires_merchant_action"
+    routed = confirm(routing={"rules": [{"name": "r", "candidates": [{"processor": "simulator_b"}]}]})
+    assert (routed["result"]["processor"], routed["not_considered"]) == ("simulator_b", [])
+
+
+def test_a_frozen_merchant_would_begin_nothing() -> None:
+    for operation, payment in (("confirm_payment_intent", OPEN), ("create_refund", cases.paid())):
+        answer = forecast(
+            operation,
+            Database(payment, is_frozen=True),
+            **({"payment_intent": cases.INTENT_ID} if operation == "create_refund" else {}),
+        )
+        assert (answer.status, document(answer)["code"]) == (409, "account_frozen")
+    authorized = cases.authorized()
+    assert forecast("capture_payment_intent", Database(authorized, is_frozen=True)).status == 200
+
+
 def test_a_confirm_says_what_it_did_not_look_at() -> None:
-    open_intent = cases.after(None, cases.create())
-    found = document(forecast("confirm_payment_intent", Database(open_intent)))
-    assert found["result"]["state"] == "processing"
-    assert found["not_considered"] == ["risk", "routing", "frozen_accounts"]
+    """Velocity would have to be counted, the card looked up: neither is done, and the rules say what that means."""
+    unknown = {"name": "v", "when": [BY_IP], "outcome": "block", "when_unknown": "review"}
+    found = confirm(
+        risk={"rules": [unknown]},
+        routing={"rules": [{"name": "r", "when": {"network": ["visa"]}, "candidates": [{"processor": "simulator_b"}]}]},
+    )
+    assert found["result"]["state"] == "requires_merchant_action"
+    assert found["not_considered"] == ["velocity", "card"]
+    newer = confirm(risk={"rules": [{"name": "x", "when": [{"type": "of a newer build"}]}]})
+    assert newer["not_considered"] == ["risk"]
 
 
 @pytest.mark.parametrize(

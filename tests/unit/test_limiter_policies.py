@@ -9,11 +9,14 @@ import msgspec
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from dataflows.domain.limit_policy import OwnedPolicy, decide_publish
 from limiter.policies import PolicySet
 from limiter.snapshot import Envelope, Snapshot, SnapshotRefused, key_id, sign, verified
 from schemas import validation
 from schemas.limit_policy import SAFE_INTEGER, LimitPolicy, as_policy, terms
 from schemas.operations import OPERATIONS
+from schemas.records import Rejection
+from tests import payment_cases as cases
 
 NOW = 1_800_000_000
 KEY = Ed25519PrivateKey.generate()
@@ -145,3 +148,44 @@ def forged(**changes: Any) -> bytes:
 def test_what_is_not_surely_ours_is_not_used(hostile: Any, said: str) -> None:
     with pytest.raises(SnapshotRefused, match=said):
         verified(hostile(), KEYS, 5, NOW)
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"per": ["user"]}, "must have tenant"),
+        ({"per": ["tenant", "route"]}, None),
+        ({"per": ["user"], "scope": {"tenant": "t1", "user": "*", "route": "*"}}, None),
+        ({"algorithm": "concurrency"}, "must be exact"),
+    ],
+)
+def test_durable_quotas_are_of_one_tenant_each(changes: dict[str, Any], reason: str | None) -> None:
+    """One owner counts them: a counter of all tenants would have several."""
+    payload = {"scope": {"tenant": "*", "user": "*", "route": "*"}, "algorithm": "fixed_window", "capacity": 10}
+    _, wrong = OPERATIONS["publish_policy"].normalize(
+        payload | {"window_ms": 60_000, "consistency": "durable"} | changes
+    )
+    assert [w["reason"].startswith(reason or "") for w in wrong] == [True] * (reason is not None)
+
+
+@pytest.mark.parametrize(("before", "after"), [("exact", "durable"), ("durable", "exact"), ("durable", "leased")])
+def test_a_policy_neither_becomes_durable_nor_ceases_to_be(before: str, after: str) -> None:
+    """Its usage lies with an owner or in the counter store: it would be forgotten."""
+
+    def published(current: OwnedPolicy | None, consistency: str, policy_id: str | None) -> OwnedPolicy | Rejection:
+        payload = {"scope": {"tenant": "t", "user": "*", "route": "*"}, "algorithm": "fixed_window", "capacity": 10}
+        found, wrong = OPERATIONS["publish_policy"].normalize(
+            payload | {"window_ms": 60_000, "consistency": consistency, "policy_id": policy_id}
+        )
+        assert not wrong
+        return decide_publish(current, cases.command("publish_policy", found, key="k", aggregate_key="pl_a"), 1)
+
+    first = published(None, before, None)
+    assert isinstance(first, OwnedPolicy)
+    refused = published(first, after, "pl_a")
+    assert isinstance(refused, Rejection)
+    assert (refused.code, refused.extra["errors"]) == (
+        "invalid_command",
+        [{"field": "payload.consistency", "reason": "cannot change to durable or from it"}],
+    )
+    assert isinstance(published(first, before, "pl_a"), OwnedPolicy)

@@ -7,15 +7,22 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from compose.simulator.modes import MODES
+from compose.soak.accounts import ENDS, MadePayout
 from compose.soak.bank import write_statements
 from compose.soak.plans import KINDS, Plan, draw
+from compose.soak.policies import ASSESSED, countries, risk_document, routing_document
+from compose.soak.proof import Proof
 from compose.soak.settlements import LINE_FAULTS, REPORT_FAULTS, Books, Payout
 from compose.soak.shop import Shop
-from compose.soak.verdict import Proof, Verdict
+from compose.soak.verdict import Verdict
+from dataflows.domain import risk, routing
 from reconciliation.settlement.camt053 import Entry, Statement, read_statements
 from reconciliation.settlement.run import Discrepancy
+from schemas import policies
+from tests.risk_cases import NOTHING_KNOWN
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -127,6 +134,41 @@ def test_statements_say_exactly_what_is_planted(tmp_path: Path) -> None:
         ("bank_unmatched", "soak-stranger", 1_234, "JPY"),
         ("statement_does_not_foot", "soak-lies", 5, "EUR"),
     ]
+
+
+def test_the_bank_says_of_each_payout_what_its_end_is(tmp_path: Path) -> None:
+    made = Books()
+    payouts = [MadePayout(id=f"pt_{end}", merchant="m", amount=70, currency="EUR", end=end) for end in ENDS]
+    booked: dict[str, list[int]] = {}
+    for file in write_statements(tmp_path, made, payouts):
+        with file.path.open("rb") as stream:
+            for part in read_statements(stream):
+                if isinstance(part, Entry):
+                    booked.setdefault(part.names[0], []).append(part.amount)
+                elif isinstance(part, Statement) and part.id != "soak-lies":
+                    assert part.findings == []
+    del booked["soak-lie"]
+    assert booked == {"pt_paid": [-70], "pt_told_paid": [-70], "pt_returned": [-70, 70], "pt_off": [-71]}
+    assert made.planted == [("bank_difference", "pt_off", 1, "EUR"), ("statement_does_not_foot", "soak-lies", 5, "EUR")]
+    assert {payout.end: payout.state for payout in payouts} == {
+        "paid": "paid", "told_paid": "paid", "returned": "failed", "told_failed": "failed", "off": "pending",
+        "canceled": "canceled",
+    }  # fmt: skip
+
+
+def test_the_policies_can_be_published_and_say_what_the_plans_say() -> None:
+    rules = risk.read_policy(1, policies.canonical("risk", risk_document(), ()))
+    names = ("simulator", "simulator_b")
+    for pins in (False, True):
+        routing.read_policy(1, policies.canonical("routing", routing_document(names, pins=pins), names))
+    for kind in KINDS:
+        customer, of_card = countries(kind.risk)
+        facts = structs.replace(NOTHING_KNOWN, customer_country=customer, card_country=of_card)
+        verdict = risk.judge(rules, facts)
+        decided_by = ", ".join(reason.rule for reason in verdict.reasons if not reason.shadow)
+        assert any(reason.shadow for reason in verdict.reasons), "it would stop everything, and decides nothing"
+        wanted = ASSESSED[kind.risk][:1] or [("allow", "", "")]
+        assert [(verdict.outcome, "", decided_by)] == wanted, kind.name
 
 
 def test_a_shop_notices_what_comes_out_of_order_and_forgives_repeats() -> None:

@@ -16,3 +16,7 @@ select merchant_id from frozen_merchant;
 -- How every processor was when the workers told it last; a decision judges how old that is. A row for each processor.
 select processor, (extract(epoch from as_of) * 1000000)::bigint, breaker, succeeded, declined, failed, unknown
 from processor_health;
+
+-- name: merchant_frozen
+-- A dry run: whether this merchant may begin something. merchant_account_frozen.
+select 1 from merchant_account where merchant_id = %s and state = 'frozen';

@@ -1,0 +1,124 @@
+"""The arithmetic of a quota counter in whole numbers: what is left, how long to wait, what a refund gives back.
+
+The same answers as the functions of the counter store (``sinks/redis/scripts/rl1.lua``), whose numbers are doubles
+below 2^53; here they may be of any size. Times are microseconds since the epoch, computed with as ticks of the policy's
+terms, and never go back: a clock that does stands still for its counters. Source: reference limiter 2.3.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+from msgspec import Struct, field
+
+from schemas.limit_policy import Terms
+
+TOKEN_BUCKET, SLIDING, FIXED = 0, 1, 2
+_DEBT_MAX: Final = 2**62  # a debt stays a stored integer: a thousand times any capacity that a policy may have
+NEVER: Final = -1  # a cost above the capacity does not pass, however long it waits
+
+
+class ExactCounter(Struct):
+    """One counter. A token bucket is a debt in token-ticks: an integer leak, no division until it is read."""
+
+    terms: Terms
+    debt: int = 0
+    at: int = 0  # the newest tick that charged
+    counts: dict[int, int] = field(default_factory=dict)  # of windows, by slot
+
+    def copy(self) -> ExactCounter:
+        """Another one with the same history; ``counts`` is never changed in place."""
+        return msgspec.structs.replace(self)
+
+    def available(self, now_us: int) -> int:
+        """Whole tokens that a request may take; below zero after the capacity was lowered under what is used."""
+        t, now = self.terms, self._tick(now_us)
+        if t.algorithm == TOKEN_BUCKET:
+            return (t.capacity * t.period - self._debt(now)) // t.period
+        slot = t.period // t.slots
+        here, offset = divmod(now, slot)
+        whole = sum(count for at, count in self.counts.items() if at > here - t.slots)
+        if t.algorithm == FIXED:
+            return t.capacity - whole
+        fading = self.counts.get(here - t.slots, 0) * (slot if t.strict else slot - offset)
+        return ((t.capacity - whole) * slot - fading) // slot
+
+    def used(self, now_us: int) -> int:
+        """What is missing of the capacity, rounded up."""
+        return self.terms.capacity - self.available(now_us)
+
+    def charge(self, now_us: int, cost: int) -> None:
+        """Something was admitted."""
+        t, now = self.terms, self._tick(now_us)
+        if t.algorithm == TOKEN_BUCKET:
+            self.debt, self.at = self._debt(now) + cost * t.period, now
+            return
+        slot = now // (t.period // t.slots)
+        self.counts = {at: count for at, count in self.counts.items() if at >= slot - t.slots}
+        self.counts[slot] = self.counts.get(slot, 0) + cost
+        self.at = now
+
+    def give_back(self, now_us: int, charged_us: int, cost: int) -> None:
+        """A charge is refunded. What has leaked or faded meanwhile is back already and is not credited again."""
+        t, now, then = self.terms, self._tick(now_us), charged_us // self.terms.tick_us
+        if t.algorithm == TOKEN_BUCKET:
+            left = max(0, cost * t.period - t.refill * max(0, now - then))
+            self.debt, self.at = max(0, self._debt(now) - left), now
+            return
+        slot = then // (t.period // t.slots)
+        if slot in self.counts:
+            self.counts = {**self.counts, slot: max(0, self.counts[slot] - cost)}
+        self.at = now
+
+    def carry_over(self, terms: Terms, read_us: int, placed_us: int) -> None:
+        """Another version of the policy: what is used at ``read_us`` counts as used at ``placed_us``."""
+        used = min(self.used(read_us), max(terms.capacity, self.terms.capacity), _DEBT_MAX // terms.period)
+        self.terms, self.debt, self.counts = terms, 0, {}
+        self.at = placed_us // terms.tick_us
+        if used:
+            self.charge(placed_us, used)
+
+    def reset_us(self, now_us: int) -> int:
+        """How long until nothing of the past counts any more."""
+        t, now = self.terms, self._tick(now_us)
+        if t.algorithm == TOKEN_BUCKET:
+            return -(-self._debt(now) // t.refill) * t.tick_us
+        if t.algorithm == FIXED:
+            return (t.period - now % t.period) * t.tick_us
+        slot = t.period // t.slots
+        return ((t.slots + 1) * slot - now % slot) * t.tick_us
+
+    def retry_us(self, now_us: int, cost: int) -> int:
+        """The least wait after which a refused cost passes if nothing else comes."""
+        t, now = self.terms, self._tick(now_us)
+        if cost > t.capacity:
+            return NEVER
+        if t.algorithm == TOKEN_BUCKET:
+            return -(-(self._debt(now) + (cost - t.capacity) * t.period) // t.refill) * t.tick_us
+        if t.algorithm == FIXED:
+            return (t.period - now % t.period) * t.tick_us
+        return self._slots_to_wait(now, cost) * t.tick_us
+
+    def _slots_to_wait(self, now: int, cost: int) -> int:
+        """Ticks until so many slots have gone, and so much of the one after them has faded, that the cost fits."""
+        t, slot = self.terms, self.terms.period // self.terms.slots
+        here, offset = divmod(now, slot)
+        for gone in range(t.slots + 1):
+            whole = sum(count for at, count in self.counts.items() if at > here - t.slots + gone)
+            if whole + cost > t.capacity:
+                continue
+            fading = self.counts.get(here - t.slots + gone, 0)
+            faded = 0
+            if fading and t.strict:
+                faded = slot if whole + fading + cost > t.capacity else 0
+            elif fading:
+                faded = max(0, slot - (t.capacity - cost - whole) * slot // fading)
+            return max(1, gone * slot - offset + max(faded, offset if gone == 0 else 0))
+        return (t.slots + 1) * slot - offset
+
+    def _tick(self, now_us: int) -> int:
+        return max(now_us // self.terms.tick_us, self.at)
+
+    def _debt(self, now: int) -> int:
+        return max(0, self.debt - self.terms.refill * (now - self.at))

@@ -1,0 +1,73 @@
+"""What values the commands to durable quotas may have, and the aggregate that they are commands to.
+
+One tenant is one aggregate: all levels of a request lie in one partition, and are charged by one commit or not at all.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from schemas import limits
+from schemas.identity import derived_id
+from schemas.validation import Field, Fields, clean_text, identity
+
+DIGEST: Final = re.compile(r"[0-9a-f]{32}\Z")
+_LEVEL_FIELDS: Final = frozenset(("policy_id", "version", "counted_by"))
+_COUNTED_BY_LENGTH_MAX: Final = 4 * (limits.LIMIT_KEY_PART_LENGTH_MAX + 1)
+SEPARATOR: Final = "\x1f"  # between the values that a counter is kept by
+
+
+def quotas_of(tenant: str) -> str:
+    """The aggregate of a tenant's durable quotas."""
+    return derived_id("qt", tenant, "durable_quotas", "")
+
+
+def scope_of(quotas: str) -> str:
+    """Whose identities these are: no merchant's, however it is called."""
+    return f"quota:{quotas}"
+
+
+def _key_part(value: object) -> str | None:
+    return clean_text(value, limits.LIMIT_KEY_PART_LENGTH_MAX)
+
+
+def _cost(value: object) -> str | None:
+    reason = f"must be an integer from 0 to {limits.LIMIT_COST_MAX}"
+    return None if type(value) is int and 0 <= value <= limits.LIMIT_COST_MAX else reason
+
+
+def _digest(value: object) -> str | None:
+    return None if isinstance(value, str) and DIGEST.match(value) else "must be 32 hexadecimal digits"
+
+
+def _levels(value: object) -> str | None:
+    if not isinstance(value, list) or not 1 <= len(value) <= limits.LIMIT_LEVELS_MAX:
+        return f"must be a list of 1 to {limits.LIMIT_LEVELS_MAX} policies"
+    return next((reason for level in value if (reason := _level(level))), None)
+
+
+def _level(value: object) -> str | None:
+    if not isinstance(value, dict) or value.keys() != _LEVEL_FIELDS:
+        return "must have policy_id, version and counted_by"
+    if reason := identity(value["policy_id"]):
+        return f"policy_id {reason}"
+    if type(value["version"]) is not int or value["version"] < 1:
+        return "version must be an integer above 0"
+    values = value["counted_by"]
+    if not isinstance(values, str) or clean_text(values.replace(SEPARATOR, ""), _COUNTED_BY_LENGTH_MAX):
+        return "counted_by must be values of the key"
+    return None
+
+
+CONSUME_QUOTA: Final[Fields] = {
+    "tenant": Field(_key_part),
+    "user": Field(_key_part),
+    "route": Field(_key_part),
+    "cost": Field(_cost),
+    "levels": Field(_levels),  # the durable policies that govern the key, as the gateway knows them
+}
+REFUND_QUOTA: Final[Fields] = {
+    "tenant": Field(_key_part),
+    "identity": Field(_digest),  # of the consumption: its idempotency key
+}
