@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ingress.pages import Place
     from ingress.store import Store
     from limiter.policies import Level
-    from limiter.store import CounterStore
+    from limiter.sharded_store import ShardedStore
 
 LIST: Final = "policies"
 _policy: Final = msgspec.json.Decoder(LimitPolicy)
@@ -32,7 +32,7 @@ _FIELDS: Final = ("policy_id", "publisher", "body", "version", "active_version",
 class QuotaPolicies:
     """Reads. Publication is a command like any other."""
 
-    def __init__(self, store: Store, cursors: Cursors, counters: CounterStore | None) -> None:
+    def __init__(self, store: Store, cursors: Cursors, counters: ShardedStore | None) -> None:
         self._store = store
         self._counters = counters
         self._pages = NewestFirst(store, cursors)
@@ -97,6 +97,8 @@ class QuotaPolicies:
             text = msgspec.json.decode(document, type=Envelope).snapshot
             snapshot = msgspec.json.decode(text, type=Snapshot)
             self._set = PolicySet(snapshot.policies, snapshot.revision)
+            if self._counters is not None and snapshot.shards is not None:
+                self._counters.use(snapshot.shards)
             self._digest = digest
         return self._set.levels(parts)
 

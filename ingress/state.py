@@ -41,7 +41,7 @@ from ingress.risk_signals import RiskSignals
 from ingress.store import Store
 from ingress.stored import StoredResults
 from ingress.webhooks.gateway import WebhookGateway
-from limiter.store import CounterStore
+from limiter.sharded_store import ShardedStore
 from schemas import errors, limits
 from schemas.webhook_secret import WebhookSecretKeys
 from sinks.redis.velocity import VelocityCounters
@@ -125,7 +125,7 @@ class Ingress:
             loopback=config.merchant_webhooks_loopback,
         )
         self.webhooks = WebhookGateway(config.postgres_dsn, config.webhook_secrets)
-        self._counters = None if config.redis_url is None else CounterStore(config.redis_url)
+        self._counters = None if config.redis_url is None else ShardedStore(config.redis_url)
         self.quota_policies = QuotaPolicies(self.store, self.cursors, self._counters)
         self._cleaner: asyncio.Task[None] | None = None
         self._ready: tuple[float, str | None] = (float("-inf"), None)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from limiter.durable import DurableKey
     from limiter.lease_accounts import LeaseAccount, LeaseAccounts
     from limiter.policies import Level
+    from limiter.store import CounterStore
 
 _SECOND_NS: Final = 1_000_000_000
 _HALF_NS: Final = _SECOND_NS // 2
@@ -59,6 +60,8 @@ class Bucket(BucketFields):
         "seen",
         "seen_since_ns",
         "settling",
+        "store",
+        "tenant",
     )
 
     def __init__(self, level: Level, values: str, accounts: LeaseAccounts | None = None) -> None:
@@ -67,6 +70,8 @@ class Bucket(BucketFields):
         self.key_hash = name
         self.keys = store_keys(name, kind)
         self.level = level
+        self.tenant = level.tenant_of(values)  # "" when it counts over tenants
+        self.store: CounterStore | None = None  # where it is, and its lease was granted
         self.id_ = level.id_
         self.version = level.version
         self.plain_terms = level.plain_terms

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from limiter.failure import WithoutStore
     from limiter.identities import Identities
     from limiter.policies import PolicySet
+    from limiter.sharded_store import ShardedStore
     from limiter.store import CounterStore
 
     AskStore = Callable[[KeyState, int, str | None], Awaitable[Decision | None]]
@@ -106,7 +107,7 @@ class DurableLevels:
         self,
         quotas: DurableQuotas | None,
         ask_store: AskStore,
-        counter_store: CounterStore,
+        counter_store: CounterStore | ShardedStore,
         without: WithoutStore,
         identities: Identities,
     ) -> None:
@@ -186,7 +187,8 @@ class DurableLevels:
             return
         identity = request.encode()
         try:
-            await self._store.refund(key.stored.buckets, identity, keys.identity_key(key.key.name, identity))
+            counters = self._store.store_of(key.stored.buckets)
+            await counters.refund(key.stored.buckets, identity, keys.identity_key(key.key.name, identity))
         except store.StoreUnavailable as error:
             _log.info("not_given_back", reason=str(error.context.get("cause", "")))
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 import httpx
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+    from limiter.shard_map import ShardMap
 
 PATH: Final = "/v1/policy_snapshots/newest"
 _NOT_MODIFIED, _OK = 304, 200
@@ -38,12 +41,15 @@ class SnapshotFollower:
         keys: Callable[[], dict[str, Ed25519PublicKey]],
         use: Callable[[PolicySet], None],
         remembered: Path,
+        use_shards: Callable[[ShardMap], None] | None = None,
     ) -> None:
         self._client = httpx.AsyncClient(base_url=base_url, timeout=limits.POLICIES_READ_TIMEOUT_S, trust_env=False)
         self._token = token
         self._keys = keys
         self._use = use
         self._remembered = remembered
+        self._use_shards = use_shards
+        self._hurried = asyncio.Event()
         self._etag = ""
         self.snapshot: Snapshot | None = None
         self.refused = 0
@@ -58,9 +64,17 @@ class SnapshotFollower:
         try:
             while True:
                 await self._round()
-                await asyncio.sleep(limits.LIMIT_SNAPSHOT_POLL_S)
+                await asyncio.sleep(limits.LIMIT_MAP_SOONEST_S)
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(limits.LIMIT_SNAPSHOT_POLL_S - limits.LIMIT_MAP_SOONEST_S):
+                        await self._hurried.wait()
+                self._hurried.clear()
         finally:
             await self._client.aclose()
+
+    def hurry(self) -> None:
+        """Looks soon: a store says that the map in use is old."""
+        self._hurried.set()
 
     async def _round(self) -> None:
         headers = {"Authorization": f"Bearer {self._token()}", "If-None-Match": self._etag}
@@ -80,6 +94,8 @@ class SnapshotFollower:
     def take(self, document: bytes) -> None:
         """Uses a document from now on. Raises SnapshotRefused, and then nothing changed."""
         snapshot = verified(document, self._keys(), self._last_revision(), time.time())
+        if snapshot.shards is not None and self._use_shards is not None:
+            self._use_shards(snapshot.shards)
         self._use(PolicySet(snapshot.policies, snapshot.revision))
         self.snapshot = snapshot
         self._remember(snapshot.revision)

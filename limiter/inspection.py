@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
     import psycopg
 
-    from limiter.store import Counted, CounterStore
+    from limiter.sharded_store import ShardedStore
+    from limiter.store import Counted
 
 SQL: Final = queries("sinks.postgres.queries", "limiter.sql")
 _policy: Final = msgspec.json.Decoder(LimitPolicy)
@@ -43,7 +44,7 @@ def owned(connection: psycopg.Connection[Any], key: str, found: list[LimitPolicy
 
 
 async def counters(
-    key: str, found: list[LimitPolicy], by_owners: Mapping[str, Counted], store: CounterStore
+    key: str, found: list[LimitPolicy], by_owners: Mapping[str, Counted], store: ShardedStore
 ) -> dict[str, Any]:
     """What every policy that governs a key has counted, shadow ones too. Raises InvalidCommand, StoreUnavailable."""
     parts = parts_of(key)

@@ -14,6 +14,7 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from limiter import held, keys, store
+from limiter.arrival import arrive, settle
 from limiter.asking import asked_terms, lease_end_ns, taken_in
 from limiter.buckets import Bucket, KeyState
 from limiter.decision import UNLIMITED, Decision
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from limiter.durable import DurableQuotas
     from limiter.identities import Known
     from limiter.policies import Level
+    from limiter.sharded_store import ShardedStore
     from limiter.store import CounterStore
 
 _US_PER_MS: Final = 1_000
@@ -39,7 +41,11 @@ class Limiter:
     """Decides on keys. ``check`` never blocks on metrics or streams, and ends within the bound of one store call."""
 
     def __init__(
-        self, counter_store: CounterStore, recorder: Recorder, name: str, durable: DurableQuotas | None = None
+        self,
+        counter_store: CounterStore | ShardedStore,
+        recorder: Recorder,
+        name: str,
+        durable: DurableQuotas | None = None,
     ) -> None:
         self._store = counter_store
         self._recorder = recorder
@@ -177,28 +183,31 @@ class Limiter:
         self.store_calls += 1
         asked_ns = time.monotonic_ns()
         lease_id = self._lease_id()
-        leased = key.leased and self._may_lease()
-        terms = [asked_terms(bucket, cost, asked_ns, leased) for bucket in key.buckets]
+        terms: list[bytes] = []
         identity = b"" if request_id is None else request_id.encode()
         try:
+            counters = self._store.store_of(key.buckets)
+            leased = key.leased and asked_ns >= counters.learning_until_ns and self._may_lease()
+            terms = [asked_terms(bucket, cost, asked_ns, leased) for bucket in key.buckets]
             for bucket in key.buckets:
-                await self._settle(bucket)
+                if bucket.settling or bucket.store is not counters:
+                    await self._settle(bucket, counters)
             identity_key = keys.identity_key(key.name, identity)
-            answer = await self._store.decide(key.buckets, terms, cost, identity, identity_key, lease_id)
+            answer = await counters.decide(key.buckets, terms, cost, identity, identity_key, lease_id)
         except store.StoreUnavailable as error:
             if request_id is not None and not isinstance(error, store.StoreNotAsked):
                 self._identities.doubt((key.name, request_id), asked_ns)
             return None
         finally:
             self._calls -= 1
-            for bucket, packed in zip(key.buckets, terms, strict=True):
+            for bucket, packed in zip(key.buckets, terms, strict=False):  # there are none when no store could be asked
                 if packed is not bucket.plain_terms:
                     bucket.asking = False
         if answer[0] == store.CONFLICT:
             raise errors.KeyReused
         if answer[0] in (store.STALE_EPOCH, store.WRONG):
             return None
-        return taken_in(key, cost, answer, asked_ns, lease_id, self._store.epoch)
+        return taken_in(key, cost, answer, asked_ns, lease_id, counters.epoch)
 
     def _may_lease(self) -> bool:
         """A lease is not asked for when its spend could not be reported."""
@@ -228,13 +237,18 @@ class Limiter:
         """A lease, for a request that costs nothing. Without the store there is none, and nobody waited for it."""
         lease_id = self._lease_id()
         try:
+            counters = self._store.store_of((bucket,))
+            if asked_ns < counters.learning_until_ns:
+                return
+            if bucket.store is not counters:
+                await self._settle(bucket, counters)
             terms = [bucket.level.packed_terms(want)]
-            answer = await self._store.decide([bucket], terms, 0, b"", b"", lease_id)
+            answer = await counters.decide([bucket], terms, 0, b"", b"", lease_id)
             if answer[0] == store.OK:
                 *_, granted, lease_us = answer
                 if granted:
-                    bucket.begin_lease(lease_id, granted, lease_end_ns(asked_ns, lease_us), self._store.epoch)
-            await self._settle(bucket)
+                    bucket.begin_lease(lease_id, granted, lease_end_ns(asked_ns, lease_us), counters.epoch)
+            await self._settle(bucket, counters)
         except store.StoreUnavailable:
             return
         finally:
@@ -244,17 +258,16 @@ class Limiter:
     def _lease_id(self) -> bytes:
         return f"{self._name}.{next(self._lease_numbers)}".encode()
 
-    async def _settle(self, bucket: Bucket) -> None:
-        """Tells the store what ended leases spent. Raises StoreUnavailable, and keeps what was not told."""
-        while bucket.settling:
-            ended = bucket.settling.pop()  # taken first: another call may be settling the same bucket
-            try:
-                answer = await self._store.settle(bucket, *ended)
-            except store.StoreUnavailable:
-                bucket.to_settle(*ended)
-                raise
-            if self._recorder.leases is not None:
-                self._recorder.leases.settled(ended[0], is_known=answer[0] == store.OK and answer[2] > 0)
+    async def _settle(self, bucket: Bucket, counters: CounterStore) -> None:
+        """Tells the store what it must know of the bucket. Raises StoreUnavailable, and keeps what was not told."""
+        if bucket.store is not counters:
+            await arrive(bucket, counters, self._store)
+        try:
+            await settle(bucket, counters)
+        except store.StoreUnavailable:
+            if bucket.store is not counters:
+                bucket.store = None  # it went on to another one meanwhile, which has not heard of what is left to tell
+            raise
 
     async def maintain(self) -> None:
         """Settles leases that ran out, and lets old identities go; called every now and then.
@@ -267,9 +280,10 @@ class Limiter:
         for bucket in list(self._buckets.values()):
             if bucket.lease_id and now_ns >= bucket.lease_ends_ns:
                 bucket.end_lease()
-            if bucket.settling:
+            moved = bucket.lease_id and bucket.store is not None and bucket.store.replaced
+            if bucket.settling or moved:  # a lease that is held is told to a new primary at once
                 try:
-                    await self._settle(bucket)
+                    await self._settle(bucket, self._store.store_of((bucket,)))
                 except store.StoreUnavailable as error:
                     first = first or error
         if first is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 from prometheus_client import REGISTRY, CollectorRegistry
@@ -17,6 +18,34 @@ if TYPE_CHECKING:
     from limiter.follower import SnapshotFollower
     from limiter.kafka_blocks import KafkaBlocks
     from limiter.limiter import Limiter
+    from limiter.sharded_store import ShardedStore
+
+
+class ShardMetrics(Collector):
+    """Where a gateway's counters are."""
+
+    def __init__(self, store: ShardedStore, registry: CollectorRegistry = REGISTRY) -> None:
+        self._store = store
+        registry.register(self)
+
+    def collect(self) -> Iterator[Metric]:
+        """Called from the thread that answers /metrics: plain reads only."""
+        # Lower than on other gateways: this one does not get the snapshots, and shards will refuse it.
+        version = self._store.map.version
+        yield GaugeMetricFamily("millrace_limiter_shard_map_version", "Shard map in use", value=version)
+        epochs = GaugeMetricFamily("millrace_limiter_shard_epoch", "Epoch of a shard in the map", labels=("shard",))
+        learning = GaugeMetricFamily("millrace_limiter_shard_learning", "1: grants no leases", labels=("shard",))
+        fenced = GaugeMetricFamily("millrace_limiter_shard_fenced", "1: refuses our epoch", labels=("shard",))
+        now_ns = time.monotonic_ns()
+        for name, store in list(self._store.stores.items()):
+            epochs.add_metric((name,), store.epoch)
+            learning.add_metric((name,), now_ns < store.learning_until_ns)
+            # 1 for longer than a change takes: the map and the store differ; `millrace limiter shards` says what to do.
+            fenced.add_metric((name,), store.fenced_by is not None)
+        yield from (epochs, learning, fenced)
+        # Growing for longer than a change takes: the same.
+        refused = self._store.refused_calls
+        yield CounterMetricFamily("millrace_limiter_stale_epochs", "Calls refused by their epoch", value=refused)
 
 
 class GatewayMetrics(Collector):

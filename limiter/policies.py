@@ -56,6 +56,18 @@ class Level:
         """The values of a key that this policy keeps one counter for."""
         return counted_by(self.policy, parts)
 
+    def tenant_of(self, values: str) -> str:
+        """The tenant that a counter of this policy belongs to; "" when it counts over tenants."""
+        if spans_tenants(self.policy):
+            return ""
+        # of what counters are kept by, the tenant is the first
+        return values.partition("\x1f")[0] if "tenant" in self.policy.per else self.policy.scope.tenant
+
+
+def spans_tenants(policy: LimitPolicy) -> bool:
+    """Whether one counter of it is of several tenants: then it cannot be on one of several shards."""
+    return "tenant" not in policy.per and policy.scope.tenant == ANY
+
 
 class PolicySet:
     """All policies of one snapshot by scope: a key asks for its eight possible scopes, not for every policy."""

@@ -1,4 +1,4 @@
-"""Signs what is in force: a snapshot for every revision of the policies, renewed before it expires.
+"""Signs what is in force: a snapshot for every revision of policies and shard map, renewed before it expires.
 
 Runs beside the owners of policies. Two of them may sign the same revision: either document is as good.
 """
@@ -11,6 +11,7 @@ import msgspec
 import psycopg
 import structlog
 
+from limiter.shard_map import decoded
 from limiter.snapshot import Snapshot, described, digest, sign
 from schemas import limits
 from schemas.limit_policy import LimitPolicy
@@ -32,12 +33,14 @@ def publish(connection: psycopg.Connection[Any], key: Ed25519PrivateKey) -> bool
     revision, now = row
     if newest and newest[0] >= revision and newest[1] + limits.LIMIT_SNAPSHOT_RENEW_S > now:
         return False
-    rows = connection.execute(SQL["snapshot_policies"]).fetchall()
+    rows = connection.execute(SQL["snapshot_contents"]).fetchall()
+    revision, shards, _ = rows[0]
     snapshot = Snapshot(
-        revision=rows[0][0] if rows else 0,
+        revision=revision,
         issued_at=now,
         not_after=now + limits.LIMIT_SNAPSHOT_LIFE_S,
-        policies=[_policy.decode(body) for _, body in rows],
+        policies=[_policy.decode(body) for _, _, body in rows if body is not None],
+        shards=decoded(shards),
     )
     document = sign(snapshot, key)
     connection.execute(SQL["snapshot_insert"], (snapshot.revision, now, digest(document), document))

@@ -16,6 +16,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from msgspec import Struct
 
+from limiter.shard_map import ShardMap
 from schemas.errors import PlatformError
 from schemas.limit_policy import LimitPolicy
 
@@ -36,6 +37,7 @@ class Snapshot(Struct, frozen=True, kw_only=True):
     issued_at: int
     not_after: int
     policies: list[LimitPolicy]
+    shards: ShardMap | None = None  # where their counters are
 
 
 class Envelope(Struct, frozen=True, kw_only=True):

@@ -10,15 +10,18 @@ import struct
 import time
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from limiter import keys as names
+from limiter.shard_map import ONE_SHARD
 from limiter.store_line import LineLost, Refusal, Reply, StoreLine, opened
 from limiter.store_script import EVICTION, AsFunctions, AsScript, is_not_offered, unfit
 from schemas import limits
 from schemas.errors import Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from limiter.buckets import Bucket, LeasedBucket
+    from limiter.shard_map import Shard
 
 EPOCH_KEY: Final = b"rl:epoch"
 OK, DENIED, DUPLICATE, CONFLICT, STALE_EPOCH, WRONG = 1, 0, 2, 3, 4, 5
@@ -54,18 +57,36 @@ class Counted(NamedTuple):
         }
 
 
-class CounterStore:
-    """One shard, over one connection: what is asked in one turn of the loop travels together."""
+def _nothing() -> None:
+    """Nobody wants to know."""
 
-    def __init__(self, url: str, *, timeout_s: float = limits.LIMIT_STORE_TIMEOUT_S) -> None:
-        self._url = url
+
+class CounterStore:
+    """One shard at one epoch, over one connection: what is asked in one turn of the loop travels together.
+
+    It is also the seam of a limiter that has one shard only (``limiter/sharded_store.py`` for more).
+    """
+
+    def __init__(
+        self, url: str, *, timeout_s: float = limits.LIMIT_STORE_TIMEOUT_S, shard: Shard = ONE_SHARD.shards[0]
+    ) -> None:
+        self.url = url
+        self.shard = shard
         self._way: type[AsFunctions | AsScript] = AsFunctions
         self._line: StoreLine | None = None
         self._connecting = asyncio.Lock()
         self._loading = asyncio.Lock()
         self._timeout_s = timeout_s
-        self.epoch = 0
+        self.epoch = shard.epoch
         self._shut_until = 0.0
+        #: until then no lease is granted: a new primary has to learn of those that are held
+        self.learning_until_ns = 0
+        #: a newer map gave its place to another one: it is not asked any more
+        self.replaced = False
+        #: the epoch that the store said last when it refused ours; None when it answered since
+        self.fenced_by: int | None = None
+        self.refused_calls = 0
+        self.on_stale: Callable[[], None] = _nothing
         #: why the server that was connected to last must not be trusted with counters
         self.unfit: str | None = None
 
@@ -82,6 +103,20 @@ class CounterStore:
         """Closes the connection."""
         if self._line is not None:
             self._line.lose("closed")
+
+    def replace(self) -> None:
+        """Asks nothing any more; whoever waits for an answer is told that there is none."""
+        self.replaced = True
+        if self._line is not None:
+            self._line.lose("the shard map changed")
+
+    def store_of(self, buckets: Sequence[Bucket]) -> CounterStore:  # noqa: ARG002 - as the sharded store
+        """The store that holds these buckets: this one."""
+        return self
+
+    def former_of(self, bucket: Bucket) -> tuple[CounterStore, ...]:  # noqa: ARG002 - as the sharded store
+        """Where else its counter may be: nowhere."""
+        return ()
 
     async def decide(
         self,
@@ -103,6 +138,20 @@ class CounterStore:
         """A lease ended with so much spent; again, it does nothing. Raises StoreUnavailable."""
         return await self._of_one(b"rl1_settle", bucket, lease_id, spent)
 
+    async def register(self, bucket: Bucket, lease_id: bytes, granted: int) -> list[int]:
+        """A lease that the store may not know is reserved, once, as far as there is room. Raises StoreUnavailable."""
+        return await self._of_one(b"rl1_register", bucket, lease_id, granted)
+
+    async def restore(self, bucket: Bucket, used: int) -> list[int]:
+        """At least so much is charged afterwards; again, it does nothing. Raises StoreUnavailable."""
+        return await self._of_one(b"rl1_restore", bucket, b"", used)
+
+    async def owe(self, bucket: Bucket, mark: str, lost: int) -> list[int]:
+        """What may have been lost is charged once for each mark. Raises StoreUnavailable."""
+        key = names.identity_key(bucket.keys[0].decode(), mark.encode())
+        kept_ms = 2 * limits.LIMIT_FAILOVER_DEBT_S * 1_000
+        return await self._of_one(b"rl1_owe", bucket, b"", lost, key, kept_ms)
+
     async def refund(self, buckets: Sequence[Bucket], identity: bytes, identity_key: bytes) -> None:
         """Gives back what an identity took of these buckets, once. Raises StoreUnavailable."""
         keys = [EPOCH_KEY, identity_key]
@@ -116,10 +165,19 @@ class CounterStore:
         _, used, reserved, available, reset_us, version = await self._of_one(b"rl1_peek", bucket, b"", 0)
         return Counted(used, reserved, available, -(-reset_us // _US_PER_MS), version)
 
-    async def _of_one(self, function: bytes, bucket: Bucket | LeasedBucket, lease_id: bytes, cost: int) -> list[int]:
+    async def _of_one(
+        self,
+        function: bytes,
+        bucket: Bucket | LeasedBucket,
+        lease_id: bytes,
+        cost: int,
+        identity_key: bytes = b"",
+        kept_ms: int = 0,
+    ) -> list[int]:
         """A store of another epoch is not the one that was meant: it has changed nothing, and is asked again later."""
-        head = _HEAD.pack(self.epoch, 0, cost, 0, 0, 1)
-        answer = await self._call(function, [EPOCH_KEY, b"", *bucket.keys], (head, lease_id, b"", bucket.plain_terms))
+        head = _HEAD.pack(self.epoch, 0, cost, kept_ms, 0, 1)
+        keys = [EPOCH_KEY, identity_key, *bucket.keys]
+        answer = await self._call(function, keys, (head, lease_id, b"", bucket.plain_terms))
         if answer[0] == STALE_EPOCH:
             raise StoreUnavailable(cause=f"its epoch is {answer[1]}, not {self.epoch}")
         return answer
@@ -134,6 +192,12 @@ class CounterStore:
             # Its memory is full, it became a replica, or one key holds what is not ours: it has charged nothing. It
             # answers at once, so it is not left alone: the other keys may be well.
             raise StoreUnavailable(cause=str(answer))
+        if answer[0] == STALE_EPOCH:
+            self.fenced_by = answer[1]
+            self.refused_calls += 1
+            self.on_stale()
+        elif self.fenced_by is not None:
+            self.fenced_by = None
         return answer
 
     async def _after_loading(self, function: bytes, keys: Sequence[bytes], arguments: Sequence[bytes]) -> Reply:
@@ -161,11 +225,13 @@ class CounterStore:
         async with self._connecting:
             if self._line is None or self._line.lost:
                 self._check_open()  # it may have failed meanwhile
-                self._line = await opened(self._url, self._timeout_s)
+                self._line = await opened(self.url, self._timeout_s)
                 self.unfit = unfit(await self._line.send(EVICTION))
             return self._line
 
     def _check_open(self) -> None:
+        if self.replaced:
+            raise StoreNotAsked(cause="the shard map changed")
         if time.monotonic() < self._shut_until:
             raise StoreNotAsked(cause="left alone after a failure")
 

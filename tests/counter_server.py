@@ -18,7 +18,7 @@ from limiter import Limiter
 from limiter.decisions import Recorder
 from limiter.lease_accounts import LeaseAccounts
 from limiter.policies import PolicySet
-from limiter.store import CounterStore
+from limiter.sharded_store import ShardedStore
 from schemas import limits
 from schemas.limit_policy import LimitPolicy, as_policy
 from schemas.operations import OPERATIONS
@@ -50,12 +50,26 @@ class Blocks:
 class CounterServer:
     """The process of one Valkey."""
 
-    def __init__(self, folder: Path, *options: str) -> None:
-        self._valkey = Valkey(folder, free_port(), secrets.token_hex(8))
+    def __init__(self, folder: Path, *options: str, of: CounterServer | None = None) -> None:
+        """``of``: another server of the same password, as shards of one map have."""
+        self._valkey = Valkey(folder, free_port(), secrets.token_hex(8) if of is None else of._valkey.password)
         self._valkey.prepare()
         self.url = f"redis://:{self._valkey.password}@{self._valkey.address}/0"
         self.process = subprocess.Popen([*self._valkey.command(), *options], stdout=subprocess.DEVNULL, cwd=folder)
         eventually(lambda: self._valkey.unhealthy() is None, what="a Valkey that answers")
+
+    @property
+    def address(self) -> str:
+        """As a shard map names it: without the password."""
+        return f"redis://{self._valkey.address}/0"
+
+    def follow(self, primary: CounterServer) -> None:
+        """A replica that has everything, when this returns."""
+        host, port = primary._valkey.address.split(":")
+        with redis.Redis.from_url(self.url) as connection:
+            connection.config_set("masterauth", primary._valkey.password)
+            connection.replicaof(host, port)
+            eventually(lambda: connection.info("replication")["master_link_status"] == "up", what="a replica in step")
 
     def url_of(self, user: str, *rules: str) -> str:
         """The address for a user that may do everything but what the rules take away."""
@@ -119,7 +133,7 @@ async def limiter(
     reports: ReportSink | None = None,
 ) -> AsyncIterator[Limiter]:
     """A limiter of a gateway that ends without giving anything back, as a killed one does."""
-    store = CounterStore(url, timeout_s=timeout_s)
+    store = ShardedStore(url, timeout_s=timeout_s)
     await store.load()
     ring = folder / f"{name}.ring"
     leases = None if reports is None else LeaseAccounts(folder / f"{name}.book", ring, reports)

@@ -23,7 +23,9 @@ _DAY_MS: Final = 86_400_000
 app = typer.Typer(no_args_is_help=True)
 
 Document = Annotated[Path, typer.Argument(metavar="FILE", dir_okay=False, help="The policy as JSON, as published.")]
-Days = Annotated[float, typer.Option(min=0, max=limits.FORECAST_DAYS_MAX, help="How far back.")]
+Days = Annotated[
+    float, typer.Option(min=0, max=limits.FORECAST_DAYS_MAX, help="How far back; Kafka keeps commands for a week.")
+]
 Records = Annotated[int, typer.Option(min=1, max=limits.FORECAST_RECORDS_MAX, help="Commands read at most.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 

@@ -1,4 +1,4 @@
-"""``millrace limiter``: the policies in force, and what a key has left."""
+"""``millrace limiter``: the policies in force, what a key has left, and where counters are."""
 
 from __future__ import annotations
 
@@ -8,16 +8,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from compose.cli import limiter_shards
 from compose.cli.cases import shell_user
 from compose.cli.parked import operator_connection
 from compose.settings import load_settings
 from compose.stack.errors import StackError
 
 if TYPE_CHECKING:
+    from limiter.shard_map import ShardMap
     from limiter.store import Counted
     from schemas.limit_policy import LimitPolicy
 
 app = typer.Typer(no_args_is_help=True)
+app.add_typer(limiter_shards.app, name="shards")
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
@@ -32,19 +35,20 @@ def policies(as_json: AsJson = False) -> None:
         return
     for row in rows:
         row["scope"] = ":".join(row["scope"].values())
-    _print(rows, ("policy_id", "version", "scope", "algorithm", "capacity", "consistency", "failure_mode", "shadow"))
+    print_table(
+        rows, ("policy_id", "version", "scope", "algorithm", "capacity", "consistency", "failure_mode", "shadow")
+    )
 
 
 @app.command()
 def key(name: Annotated[str, typer.Argument(metavar="TENANT:USER:ROUTE")], as_json: AsJson = False) -> None:
     """Show what every policy that governs a key has counted, without taking any."""
-    in_force, by_owners = _read_key(name)
-    found = asyncio.run(_counters(name, in_force, by_owners))
+    found = asyncio.run(_counters(name, *_read_key(name)))
     if as_json:
         print(json.dumps(found))
         return
     print(found["limit_key"])
-    _print(
+    print_table(
         found["counters"],
         ("policy_id", "version", "consistency", "shadow", "capacity", "used", "reserved", "remaining", "reset_ms"),
     )
@@ -58,26 +62,30 @@ def _read(action: str, what: str) -> list[LimitPolicy]:
         return in_force(connection)
 
 
-def _read_key(name: str) -> tuple[list[LimitPolicy], dict[str, Counted]]:
+def _read_key(name: str) -> tuple[list[LimitPolicy], dict[str, Counted], ShardMap]:
     from limiter.inspection import owned  # noqa: PLC0415
     from limiter.inspection import policies as in_force  # noqa: PLC0415
+    from limiter.shard_changes import newest  # noqa: PLC0415
     from reconciliation.audit.log import audited  # noqa: PLC0415
     from schemas.errors import PlatformError  # noqa: PLC0415
 
     with operator_connection() as connection, audited(connection, shell_user(), "limiter.key", name):
         found = in_force(connection)
         try:
-            return found, owned(connection, name, found)
+            return found, owned(connection, name, found), newest(connection)
         except PlatformError as error:
             raise StackError(str(error)) from error
 
 
-async def _counters(name: str, found: list[LimitPolicy], by_owners: dict[str, Counted]) -> dict[str, Any]:
+async def _counters(
+    name: str, found: list[LimitPolicy], by_owners: dict[str, Counted], shard_map: ShardMap
+) -> dict[str, Any]:
     from limiter.inspection import counters  # noqa: PLC0415
-    from limiter.store import CounterStore  # noqa: PLC0415
+    from limiter.sharded_store import ShardedStore  # noqa: PLC0415
     from schemas.errors import PlatformError  # noqa: PLC0415
 
-    store = CounterStore(load_settings().addresses().redis_url)
+    store = ShardedStore(load_settings().addresses().redis_url)
+    store.use(shard_map)
     try:
         return await counters(name, found, by_owners, store)
     except PlatformError as error:
@@ -86,7 +94,8 @@ async def _counters(name: str, found: list[LimitPolicy], by_owners: dict[str, Co
         await store.close()
 
 
-def _print(rows: list[dict[str, Any]], columns: tuple[str, ...]) -> None:
+def print_table(rows: list[dict[str, Any]], columns: tuple[str, ...]) -> None:
+    """What a command found, for people."""
     from rich.console import Console  # noqa: PLC0415
     from rich.table import Table  # noqa: PLC0415
 

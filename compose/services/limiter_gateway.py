@@ -25,10 +25,11 @@ from limiter.frame_server import FrameServer
 from limiter.kafka_blocks import KafkaBlocks, KafkaReports
 from limiter.lease_accounts import LeaseAccounts
 from limiter.limiter import Limiter
-from limiter.metrics import GatewayMetrics
+from limiter.metrics import GatewayMetrics, ShardMetrics
 from limiter.rls import RateLimitService
+from limiter.sharded_store import ShardedStore
 from limiter.signing_keys import SigningKeys
-from limiter.store import CounterStore, StoreUnavailable
+from limiter.store import StoreUnavailable
 from schemas import limits
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ async def _serve(settings: Settings, instance: int) -> None:
     keys.ensure()
     issuer = KeyFolder(home / "keys")
     issuer.ensure()
-    store = CounterStore(addresses.redis_url)
+    store = ShardedStore(addresses.redis_url)
     blocks = KafkaBlocks(addresses.kafka, name)
     ring_file = settings.the_home().data("limiter") / f"decisions-{instance}.ring"
     reports = KafkaReports(addresses.kafka, f"{name}-leases")
@@ -60,8 +61,15 @@ async def _serve(settings: Settings, instance: int) -> None:
     limiter = Limiter(store, recorder, name, quotas)
     remembered = settings.the_home().data("limiter") / f"revision-{instance}"
     follower = SnapshotFollower(
-        addresses.base_url, SnapshotToken(issuer, "limiter_gateway"), keys.verifying_keys, limiter.use, remembered
+        addresses.base_url,
+        SnapshotToken(issuer, "limiter_gateway"),
+        keys.verifying_keys,
+        limiter.use,
+        remembered,
+        store.use,
     )
+    store.when_stale(follower.hurry)
+    ShardMetrics(store)
     GatewayMetrics(limiter, recorder, blocks, follower)
     server = grpc.aio.server()
     rls_pb2_grpc.add_RateLimitServiceServicer_to_server(RateLimitService(limiter), server)

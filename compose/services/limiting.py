@@ -17,9 +17,10 @@ from limiter.follower import SnapshotFollower
 from limiter.kafka_blocks import KafkaBlocks, KafkaReports
 from limiter.lease_accounts import LeaseAccounts
 from limiter.limiter import Limiter
-from limiter.metrics import GatewayMetrics
+from limiter.metrics import GatewayMetrics, ShardMetrics
+from limiter.sharded_store import ShardedStore
 from limiter.signing_keys import SigningKeys
-from limiter.store import CounterStore, StoreUnavailable
+from limiter.store import StoreUnavailable
 from schemas import limits
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ async def api_limiter(settings: Settings, name: str, instance: int) -> AsyncIter
     addresses = settings.addresses()
     folder = settings.the_home().data("limiter")
     keys = settings.the_home().path / "keys"
-    store = CounterStore(addresses.redis_url)
+    store = ShardedStore(addresses.redis_url)
     blocks = KafkaBlocks(addresses.kafka, name)
     ring_file = folder / f"decisions-ingress-{instance}.ring"
     reports = KafkaReports(addresses.kafka, f"{name}-leases")
@@ -105,7 +106,10 @@ async def api_limiter(settings: Settings, name: str, instance: int) -> AsyncIter
         limiter.use(policies.only(is_for_our_api))
 
     remembered = folder / f"revision-ingress-{instance}"
-    follower = SnapshotFollower(addresses.base_url, token, SigningKeys(keys).verifying_keys, use, remembered)
+    verifying = SigningKeys(keys).verifying_keys
+    follower = SnapshotFollower(addresses.base_url, token, verifying, use, remembered, store.use)
+    store.when_stale(follower.hurry)
+    ShardMetrics(store)
     GatewayMetrics(limiter, recorder, blocks, follower)
     try:
         async with kept_going(limiter, recorder, follower, _ended):

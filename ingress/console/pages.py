@@ -129,6 +129,12 @@ def is_id(value: object) -> bool:
     return isinstance(value, str) and _ID.match(value) is not None
 
 
+def is_said_by_rules(value: object) -> bool:
+    """Whether it is what risk rules gave as their reasons."""
+    known = {"rule", "detail", "shadow"}
+    return isinstance(value, list) and bool(value) and all(isinstance(x, dict) and known <= x.keys() for x in value)
+
+
 def compact(value: object) -> str:
     """A document as it was stored, on one line."""
     return json.dumps(value, ensure_ascii=False)
@@ -145,4 +151,4 @@ _environment.filters |= {
     "tone": tone,
     "json": compact,
 }
-_environment.tests |= {"amount": is_amount, "id": is_id}
+_environment.tests |= {"amount": is_amount, "id": is_id, "said_by_rules": is_said_by_rules}

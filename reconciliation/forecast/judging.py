@@ -17,6 +17,7 @@ from dataflows.domain.fees import FeeSchedule
 from dataflows.domain.policies import Policies
 from dataflows.domain.risk import RiskPolicy
 from schemas import limits, risk_policy
+from schemas.operations import OPERATIONS
 from schemas.records import PaymentIntent
 from schemas.routing import RoutingPolicy
 
@@ -49,17 +50,17 @@ class Forecast:
         self.unknown = 0  # confirms of which a rule would have asked what nobody recorded
         self._changes: dict[tuple[str, str], Change] = {}
 
-    def note(self, was: str, would_be: str, result: dict[str, Any], rules: Collection[str]) -> None:
-        """One confirm."""
+    def note(self, was: str, would_be: str, result: dict[str, Any], rules: Collection[str], amount: int) -> None:
+        """One command, and how much money it is about."""
         self.judged += 1
         if was == would_be:
             self.as_before += 1
             return
         change = self._changes.setdefault((was, would_be), Change(was, would_be))
         change.count += 1
-        change.amounts[result["currency"]] += result["amount"]
+        change.amounts[result["currency"]] += amount
         change.rules.update(rules)
-        if len(change.payments) < limits.FORECAST_EXAMPLES_MAX:
+        if len(change.payments) < limits.FORECAST_EXAMPLES_MAX and result["id"] not in change.payments:
             change.payments.append(result["id"])
 
     @property
@@ -78,9 +79,8 @@ def judge_risk(policy: RiskPolicy, decided: Collection[Decided], forecast: Forec
         facts = risk.facts_of(_intent(one), one.command.payload, one.command.signals)
         verdict = risk.judge(policy, facts)
         forecast.unknown += not velocities <= facts.velocity.keys()
-        forecast.note(
-            was, verdict.outcome, one.result, [reason.rule for reason in verdict.reasons if not reason.shadow]
-        )
+        rules = [reason.rule for reason in verdict.reasons if not reason.shadow]
+        forecast.note(was, verdict.outcome, one.result, rules, one.result["amount"])
 
 
 def judge_routing(
@@ -95,14 +95,16 @@ def judge_routing(
         card = routing.card_of(one.command)
         route = routing.route(context, _intent(one), card)
         forecast.unknown += card.network is None and any(rule.when.network for rule in policy.rules)
-        forecast.note(one.result["processor"], route.processor, one.result, [_rule_of(route.reason)])
+        rules = [_rule_of(route.reason)]
+        forecast.note(one.result["processor"], route.processor, one.result, rules, one.result["amount"])
 
 
 def judge_freeze(merchant: str, decided: Collection[Decided], forecast: Forecast) -> None:
     """What this merchant began would have been refused, had it been frozen all the time."""
     for one in decided:
-        if one.command.scope == merchant:
-            forecast.note("committed", "account_frozen", one.result, [one.command.operation])
+        if one.command.scope == merchant:  # what is created counts, and not once more when it is confirmed
+            amount = one.result["amount"] if OPERATIONS[one.command.operation].creates else 0
+            forecast.note("committed", "account_frozen", one.result, [one.command.operation], amount)
 
 
 def _rule_of(reason: str) -> str:

@@ -47,7 +47,12 @@ told = st.tuples(
     st.sampled_from(["pr_1", None]),
 )
 steps = st.lists(wishes | told, max_size=40)
-schedules = st.builds(FeeSchedule, platform_bps=st.integers(0, 10_000), processor_bps=st.integers(0, 10_000))
+schedules = st.builds(
+    FeeSchedule,
+    platform_bps=st.integers(0, 10_000),
+    platform_fixed_minor=st.sampled_from([0, 0, 30, 10**9]),
+    processor_bps=st.integers(0, 10_000),
+)
 
 
 def command_of(payment: Payment, step: Any) -> Command:
@@ -135,7 +140,7 @@ def test_the_ledger_tells_the_same_story_as_the_intent(create: Command, history:
         balance[entry.account_id.removesuffix(f":{intent.currency}")] += entry.debit - entry.credit
     refunds = list(payment.refunds.values())  # of late captures of a canceled payment
     captured = [a.amount for a in payment.attempts.values() if a.status == "captured"]
-    platform = sum(fee_minor(a, fees.platform_bps) for a in captured)
+    platform = sum(min(a, fee_minor(a, fees.platform_bps) + fees.platform_fixed_minor) for a in captured)
     processor = sum(fee_minor(a, fees.processor_bps) for a in captured)
     assert intent.amount_received == sum(captured)
     expected = {

@@ -106,3 +106,5 @@ def test_evidence_is_read_as_it_was_meant() -> None:
     assert (sent, note) == ("3", "&lt;b&gt;")
     assert 'href="/console/search?q=pi_abc"' in payment
     assert reasons == "[{&#34;x&#34;: null}]"
+    said = [{"rule": "large", "detail": "<i>", "shadow": False}, {"rule": "r", "detail": "d", "shadow": True}]
+    assert render(e={"reasons": said, "currency": None}) == "large: &lt;i&gt;; r: d (shadow)|null|"

@@ -390,3 +390,9 @@ def test_refusals_tell_state_and_version() -> None:
     (made,) = pending.refunds.values()
     late = cases.refused(pending, cases.command(cases.CANCEL_REFUND, {"refund": made.id}))
     assert (late.code, late.extra) == ("state_conflict", {"current_state": "pending", "current_version": made.version})
+
+
+def test_a_refund_waits_for_its_payer_exactly_while_its_attempt_does() -> None:
+    waiting = cases.told(cases.refunding(4_000), "requires_action", redirect_url="https://bank.example/1")
+    assert (only(waiting).state, only(waiting).version) == ("requires_action", 2)
+    assert only(cases.told(waiting, "refunded")).state == "succeeded"

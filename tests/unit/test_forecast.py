@@ -98,12 +98,12 @@ def test_a_freeze_would_have_refused_what_its_merchant_began() -> None:
     judge_freeze("m_other", [confirmed(3)], forecast)
     (change,) = forecast.changes
     assert (change.would_be, change.count, dict(change.rules)) == ("account_frozen", 2, {"confirm_payment_intent": 2})
+    assert change.amounts.total() == 0, "counted when it was created"
 
 
 def test_memory_does_not_grow_with_the_history() -> None:
     forecast = Forecast()
-    one = [confirmed()]
-    for _ in range(3 * limits.FORECAST_EXAMPLES_MAX):
-        judge_risk(policy(rule()), one, forecast)
+    for n in range(3 * limits.FORECAST_EXAMPLES_MAX):
+        judge_risk(policy(rule()), [confirmed(n)], forecast)
     (change,) = forecast.changes
     assert (change.count, len(change.payments)) == (3 * limits.FORECAST_EXAMPLES_MAX, limits.FORECAST_EXAMPLES_MAX)

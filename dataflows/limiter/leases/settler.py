@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from limiter.lease_book import LeaseReport
 
 SQL: Final = queries("sinks.postgres.queries", "limiter_leases.sql")
+_KEPT_US: Final = 11 * limits.LIMIT_LEASE_MS * 1_000  # after its end the store holds no lease for longer
 
 
 class Settled(NamedTuple):
@@ -60,7 +61,7 @@ class LeaseSettler:
         done = [found for found in taken if found is not None]
         due = leases.due(batch.watermark_us, limits.LIMIT_LEASES_SETTLED_MAX)
         if due:
-            done += self._runner.run(self._settled(due))
+            done += self._runner.run(self._settled(due, batch.watermark_us))
         self._write(batch, leases, done)
         self._prune()
         return Settled(batch.partition, done, len(leases))
@@ -71,18 +72,18 @@ class LeaseSettler:
         self._runner.close()
         self._connection.close()
 
-    async def _settled(self, due: Sequence[LeaseReport]) -> list[Settlement]:
-        found = await asyncio.gather(*(self._one(report) for report in due))
+    async def _settled(self, due: Sequence[LeaseReport], watermark_us: int) -> list[Settlement]:
+        found = await asyncio.gather(*(self._one(report, watermark_us) for report in due))
         return [each for each in found if each is not None]
 
-    async def _one(self, report: LeaseReport) -> Settlement | None:
-        """None when the store does not answer: later."""
+    async def _one(self, report: LeaseReport, watermark_us: int) -> Settlement | None:
+        """None when the store does not answer: later, until it has charged the lease whole by itself."""
         try:
             bucket = LeasedBucket(report.key_hash, store_keys(report.key_hash), report.terms)
             spent = report.allowed_cost + assumed(report)
             answer = await self._store.settle(bucket, report.lease_id.encode(), spent)
         except StoreUnavailable:
-            return None
+            return settlement(report, held=False) if watermark_us > report.ends_at_us + _KEPT_US else None
         return settlement(report, held=answer[0] == store.OK and answer[2] > 0)
 
     def _prune(self) -> None:

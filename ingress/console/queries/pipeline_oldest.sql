@@ -1,4 +1,4 @@
--- The oldest open thing of each stage, each by a partial index or from a short table.
+-- The oldest open thing of each stage, each by an index.
 select 'attempt not finished' as stage, (select min(x.first_at) from
     (select d.first_at from attempt_dispatch d where d.status in ('waiting', 'leased') limit %(counted)s) x) as oldest
 union all
@@ -6,7 +6,7 @@ select 'processor event not applied', (select min(x.received_at) from
     (select e.received_at from provider_event e where e.state in ('stored', 'parked') order by e.next_at limit %(counted)s) x)
 union all
 select 'settlement posting due', (select min(r.ingested_at) from
-    (select d.processor, d.report_id from settlement_due d limit %(counted)s) x
+    (select d.processor, d.report_id from settlement_due d order by d.id limit %(counted)s) x
     join settlement_report r on r.processor = x.processor and r.report_id = x.report_id)
 union all
 select 'repair approved, not posted', (select p.decided_at from repair_proposal p where p.state = 'approved' order by p.decided_at limit 1)

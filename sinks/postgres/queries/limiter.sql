@@ -45,12 +45,27 @@ from unnest(%s::text[], %s::bigint[], %s::text[], %s::text[], %s::bigint[])
 select revision, issued_at, extract(epoch from clock_timestamp())::bigint from policy_snapshot order by revision desc, issued_at desc limit 1;
 
 -- name: snapshot_revision
--- The revision that the policies stand at: every publication raises it by one.
-select coalesce(sum(version), 0)::bigint, extract(epoch from clock_timestamp())::bigint from policy;
+-- The revision that policies and shard map stand at: every publication and every change of the map raises it by one.
+select coalesce(sum(version), 0)::bigint + (select max(version) from limiter_shard_map), extract(epoch from clock_timestamp())::bigint
+from policy;
 
 -- name: snapshot_policies
 -- Everything in force, and the revision that it is, in one snapshot of the database.
 select coalesce(sum(version) over (), 0)::bigint, body from policy order by policy_id;
+
+-- name: snapshot_contents
+-- Revision, shard map and everything in force, in one snapshot of the database; one row without policy when there is none.
+select m.version + coalesce(sum(p.version) over (), 0)::bigint, m.body, p.body
+from (select version, body from limiter_shard_map order by version desc limit 1) m left join policy p on true
+order by p.policy_id;
+
+-- name: shard_map_newest
+-- The map in force. Primary key, from the right.
+select body from limiter_shard_map order by version desc limit 1;
+
+-- name: shard_map_insert
+-- The next version: an operator's, refused when another one was first. Primary key.
+insert into limiter_shard_map (version, body, changed_by) values (%s, %s, %s);
 
 -- name: snapshot_insert
 -- A signed snapshot; one of the same revision and time by another process is as good.

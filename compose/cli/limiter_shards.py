@@ -1,0 +1,139 @@
+"""``millrace limiter shards``: where counters are, how the shards are, and the changes of both."""
+
+from __future__ import annotations
+
+import json
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from compose.cli.cases import shell_user
+from compose.cli.parked import operator_connection
+from compose.settings import load_settings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from limiter.shard_changes import ShardChanges
+    from limiter.shard_map import ShardMap
+
+app = typer.Typer()
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+Name = Annotated[str, typer.Argument(metavar="SHARD")]
+Tenant = Annotated[str, typer.Argument(metavar="TENANT")]
+Url = Annotated[
+    str, typer.Argument(metavar="URL", help="redis://HOST:PORT/DB or rediss://, without name and password.")
+]
+
+
+@app.callback(invoke_without_command=True)
+def show(context: typer.Context, as_json: AsJson = False) -> None:
+    """Show every shard: its server, epoch, share of the tenants, pins and health; or change them.
+
+    All buckets of one decision are on one shard, chosen by the tenant. A store answers only gateways whose map names
+    its epoch; every change raises the epochs that it has to, and gateways have the new map within a second. Until then
+    the shard's answers are degraded: leases go on, and the rest is what each policy's failure mode says.
+    """
+    if context.invoked_subcommand is not None:
+        return
+    from limiter.shard_changes import newest  # noqa: PLC0415 - imports the drivers
+    from limiter.shard_health import rows  # noqa: PLC0415
+    from reconciliation.audit.log import audited  # noqa: PLC0415
+
+    with operator_connection() as connection:
+        with audited(connection, shell_user(), "limiter.shards", "shards"):
+            found = newest(connection)
+        shown = rows(found, load_settings().addresses().redis_url)
+    if as_json:
+        print(json.dumps({"version": found.version, "shards": shown, "pins": found.pins}))
+        return
+    from compose.cli.limiter import print_table  # noqa: PLC0415 - which imports this module
+
+    print(f"map version {found.version}")
+    columns = ("shard", "address", "epoch", "state", "share", "pins", "replicas", "learning", "health")
+    print_table([row | {"share": f"{row['share']:.1%}"} for row in shown], columns)
+    for tenant, name in sorted(found.pins.items()):
+        print(f"{tenant} is pinned to {name}")
+
+
+@app.command()
+def add(name: Name, url: Url) -> None:
+    """Add a shard: an empty primary with maxmemory-policy noeviction that takes the password of MILLRACE_REDIS_URL.
+
+    It takes its share of the tenants from the others. Their counters follow when they are asked for, so nobody gets a
+    quota twice. Policies that count over tenants (`per` without the tenant, scope of any) have to be changed first.
+    """
+    with _changes("add", name, url=_shown(url)) as (changes, told):
+        _told(changes.add(name, url), told)
+    print(f"{name} takes its share; 'millrace limiter shards' shows it")
+
+
+@app.command()
+def pin(tenant: Tenant, shard: Name) -> None:
+    """Put a tenant on a shard of its choice: a hot one on a shard of its own. Its counters follow.
+
+    The shard that loses it refuses the old map at once, so no gateway counts the tenant at both.
+    """
+    with _changes("pin", tenant, shard=shard) as (changes, told):
+        _told(changes.pin(tenant, shard), told)
+    print(f"{tenant} is on {shard}")
+
+
+@app.command()
+def unpin(tenant: Tenant) -> None:
+    """Put a tenant back where its hash puts it. Its counters follow."""
+    with _changes("unpin", tenant) as (changes, told):
+        found = _told(changes.pin(tenant, None), told)
+    print(f"{tenant} is on {found.layout.home_of(tenant)}")
+
+
+@app.command()
+def promote(
+    name: Name,
+    url: Annotated[
+        str, typer.Option("--to", metavar="URL", help="The new primary; a replica of the old one is made it.")
+    ],
+) -> None:
+    """Fail a shard over: take epoch + 1, fence the old primary if it answers, promote the new one, publish the map.
+
+    The old primary may come back at any time: no gateway that has the new map is answered by it. Run it again after any
+    failure. With the server that is in the map already it makes a shard whose store lost its data answer again. For a
+    second gateways grant no new leases; those that are held go on, and the new primary is told of them.
+    """
+    with _changes("promote", name, url=_shown(url)) as (changes, told):
+        done = changes.promote(name, url)
+        _told(done.shard_map, told)
+        told["is_whole"] = done.is_whole
+    print(f"{name} is at epoch {done.shard_map.shard(name).epoch} on {done.shard_map.shard(name).address}")
+    if done.is_whole:
+        print("the old primary was fenced first, and its replicas had everything")
+    elif done.is_whole is None:
+        print(f"the old primary does not answer; {done.heard_s} s ago it was heard of last: what it took since is lost")
+    else:
+        print("no replica followed the old primary: what the new one does not have is lost")
+
+
+@contextmanager
+def _changes(action: str, name: str, **details: object) -> Iterator[tuple[ShardChanges, dict[str, object]]]:
+    """Announced in the audit log before anything happens; what became of it stands there afterwards."""
+    from limiter.shard_changes import ShardChanges  # noqa: PLC0415
+    from reconciliation.audit.log import announced  # noqa: PLC0415
+    from schemas.validation import visible  # noqa: PLC0415
+
+    actor, own_url = shell_user(), load_settings().addresses().redis_url
+    with (
+        operator_connection() as connection,
+        announced(connection, actor, f"limiter.shards.{action}", visible(name), **details) as told,
+    ):
+        yield ShardChanges(connection, own_url, actor), told
+
+
+def _told(found: ShardMap, told: dict[str, object]) -> ShardMap:
+    told |= {"version": found.version, "epochs": {shard.name: shard.epoch for shard in found.shards}}
+    return found
+
+
+def _shown(url: str) -> str:
+    """For the log: an address with a secret is refused, and must not be kept there either."""
+    return url.rpartition("@")[2]

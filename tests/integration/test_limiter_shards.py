@@ -1,0 +1,303 @@
+"""The shard map on a real Postgres and real stores: what operators change, gateways follow, and no quota is had twice."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+import pytest
+import redis
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from compose.settings import Settings
+from limiter.follower import SnapshotFollower
+from limiter.publisher import publish
+from limiter.shard_changes import ShardChanges, newest
+from limiter.shard_map import ONE_SHARD, ShardsRefused, encoded
+from limiter.snapshot import key_id
+from reconciliation.audit.log import entries
+from schemas import limits
+from tests.counter_server import CounterServer, answer_of_store, limiter, policy
+from tests.integration.operator_shell import Operator
+from tests.settlement_world import SettlementWorld, settlement_world
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from limiter import Limiter
+    from schemas.limit_policy import LimitPolicy
+    from tests.conftest import Stack
+
+pytestmark = pytest.mark.servers
+PATIENT_S = 60
+KEY = Ed25519PrivateKey.generate()
+TENANTS = [f"t{n}" for n in range(12)]
+CAPACITY = 10
+EXACT = policy(capacity=CAPACITY, consistency="exact", failure_mode="closed", per=["tenant"])
+
+
+class ShardWorld:
+    """A database with a map, two stores that are alike, and how changes reach gateways."""
+
+    def __init__(self, stack: Stack, world: SettlementWorld, one: CounterServer, two: CounterServer) -> None:
+        self.stack, self.world, self.one, self.two = stack, world, one, two
+        self.settings = {"MILLRACE_POSTGRES_DSN": world.superuser_dsn, "MILLRACE_REDIS_URL": one.url}
+        self.dsns = Settings(home=stack.home, postgres_dsn=world.superuser_dsn).addresses().postgres_dsns  # type: ignore[arg-type]  # a secret
+
+    @contextmanager
+    def connection(self, role: str) -> Iterator[psycopg.Connection]:
+        with psycopg.connect(self.dsns[role], autocommit=True) as connection:
+            yield connection
+
+    @contextmanager
+    def changes(self) -> Iterator[ShardChanges]:
+        with self.connection("millrace_operator") as connection:
+            yield ShardChanges(connection, self.one.url, "ann")
+
+    def published(self) -> bytes:
+        """The newest signed document, as the process beside the owners makes it."""
+        with self.connection("millrace_owner") as connection:
+            publish(connection, KEY)
+        ((document,),) = self.world.sql("select document from policy_snapshot order by revision desc limit 1")
+        return bytes(document)
+
+    def in_force(self, found: LimitPolicy) -> None:
+        """As an owner publishes it."""
+        values = (found.policy_id, json.dumps(_as_json(found)))
+        self.world.sql(
+            "insert into policy (policy_id, publisher, scope, algorithm, capacity, version, active_version, body, partition,"
+            " created_at, updated_at) values (%s, 'p', '{}', 'fixed_window', 1, 1, 1, %s, 0, now(), now())",
+            *values,
+        )
+
+    def told(self, gateway: Limiter, folder: Path) -> None:
+        """The gateway takes what is published."""
+        store: Any = gateway._store
+        keys = {key_id(KEY.public_key()): KEY.public_key()}
+        taking = SnapshotFollower("http://127.0.0.1:1", str, lambda: keys, lambda _: None, folder / "r", store.use)
+        taking.take(self.published())
+
+    def cli(self, *words: str) -> tuple[int, str]:
+        done = Operator(self.stack.home).run("limiter", "shards", *words, settings=self.settings)
+        return done.returncode, done.stdout + done.stderr
+
+
+def _as_json(found: LimitPolicy) -> Any:
+    import msgspec  # noqa: PLC0415
+
+    return msgspec.to_builtins(found)
+
+
+@pytest.fixture(scope="module")
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[CounterServer, CounterServer]]:
+    one = CounterServer(tmp_path_factory.mktemp("one"))
+    two = CounterServer(tmp_path_factory.mktemp("two"), of=one)
+    yield one, two
+    for server in (one, two):
+        server.close()
+
+
+@pytest.fixture
+def shards(stack: Stack, servers: tuple[CounterServer, CounterServer]) -> Iterator[ShardWorld]:
+    for server in servers:
+        with redis.Redis.from_url(server.url) as connection:
+            connection.flushall()
+    with settlement_world(stack.settings) as world:
+        yield ShardWorld(stack, world, *servers)
+
+
+async def allowed(gateway: Limiter, tenant: str, count: int) -> int:
+    decided = [await gateway.check(tenant, f"u{n}", "/r") for n in range(count)]
+    assert not any(d.degraded for d in decided)
+    return sum(d.allowed for d in decided)
+
+
+def test_tenants_that_move_take_their_counters_along_and_back(shards: ShardWorld, tmp_path: Path) -> None:
+    """Added, pinned, unpinned: nobody has a quota twice, and a gateway of the old map is refused where it matters."""
+
+    async def test() -> None:
+        async with (
+            limiter(shards.one.url, tmp_path, EXACT, timeout_s=PATIENT_S) as late,
+            limiter(shards.one.url, tmp_path, EXACT, name="g2", timeout_s=PATIENT_S) as gateway,
+        ):
+            assert [await allowed(gateway, tenant, 4) for tenant in TENANTS] == [4] * len(TENANTS)
+            with shards.changes() as changes:
+                found = await asyncio.to_thread(changes.add, "b", shards.two.address)
+            moved = {tenant for tenant in TENANTS if found.layout.home_of(tenant) == "b"}
+            assert 0 < len(moved) < len(TENANTS)
+            refused = [await late.check(tenant, "u", "/r") for tenant in TENANTS]
+            assert [(d.allowed, d.degraded) for d in refused] == [(False, True)] * len(TENANTS)
+            assert "map says 0" in str(late._store.unfit)
+            for one in (gateway, late):
+                shards.told(one, tmp_path)
+            assert late._store.unfit is None
+            assert [await allowed(gateway, tenant, 3) for tenant in TENANTS] == [3] * len(TENANTS)
+            assert [await allowed(late, tenant, 1) for tenant in TENANTS] == [1] * len(TENANTS)
+            tenant = min(moved)
+            with shards.changes() as changes:
+                await asyncio.to_thread(changes.pin, tenant, "main")
+            assert (await gateway.check(tenant, "u", "/r")).degraded  # "b" is fenced, before the gateway has the map
+            for one in (gateway, late):
+                shards.told(one, tmp_path)
+            assert await allowed(late, tenant, 1) == 1
+            with shards.changes() as changes:
+                await asyncio.to_thread(changes.pin, tenant, None)
+            for one in (gateway, late):
+                shards.told(one, tmp_path)
+            assert await allowed(gateway, tenant, 20) == 1
+            assert [await allowed(late, other, 20) for other in TENANTS if other != tenant] == [2] * (len(TENANTS) - 1)
+
+    asyncio.run(test())
+
+
+def test_a_moved_tenant_keeps_what_its_leases_spent(
+    shards: ShardWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two gateways hold leases at the shard that loses the tenant: what one says it spent counts, and all of the other's."""
+    monkeypatch.setattr(limits, "LIMIT_LEASE_MS", 60_000)  # longer than a slow machine takes here
+    leased = policy(capacity=100_000, per=["tenant"])
+
+    async def test() -> None:
+        async with (
+            limiter(shards.one.url, tmp_path, leased, timeout_s=PATIENT_S) as gone,
+            limiter(shards.one.url, tmp_path, leased, name="g2", timeout_s=PATIENT_S) as gateway,
+        ):
+            with shards.changes() as changes:
+                found = await asyncio.to_thread(changes.add, "b", shards.two.address)
+            tenant = next(t for t in TENANTS if found.layout.home_of(t) == "main")
+            spent = 0
+            for one in (gone, gateway):
+                shards.told(one, tmp_path)
+                while not any(bucket.left > 2 for bucket in one._buckets.values()):
+                    assert await allowed(one, tenant, 1) == 1
+                    spent += 1
+                spent += await allowed(one, tenant, 2)
+                await one.maintain()
+            (kept,) = gateway._buckets.values()
+            assert kept.left > 0
+            before = await gateway._store.peek(kept)
+            counts = before.used + before.reserved - kept.left
+            with shards.changes() as changes:
+                await asyncio.to_thread(changes.pin, tenant, "b")
+            shards.told(gateway, tmp_path)
+            await gateway.maintain()  # it holds a lease of a shard that was fenced: it is told of at once
+            counted = await gateway._store.peek(kept)
+            assert (counted.used, counted.reserved) == (counts, 0)
+            assert spent < counts
+
+    asyncio.run(test())
+
+
+def test_a_policy_that_counts_over_tenants_keeps_the_map_at_one_shard(shards: ShardWorld, tmp_path: Path) -> None:
+    over_tenants = policy("pl_over", per=["user"], consistency="exact", failure_mode="closed")
+    shards.in_force(over_tenants)
+    with shards.changes() as changes, pytest.raises(ShardsRefused, match=r"pl_over.*`per` names the tenant"):
+        changes.add("b", shards.two.address)
+    with shards.connection("millrace_operator") as connection:
+        assert newest(connection) == ONE_SHARD
+
+    async def published_meanwhile() -> None:
+        async with limiter(shards.one.url, tmp_path, over_tenants, timeout_s=PATIENT_S) as gateway:
+            gateway._store.use(ONE_SHARD.with_shard("b", shards.two.address, ()))
+            decided = await gateway.check("t", "u", "/r")
+            assert (decided.allowed, decided.degraded) == (False, True)
+
+    asyncio.run(published_meanwhile())
+
+
+def test_of_two_operators_at_once_one_is_refused_and_no_epoch_goes_back(shards: ShardWorld) -> None:
+    with shards.connection("millrace_operator") as one, shards.connection("millrace_operator") as other:
+        first, second = (ShardChanges(connection, shards.one.url, "ann") for connection in (one, other))
+        taken = first._written(ONE_SHARD.with_reserved({"main": 1}))
+        with pytest.raises(ShardsRefused, match="Somebody else"):
+            second._written(ONE_SHARD.with_reserved({"main": 1}))
+        first._written(taken.with_fences(("main",)))
+        back = encoded(ONE_SHARD).replace('"version":0', '"version":3')
+        with pytest.raises(psycopg.errors.CheckViolation):
+            one.execute("insert into limiter_shard_map values (3, %s, 'ann')", (back,))
+        for statement in ("update limiter_shard_map set body = body", "delete from limiter_shard_map"):
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                one.execute(statement)
+    for role in ("millrace_ingress", "millrace_owner", "millrace_worker", "millrace_reader"):
+        with shards.connection(role) as connection, pytest.raises(psycopg.errors.InsufficientPrivilege):
+            connection.execute("insert into limiter_shard_map values (3, %s, 'ann')", (back,))
+
+
+def test_a_server_that_must_not_be_a_shard_is_refused(shards: ShardWorld) -> None:
+    with redis.Redis.from_url(shards.two.url) as two, shards.changes() as changes:
+        two.set("rl:epoch", 7)
+        with pytest.raises(ShardsRefused, match=r"was a shard before \(it is at epoch 7\)"):
+            changes.add("b", shards.two.address)
+        two.flushall()
+        two.config_set("maxmemory-policy", "volatile-lru")
+        try:
+            with pytest.raises(ShardsRefused, match="set maxmemory-policy noeviction"):
+                changes.promote("main", shards.two.address)
+        finally:
+            two.config_set("maxmemory-policy", "noeviction")
+        with pytest.raises(ShardsRefused, match="does not answer"):
+            changes.add("b", "redis://127.0.0.1:1/0")
+    with shards.connection("millrace_operator") as connection:
+        assert newest(connection) == ONE_SHARD
+
+
+def test_an_operator_at_a_shell(shards: ShardWorld) -> None:
+    """Shows, adds, pins, fails over and is refused, each in the audit log under a name; no secret is shown or kept."""
+    assert shards.cli("add", "b", shards.two.address)[0] == 0
+    assert shards.cli("pin", "t1", "b") == (0, "t1 is on b\n")
+    status, said = shards.cli("promote", "main", "--to", f"redis://:hunter2@{shards.one.address[8:]}")
+    assert (status, "leave them out" in said) == (1, True)
+    status, said = shards.cli("promote", "main", "--to", shards.one.address)
+    assert status == 0, said
+    status, said = shards.cli("pin", "t1", "nowhere")
+    assert (status, "there are: main, b" in said) == (1, True)
+    status, shown = shards.cli("--json")
+    found = json.loads(shown)
+    assert (status, found["pins"]) == (0, {"t1": "b"})
+    assert {row["shard"]: row["health"] for row in found["shards"]} == dict.fromkeys(
+        ("main", "b"), "ok, without a replica"
+    )
+    with redis.Redis.from_url(shards.one.url) as one:
+        epoch = int(one.get("rl:epoch"))  # type: ignore[arg-type]  # redis-py's own types
+    assert [row["epoch"] for row in found["shards"] if row["shard"] == "main"] == [epoch]
+    assert "share" in shards.cli()[1]
+    with shards.connection("millrace_operator") as connection:
+        rows = entries(connection, limit=100)
+    done = [(row["action"], row["outcome"]) for row in rows if row["outcome"] != "begun"]
+    assert done == [
+        ("limiter.shards.add", "done"),
+        ("limiter.shards.pin", "done"),
+        ("limiter.shards.promote", "refused"),
+        ("limiter.shards.promote", "done"),
+        ("limiter.shards.pin", "refused"),
+        ("limiter.shards", "done"),
+        ("limiter.shards", "done"),
+    ]
+    assert "hunter2" not in str(rows)
+    for words in (["--help"], ["promote", "--help"], ["add", "--help"]):
+        assert shards.cli(*words)[0] == 0
+
+
+def test_a_store_that_lost_its_data_answers_again_after_a_promotion_in_place(
+    shards: ShardWorld, tmp_path: Path
+) -> None:
+    async def test() -> None:
+        async with limiter(shards.one.url, tmp_path, EXACT, timeout_s=PATIENT_S) as gateway:
+            with shards.changes() as changes:
+                first = await asyncio.to_thread(changes.promote, "main", shards.one.address)
+            assert first.shard_map.shard("main").epoch == 1
+            shards.told(gateway, tmp_path)
+            assert await allowed(gateway, "t1", 3) == 3
+            with redis.Redis.from_url(shards.one.url) as connection:
+                connection.flushall()
+            assert (await gateway.check("t1", "u", "/r")).degraded
+            with shards.changes() as changes:
+                await asyncio.to_thread(changes.promote, "main", shards.one.address)
+            shards.told(gateway, tmp_path)
+            assert not (await answer_of_store(gateway, "u", 0)).degraded
+
+    asyncio.run(test())
