@@ -24,6 +24,7 @@ from compose.stack.ports import LOOPBACK, remembered
 from ingress.webhooks.signatures import PROCESSORS as WEBHOOK_PROCESSORS
 from ingress.webhooks.signatures import read_secrets
 from schemas import limits
+from schemas.client_network import client_network
 from schemas.processors import adapter_of
 from schemas.webhook_secret import WebhookSecretKeys
 from sinks.kafka.connection import KafkaConnection
@@ -128,6 +129,14 @@ class Settings(ProcessorSettings):
     vault_port: int | None = Port
     rls_port: int | None = Port
 
+    #: networks of proxies in front of the ingress whose X-Forwarded-For is believed, separated by commas
+    trusted_proxies: Annotated[tuple[str, ...], NoDecode] = ()
+
+    #: for so long after it has expired a policy snapshot decides; then each policy's failure mode
+    limiter_max_stale_s: int = Field(
+        default=limits.LIMIT_SNAPSHOT_MAX_STALE_S, ge=0, le=limits.LIMIT_SNAPSHOT_MAX_STALE_MAX_S
+    )
+
     services: Annotated[tuple[str, ...], NoDecode] = SERVICES  # MILLRACE_SERVICES=owner,ingress runs these only
     ingress_processes: int = Field(default=2, ge=1, le=limits.INGRESS_PROCESSES_MAX)
     vault_processes: int = Field(default=1, ge=1, le=limits.VAULT_PROCESSES_MAX)
@@ -141,6 +150,14 @@ class Settings(ProcessorSettings):
         if unknown:
             raise ValueError(f"unknown service {', '.join(sorted(unknown))}; there are {', '.join(SERVICES)}")
         return names
+
+    @field_validator("trusted_proxies", mode="before")
+    @classmethod
+    def _are_networks(cls, value: object) -> object:
+        texts = tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
+        for text in texts if isinstance(texts, tuple) else ():
+            client_network(text)  # a ValueError says what is wrong
+        return texts
 
     @field_validator("postgres_dsn")
     @classmethod

@@ -91,7 +91,7 @@ def create_app(ingress: Ingress) -> FastAPI:
     app.add_exception_handler(Exception, _on_bug)
     if ingress.config.limiter is not None:
         routes = [route for router in ROUTERS for route in router.routes]
-        askers = quotas.Askers(ingress.authenticator, routes)
+        askers = quotas.Askers(ingress.authenticator, routes, ingress.config.trusted_proxies)
         app.add_middleware(QuotaMiddleware, limiter=ingress.config.limiter, who_asks=askers, refusal=quotas.refusal)
     app.add_middleware(BoundedHeaders)
     return app

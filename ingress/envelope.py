@@ -98,6 +98,8 @@ def read_line(raw: bytes, merchant: str) -> Request:
         if (found := find(text)) is None:
             raise errors.MalformedRequest("The operation is not one that can be called.")
         operation, path_id = found
+    if operation.audited:
+        raise errors.MalformedRequest(f"{operation.template} is not taken among others: call its own route.")
     return _read(operation, path_id, body, _SILENT, merchant, {})
 
 

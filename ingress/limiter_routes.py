@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
 from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
@@ -12,34 +15,48 @@ from ingress import calling
 from schemas import limits
 from schemas.operations import OPERATIONS
 
+if TYPE_CHECKING:
+    from ingress.auth import Caller
+
 READ: Final = "limits:read"
 WRITE: Final = "limits:write"
+_PUBLISH: Final = "policy.publish"
+_POLICIES: Final = "policies"  # the object where no policy is named
+_REFUSED: Final = 400
 
 router: Final = APIRouter()
 
 
 @router.post("/v1/policies")
 async def publish(request: Request) -> Response:
-    """Publishes a quota policy, or the next version of one."""
-    return await calling.command(request, OPERATIONS["publish_policy"], None)
+    """Publishes a quota policy, or the next version of one; who did it stands in the audit log."""
+    ingress = calling.ingress_of(request)
+    caller = await ingress.authenticator.caller(request.headers.get("authorization"))
+    async with ingress.audit.privileged(caller, WRITE, _PUBLISH, _POLICIES, {}, audits_itself=True):
+        await ingress.audit.append(caller, _PUBLISH, _POLICIES, "begun", {})  # what cannot be audited is not done
+        response = await calling.command(request, OPERATIONS["publish_policy"], None)
+    name, outcome, details = _became(response)
+    await ingress.audit.append(caller, _PUBLISH, name, outcome, details)
+    return response
 
 
 @router.get("/v1/policies")
 async def list_policies(request: Request) -> Response:
     """The caller's policies, newest first."""
     ingress = calling.ingress_of(request)
-    caller = await ingress.caller(request, READ)
-    limit, cursor = calling.place(request)
-    return calling.json(await ingress.quota_policies.page(caller.merchant, limit, cursor))
+    async with _audited(request, "policy.list", _POLICIES) as caller:
+        limit, cursor = calling.place(request)
+        found = await ingress.quota_policies.page(caller.merchant, limit, cursor)
+    return calling.json(found)
 
 
 @router.get("/v1/policies/{policy_id}")
 async def get_policy(request: Request, policy_id: str) -> Response:
     """The policy in force, with its versions."""
     ingress = calling.ingress_of(request)
-    caller = await ingress.caller(request, READ)
-    calling.require_id(policy_id)
-    found = await ingress.quota_policies.get(caller.merchant, policy_id)
+    async with _audited(request, "policy.read", policy_id) as caller:
+        calling.require_id(policy_id)
+        found = await ingress.quota_policies.get(caller.merchant, policy_id)
     return calling.json(found, calling.NO_STORE | {"ETag": f'"{found["version"]}"'})
 
 
@@ -60,5 +77,25 @@ async def newest_snapshot(request: Request) -> Response:
 async def usage(request: Request, key: str) -> Response:
     """What a key has used, live and in the stream, each with its time."""
     ingress = calling.ingress_of(request)
-    await ingress.caller(request, READ)
-    return calling.json(await ingress.quota_policies.usage(key))
+    async with _audited(request, "usage.read", key):
+        found = await ingress.quota_policies.usage(key)
+    return calling.json(found)
+
+
+@asynccontextmanager
+async def _audited(request: Request, action: str, name: str) -> AsyncIterator[Caller]:
+    """Who reads what concerns others' tenants; in the audit log before the answer is given, refusals too."""
+    ingress = calling.ingress_of(request)
+    caller = await ingress.authenticator.caller(request.headers.get("authorization"))
+    async with ingress.audit.privileged(caller, READ, action, name, {}):
+        yield caller
+
+
+def _became(response: Response) -> tuple[str, str, dict[str, Any]]:
+    """Of which policy, what became of it, and the details: the version as it was published, or why not."""
+    body = msgspec.json.decode(response.body)
+    details: dict[str, Any] = {"status": response.status_code}
+    if response.status_code >= _REFUSED:
+        return _POLICIES, "refused", details | {"code": body.get("code")}
+    policy = body.get("result") or {}  # none while it is not decided
+    return policy.get("policy_id", _POLICIES), "done", details | {"policy": policy}

@@ -7,20 +7,31 @@ from typing import Any, Final, get_args
 from ingress import openapi_elements as elements
 from ingress.openapi_schemas import OBJECT_ID, TEXT, a_schema, ref
 from schemas import limit_policy, limits
+from schemas.client_network import V4_BITS, V6_BITS
 
 Json = dict[str, Any]
 
 _PART: Final[Json] = {"type": "string", "minLength": 1, "maxLength": limits.LIMIT_KEY_PART_LENGTH_MAX, "pattern": TEXT}
-_SCOPE: Final[Json] = a_schema(dict.fromkeys(limit_policy.KEY_PARTS, _PART), closed=True)
+_NETWORK: Final[Json] = {
+    "type": "string",
+    "minLength": 1,
+    "maxLength": 43,
+    "description": "* or a network such as 192.0.2.0/24",
+}
+_SCOPE: Final[Json] = a_schema(
+    {**dict.fromkeys(limit_policy.KEY_PARTS, _PART), limit_policy.NETWORK: _NETWORK},
+    list(limit_policy.KEY_PARTS),
+    closed=True,
+)
 _COUNT: Final[Json] = {"type": "integer", "minimum": 0}
 _TIME_OR_NULL: Final[Json] = {"type": ["string", "null"], "format": "date-time"}
 _OF_A_LIST: Final = ("malformed_request", "invalid_command")
 _PERIOD: Final[Json] = {"type": "integer", "minimum": 1, "maximum": limits.LIMIT_WINDOW_MS_MAX}
 _TERMS: Final[Json] = {
     "scope": _SCOPE,
-    "per": {"type": "array", "items": {"enum": list(limit_policy.KEY_PARTS)}, "minItems": 1, "uniqueItems": True},
+    "per": {"type": "array", "items": {"enum": list(limit_policy.COUNTED_BY)}, "minItems": 1, "uniqueItems": True},
     "algorithm": {"enum": list(get_args(limit_policy.Algorithm))},
-    "capacity": {"type": "integer", "minimum": 1, "maximum": limit_policy.CAPACITY_MAX},
+    "capacity": {"type": ["integer", "null"], "minimum": 1, "maximum": limit_policy.CAPACITY_MAX},
     "refill_rate": {"type": ["integer", "null"], "minimum": 1, "maximum": limit_policy.CAPACITY_MAX},
     "refill_period_ms": _PERIOD,
     "window_ms": {**_PERIOD, "type": ["integer", "null"]},
@@ -30,9 +41,11 @@ _TERMS: Final[Json] = {
     "failure_mode": {"enum": list(get_args(limit_policy.FailureMode))},
     "shadow": {"type": "boolean"},
     "audit": {"enum": list(get_args(limit_policy.Audit))},
+    "network_prefix_v4": {"type": ["integer", "null"], "minimum": 1, "maximum": V4_BITS},
+    "network_prefix_v6": {"type": ["integer", "null"], "minimum": 1, "maximum": V6_BITS},
 }
 PAYLOAD: Final[Json] = a_schema(
-    {"policy_id": {**OBJECT_ID, "type": ["string", "null"]}, **_TERMS}, ["scope", "algorithm", "capacity"], closed=True
+    {"policy_id": {**OBJECT_ID, "type": ["string", "null"]}, **_TERMS}, ["scope", "algorithm"], closed=True
 )
 
 

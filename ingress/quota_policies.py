@@ -75,7 +75,7 @@ class QuotaPolicies:
         found: dict[str, Any] = {"object": "usage", "limit_key": name, "policy_id": None, "policy_version": None}
         if level is not None:
             found |= {"policy_id": level.id_, "policy_version": level.version}
-        live = None if level is None else await self._live(level, parts)
+        live = await self._live(level, parts) if level is not None and level.policy.is_counted else None
         return {**found, "live": live, "stream": _stream(rows)}
 
     async def _live(self, level: Level, parts: dict[str, str]) -> dict[str, Any] | None:

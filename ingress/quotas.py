@@ -1,6 +1,7 @@
 """Quotas on our own API: whom a request counts for, and how a refusal looks.
 
-The tenant is the merchant of the verified token, the user its subject, the route the template of the path. What comes
+The tenant is the merchant of the verified token, the user its subject, the route the template of the path, the network
+that of the peer, or what trusted proxies say of theirs. What comes
 without a valid token is not counted: it is refused for that, or proves itself in another way (webhooks, the console).
 """
 
@@ -16,6 +17,7 @@ from starlette.routing import Match
 from ingress import problems
 from limiter import keys
 from limiter.asgi import Asker, retry_after_s
+from limiter.client_address import client_address
 from schemas import errors
 from schemas.limit_policy import ANY
 
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 
     from ingress.auth import Authenticator
     from limiter.decision import Decision
+    from schemas.client_network import Network
     from schemas.limit_policy import LimitPolicy
 
 QUOTA_EXCEEDED: Final = "https://iana.org/assignments/http-problem-types#quota-exceeded"
@@ -52,9 +55,12 @@ def is_for_our_api(policy: LimitPolicy) -> bool:
 class Askers:
     """Tells whom a request of this API counts for."""
 
-    def __init__(self, authenticator: Authenticator, routes: Sequence[BaseRoute]) -> None:
+    def __init__(
+        self, authenticator: Authenticator, routes: Sequence[BaseRoute], trusted_proxies: Sequence[Network] = ()
+    ) -> None:
         self._authenticator = authenticator
         self._routes = routes
+        self._trusted_proxies = trusted_proxies
 
     async def __call__(self, scope: Scope) -> Asker | None:
         """None for what is exempt, and for callers who are not proven."""
@@ -65,7 +71,8 @@ class Askers:
             caller = await self._authenticator.caller(Headers(scope=scope).get("authorization"))
         except errors.PlatformError:
             return None  # the route refuses it
-        return Asker(caller.merchant, _user(caller.subject), route)
+        network = client_address(scope, self._trusted_proxies)
+        return Asker(caller.merchant, _user(caller.subject), route, network)
 
     def _template(self, scope: Scope) -> str:
         """The template of the route that will answer; of one with another method when that one is to say so."""

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from limiter.limiter import Limiter
+    from schemas.client_network import Network
     from sinks.kafka.connection import KafkaConnection
 
 _MS: Final = 1_000
@@ -76,6 +77,7 @@ class IngressConfig:
     #: what secrets of merchants' endpoints are sealed with
     webhook_secret_keys: WebhookSecretKeys = field(default_factory=WebhookSecretKeys, repr=False)
     limiter: Limiter | None = None  # of this API; None: nobody is limited
+    trusted_proxies: tuple[Network, ...] = ()  # whose X-Forwarded-For is believed
     merchant_webhooks_loopback: bool = False  # development: endpoints of merchants on this machine, without TLS
 
 

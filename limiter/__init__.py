@@ -2,5 +2,6 @@
 
 from limiter.decision import Decision
 from limiter.limiter import Limiter
+from limiter.synchronous import SyncLimiter
 
-__all__ = ["Decision", "Limiter"]
+__all__ = ["Decision", "Limiter", "SyncLimiter"]

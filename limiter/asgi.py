@@ -25,11 +25,12 @@ _INTEGER_MAX: Final = 10**15 - 1  # of a structured field
 
 
 class Asker(NamedTuple):
-    """Whom a request counts for: the parts of a limit key."""
+    """Whom a request counts for: the parts of a limit key, and the client's address where it is known."""
 
     tenant: str
     user: str
     route: str
+    network: str | None = None
 
 
 #: who asks; None for what is limited by nobody. It never raises.
@@ -59,7 +60,8 @@ class QuotaMiddleware:
         if asker is None:
             await self._app(scope, receive, send)
             return
-        decided = await self._limiter.check(*asker)
+        tenant, user, route, network = asker
+        decided = await self._limiter.check(tenant, user, route, network=network)
         policy = self._limiter.policies.by_id(decided.policy_id)
         named = {} if policy is None else fields(policy, decided)
         added = [(name.lower().encode(), value.encode()) for name, value in named.items()]
@@ -75,6 +77,8 @@ class QuotaMiddleware:
 
 def fields(policy: LimitPolicy, decided: Decision) -> dict[str, str]:
     """The fields of an answer that was decided by a policy."""
+    if not policy.is_counted:  # there is no quota to tell of
+        return {}
     named = {"RateLimit-Policy": f'"{policy.policy_id}"{_quota(policy)}'}
     if not decided.degraded:
         wait_s = retry_after_s(decided)

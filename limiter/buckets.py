@@ -13,6 +13,7 @@ from limiter.spending import BucketFields, KeyFields
 from schemas import limits
 
 if TYPE_CHECKING:
+    from limiter.decision import Decision
     from limiter.durable import DurableKey
     from limiter.lease_accounts import LeaseAccount, LeaseAccounts
     from limiter.policies import Level
@@ -176,14 +177,23 @@ class Bucket(BucketFields):
 class KeyState(KeyFields):
     """One limit key under one snapshot: its name, its buckets, and whether leases of theirs can decide it."""
 
-    __slots__ = ("buckets", "durable", "leased", "real")
+    __slots__ = ("buckets", "durable", "leased", "real", "verdict")
 
-    def __init__(self, name: str, buckets: tuple[Bucket, ...], row: int, *, leases: bool = True) -> None:
+    def __init__(
+        self,
+        name: str,
+        buckets: tuple[Bucket, ...],
+        row: int,
+        *,
+        leases: bool = True,
+        verdict: Decision | None = None,
+    ) -> None:
         self.name = name
         self.buckets = buckets
         real = tuple(bucket for bucket in buckets if not bucket.level.policy.shadow)
         self.real = buckets if len(real) == len(buckets) else real  # those that may refuse
         self.leased = leases and bool(real) and all(b.level.policy.consistency == "leased" for b in buckets)
         self.single = buckets[0] if len(buckets) == 1 and self.leased else None  # decides it alone
+        self.verdict = verdict  # of policies that decide without counting: there are no buckets then
         self.durable: DurableKey | None = None  # where an owner counts a level
         self.row = row  # in the stream's dictionary, for the single bucket's policy

@@ -17,27 +17,29 @@ if TYPE_CHECKING:
 
     from limiter.buckets import Bucket, KeyState
     from limiter.decisions import Recorder
-    from limiter.frames import Place
+    from limiter.frames import Named
     from limiter.identities import Identities, Identity
 
 _COST_MAX: Final = limits.LIMIT_COST_MAX
 _NS_PER_US: Final = 1_000
 
 
-def fast_path(
-    keys: dict[Place, KeyState],
+def otherwise_over(
     identities: Identities,
     under_way: dict[Identity, Any],
     recorder: Recorder,
     refill_soon: Callable[[Bucket], None],
-    spender: type[spending.PlainSpender] = spending.Spender,
-) -> spending.PlainSpender:
-    """The fast path over these parts: leases by the spender, and what it leaves to be decided otherwise."""
+) -> Callable[[KeyState, int, str | None], Decision | None]:
+    """Decides for a key what its single lease does not; None when the store has to be asked."""
 
     def otherwise(key: KeyState, cost: int, request_id: str | None) -> Decision | None:
-        """Repetitions, keys of several levels, refusals."""
-        if not key.leased or not 0 <= cost <= _COST_MAX:
+        """Repetitions, keys of several levels, refusals, and what policies decide without counting."""
+        if not 0 <= cost <= _COST_MAX:
             return None
+        if not key.leased:
+            if key.verdict is not None:
+                recorder.record(key.name, cost, key.verdict)
+            return key.verdict
         decided: Decision | None = None
         if request_id is not None:
             identity = (key.name, request_id)
@@ -57,6 +59,18 @@ def fast_path(
         recorder.record(key.name, cost, decided, key.buckets)
         return decided
 
+    return otherwise
+
+
+def fast_path(
+    keys: dict[Named, KeyState],
+    identities: Identities,
+    under_way: dict[Identity, Any],
+    recorder: Recorder,
+    refill_soon: Callable[[Bucket], None],
+    spender: type[spending.PlainSpender] = spending.Spender,
+) -> spending.PlainSpender:
+    """The fast path over these parts: leases by the spender, and what it leaves to be decided otherwise."""
     return spender(
         keys,
         identities.spent,
@@ -66,5 +80,5 @@ def fast_path(
         recorder.wall_offset_ns // _NS_PER_US,
         Decision,
         refill_soon,
-        otherwise,
+        otherwise_over(identities, under_way, recorder, refill_soon),
     )

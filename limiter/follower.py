@@ -1,7 +1,8 @@
 """Keeps a gateway's policies in step with what is published: fetched by HTTP, used only when verified.
 
-A snapshot that is refused, or does not come, changes nothing: the one in use stays. The last revision is kept over
-restarts, so that an old snapshot cannot come back.
+A snapshot that is refused, or does not come, changes nothing: the one in use stays, also when it has expired, which is
+an alarm. Longer than ``max_stale_s`` after that nobody decides by it. The last revision is kept over restarts, so that
+an old snapshot cannot come back. Source: reference limiter 2.9.
 """
 
 from __future__ import annotations
@@ -42,6 +43,8 @@ class SnapshotFollower:
         use: Callable[[PolicySet], None],
         remembered: Path,
         use_shards: Callable[[ShardMap], None] | None = None,
+        lapse: Callable[[], None] = lambda: None,
+        max_stale_s: int = limits.LIMIT_SNAPSHOT_MAX_STALE_S,
     ) -> None:
         self._client = httpx.AsyncClient(base_url=base_url, timeout=limits.POLICIES_READ_TIMEOUT_S, trust_env=False)
         self._token = token
@@ -50,7 +53,10 @@ class SnapshotFollower:
         self._remembered = remembered
         self._use_shards = use_shards
         self._hurried = asyncio.Event()
+        self._lapse = lapse
+        self._max_stale_s = max_stale_s
         self._etag = ""
+        self.is_lapsed = False
         self.snapshot: Snapshot | None = None
         self.refused = 0
 
@@ -58,6 +64,21 @@ class SnapshotFollower:
     def is_ready(self) -> bool:
         """Whether a snapshot that is not expired is in use."""
         return self.snapshot is not None and self.snapshot.not_after > time.time()
+
+    def expires_in_s(self, now_s: float) -> float | None:
+        """How long the snapshot in use is still valid; negative after its end, None without one."""
+        return None if self.snapshot is None else self.snapshot.not_after - now_s
+
+    def judge_age(self, now_s: float) -> None:
+        """Says once that the snapshot in use is too old to decide by."""
+        left_s = self.expires_in_s(now_s)
+        if left_s is None or self.is_lapsed or left_s + self._max_stale_s > 0:
+            return
+        self.is_lapsed = True
+        _log.error(
+            "snapshot_lapsed", max_stale_s=self._max_stale_s, hint="failure modes decide until a newer one comes"
+        )
+        self._lapse()
 
     async def run(self) -> None:
         """Follows until cancelled."""
@@ -77,6 +98,7 @@ class SnapshotFollower:
         self._hurried.set()
 
     async def _round(self) -> None:
+        self.judge_age(time.time())
         headers = {"Authorization": f"Bearer {self._token()}", "If-None-Match": self._etag}
         try:
             answer = await self._client.get(PATH, headers=headers)
@@ -97,7 +119,7 @@ class SnapshotFollower:
         if snapshot.shards is not None and self._use_shards is not None:
             self._use_shards(snapshot.shards)
         self._use(PolicySet(snapshot.policies, snapshot.revision))
-        self.snapshot = snapshot
+        self.snapshot, self.is_lapsed = snapshot, False
         self._remember(snapshot.revision)
         _log.info("snapshot_in_use", **described(snapshot))
 

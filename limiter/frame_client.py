@@ -14,7 +14,7 @@ import time
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from limiter import frames
-from limiter.frames import IDENTITY_BYTES, Answer, Frame, FrameError, Place
+from limiter.frames import IDENTITY_BYTES, Answer, Frame, FrameError, Named
 from schemas import limits
 from schemas.errors import Unavailable
 
@@ -39,22 +39,23 @@ class Check(NamedTuple):
     route: str
     cost: int = 1
     identity: bytes | None = None  # 16 bytes
+    network: str | None = None  # the address of whoever it is for
 
 
 class _Names:
     """The keys that one connection has named."""
 
     def __init__(self) -> None:
-        self._numbers: dict[Place, int] = {}
+        self._numbers: dict[Named, int] = {}
         self._bytes = 0
 
     def asked(self, frame_id: int, checks: Sequence[Check], identities: Sequence[bytes]) -> bytes:
         """The frames that ask: new names first. Raises FrameError, _Full."""
         numbers = self._numbers
         entries: list[tuple[int, int, bytes]] = []
-        new: list[Place] = []
-        for (tenant, user, route, cost, _), identity in zip(checks, identities, strict=True):
-            place = (tenant, user, route)
+        new: list[Named] = []
+        for (tenant, user, route, cost, _, network), identity in zip(checks, identities, strict=True):
+            place: Named = (tenant, user, route) if network is None else (tenant, user, route, network)
             number = numbers.get(place)
             if number is None:
                 number = numbers[place] = len(numbers)
@@ -63,7 +64,7 @@ class _Names:
         asked = frames.check_frame(frame_id, entries)
         return self._named(new) + asked if new else asked
 
-    def _named(self, new: list[Place]) -> bytes:
+    def _named(self, new: list[Named]) -> bytes:
         first = len(self._numbers) - len(new)
         found = b"".join(frames.keys_frame(first + at, [place]) for at, place in enumerate(new))
         self._bytes += len(found)
@@ -93,9 +94,17 @@ class FrameClient:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()
 
-    def check(self, tenant: str, user: str, route: str, cost: int = 1, identity: bytes | None = None) -> Answer:
+    def check(
+        self,
+        tenant: str,
+        user: str,
+        route: str,
+        cost: int = 1,
+        identity: bytes | None = None,
+        network: str | None = None,
+    ) -> Answer:
         """One decision. Raises GatewayUnavailable, FrameError."""
-        return self.check_many([Check(tenant, user, route, cost, identity)])[0]
+        return self.check_many([Check(tenant, user, route, cost, identity, network)])[0]
 
     def check_many(self, checks: Sequence[Check]) -> list[Answer]:
         """Decisions in the same order. Raises GatewayUnavailable, FrameError for what the gateway refuses to read."""
@@ -171,9 +180,17 @@ class AsyncFrameClient:
     ) -> None:
         self.close()
 
-    async def check(self, tenant: str, user: str, route: str, cost: int = 1, identity: bytes | None = None) -> Answer:
+    async def check(
+        self,
+        tenant: str,
+        user: str,
+        route: str,
+        cost: int = 1,
+        identity: bytes | None = None,
+        network: str | None = None,
+    ) -> Answer:
         """One decision. Raises GatewayUnavailable, FrameError."""
-        return (await self.check_many([Check(tenant, user, route, cost, identity)]))[0]
+        return (await self.check_many([Check(tenant, user, route, cost, identity, network)]))[0]
 
     async def check_many(self, checks: Sequence[Check]) -> list[Answer]:
         """Decisions in the same order. Raises GatewayUnavailable, FrameError for what the gateway refuses to read."""

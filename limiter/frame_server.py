@@ -22,7 +22,7 @@ from limiter.frames import (
     REUSED,
     ROW,
     FrameError,
-    Place,
+    Named,
 )
 from schemas import errors, limits
 
@@ -84,7 +84,7 @@ class _Connection(asyncio.Protocol):
     def __init__(self, limiter: Limiter, connections: set[_Connection]) -> None:
         self._limiter = limiter
         self._connections = connections
-        self._places: list[Place] = []
+        self._places: list[Named] = []
         self._named_bytes = 0
         self._received = bytearray()
         self._transport: asyncio.Transport | None = None
@@ -154,7 +154,7 @@ class _Connection(asyncio.Protocol):
         if frame.kind == frames.CHECK:
             self._decide(frame)
             return
-        if frame.kind != frames.KEYS:
+        if frame.kind not in (frames.KEYS, frames.CLIENT_KEYS):
             raise FrameError("A client names keys and asks for decisions, nothing else.")
         if frame.frame_id != len(self._places):
             raise FrameError("Keys are numbered one after another.")
@@ -173,17 +173,18 @@ class _Connection(asyncio.Protocol):
         named, body, count = self._places, frame.body, frame.entries
         if count and frames.greatest_number(frame) >= len(named):
             raise FrameError("An entry's key was not named.")
-        spend_entries, check_now = self._limiter.spend_entries, self._limiter.check_now
+        spend_entries, check_named = self._limiter.spend_entries, self._limiter.check_named
         rows = bytearray(count * ROW.size)
         waiting: list[int] = []
         at = 0
         while (at := spend_entries(body, at, named, rows)) < count:
             number, cost, identity = ENTRY.unpack_from(body, at * ENTRY.size)
-            tenant, user, route = named[number]
             try:
-                decided = check_now(tenant, user, route, cost, _request_id(identity))
+                decided = check_named(named[number], cost, _request_id(identity))
             except errors.KeyReused:
                 ROW.pack_into(rows, at * ROW.size, REUSED, 0, 0, 0, 0)
+            except errors.InvalidCommand:
+                ROW.pack_into(rows, at * ROW.size, INVALID, 0, 0, 0, 0)
             else:
                 if decided is None:
                     waiting.append(at)
@@ -205,7 +206,8 @@ class _Connection(asyncio.Protocol):
 
     async def _row(self, number: int, cost: int, identity: bytes) -> tuple[int, ...]:
         try:
-            return _row_of(await self._limiter.check(*self._places[number], cost, _request_id(identity)))
+            tenant, user, route, *network = self._places[number]
+            return _row_of(await self._limiter.check(tenant, user, route, cost, _request_id(identity), *network))
         except errors.KeyReused:
             return (REUSED, 0, 0, 0, 0)
         except errors.Rejected:

@@ -1,9 +1,10 @@
 """Batched binary CHECK frames: what travels between a gateway and other processes of its host. Pure: no sockets here.
 
 A frame is a header and its body, all little-endian. ``KEYS`` names keys once: the n-th key of a connection has the
-number n. ``CHECK`` asks for decisions on numbered keys, each under a request identity of 16 bytes (zeros: none).
-``ANSWER`` has one row for each entry, in the same order, under the same frame id; ``FAILED`` says why the connection
-ends. A frame is checked whole before anything of it is consumed. Source: reference limiter 3 rule 9.
+number n; ``CLIENT_KEYS`` names keys with the client's address. ``CHECK`` asks for decisions on numbered keys, each
+under a request identity of 16 bytes (zeros: none). ``ANSWER`` has one row for each entry, in the same order, under the
+same frame id; ``FAILED`` says why the connection ends. A frame is checked whole before anything of it is consumed.
+Source: reference limiter 3 rule 9.
 """
 
 from __future__ import annotations
@@ -19,14 +20,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 Place = tuple[str, str, str]  # tenant, user, route
+Named = tuple[str, ...]  # a place; in ``CLIENT_KEYS`` with the client's address
 
 HEADER: Final = struct.Struct("<2sBBIII")  # magic, version, kind, entries, bytes of the body, frame id
 ENTRY: Final = struct.Struct("<II16s")  # number of the key, cost, request identity
 ROW: Final = struct.Struct("<IIqqq")  # flags, policy version, remaining, reset_ms, retry_after_ms
-_LENGTHS: Final = struct.Struct("<HHH")  # bytes of tenant, user, route
+#: bytes of tenant, user, route; of the client's address too
+_LENGTHS: Final = {3: struct.Struct("<HHH"), 4: struct.Struct("<HHHH")}
 _MAGIC: Final = b"rf"
 VERSION: Final = 1
-KEYS, CHECK, ANSWER, FAILED = 1, 2, 3, 4
+KEYS, CHECK, ANSWER, FAILED, CLIENT_KEYS = 1, 2, 3, 4, 5
+_PARTS: Final = {KEYS: 3, CLIENT_KEYS: 4}
+_KINDS: Final = {parts: kind for kind, parts in _PARTS.items()}
 _SIZES: Final = {CHECK: ENTRY.size, ANSWER: ROW.size}
 ALLOWED, DEGRADED, DUPLICATE, APPROXIMATE = 1, 2, 4, 8
 #: nothing was decided: what can be no key or cost; an identity that had another cost
@@ -65,13 +70,15 @@ class Answer(NamedTuple):
     flags: int
 
 
-def keys_frame(first: int, places: Sequence[Place]) -> bytes:
-    """Names the keys ``first``, ``first + 1``... Raises FrameError for what a frame cannot carry."""
+def keys_frame(first: int, places: Sequence[Named]) -> bytes:
+    """Names the keys ``first``, ``first + 1``..., all of one kind. Raises FrameError for what a frame cannot carry."""
+    count = len(places[0]) if places else _PARTS[KEYS]
+    lengths = _LENGTHS[count]
     parts = []
     for place in places:
         texts = [_utf8(text) for text in place]
-        parts += [_LENGTHS.pack(*map(len, texts)), *texts]
-    return _framed(KEYS, len(places), first, b"".join(parts))
+        parts += [lengths.pack(*map(len, texts)), *texts]
+    return _framed(_KINDS[count], len(places), first, b"".join(parts))
 
 
 def check_frame(frame_id: int, entries: Sequence[tuple[int, int, bytes]]) -> bytes:
@@ -102,7 +109,7 @@ def frames(received: bytearray) -> Iterator[Frame]:
         magic, version, kind, count, size, frame_id = HEADER.unpack_from(received)
         if magic != _MAGIC or version != VERSION:
             raise FrameError("This is no frame of version 1.")
-        if not KEYS <= kind <= FAILED:
+        if not KEYS <= kind <= CLIENT_KEYS:
             raise FrameError("The kind of the frame is not known.")
         if count > limits.LIMIT_FRAME_ENTRIES_MAX or size > limits.LIMIT_FRAME_BYTES_MAX:
             raise FrameError("The frame is too large.")
@@ -116,18 +123,19 @@ def frames(received: bytearray) -> Iterator[Frame]:
         yield Frame(kind, count, frame_id, body)
 
 
-def places_of(frame: Frame) -> list[Place]:
+def places_of(frame: Frame) -> list[Named]:
     """The keys that a frame names. Raises FrameError when count, lengths and bytes do not agree, or it is no UTF-8."""
-    found, at, body = [], 0, frame.body
+    found: list[Named] = []
+    at, body, head = 0, frame.body, _LENGTHS[_PARTS[frame.kind]]
     try:
         for _ in range(frame.entries):
-            lengths = _LENGTHS.unpack_from(body, at)
-            at += _LENGTHS.size
+            lengths = head.unpack_from(body, at)
+            at += head.size
             texts = []
             for length in lengths:
                 texts.append(body[at : at + length].decode())
                 at += length
-            found.append((texts[0], texts[1], texts[2]))
+            found.append(tuple(texts))
     except (struct.error, UnicodeDecodeError) as error:
         raise FrameError("The names of the keys cannot be read.") from error
     if at != len(body):

@@ -11,6 +11,7 @@ from limiter import durable_counters
 from limiter.buckets import Bucket
 from limiter.keys import limit_key, parts_of
 from limiter.policies import PolicySet
+from limiter.store import Counted
 from schemas.limit_policy import LimitPolicy
 from sinks.postgres.sql_files import queries
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     import psycopg
 
+    from limiter.policies import Level
     from limiter.sharded_store import ShardedStore
     from limiter.store import Counted
 
@@ -50,6 +52,9 @@ async def counters(
     parts = parts_of(key)
     rows = []
     for level in PolicySet(found, 0).levels(parts):
+        if not level.policy.is_counted:
+            rows.append(_uncounted(level))
+            continue
         counted = by_owners.get(level.id_) or await store.peek(Bucket(level, level.counted_by(parts)))
         rows.append(
             {
@@ -58,9 +63,17 @@ async def counters(
                 "per": list(level.policy.per),
                 "consistency": level.policy.consistency,
                 "shadow": level.policy.shadow,
+                "algorithm": level.policy.algorithm,
                 "capacity": level.policy.capacity,
                 **counted.rendered(),
             }
         )
     as_of = datetime.now(UTC).isoformat(timespec="milliseconds")
     return {"limit_key": limit_key(parts), "as_of": as_of, "counters": rows}
+
+
+def _uncounted(level: Level) -> dict[str, Any]:
+    """A policy that has no counter: what it says is in its algorithm."""
+    policy = level.policy
+    shown = {"policy_id": level.id_, "version": level.version, "per": list(policy.per), "shadow": policy.shadow}
+    return {**shown, "algorithm": policy.algorithm, **dict.fromkeys(("capacity", *Counted(0, 0, 0, 0, 0).rendered()))}

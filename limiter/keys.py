@@ -13,15 +13,20 @@ from typing import Final
 from urllib.parse import unquote
 
 from schemas import errors, limits
+from schemas.client_network import client_network
+from schemas.limit_policy import NETWORK
 
 PARTS: Final = ("tenant", "user", "route")
 _DECODINGS_MAX: Final = 4  # %2525...: a name that is still encoded after as many is refused
 _CACHED: Final = 65_536
 
 
-def key_parts(tenant: str, user: str, route: str) -> dict[str, str]:
-    """The normal form of the parts. Raises InvalidCommand for what can be no key."""
-    return {"tenant": name("tenant", tenant), "user": name("user", user), "route": normal_route(route)}
+def key_parts(tenant: str, user: str, route: str, client: str | None = None) -> dict[str, str]:
+    """The normal form of the parts, with the network of a client. Raises InvalidCommand for what can be no key."""
+    parts = {"tenant": name("tenant", tenant), "user": name("user", user), "route": normal_route(route)}
+    if client is not None:
+        parts[NETWORK] = network(client)
+    return parts
 
 
 def limit_key(parts: dict[str, str]) -> str:
@@ -63,6 +68,15 @@ def normal_route(route: str) -> str:
     if path.startswith("/"):
         path = posixpath.normpath("/" + path.lstrip("/"))
     return _checked("route", path)
+
+
+def network(text: str) -> str:
+    """A client's address, or its network, in normal form. Raises InvalidCommand."""
+    try:
+        return str(client_network(text))
+    except ValueError as error:
+        reason = "must be an IP address or a network, without a zone"
+        raise errors.InvalidCommand([{"field": NETWORK, "reason": reason}]) from error
 
 
 def _decoded(field: str, text: str) -> str:

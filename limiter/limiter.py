@@ -20,14 +20,16 @@ from limiter.buckets import Bucket, KeyState
 from limiter.decision import UNLIMITED, Decision
 from limiter.durable import DurableLevels, durable_key
 from limiter.failure import WithoutStore
-from limiter.fast_path import fast_path
+from limiter.fast_path import fast_path, otherwise_over
 from limiter.identities import Identities, Identity
 from limiter.policies import PolicySet
+from limiter.uncounted import verdict
 from schemas import errors, limits
 
 if TYPE_CHECKING:
     from limiter.decisions import Recorder
     from limiter.durable import DurableQuotas
+    from limiter.frames import Named
     from limiter.identities import Known
     from limiter.policies import Level
     from limiter.sharded_store import ShardedStore
@@ -52,13 +54,14 @@ class Limiter:
         self._name = f"{name}.{secrets.token_hex(4)}"  # leases of a process that ended are nobody's
         self._without_store = WithoutStore()
         self._policies = PolicySet([], 0)
-        self._keys: dict[tuple[str, str, str], KeyState] = {}
+        self._keys: dict[Named, KeyState] = {}  # by tenant, user, route, and the client where it matters
         self._buckets: dict[tuple[str, int, str], Bucket] = {}
         self._identities = Identities(limits.LIMIT_IDENTITY_MS * _US_PER_MS * _NS_PER_US)
         self._durable = DurableLevels(durable, self._ask, counter_store, self._without_store, self._identities)
         self._under_way: dict[Identity, asyncio.Future[tuple[int, Decision] | None]] = {}
         self._lease_numbers = itertools.count(1)
         self._calls = 0
+        self._lapsed = False  # the policies are too old to decide by
         self.store_calls = 0
         self.degraded = 0
         self._refills: set[asyncio.Task[None]] = set()
@@ -66,6 +69,7 @@ class Limiter:
         #: decides without waiting, or gives None: then ``check`` has to ask the store
         self.check_now = spender.check_now
         self.spend_entries = spender.spend_entries
+        self._check_held = otherwise_over(self._identities, self._under_way, recorder, self._refill_soon)
 
     @property
     def revision(self) -> int:
@@ -84,6 +88,7 @@ class Limiter:
     def use(self, policies: PolicySet) -> None:
         """Other policies from now on. Leases of policies that changed end; what was spent of them is settled."""
         self._policies = policies
+        self._lapsed = False
         self._durable.prepare(policies)
         self._keys.clear()
         versions = {(level.store_id, level.version) for level in policies.all_levels()}
@@ -91,35 +96,76 @@ class Limiter:
             if place[:2] not in versions:
                 bucket.end_lease()
 
-    async def check(self, tenant: str, user: str, route: str, cost: int = 1, request_id: str | None = None) -> Decision:
-        """Decides and charges.
+    def lapse(self) -> None:
+        """The policies are too old to count by: their failure modes decide, until ``use`` brings others."""
+        self._lapsed = True
+        self._keys.clear()
+        for bucket in self._buckets.values():
+            bucket.end_lease()
+
+    def check_named(self, place: Named, cost: int, request_id: str | None) -> Decision | None:
+        """``check_now`` for a key that a connection has named, maybe with a client: once found, it has that name too.
+
+        Raises KeyReused, and InvalidCommand for what is no address.
+        """
+        tenant, user, route, *client = place
+        if not client:
+            return self.check_now(tenant, user, route, cost, request_id)
+        key = self._keys.get(place)
+        if key is None:
+            key = self._keys.get(self._place(tenant, user, route, *client))
+            if key is None:
+                return None
+            self._keys[place] = key
+        return self._check_held(key, cost, request_id)
+
+    def _place(self, tenant: str, user: str, route: str, client: str) -> Named:
+        network = self._policies.network_of(client)
+        return (tenant, user, route) if network is None else (tenant, user, route, network)
+
+    async def check(
+        self,
+        tenant: str,
+        user: str,
+        route: str,
+        cost: int = 1,
+        request_id: str | None = None,
+        network: str | None = None,
+    ) -> Decision:
+        """Decides and charges. ``network``: the client's address, for policies that name or count networks.
 
         Raises InvalidCommand for what can be no key or cost, KeyReused for an identity that had another cost: nothing
         is consumed then.
         """
-        decided = self.check_now(tenant, user, route, cost, request_id)
+        if network is not None:
+            place = self._place(tenant, user, route, network)
+            known = self._keys.get(place)
+            decided = None if known is None else self._check_held(known, cost, request_id)
+        else:
+            place = (tenant, user, route)
+            decided = self.check_now(tenant, user, route, cost, request_id)
         if decided is not None:
             return decided
         if not 0 <= cost <= limits.LIMIT_COST_MAX:
             reason = f"must be from 0 to {limits.LIMIT_COST_MAX}"
             raise errors.InvalidCommand([{"field": "cost", "reason": reason}])
-        place = (tenant, user, route)
         key = self._keys.get(place) or self._key(place)
         if not key.buckets:
-            return UNLIMITED
+            return self._check_held(key, cost, request_id) or UNLIMITED
         if request_id is None:
             return await self._decide(key, cost, None)
         return await self._once(key, cost, request_id)
 
-    def _key(self, place: tuple[str, str, str]) -> KeyState:
+    def _key(self, place: Named) -> KeyState:
         parts = keys.key_parts(*place)
         if len(self._keys) >= limits.LIMIT_KEYS_MAX:
             self._keys.clear()
             self._recorder.forget()
-        buckets = tuple(self._bucket(level, parts) for level in self._policies.levels(parts))
+        decided, counted = verdict(self._policies.levels(parts))
+        buckets = tuple(self._bucket(level, parts) for level in counted)
         name = keys.limit_key(parts)
         row = self._recorder.row(name, buckets[0].id_, buckets[0].version) if buckets else 0
-        key = self._keys[place] = KeyState(name, buckets, row)
+        key = self._keys[place] = KeyState(name, buckets, row, leases=not self._lapsed, verdict=decided)
         key.durable = durable_key(key, parts)
         return key
 
@@ -167,7 +213,7 @@ class Limiter:
         return decided
 
     async def _decide(self, key: KeyState, cost: int, request_id: str | None) -> Decision:
-        if key.durable is not None:
+        if key.durable is not None and not self._lapsed:
             decided = await self._durable.decide(key.durable, cost, request_id)
         else:
             decided = await self._ask(key, cost, request_id) or self._without_store.decide(key.buckets, cost)
@@ -177,7 +223,7 @@ class Limiter:
 
     async def _ask(self, key: KeyState, cost: int, request_id: str | None) -> Decision | None:
         """One call of the store over all buckets; None when it does not answer in time, or must not be asked."""
-        if self._calls >= limits.LIMIT_STORE_CALLS_MAX:
+        if self._lapsed or self._calls >= limits.LIMIT_STORE_CALLS_MAX:
             return None
         self._calls += 1
         self.store_calls += 1

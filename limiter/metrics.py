@@ -85,5 +85,12 @@ class GatewayMetrics(Collector):
         # Any: somebody offers snapshots that are not ours, or keys were rotated in the wrong order.
         refused = self._follower.refused
         yield CounterMetricFamily("millrace_limiter_snapshots_refused", "Policy snapshots refused", value=refused)
+        left_s = self._follower.expires_in_s(time.time())
+        if left_s is not None:
+            # Below 3,000: nobody renews it; negative: it has expired and is used for want of another.
+            yield GaugeMetricFamily("millrace_limiter_snapshot_expires_seconds", "Validity left", value=left_s)
+        # 1: policies are too old, failure modes decide.
+        lapsed = float(self._follower.is_lapsed)
+        yield GaugeMetricFamily("millrace_limiter_snapshot_lapsed", "Too old to decide by", value=lapsed)
         # Lower than on other gateways: this one decides by old policies.
         yield GaugeMetricFamily("millrace_limiter_revision", "Revision of the policies in use", value=limiter.revision)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Final
 
+from limiter import keys
 from schemas import limits
-from schemas.limit_policy import ANY, KEY_PARTS, LimitPolicy, Scope, Terms, counted_by, terms
+from schemas.client_network import V4_BITS, client_network, widened
+from schemas.limit_policy import ANY, KEY_PARTS, NETWORK, LimitPolicy, Scope, Terms, counted_by, terms
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 _TERMS: Final = struct.Struct("<11d")
 _SCOPES_OF: Final = [
@@ -69,8 +71,23 @@ def spans_tenants(policy: LimitPolicy) -> bool:
     return "tenant" not in policy.per and policy.scope.tenant == ANY
 
 
+def _finest(policies: Sequence[LimitPolicy], prefixes: set[int]) -> tuple[int, int] | None:
+    """The prefix lengths by which clients of IPv4 and of IPv6 have to be told apart; None when nobody asks."""
+    counted = [policy for policy in policies if NETWORK in policy.per]
+    if not counted and not prefixes:
+        return None
+    named = [bits for bits in prefixes if bits <= V4_BITS]
+    return (
+        max([policy.network_prefix_v4 for policy in counted] + named, default=0),
+        max([*(policy.network_prefix_v6 for policy in counted), *prefixes], default=0),
+    )
+
+
 class PolicySet:
-    """All policies of one snapshot by scope: a key asks for its eight possible scopes, not for every policy."""
+    """All policies of one snapshot by scope: a key asks for its possible scopes, not for every policy.
+
+    A call that does not say from where it comes is not governed by policies that name or count networks.
+    """
 
     def __init__(self, policies: Sequence[LimitPolicy], revision: int) -> None:
         self.revision = revision
@@ -81,6 +98,8 @@ class PolicySet:
                 level = Level(policy, computed, policy.capacity // limits.LIMIT_LEASE_SHARE)
                 self._by_scope.setdefault(policy.scope, []).append(level)
         self._by_id = {level.id_: level for level in self.all_levels()}
+        self._prefixes = {client_network(scope.network).prefixlen for scope in self._by_scope if scope.network != ANY}
+        self._finest = _finest([level.policy for level in self.all_levels()], self._prefixes)
 
     @property
     def is_empty(self) -> bool:
@@ -103,11 +122,33 @@ class PolicySet:
     def levels(self, parts: dict[str, str]) -> tuple[Level, ...]:
         """The policies that must all allow, ordered by level; of equal scope the one with the least id."""
         found: dict[tuple[object, ...], Level] = {}
-        for named in _SCOPES_OF:
-            scope = Scope(**{name: parts[name] if name in named else ANY for name in KEY_PARTS})
+        for scope in self._scopes_of(parts):
             for level in self._by_scope.get(scope, ()):
+                if NETWORK in level.policy.per and NETWORK not in parts:
+                    continue
                 place = (level.policy.per, level.policy.shadow)  # a shadow policy takes nobody's place
                 held = found.get(place)
                 if held is None or level.policy.scope.specificity > held.policy.scope.specificity:
                     found[place] = level
         return tuple(level for _, level in sorted(found.items(), key=lambda pair: str(pair[0])))
+
+    def network_of(self, client: str) -> str | None:
+        """The widest network in which no policy tells two clients apart; None while none is by network.
+
+        Raises InvalidCommand for what is no address, whatever the policies are.
+        """
+        found = keys.network(client)
+        if self._finest is None:
+            return None
+        return str(widened(client_network(found), *self._finest))
+
+    def _scopes_of(self, parts: dict[str, str]) -> Iterator[Scope]:
+        """Every scope that a policy for this key may have."""
+        networks = {ANY}
+        if NETWORK in parts:
+            client = client_network(parts[NETWORK])
+            networks |= {str(widened(client, bits, bits)) for bits in self._prefixes}
+        for named in _SCOPES_OF:
+            values = {name: parts[name] if name in named else ANY for name in KEY_PARTS}
+            for network in networks:
+                yield Scope(**values, network=network)

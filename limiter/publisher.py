@@ -12,7 +12,7 @@ import psycopg
 import structlog
 
 from limiter.shard_map import decoded
-from limiter.snapshot import Snapshot, described, digest, sign
+from limiter.snapshot import Snapshot, described, digest, key_id, sign
 from schemas import limits
 from schemas.limit_policy import LimitPolicy
 from sinks.postgres.sql_files import queries
@@ -26,13 +26,19 @@ _log: Final = structlog.get_logger(__name__)
 
 
 def publish(connection: psycopg.Connection[Any], key: Ed25519PrivateKey) -> bool:
-    """Signs and stores a snapshot when there is none of this revision, or it grows old. Raises psycopg.Error."""
+    """Signs and stores a snapshot when there is none of this revision by this key, or it grows old.
+
+    Raises psycopg.Error.
+    """
+    signer = key_id(key.public_key())
     newest = connection.execute(SQL["snapshot_newest"]).fetchone()
     row = connection.execute(SQL["snapshot_revision"]).fetchone()
     assert row is not None  # noqa: S101 - an aggregate gives one row
     revision, now = row
-    if newest and newest[0] >= revision and newest[1] + limits.LIMIT_SNAPSHOT_RENEW_S > now:
-        return False
+    if newest:
+        is_young = newest[1] + limits.LIMIT_SNAPSHOT_RENEW_S > now
+        if newest[0] >= revision and is_young and newest[2] == signer:
+            return False
     rows = connection.execute(SQL["snapshot_contents"]).fetchall()
     revision, shards, _ = rows[0]
     snapshot = Snapshot(
@@ -43,7 +49,7 @@ def publish(connection: psycopg.Connection[Any], key: Ed25519PrivateKey) -> bool
         shards=decoded(shards),
     )
     document = sign(snapshot, key)
-    connection.execute(SQL["snapshot_insert"], (snapshot.revision, now, digest(document), document))
+    connection.execute(SQL["snapshot_insert"], (snapshot.revision, now, digest(document), document, signer))
     connection.execute(SQL["snapshot_prune"], (snapshot.revision, now))
     _log.info("snapshot_published", **described(snapshot))
     return True

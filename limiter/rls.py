@@ -1,11 +1,12 @@
 """Envoy's RateLimitService v3 over gRPC: the limiter for proxies that speak it.
 
 The descriptor entries ``tenant``, ``user`` and ``route`` make the limit key; a part that is missing is ``-``; without a
-tenant there is no key, and the answer is OK. Every descriptor is read before the first is charged: a call with one that
-is malformed charges none. Then each is decided for itself, and the call is over the limit when one is; what others of
-the call were charged stays charged, as in Envoy's own service, and a retry does not charge it again. The request
-identity is the metadata ``x-request-id`` of the call, and the place of the descriptor in it. Every status names the
-policy that decided, so that Envoy can tell its clients (``x-ratelimit-*``), and a refusal says when to come again.
+tenant there is no key, and the answer is OK. ``remote_address`` (or ``masked_remote_address``) is the client's network.
+Every descriptor is read before the first is charged: a call with one that is malformed charges none. Then each is
+decided for itself, and the call is over the limit when one is; what others of the call were charged stays charged, as
+in Envoy's own service, and a retry does not charge it again. The request identity is the metadata ``x-request-id`` of
+the call, and the place of the descriptor in it. Every status names the policy that decided, so that Envoy can tell its
+clients (``x-ratelimit-*``), and a refusal says when to come again.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ _OVER_LIMIT: Final = rls_pb2.RateLimitResponse.OVER_LIMIT
 _MS_PER_S: Final = 1_000
 _NS_PER_MS: Final = 1_000_000
 _ABSENT: Final = "-"
+_READ: Final = frozenset((*keys.PARTS, "remote_address", "masked_remote_address"))
 _UINT32_MAX: Final = 2**32 - 1
 _UNITS: Final = {
     1: rls_pb2.RateLimitResponse.RateLimit.SECOND,
@@ -47,6 +49,7 @@ class _Asked(NamedTuple):
     user: str
     route: str
     cost: int
+    network: str | None
 
 
 class RateLimitService(rls_pb2_grpc.RateLimitServiceServicer):  # type: ignore[misc] # generated, without types
@@ -66,7 +69,8 @@ class RateLimitService(rls_pb2_grpc.RateLimitServiceServicer):  # type: ignore[m
                 status.code = _OK
                 if asked is None:
                     continue
-                decided = await self._limiter.check(*asked, _placed(identity, place))
+                tenant, user, route, cost, network = asked
+                decided = await self._limiter.check(tenant, user, route, cost, _placed(identity, place), network)
                 _render(decided, self._limiter.policies.by_id(decided.policy_id), status)
                 if not decided.allowed:
                     response.overall_code = _OVER_LIMIT
@@ -90,15 +94,16 @@ def _asked(request: Any, descriptor: Any) -> _Asked | None:
     for entry in descriptor.entries:
         if entry.key in parts:
             raise _invalid(entry.key, "must be given once in a descriptor")
-        if entry.key in keys.PARTS:
+        if entry.key in _READ:
             parts[entry.key] = entry.value
     cost = _cost(request, descriptor)
     if cost > limits.LIMIT_COST_MAX:
         raise _invalid("hits_addend", f"must be from 0 to {limits.LIMIT_COST_MAX}")
     if "tenant" not in parts:
         return None
-    asked = _Asked(parts["tenant"], parts.get("user", _ABSENT), parts.get("route", _ABSENT), cost)
-    keys.key_parts(asked.tenant, asked.user, asked.route)
+    network = parts.get("remote_address") or parts.get("masked_remote_address")
+    asked = _Asked(parts["tenant"], parts.get("user", _ABSENT), parts.get("route", _ABSENT), cost, network)
+    keys.key_parts(asked.tenant, asked.user, asked.route, network)
     return asked
 
 
@@ -127,14 +132,14 @@ def _cost(request: Any, descriptor: Any) -> int:
 
 def _render(decided: Decision, policy: LimitPolicy | None, status: Any) -> None:
     status.code = _OK if decided.allowed else _OVER_LIMIT
-    if policy is None:
-        return  # nothing governs the key
+    if policy is None or (decided.allowed and not policy.is_counted):
+        return  # nothing governs the key, or nothing is counted
     status.limit_remaining = min(max(decided.remaining, 0), _UINT32_MAX)
     waits = not decided.allowed and decided.retry_after_ms >= 0
     seconds, rest = divmod(max(decided.retry_after_ms if waits else decided.reset_ms, 0), _MS_PER_S)
     status.duration_until_reset.seconds = seconds
     status.duration_until_reset.nanos = rest * _NS_PER_MS
-    if not decided.degraded:  # without the store nobody knows what is left
+    if policy.is_counted and not decided.degraded:  # without the store nobody knows what is left
         limit = status.current_limit
         limit.name, limit.requests_per_unit = policy.policy_id, min(policy.capacity, _UINT32_MAX)
         limit.unit = _unit(policy)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from limiter.buckets import Bucket, KeyState
     from limiter.decision import Decision
-    from limiter.frames import Place
+    from limiter.frames import Named
     from limiter.identities import Identity
     from limiter.ring import Ring
 
@@ -120,7 +120,7 @@ class PlainSpender:
 
     def __init__(
         self,
-        keys: dict[Place, KeyState],
+        keys: dict[Named, KeyState],
         identities: SpentIdentities,
         under_way: dict[Identity, Any],
         doubtful: dict[Identity, int],
@@ -175,7 +175,7 @@ class PlainSpender:
             self._refill_soon(bucket)
         return left
 
-    def spend_entries(self, body: bytes, at: int, places: list[Place], rows: bytearray) -> int:
+    def spend_entries(self, body: bytes, at: int, places: list[Named], rows: bytearray) -> int:
         """Decides entries of a frame in their order, from the one at ``at``, and writes their rows.
 
         Gives the number of the first one that no single lease decides, or how many there are.

@@ -12,36 +12,45 @@ import msgspec
 from msgspec import Struct
 
 from schemas import limits
+from schemas.client_network import client_network, widened
 
-Algorithm = Literal["token_bucket", "sliding_window", "fixed_window", "concurrency"]
+#: the last two decide without counting
+Algorithm = Literal["token_bucket", "sliding_window", "fixed_window", "concurrency", "unlimited", "deny"]
 Consistency = Literal["exact", "leased", "durable"]
 FailureMode = Literal["open", "closed", "stale"]
 Audit = Literal["full", "denied", "aggregate"]
-KeyPart = Literal["tenant", "user", "route"]
+KeyPart = Literal["tenant", "user", "route", "network"]
 
-KEY_PARTS: Final[tuple[KeyPart, ...]] = get_args(KeyPart)
+NETWORK: Final = "network"
+KEY_PARTS: Final[tuple[KeyPart, ...]] = ("tenant", "user", "route")  # of a limit key
+COUNTED_BY: Final[tuple[KeyPart, ...]] = get_args(KeyPart)  # what a counter may be kept by
 ANY: Final = "*"
+UNCOUNTED: Final = ("unlimited", "deny")
 SAFE_INTEGER: Final = 2**52  # products of capacity and ticks stay below it: exact in a double, with room for a sum
 _TICKS_US: Final = (1, 1_000, 1_000_000)
 _CODES: Final[dict[str, int]] = {"token_bucket": 0, "sliding_window": 1, "fixed_window": 2, "concurrency": 3}
 
 
 class Scope(Struct, frozen=True):
-    """Which keys a policy is for: a value of each part, or ``*`` for every one."""
+    """Which keys a policy is for: a value of each part, or ``*`` for every one; of networks, those within."""
 
     tenant: str
     user: str
     route: str
+    network: str = ANY
 
     def covers(self, parts: dict[str, str]) -> bool:
-        """Whether a key with these parts is governed."""
+        """Whether a key with these parts is governed, from wherever it is asked for."""
         return all(getattr(self, name) in (ANY, parts[name]) for name in KEY_PARTS)
 
     @property
     def specificity(self) -> tuple[int, ...]:
-        """Orders policies of one level: more named parts first, then tenant before user before route."""
-        named = tuple(int(getattr(self, name) != ANY) for name in KEY_PARTS)
-        return (sum(named), *named)
+        """Orders policies of one level: more named parts, then tenant before user before route before network.
+
+        Of two networks the narrower one.
+        """
+        named = tuple(int(getattr(self, name) != ANY) for name in COUNTED_BY)
+        return (sum(named), *named, 0 if self.network == ANY else client_network(self.network).prefixlen)
 
 
 class LimitPolicy(Struct, frozen=True, kw_only=True):
@@ -52,21 +61,36 @@ class LimitPolicy(Struct, frozen=True, kw_only=True):
     scope: Scope
     per: tuple[KeyPart, ...]
     algorithm: Algorithm
-    capacity: int
-    refill_rate: int | None  # tokens per ``refill_period_ms``
+    capacity: int = 0
+    refill_rate: int | None = None  # tokens per ``refill_period_ms``
     refill_period_ms: int
-    window_ms: int | None  # of windows; of a permit that is not released, for a concurrency limit
+    window_ms: int | None = None  # of windows; of a permit that is not released, for a concurrency limit
     slots: int  # of a sliding window
     strict: bool  # the fading slot of a sliding window counts whole
     consistency: Consistency
     failure_mode: FailureMode
     shadow: bool
     audit: Audit
+    network_prefix_v4: int = limits.LIMIT_NETWORK_PREFIX_V4  # of the networks that counters are kept by
+    network_prefix_v6: int = limits.LIMIT_NETWORK_PREFIX_V6
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether it needs counters: the others decide by what they are."""
+        return self.algorithm not in UNCOUNTED
+
+    @property
+    def is_by_network(self) -> bool:
+        """Whether it governs only calls that say from where they come."""
+        return self.scope.network != ANY or NETWORK in self.per
 
 
 def counted_by(policy: LimitPolicy, parts: dict[str, str]) -> str:
-    """The values of a key that a policy keeps one counter for."""
-    return "\x1f".join(parts[part] for part in KEY_PARTS if part in policy.per)
+    """The values of a key that a policy keeps one counter for; of a network, as wide as the policy counts."""
+    if NETWORK in policy.per:
+        counted = widened(client_network(parts[NETWORK]), policy.network_prefix_v4, policy.network_prefix_v6)
+        parts = {**parts, NETWORK: str(counted)}
+    return "\x1f".join(parts[part] for part in COUNTED_BY if part in policy.per)
 
 
 class Terms(Struct, frozen=True):
@@ -81,8 +105,13 @@ class Terms(Struct, frozen=True):
     strict: bool
 
 
+_NEVER_ASKED: Final = Terms(-1, 0, 1, 1, 1, 1, strict=False)  # the script refuses them
+
+
 def terms(policy: LimitPolicy) -> Terms | None:
     """The terms with the finest clock that keeps the arithmetic exact; None when there is none."""
+    if not policy.is_counted:
+        return _NEVER_ASKED
     window = policy.refill_period_ms if policy.algorithm == "token_bucket" else policy.window_ms or 0
     refill = (policy.refill_rate or 0) if policy.algorithm == "token_bucket" else policy.capacity
     slots = policy.slots if policy.algorithm == "sliding_window" else 1
@@ -96,20 +125,39 @@ def terms(policy: LimitPolicy) -> Terms | None:
     return None
 
 
+_WINDOWED: Final = (("capacity", "window_ms"), ("refill_rate",))
+_NEEDED: Final[dict[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {  # fields that must be given, and must not
+    "token_bucket": (("capacity", "refill_rate"), ("window_ms",)),
+    "sliding_window": _WINDOWED,
+    "fixed_window": _WINDOWED,
+    "concurrency": _WINDOWED,
+    "unlimited": ((), ("capacity", "refill_rate", "window_ms")),
+    "deny": ((), ("capacity", "refill_rate", "window_ms")),
+}
+
+
 def wrong_terms(payload: dict[str, Any]) -> list[dict[str, str]]:
     """Why fields that are each allowed do not go together; empty when the policy can be published."""
-    bucket = payload["algorithm"] == "token_bucket"
-    needed, other = ("refill_rate", "window_ms") if bucket else ("window_ms", "refill_rate")
-    wrong = []
-    if payload[needed] is None:
-        wrong.append({"field": f"payload.{needed}", "reason": f"is required for a {payload['algorithm']}"})
-    if payload[other] is not None:
-        wrong.append({"field": f"payload.{other}", "reason": f"is not a field of a {payload['algorithm']}"})
+    needed, others = _NEEDED[payload["algorithm"]]
+    wrong = [
+        {"field": f"payload.{name}", "reason": f"is required for a {payload['algorithm']}"}
+        for name in needed
+        if payload[name] is None
+    ]
+    wrong += [
+        {"field": f"payload.{name}", "reason": f"is not a field of a {payload['algorithm']} policy"}
+        for name in others
+        if payload[name] is not None
+    ]
     if payload["algorithm"] == "concurrency" and payload["consistency"] != "exact":
         wrong.append({"field": "payload.consistency", "reason": "must be exact for a concurrency limit"})
     if payload["consistency"] == "durable" and "tenant" not in payload["per"] and payload["scope"]["tenant"] == ANY:
         reason = "must have tenant for durable quotas of all tenants: each tenant's are counted by one owner"
         wrong.append({"field": "payload.per", "reason": reason})
+    by_network = NETWORK in payload["per"] or NETWORK in payload["scope"]
+    if payload["consistency"] == "durable" and (by_network or payload["algorithm"] in UNCOUNTED):
+        reason = "must not be durable for a policy by network, or one that counts nothing"
+        wrong.append({"field": "payload.consistency", "reason": reason})
     if not wrong and terms(as_policy(payload, "", 1)) is None:
         reason = "capacity times the period leaves exact arithmetic, or slots do not divide the window"
         wrong.append({"field": "payload.capacity", "reason": reason})
@@ -117,9 +165,12 @@ def wrong_terms(payload: dict[str, Any]) -> list[dict[str, str]]:
 
 
 def as_policy(payload: dict[str, Any], policy_id: str, version: int) -> LimitPolicy:
-    """The policy that a validated payload publishes."""
-    per = tuple(part for part in KEY_PARTS if part in payload["per"])
-    return msgspec.convert({**payload, "per": per, "policy_id": policy_id, "version": version}, LimitPolicy)
+    """The policy that a validated payload publishes; what it leaves out is as the struct says."""
+    given = {name: value for name, value in payload.items() if value is not None}
+    scope = {name: value for name, value in payload["scope"].items() if value is not None}
+    per = tuple(part for part in COUNTED_BY if part in payload["per"])
+    made = {**given, "scope": scope, "per": per, "policy_id": policy_id, "version": version}
+    return msgspec.convert(made, LimitPolicy)
 
 
 def rendered(policy: LimitPolicy) -> dict[str, Any]:
@@ -128,9 +179,10 @@ def rendered(policy: LimitPolicy) -> dict[str, Any]:
         "policy_id": policy.policy_id,
         "object": "policy",
         "version": policy.version,
-        "scope": {name: getattr(policy.scope, name) for name in KEY_PARTS},
+        "scope": {name: getattr(policy.scope, name) for name in COUNTED_BY},
         "per": list(policy.per),
         **{name: getattr(policy, name) for name in _PLAIN},
+        "capacity": policy.capacity if policy.is_counted else None,
     }
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final, get_args
+from typing import Any, Final, get_args
 
 from schemas import limit_policy, limits
+from schemas.client_network import V4_BITS, V6_BITS, client_network
 from schemas.validation import Check, Field, Fields, boolean, choice, clean_text, identity
 
 
@@ -13,17 +14,44 @@ def _whole(smallest: int, largest: int) -> Check:
     return lambda value: None if type(value) is int and smallest <= value <= largest else reason
 
 
+_capacity_range: Final = _whole(1, limit_policy.CAPACITY_MAX)
+
+
+def _capacity(value: object) -> str | None:
+    """Zero is a mistake more often than a wish: who wishes it says so."""
+    reason = _capacity_range(value)
+    return f"{reason}; algorithm deny refuses everything" if reason and value == 0 else reason
+
+
 def _limit_scope(value: object) -> str | None:
-    if not isinstance(value, dict) or value.keys() != set(limit_policy.KEY_PARTS):
-        return "must have tenant, user and route, each a value or *"
-    for name, text in value.items():
+    wanted = set(limit_policy.KEY_PARTS)
+    if not isinstance(value, dict) or value.keys() - {limit_policy.NETWORK} != wanted:
+        return "must have tenant, user and route, each a value or *, and may have a network"
+    for name, text in _without_any_network(value).items():
         if reason := clean_text(text, limits.LIMIT_KEY_PART_LENGTH_MAX):
             return f"{name} {reason}"
-    return None
+    return _network(_without_any_network(value).get(limit_policy.NETWORK, limit_policy.ANY))
+
+
+def _without_any_network(scope: dict[str, Any]) -> dict[str, Any]:
+    """As a scope was written before there were networks: a retry hashes alike."""
+    any_network = scope.get(limit_policy.NETWORK) in (None, limit_policy.ANY)
+    return {name: text for name, text in scope.items() if not (any_network and name == limit_policy.NETWORK)}
+
+
+def _network(text: str) -> str | None:
+    """One spelling for one network: two policies of the same scope are seen to be."""
+    if text == limit_policy.ANY:
+        return None
+    try:
+        found = str(client_network(text))
+    except ValueError:
+        return "network must be a network such as 192.0.2.0/24 or 2001:db8::/32, without host bits and zone, or *"
+    return None if found == text else f"network must be written as {found}"
 
 
 def _key_parts(value: object) -> str | None:
-    allowed = limit_policy.KEY_PARTS
+    allowed = limit_policy.COUNTED_BY
     if not isinstance(value, list) or not value or len(set(map(str, value))) < len(value):
         return "must be a list of different key parts"
     return None if all(part in allowed for part in value) else "must be of " + ", ".join(allowed)
@@ -31,10 +59,10 @@ def _key_parts(value: object) -> str | None:
 
 PUBLISH_POLICY: Final[Fields] = {
     "policy_id": Field(identity, None, nullable=True),  # absent = a new policy
-    "scope": Field(_limit_scope),
+    "scope": Field(_limit_scope, normal=_without_any_network),
     "per": Field(_key_parts, list(limit_policy.KEY_PARTS)),  # the parts that a counter is kept by
     "algorithm": Field(choice(*get_args(limit_policy.Algorithm))),
-    "capacity": Field(_whole(1, limit_policy.CAPACITY_MAX)),
+    "capacity": Field(_capacity, None, nullable=True),  # of what is counted
     "refill_rate": Field(_whole(1, limit_policy.CAPACITY_MAX), None, nullable=True),
     "refill_period_ms": Field(_whole(1, limits.LIMIT_WINDOW_MS_MAX), 1_000),
     "window_ms": Field(_whole(1, limits.LIMIT_WINDOW_MS_MAX), None, nullable=True),
@@ -44,4 +72,7 @@ PUBLISH_POLICY: Final[Fields] = {
     "failure_mode": Field(choice(*get_args(limit_policy.FailureMode)), "closed"),
     "shadow": Field(boolean, default=False),
     "audit": Field(choice(*get_args(limit_policy.Audit)), "full"),
+    # how wide the networks are that counters are kept by
+    "network_prefix_v4": Field(_whole(1, V4_BITS), None, nullable=True, later=True),
+    "network_prefix_v6": Field(_whole(1, V6_BITS), None, nullable=True, later=True),
 }

@@ -633,10 +633,19 @@ SIMULATOR_DUE_MAX: Final = 500  # actions and holds that end in one commit
 LIMIT_WINDOW_MS_MAX: Final = 366 * 24 * 3_600_000  # a year; in milliseconds as policies say it
 LIMIT_SLOTS_MAX: Final = 60
 LIMIT_KEY_PART_LENGTH_MAX: Final = 1_024
+LIMIT_PROXIES_MAX: Final = 16  # in a row, in front of an application
+LIMIT_NETWORK_PREFIX_V4: Final = 24  # of the networks that counters are kept by, unless the policy says otherwise
+LIMIT_NETWORK_PREFIX_V6: Final = 56  # what one customer of a provider gets
 LIMIT_VERSIONS_SHOWN_MAX: Final = 100
 LIMIT_SNAPSHOT_POLL_S: Final = 0.4  # a published policy is in force on every gateway within 2 s
 LIMIT_SNAPSHOT_LIFE_S: Final = 3_600  # a snapshot that old and not renewed is expired
 LIMIT_SNAPSHOT_RENEW_S: Final = 600
+LIMIT_SNAPSHOT_MAX_STALE_S: Final = 4 * 3_600  # for so long after it has expired a snapshot decides, then failure modes
+LIMIT_SNAPSHOT_MAX_STALE_MAX_S: Final = 30 * 86_400
+LIMIT_MAINTAIN_S: Final = 0.1  # how often leases that ended are settled
+LIMIT_SYNC_WAITING_MAX: Final = 1_024  # threads that wait for one limiter at once
+LIMIT_SYNC_TIMEOUT_S: Final = 5.0  # of a thread: more than every bound of a decision together
+LIMIT_SIGNING_KEYS_MAX: Final = 16  # that verify at once
 
 # Rate limiter: decisions
 LIMIT_COST_MAX: Final = 2**31 - 1

@@ -38,6 +38,7 @@ class Operation:
     own_field: str | None = None  # names the aggregate when it exists already; absent, one is made
     together: Callable[[dict[str, Any]], list[dict[str, str]]] | None = None  # what fields must fulfil with each other
     account: AccountBy | None = None
+    audited: bool = False  # its route writes the audit log: it has no other door
 
     @property
     def template(self) -> str:
@@ -211,6 +212,7 @@ OPERATIONS: Final[dict[str, Operation]] = {
             payload=limit_policy_fields.PUBLISH_POLICY,
             own_field="policy_id",
             together=limit_policy.wrong_terms,
+            audited=True,
         ),
         _quota("consume_quota", "ConsumeQuota", quota_fields.CONSUME_QUOTA),
         _quota("refund_quota", "RefundQuota", quota_fields.REFUND_QUOTA),

@@ -27,12 +27,14 @@ class Field:
     """One field of a payload: its check, and its default when it may be left out.
 
     ``later``: it came to an operation that had retry identities already. A request without it hashes as it did before.
+    ``normal`` gives the one form of values that say the same.
     """
 
     check: Check
     default: object = _REQUIRED
     nullable: bool = False
     later: bool = False
+    normal: Callable[[Any], Any] | None = None
 
 
 Fields = dict[str, Field]
@@ -375,7 +377,7 @@ def normalize(fields: Fields, payload: dict[str, Any]) -> tuple[dict[str, Any], 
         elif reason := spec.check(value):
             errors.append({"field": f"payload.{name}", "reason": reason})
         else:
-            result[name] = value
+            result[name] = value if spec.normal is None else spec.normal(value)
     if len(payload) > len(fields) or not payload.keys() <= fields.keys():
         errors.extend(
             {"field": f"payload.{_sendable(name)}", "reason": "is not a field of this operation"}

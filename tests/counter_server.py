@@ -131,10 +131,12 @@ async def limiter(
     timeout_s: float = limits.LIMIT_STORE_TIMEOUT_S,
     durable: DurableQuotas | None = None,
     reports: ReportSink | None = None,
+    loaded: bool = True,
 ) -> AsyncIterator[Limiter]:
     """A limiter of a gateway that ends without giving anything back, as a killed one does."""
     store = ShardedStore(url, timeout_s=timeout_s)
-    await store.load()
+    if loaded:
+        await store.load()
     ring = folder / f"{name}.ring"
     leases = None if reports is None else LeaseAccounts(folder / f"{name}.book", ring, reports)
     recorder = Recorder(name, Blocks(), ring, records=65_536, leases=leases)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from compose.cli import limiter_shards
+from compose.cli import limiter_keys, limiter_shards
 from compose.cli.cases import shell_user
 from compose.cli.parked import operator_connection
 from compose.settings import load_settings
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True)
 app.add_typer(limiter_shards.app, name="shards")
+app.add_typer(limiter_keys.app, name="keys")
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 

@@ -14,6 +14,7 @@ from ingress.issuer import AUDIENCE, ISSUER, KeyFolder
 from ingress.server import serve
 from ingress.state import Ingress, IngressConfig
 from schemas import limits
+from schemas.client_network import client_network
 
 if TYPE_CHECKING:
     from compose.settings import Settings
@@ -51,6 +52,7 @@ async def _serve_limited(settings: Settings, keys: KeyFolder, instance: int, lim
         webhook_secret_keys=settings.webhook_secret_keys(),
         merchant_webhooks_loopback=settings.merchant_webhooks_loopback,
         limiter=limiter,
+        trusted_proxies=tuple(client_network(text) for text in settings.trusted_proxies),
     )
     loop = asyncio.get_running_loop()
 

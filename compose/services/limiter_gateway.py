@@ -67,6 +67,8 @@ async def _serve(settings: Settings, instance: int) -> None:
         limiter.use,
         remembered,
         store.use,
+        limiter.lapse,
+        settings.limiter_max_stale_s,
     )
     store.when_stale(follower.hurry)
     ShardMetrics(store)
@@ -88,7 +90,7 @@ async def _serve(settings: Settings, instance: int) -> None:
         _log.warning("frames_not_served", reason=str(error))
     gc.freeze()
     gc.set_threshold(*limits.LIMIT_GC_THRESHOLDS)
-    serve_ops(None, lambda: store.unfit or follower.is_ready or "no policy snapshot yet")
+    serve_ops(None, lambda: store.unfit or follower.is_ready or "no policy snapshot, or none that is valid")
     # a part that fails ends the process; the supervisor starts another
     async with kept_going(limiter, recorder, follower, lambda _: ended.set()):
         await ended.wait()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
+
+import structlog
 
 from compose.services.partition_owner import PartitionOwner
 from dataflows.limiter.service import limiter_service
@@ -14,7 +15,11 @@ from schemas import limits
 from sinks.postgres.rounds import Rounds
 
 if TYPE_CHECKING:
+    import psycopg
+
     from compose.settings import Settings
+
+_log: Final = structlog.get_logger(__name__)
 
 
 def run(settings: Settings, instance: int) -> None:
@@ -22,7 +27,15 @@ def run(settings: Settings, instance: int) -> None:
     owner = PartitionOwner(settings.addresses())
     keys = SigningKeys(settings.the_home().path / "keys")
     keys.ensure()
-    sign_newest = partial(publish, key=keys.signing_key())
+
+    def sign_newest(connection: psycopg.Connection[Any]) -> None:
+        try:
+            key = keys.signing_key()  # every time: it may have been rotated
+        except (OSError, ValueError) as error:
+            _log.error("signing_key_not_read", reason=type(error).__name__)
+            return
+        publish(connection, key)
+
     publishing = Rounds("snapshots", owner.dsn, sign_newest, limits.LIMIT_SNAPSHOT_POLL_S)
     publishing.start()
     pruning = Rounds("quotas-pruned", owner.dsn, prune, limits.LIMIT_DURABLE_PRUNE_EVERY_S)

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from limiter.policies import PolicySet
 
 _TOKEN_LIFE_S: Final = 3_600
-_SETTLE_S: Final = 0.1
 _log: Final = structlog.get_logger(__name__)
 
 
@@ -76,7 +75,7 @@ async def kept_going(
 async def _settling(limiter: Limiter) -> None:
     """Settles what ended until cancelled; without the store, later."""
     while True:
-        await asyncio.sleep(_SETTLE_S)
+        await asyncio.sleep(limits.LIMIT_MAINTAIN_S)
         with suppress(StoreUnavailable):
             await limiter.maintain()
 
@@ -106,8 +105,16 @@ async def api_limiter(settings: Settings, name: str, instance: int) -> AsyncIter
         limiter.use(policies.only(is_for_our_api))
 
     remembered = folder / f"revision-ingress-{instance}"
-    verifying = SigningKeys(keys).verifying_keys
-    follower = SnapshotFollower(addresses.base_url, token, verifying, use, remembered, store.use)
+    follower = SnapshotFollower(
+        addresses.base_url,
+        token,
+        SigningKeys(keys).verifying_keys,
+        use,
+        remembered,
+        store.use,
+        limiter.lapse,
+        settings.limiter_max_stale_s,
+    )
     store.when_stale(follower.hurry)
     ShardMetrics(store)
     GatewayMetrics(limiter, recorder, blocks, follower)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 _POLICY_TERMS: Final[dict[str, Any]] = {
-    "scope": {"tenant": "t_ä", "user": "*", "route": "/v1/*"},
-    "per": ["tenant", "route"],
+    "scope": {"tenant": "t_ä", "user": "*", "route": "/v1/*", "network": "2001:db8::/32"},
+    "per": ["tenant", "route", "network"],
     "algorithm": "sliding_window",
     "capacity": 2**40,
     "refill_rate": None,
@@ -18,6 +18,8 @@ _POLICY_TERMS: Final[dict[str, Any]] = {
     "failure_mode": "stale",
     "shadow": True,
     "audit": "denied",
+    "network_prefix_v4": None,
+    "network_prefix_v6": 48,
 }
 
 
@@ -40,7 +42,7 @@ def records(envelope: dict[str, Any]) -> dict[str, dict[str, Any]]:
             "event_id": "evt_l0003000000000001",
             "aggregate_key": "pl_golden",
             "event_type": "rate_limiter_committed",
-            "schema_version": 2,
+            "schema_version": 3,
             "trace_id": "0123456789abcdef0123456789abcdef",
             "seq": 1,
             "occurred_at": 1_800_000_000_000_002,

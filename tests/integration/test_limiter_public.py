@@ -167,6 +167,25 @@ def test_a_key_has_one_bucket_under_all_its_names(envoy: Envoy) -> None:
     assert sum(envoy.check(route=name) == OK for name in names) == 3
 
 
+def test_lists_and_networks_are_published_like_quotas(envoy: Envoy) -> None:
+    """A quota becomes a denial of one network, and then nothing that is counted; the public resource says so."""
+    first = envoy.in_force()
+    network = {"tenant": envoy.tenant, "user": "*", "route": "*", "network": "192.0.2.0/24"}
+    no_quota = dict.fromkeys(("capacity", "window_ms"))
+    denied = envoy.publish(scope=network, algorithm="deny", per=["network"], **no_quota)
+    assert denied.status_code == 201, denied.text
+    assert (denied.json()["result"]["scope"], denied.json()["result"]["capacity"]) == (network, None)
+    here = {"tenant": envoy.tenant, "user": "u", "route": "/r", "remote_address": "::ffff:192.0.2.9"}
+    eventually(lambda: envoy.ask(here, descriptor_cost=0).overall_code == OVER_LIMIT, 60)
+    assert envoy.check() == OK
+    free = envoy.publish(policy_id=first["policy_id"], expected_version=1, algorithm="unlimited", **no_quota)
+    assert free.status_code == 201, free.text
+    eventually(lambda: envoy.check(cost=10_000) == OK, 60)
+    assert envoy.ask(here).overall_code == OVER_LIMIT
+    usage = envoy.operator.http.get(f"/v1/usage/{quote(envoy.tenant + ':u:/r', safe='')}").json()
+    assert (usage["policy_version"], usage["live"]) == (2, None)
+
+
 def test_usage_is_live_and_streamed(envoy: Envoy) -> None:
     envoy.in_force()
     assert envoy.allowed(14) == 10
@@ -275,18 +294,79 @@ def test_durable_usage_is_shown_and_checked(envoy: Envoy) -> None:
     assert (checked.returncode, json.loads(checked.stdout)["gaps"]) == (0, 0), checked.stderr
 
 
-def test_the_gateway_has_metrics(envoy: Envoy) -> None:
-    envoy.in_force()
-    envoy.allowed(12)
+def metrics(envoy: Envoy) -> dict[str, float]:
+    """What the gateway tells its operator now."""
     state = read_state(envoy.public.settings.the_home())
     assert state is not None
     (url,) = (
         u for n, u in launch.world(envoy.public.settings, state)["ops"].items() if n.startswith("limiter_gateway")
     )
+    lines = httpx.get(url, trust_env=False).text.splitlines()
+    return {name: float(value) for name, _, value in (x.rpartition(" ") for x in lines if x[:1] != "#")}
+
+
+def test_keys_are_rotated_under_a_running_gateway(envoy: Envoy) -> None:
+    """Every check is answered by its policy, no snapshot is refused, and the next publication arrives."""
+    first = envoy.in_force(capacity=1_000)
+    path = "/v1/policy_snapshots/newest"
+    before, refused = envoy.operator.http.get(path), metrics(envoy)["millrace_limiter_snapshots_refused_total"]
+    operator = Operator(envoy.public.settings.the_home().path)
+    rotated = operator.run("limiter", "keys", "rotate")
+    assert rotated.returncode == 0, rotated.stderr
+    signer = rotated.stdout.strip()
+
+    def signed_anew() -> bool:
+        assert envoy.check() == OK
+        return envoy.operator.http.get(path).json()["key_id"] == signer
+
+    eventually(signed_anew, 60)
+    after = envoy.operator.http.get(path, headers={"If-None-Match": before.headers["etag"]})
+    assert (after.status_code, after.json()["key_id"]) == (200, signer)
+    removed = operator.run("limiter", "keys", "remove", before.json()["key_id"])
+    assert removed.returncode == 0, removed.stderr
+    assert operator.run("limiter", "keys", "list").stdout.split() == [signer, "signs"]
+    assert operator.run("limiter", "keys", "remove", signer).returncode == 1
+    envoy.in_force(policy_id=first["policy_id"], expected_version=1, capacity=77)
+    assert metrics(envoy)["millrace_limiter_snapshots_refused_total"] == refused
+
+
+def test_publications_and_reads_are_in_the_audit_log(envoy: Envoy) -> None:
+    published = envoy.publish().json()["result"]
+    id_ = published["policy_id"]
+    assert envoy.publish(policy_id=id_, expected_version=7).status_code == 409
+    assert envoy.publish(capacity=0).status_code == 422
+    assert envoy.operator.http.get(f"/v1/policies/{id_}").status_code == 200
+    assert envoy.operator.http.get(f"/v1/usage/{quote(envoy.tenant + ':u:/r', safe='')}").status_code == 200
+    reader = envoy.public.merchant(scopes=("limits:read",))
+    assert reader.http.post("/v1/policies", json={}).status_code == 403
+    reader.http.close()
+
+    operator = Operator(envoy.public.settings.the_home().path)
+    rows = json.loads(operator.run("audit", "list", "--json", "--limit", "60").stdout)["data"]
+    mine = [row for row in rows if row["details"].get("merchant") in (envoy.operator.name, reader.name)]
+    assert [(row["action"], row["object"], row["outcome"]) for row in mine] == [
+        ("policy.publish", "policies", "begun"),
+        ("policy.publish", id_, "done"),
+        ("policy.publish", "policies", "begun"),
+        ("policy.publish", "policies", "refused"),
+        ("policy.publish", "policies", "begun"),
+        ("policy.publish", "policies", "refused"),
+        ("policy.read", id_, "done"),
+        ("usage.read", f"{envoy.tenant}:u:/r", "done"),
+        ("policy.publish", "policies", "refused"),
+    ]
+    assert mine[1]["details"]["policy"]["capacity"] == 10
+    codes = [row["details"]["code"] for row in mine if row["outcome"] == "refused"]
+    assert codes == ["version_conflict", "invalid_command", "forbidden"]
+    assert operator.run("audit", "verify").returncode == 0
+
+
+def test_the_gateway_has_metrics(envoy: Envoy) -> None:
+    envoy.in_force()
+    envoy.allowed(12)
 
     def told() -> bool:
-        lines = httpx.get(url, trust_env=False).text.splitlines()
-        values = {name: float(value) for name, _, value in (x.rpartition(" ") for x in lines if x[:1] != "#")}
+        values = metrics(envoy)
         assert values['millrace_limiter_decisions_total{outcome="allowed"}'] >= 10
         assert values['millrace_limiter_decisions_total{outcome="denied"}'] >= 2
         assert values["millrace_limiter_store_calls_total"] >= 12

@@ -41,17 +41,13 @@ from unnest(%s::text[], %s::bigint[], %s::text[], %s::text[], %s::bigint[])
          as t (policy_id, version, body, publisher, published_at);
 
 -- name: snapshot_newest
--- The newest signed snapshot: its revision and when it was signed. Primary key, from the right.
-select revision, issued_at, extract(epoch from clock_timestamp())::bigint from policy_snapshot order by revision desc, issued_at desc limit 1;
+-- The newest signed snapshot: its revision, when and by which key it was signed. Primary key, from the right.
+select revision, issued_at, key_id, extract(epoch from clock_timestamp())::bigint from policy_snapshot order by revision desc, issued_at desc limit 1;
 
 -- name: snapshot_revision
 -- The revision that policies and shard map stand at: every publication and every change of the map raises it by one.
 select coalesce(sum(version), 0)::bigint + (select max(version) from limiter_shard_map), extract(epoch from clock_timestamp())::bigint
 from policy;
-
--- name: snapshot_policies
--- Everything in force, and the revision that it is, in one snapshot of the database.
-select coalesce(sum(version) over (), 0)::bigint, body from policy order by policy_id;
 
 -- name: snapshot_contents
 -- Revision, shard map and everything in force, in one snapshot of the database; one row without policy when there is none.
@@ -69,7 +65,7 @@ insert into limiter_shard_map (version, body, changed_by) values (%s, %s, %s);
 
 -- name: snapshot_insert
 -- A signed snapshot; one of the same revision and time by another process is as good.
-insert into policy_snapshot (revision, issued_at, digest, document) values (%s, %s, %s, %s) on conflict do nothing;
+insert into policy_snapshot (revision, issued_at, digest, document, key_id) values (%s, %s, %s, %s, %s) on conflict do nothing;
 
 -- name: snapshot_prune
 -- Gateways only ever take the newest. Primary key.
