@@ -55,6 +55,7 @@ SERVICES: Final = (
     "limiter_owner",
     "limiter_usage",
     "limiter_decisions",
+    "limiter_leases",
     "limiter_gateway",
     "ingress",
 )
@@ -90,6 +91,7 @@ class Settings(ProcessorSettings):
     postgres_owner_password: SecretStr | None = None
     postgres_ingress_password: SecretStr | None = None
     postgres_worker_password: SecretStr | None = None
+    postgres_leases_password: SecretStr | None = None
     postgres_sink_password: SecretStr | None = None
     postgres_operator_password: SecretStr | None = None
     postgres_console_password: SecretStr | None = None

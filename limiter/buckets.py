@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import xxhash
 
@@ -26,6 +26,19 @@ _REFILL_NS: Final = 400_000_000  # a lease is to last about this long at the rat
 _LEASED: Final = ALLOWED | APPROXIMATE  # the flags of a decision out of a lease
 _LEASE_MIN: Final = 2  # a key that spends less between refills is asked for one by one
 _REFILL_SHARE: Final = 4  # the next lease is asked for when a quarter of this one is left
+
+
+def store_keys(key_hash: str, kind: str = "b") -> tuple[bytes, bytes]:
+    """Of a bucket at the store, and of its leases."""
+    return f"rl:{{{key_hash}}}:{kind}".encode(), f"rl:{{{key_hash}}}:l".encode()
+
+
+class LeasedBucket(NamedTuple):
+    """A bucket as a report of a lease names it: enough to settle the lease."""
+
+    key_hash: str
+    keys: tuple[bytes, bytes]
+    plain_terms: bytes
 
 
 class Bucket(BucketFields):
@@ -57,7 +70,7 @@ class Bucket(BucketFields):
         name = xxhash.xxh3_128_hexdigest(f"{level.store_id}\x1f{values}".encode())
         kind = "c" if level.policy.algorithm == "concurrency" else "b"
         self.key_hash = name
-        self.keys = (f"rl:{{{name}}}:{kind}".encode(), f"rl:{{{name}}}:l".encode())
+        self.keys = store_keys(name, kind)
         self.level = level
         self.tenant = level.tenant_of(values)  # "" when it counts over tenants
         self.store: CounterStore | None = None  # where it is, and its lease was granted

@@ -7,6 +7,7 @@ objects, so those classes have their fields from here. Source: reference limiter
 
 from __future__ import annotations
 
+from operator import index
 from time import monotonic_ns
 from typing import TYPE_CHECKING, Any, Final
 
@@ -161,7 +162,7 @@ class PlainSpender:
         if bucket is None:
             return -1
         now = monotonic_ns()
-        left = bucket.left - cost
+        left = bucket.left - index(cost)
         if left < 0 or not 0 <= cost <= _COST_MAX or now >= bucket.lease_ends_ns:
             return -1
         if request_id is not None:

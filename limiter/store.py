@@ -20,7 +20,7 @@ from schemas.errors import Unavailable
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from limiter.buckets import Bucket
+    from limiter.buckets import Bucket, LeasedBucket
     from limiter.shard_map import Shard
 
 EPOCH_KEY: Final = b"rl:epoch"
@@ -134,7 +134,7 @@ class CounterStore:
         head = _HEAD.pack(self.epoch, 0, cost, limits.LIMIT_IDENTITY_MS, 0, len(buckets))
         return await self._call(b"rl1_decide", keys, (head, lease_id, identity, *terms))
 
-    async def settle(self, bucket: Bucket, lease_id: bytes, spent: int) -> list[int]:
+    async def settle(self, bucket: Bucket | LeasedBucket, lease_id: bytes, spent: int) -> list[int]:
         """A lease ended with so much spent; again, it does nothing. Raises StoreUnavailable."""
         return await self._of_one(b"rl1_settle", bucket, lease_id, spent)
 
@@ -166,7 +166,13 @@ class CounterStore:
         return Counted(used, reserved, available, -(-reset_us // _US_PER_MS), version)
 
     async def _of_one(
-        self, function: bytes, bucket: Bucket, lease_id: bytes, cost: int, identity_key: bytes = b"", kept_ms: int = 0
+        self,
+        function: bytes,
+        bucket: Bucket | LeasedBucket,
+        lease_id: bytes,
+        cost: int,
+        identity_key: bytes = b"",
+        kept_ms: int = 0,
     ) -> list[int]:
         """A store of another epoch is not the one that was meant: it has changed nothing, and is asked again later."""
         head = _HEAD.pack(self.epoch, 0, cost, kept_ms, 0, 1)

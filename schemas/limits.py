@@ -673,6 +673,18 @@ LIMIT_LEASE_UNREPORTED_SHARE: Final = 8  # of a lease at most one of so many par
 LIMIT_LEASE_FLUSH_MIN_S: Final = 0.005  # between two flushes, however many leases wait for one
 LIMIT_LEASE_SILENCE_S: Final = 1.0  # without an acknowledgement: no further lease is asked for
 LIMIT_LEASES_REPORTED_MAX: Final = 512  # in one message
+LIMIT_LEASE_GRACE_S: Final = (
+    2.0  # after its end, before a lease is settled for its gateway: what their clocks may differ
+)
+LIMIT_LEASE_MESSAGES_MAX: Final = 500  # reports of leases that are folded at once
+LIMIT_LEASE_POLL_S: Final = 0.2
+LIMIT_LEASE_WATERMARK_S: Final = 0.5  # between two questions for the end of a partition
+LIMIT_LEASE_ASK_S: Final = 2.0
+LIMIT_LEASE_SETTLE_S: Final = 1.0  # the store's answer to a settlement: nobody waits for it
+LIMIT_LEASES_SETTLED_MAX: Final = 256  # at the store at once
+LIMIT_LEASE_PRUNE_S: Final = 60.0
+LIMIT_LEASE_SETTLEMENTS_KEPT_S: Final = 7 * 86_400
+LIMIT_LEASE_SETTLEMENTS_PRUNED_MAX: Final = 50_000  # in one statement
 LIMIT_API_RING_RECORDS: Final = 65_536  # the same in front of our own API
 LIMIT_API_LEASE_SLOTS: Final = 2_048
 LIMIT_DOUBTS_MAX: Final = 500_000  # identities of unanswered calls: as many as can fail while one is remembered

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from limiter import Decision
     from limiter.durable import DurableQuotas
-    from tests.lease_reports import Reports
+    from limiter.lease_accounts import ReportSink
 
 
 class Blocks:
@@ -140,7 +140,7 @@ async def limiter(
     name: str = "g1",
     timeout_s: float = limits.LIMIT_STORE_TIMEOUT_S,
     durable: DurableQuotas | None = None,
-    reports: Reports | None = None,
+    reports: ReportSink | None = None,
     loaded: bool = True,
 ) -> AsyncIterator[Limiter]:
     """A limiter of a gateway that ends without giving anything back, as a killed one does."""

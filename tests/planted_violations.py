@@ -48,6 +48,10 @@ BANK_ENTRY = (
     f"{LINE} ('bank:x', 'b', 's', 1, 'bank_credit', 'USD', 7, 0, 7, 'USD', null, 'matched', null, 'po_9', 'sim')"
 )
 
+LEASE = (
+    "insert into limit_lease_settlement (lease_id, key_hash, policy_id, policy_version, granted, reported, assumed,"
+    " released, reason, ended_at) values"
+)
 #: a durable counter that holds five, and an earlier state of it that holds nothing
 COUNTER = (
     '{"policy_version":1,"counter":{"terms":{"algorithm":2,"capacity":9,"refill":9,"period":60,"slots":1,"tick_us":1,'
@@ -57,6 +61,7 @@ COUNTER = (
 
 #: invariant -> what breaks it
 PLANTED: dict[str, list[str]] = {
+    "21": [f"{LEASE} ('g.1', 'h', 'pl_a', 1, 8, 5, 1, 1, 'expired', now())"],
     "durable_quotas": [
         f"insert into quota_counter values ('qt_x', 'pl_x', 't', 1, 5, '{COUNTER}', 0, now(), now())",
         "insert into quota_tenant values ('qt_x', 't', 1, 0, now())",
@@ -122,6 +127,10 @@ OTHER_WAYS: list[tuple[str, *tuple[str, ...]]] = [
         f"update ledger_entry set debit = 5, credit = 5 where {ENTRY}",
     ),
     ("3", "insert into ledger_txn values (9, 'ref', 'capture', 'pi_x', '', 0, now(), now())"),
+    (
+        "21",
+        "update limit_lease_position set open_leases = 1, oldest_open_end = now() - interval '1 m' where partition = 1",
+    ),
     ("4", "delete from account_balance where ctid = (select min(ctid) from account_balance)"),
     ("4", "insert into account_balance values ('ghost:USD', 0, 'USD', 0, 0, 0)"),
     ("5", "drop trigger ledger_txn_immutable on ledger_txn"),

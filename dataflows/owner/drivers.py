@@ -42,8 +42,13 @@ def run_bytewax(process: OwnerProcess) -> None:
 
 
 def _bytewax_turn(lane: Lane) -> None:
+    run_flow(owner_flow(lane))
+
+
+def run_flow(flow: Dataflow) -> None:
+    """Turns a dataflow until its input ends. Raises the original error, not Bytewax's wrapping of it."""
     try:
-        run_main(owner_flow(lane))  # type: ignore[no-untyped-call]  # the wheel has no types for it
+        run_main(flow)  # type: ignore[no-untyped-call]  # the wheel has no types for it
     except Exception as error:  # noqa: BLE001 - Bytewax wraps whatever user code raised
         raise _unwrapped(error) from None  # `from error` would close a circle: the wrapper's cause is the original
 

@@ -8,6 +8,7 @@ ROLES: Final = (
     "millrace_owner",  # partition owners: the only role that writes aggregates and ledger
     "millrace_ingress",  # reads stored results, resources and events
     "millrace_worker",  # processor calls: leases and schedules
+    "millrace_leases",  # settlements of the rate limiter's leases
     "millrace_sink",  # ClickHouse sink: plans of blocks
     "millrace_console",  # the operator console in the ingress: reads, and ends sessions
     "millrace_operator",  # check, replay, checkpoints, parked work

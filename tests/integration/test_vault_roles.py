@@ -99,6 +99,7 @@ def test_every_role_was_tried() -> None:
         "millrace_owner",
         "millrace_ingress",
         "millrace_worker",
+        "millrace_leases",
         "millrace_sink",
         "millrace_operator",
         "millrace_console",

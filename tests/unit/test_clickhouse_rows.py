@@ -71,7 +71,7 @@ def test_every_definition_file_says_if_not_exists_or_replace() -> None:
 def test_every_table_remembers_tokens() -> None:
     """Trap: without a window an insert token has no effect at all."""
     created = [s for _, text in tables.schema_files() for s in tables.statements(text) if s.startswith("create table")]
-    assert len(created) == len(tables.TABLES)
+    assert {name.split()[5] for name in created} > {table.name for table in tables.TABLES}
     assert all("non_replicated_deduplication_window = 10000" in statement for statement in created)
 
 

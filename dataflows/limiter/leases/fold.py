@@ -1,0 +1,118 @@
+"""Reports of leases folded into settlements, without a clock and without I/O.
+
+A report is cumulative, so folding is a maximum: any order, any repetition and any replay of the same reports ends in
+the same state. Of a lease that its gateway never closed at most ``unreported_max`` was spent beyond the newest report:
+so much is assumed, and only the rest is released. Rule: granted = reported + assumed + released, for every settlement.
+Source: reference limiter 2.6.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+
+from msgspec import structs
+
+from schemas import limits
+
+if TYPE_CHECKING:
+    from limiter.lease_book import LeaseReport
+
+#: by its gateway; by us, for its gateway; by us, without a last word of it; by the store, which no longer held it
+Reason = Literal["returned", "closed", "expired", "charged_whole"]
+_GRACE_US: Final = int(limits.LIMIT_LEASE_GRACE_S * 1_000_000)
+
+
+class Settlement(NamedTuple):
+    """What became of one lease."""
+
+    lease_id: str
+    key_hash: str
+    policy_id: str
+    policy_version: int
+    granted: int
+    reported: int  # spent, as its gateway said
+    assumed: int  # charged without a word: perhaps spent
+    released: int  # not charged
+    reason: Reason
+    ended_at_us: int
+
+
+def merged(one: LeaseReport, other: LeaseReport) -> LeaseReport:
+    """What two reports of one lease say together."""
+    return structs.replace(
+        one,
+        allowed_cost=max(one.allowed_cost, other.allowed_cost),
+        allowed_n=max(one.allowed_n, other.allowed_n),
+        denied_n=max(one.denied_n, other.denied_n),
+        seq=max(one.seq, other.seq),
+        closed=one.closed or other.closed,
+        settled=one.settled or other.settled,
+    )
+
+
+def assumed(report: LeaseReport) -> int:
+    """What has to be charged beyond what was reported."""
+    return 0 if report.closed else report.unreported_max
+
+
+def settlement(report: LeaseReport, *, held: bool) -> Settlement:
+    """The settlement of a lease, when the store still ``held`` it as we asked, or its gateway had settled it."""
+    unknown = assumed(report)
+    reason: Reason = "closed" if report.closed else "expired"
+    if report.settled:
+        reason = "returned"
+    elif not held:
+        unknown, reason = report.granted - report.allowed_cost, "charged_whole"
+    return Settlement(
+        lease_id=report.lease_id,
+        key_hash=report.key_hash,
+        policy_id=report.policy_id,
+        policy_version=report.policy_version,
+        granted=report.granted,
+        reported=report.allowed_cost,
+        assumed=unknown,
+        released=report.granted - report.allowed_cost - unknown,
+        reason=reason,
+        ended_at_us=report.ends_at_us,
+    )
+
+
+class OpenLeases:
+    """Leases of one partition that are not settled, each with the offset of its first report."""
+
+    def __init__(self) -> None:
+        self._reports: dict[str, LeaseReport] = {}
+        self._first_offsets: dict[str, int] = {}
+
+    def take(self, report: LeaseReport, offset: int) -> Settlement | None:
+        """Folds one report in; gives the settlement of a lease that its gateway has settled."""
+        known = self._reports.get(report.lease_id)
+        report = report if known is None else merged(known, report)
+        if report.closed and report.settled:
+            self.forget(report.lease_id)
+            return settlement(report, held=True)
+        self._reports[report.lease_id] = report
+        self._first_offsets.setdefault(report.lease_id, offset)
+        return None
+
+    def due(self, watermark_us: int, count_max: int) -> list[LeaseReport]:
+        """Leases that ended long enough before ``watermark_us``, up to which every report is folded in."""
+        until_us = watermark_us - _GRACE_US
+        found = sorted((r.ends_at_us, r.lease_id) for r in self._reports.values() if r.ends_at_us <= until_us)
+        return [self._reports[lease_id] for _, lease_id in found[:count_max]]
+
+    def forget(self, lease_id: str) -> None:
+        """It is settled."""
+        self._reports.pop(lease_id, None)
+        self._first_offsets.pop(lease_id, None)
+
+    def resume_offset(self, next_offset: int) -> int:
+        """Whoever reads from here on, sees every report of an open lease."""
+        return min(self._first_offsets.values(), default=next_offset)
+
+    def oldest_end_us(self) -> int | None:
+        """When the oldest of them ended, or ends."""
+        return min((r.ends_at_us for r in self._reports.values()), default=None)
+
+    def __len__(self) -> int:
+        return len(self._reports)

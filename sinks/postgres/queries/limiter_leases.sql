@@ -1,0 +1,32 @@
+-- What the stream of leases reads and writes. Each names its index.
+
+-- name: lease_positions
+-- Where reading begins: at the first report of the oldest open lease. Primary key.
+select partition, next_offset from limit_lease_position;
+
+-- name: lease_position
+-- How far a partition is settled, and what is open in it; never back. Primary key.
+update limit_lease_position
+set next_offset = greatest(next_offset, %s), oldest_open_end = timestamptz 'epoch' + %s::bigint * interval '1 microsecond',
+    open_leases = %s, settled_until = greatest(settled_until, timestamptz 'epoch' + %s::bigint * interval '1 microsecond')
+where partition = %s;
+
+-- name: lease_settlements_insert
+-- One row for each lease. A gateway that speaks after we had to assume moves what was assumed to what was reported; what
+-- was released stays, for the store has released it. Primary key.
+insert into limit_lease_settlement as s
+    (lease_id, key_hash, policy_id, policy_version, granted, reported, assumed, released, reason, ended_at)
+select t.lease_id, t.key_hash, t.policy_id, t.policy_version, t.granted, t.reported, t.assumed, t.released, t.reason,
+       timestamptz 'epoch' + t.ended_at * interval '1 microsecond'
+from unnest(%s::text[], %s::text[], %s::text[], %s::bigint[], %s::bigint[], %s::bigint[], %s::bigint[], %s::bigint[],
+            %s::text[], %s::bigint[])
+         as t (lease_id, key_hash, policy_id, policy_version, granted, reported, assumed, released, reason, ended_at)
+on conflict (lease_id) do update
+set reported = excluded.reported, assumed = greatest(0, s.granted - s.released - excluded.reported)
+where excluded.reported > s.reported;
+
+-- name: lease_settlements_prune
+-- What is older than anybody asks for, oldest first. Index limit_lease_settlement_age.
+delete from limit_lease_settlement where lease_id in (
+    select lease_id from limit_lease_settlement where ended_at < now() - make_interval(secs => %s)
+    order by ended_at limit %s);

@@ -1,0 +1,92 @@
+"""Gateways that report their leases to a real Kafka, and the stream that settles them: for tests."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from contextlib import asynccontextmanager, contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+import psycopg
+
+from dataflows.limiter.leases.flow import LeaseStream
+from limiter.kafka_blocks import KafkaReports
+from reconciliation.invariant import invariants
+from sinks.kafka.topics import ensure_topics
+from sinks.postgres.migrate import migrate
+from tests.counter_server import limiter
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+    from pathlib import Path
+
+    from limiter import Limiter
+    from schemas.limit_policy import LimitPolicy
+    from tests.conftest import Stack
+
+PATIENT_S: Final = 60.0  # for a store on a loaded machine
+WITHIN_S: Final = 120.0
+
+
+@contextmanager
+def lease_stream(stack: Stack) -> Iterator[LeaseStream]:
+    """Leases are settled meanwhile."""
+    addresses = stack.addresses
+    migrate(addresses.postgres_superuser_dsn, stack.settings.role_passwords())
+    ensure_topics(addresses.kafka)
+    stream = LeaseStream(addresses.kafka, addresses.postgres_dsns["millrace_leases"], addresses.redis_url, "leases")
+    thread = threading.Thread(target=stream.run)
+    thread.start()
+    try:
+        yield stream
+    finally:
+        stream.stop()
+        thread.join()
+
+
+@asynccontextmanager
+async def reporting(stack: Stack, folder: Path, policy: LimitPolicy, name: str) -> AsyncIterator[Limiter]:
+    """A gateway that flushes as one does, and ends without a word, as a killed one does."""
+    reports = KafkaReports(stack.addresses.kafka, name)
+    async with limiter(
+        stack.addresses.redis_url, folder, policy, name=name, timeout_s=PATIENT_S, reports=reports
+    ) as gateway:
+        flushing = asyncio.create_task(gateway._recorder.run())
+        try:
+            yield gateway
+        finally:
+            flushing.cancel()
+            await asyncio.gather(flushing, return_exceptions=True)
+            reports.close()
+
+
+class Settled:
+    """The settlements of one gateway's leases, as Postgres has them."""
+
+    def __init__(self, stack: Stack, gateway: str) -> None:
+        self._dsn = stack.addresses.postgres_dsns["millrace_operator"]
+        self._prefix = f"{gateway}.%"
+
+    def sums(self) -> tuple[int, int, int, int, int]:
+        """Rows, granted, reported, assumed, released."""
+        sums = ", ".join(f"coalesce(sum({name}), 0)::bigint" for name in ("granted", "reported", "assumed", "released"))
+        query = f"select count(*), {sums} from limit_lease_settlement where lease_id like %s"
+        return self._rows(query, (self._prefix,))[0]
+
+    def reasons(self) -> set[str]:
+        """How they ended."""
+        query = "select distinct reason from limit_lease_settlement where lease_id like %s"
+        return {reason for (reason,) in self._rows(query, (self._prefix,))}
+
+    def open(self) -> int:
+        """Leases that are not settled, of all gateways."""
+        return int(self._rows("select sum(open_leases) from limit_lease_position", ())[0][0])
+
+    def violations(self) -> list[Any]:
+        """What ``millrace check`` would find."""
+        (invariant,) = (i for i in invariants() if i.id == "21")
+        return self._rows(invariant.sql, ())
+
+    def _rows(self, query: str, values: tuple[Any, ...]) -> list[Any]:
+        with psycopg.connect(self._dsn, autocommit=True) as connection:
+            return connection.execute(query.encode(), values or None).fetchall()

@@ -1,0 +1,82 @@
+"""Kafka stands still at full load: no decision waits for it, and the totals of leases are exact when it is back.
+
+Trap 10 of the limiter: emission blocks decisions, or what was decided meanwhile is in no account.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import uuid
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+
+from compose.supervise import launch
+from tests.counter_server import policy
+from tests.eventually import eventually
+from tests.lease_world import PATIENT_S, WITHIN_S, Settled, lease_stream, reporting
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from limiter import Limiter
+    from tests.conftest import Stack
+
+pytestmark = pytest.mark.servers
+STOPPED_S = 3.0  # longer than a gateway takes its silence for slowness
+CAPACITY = 1_000_000
+
+
+@contextmanager
+def stopped_kafka(stack: Stack) -> Iterator[None]:
+    world = launch.world(stack.settings, launch.up(stack.settings, servers_only=True, tied=True))
+    pid = next(s["pid"] for s in world["services"] if s["name"] == "kafka")
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+async def load(gateway: Limiter, seconds: float) -> tuple[int, int]:
+    """Decisions, and those out of leases."""
+    total = leased = 0
+    until = asyncio.get_running_loop().time() + seconds
+    while asyncio.get_running_loop().time() < until:
+        for decided in await asyncio.gather(*(gateway.check("t", "u", "/r") for _ in range(20))):
+            assert decided.allowed
+            assert not decided.degraded
+            total += 1
+            leased += decided.approximate
+        await asyncio.sleep(0.002)
+    return total, leased
+
+
+def test_decisions_go_on_and_lease_totals_are_exact_afterwards(stack: Stack, tmp_path: Path) -> None:
+    name = f"k{uuid.uuid4().hex[:8]}"
+    settled = Settled(stack, name)
+
+    async def test() -> int:
+        terms = policy(f"pl_{name}", capacity=CAPACITY)
+        async with reporting(stack, tmp_path, terms, name) as gateway, asyncio.timeout(PATIENT_S):
+            before = await load(gateway, 1.0)
+            with stopped_kafka(stack):
+                during = await load(gateway, STOPPED_S)
+            after = await load(gateway, 1.0)
+            assert min(before[1], after[1]) > 0
+            assert during[0] > during[1]  # the store was asked for what could not be reported
+            await gateway.close()
+            gateway._recorder.flush()
+            return before[1] + during[1] + after[1]
+
+    with lease_stream(stack):
+        leased = asyncio.run(test())
+        eventually(lambda: settled.sums()[2] == leased and settled.open() == 0, WITHIN_S, what="exact totals")
+    _, granted, reported, assumed, released = settled.sums()
+    assert (assumed, granted) == (0, reported + released)
+    assert settled.reasons() <= {"returned", "closed"}
+    assert settled.violations() == []
