@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,6 +14,8 @@ from envoy.service.rate_limit_quota.v3 import rlqs_pb2, rlqs_pb2_grpc
 
 from limiter.quota_lender import QuotaLender
 from limiter.rlqs import RateLimitQuotaService
+from limiter.shard_map import ONE_SHARD
+from limiter.shard_server import connected
 from schemas import limits
 from tests.counter_server import CounterServer, limiter, listed, policies, policy
 
@@ -300,6 +303,59 @@ def test_what_a_lost_envoy_held_is_charged_whole_and_frees_the_rest(
         assert await gateway.remaining() < CAPACITY - 1 - held
 
     lending(test, HOURLY)
+
+
+def test_policies_that_are_too_old_lend_nothing(lending: Any) -> None:
+    closed = policy(capacity=CAPACITY, consistency="exact", failure_mode="closed")
+
+    async def test(gateway: Gateway) -> None:
+        envoy = gateway.proxy()
+        held = await spend_all(envoy, 0)
+        gateway.limiter.lapse()
+        assert await spend_all(envoy, held) == 0
+        gateway.limiter.use(policies(closed))
+        while (told := await envoy.tokens()) == 0:
+            pass
+        assert told == CAPACITY - held
+        assert await gateway.remaining() == 0
+
+    lending(test, closed)
+
+
+def test_a_new_primary_is_told_what_is_lent(
+    lending: Any, server: CounterServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that had heard of nothing: until the Envoy says what it spent, nobody else has it."""
+    monkeypatch.setattr(limits, "LIMIT_LEASE_MS", 600_000)  # for so long it learns
+    new = CounterServer(tmp_path / "new", of=server)
+    with connected(new.url) as promoted:
+        promoted.become_primary()
+        promoted.raise_epoch(1)
+    after = ONE_SHARD.with_reserved({"main": 1}).with_primary("main", new.address, int(time.time()))
+
+    async def test(gateway: Gateway) -> None:
+        envoy, other = gateway.proxy(), gateway.proxy()
+        held = await spend_all(envoy, 0)
+        (bucket,) = gateway.limiter.governed("t", "u", "/r").buckets
+        sharded: Any = gateway.limiter._store
+        sharded.use(after)
+        async with asyncio.timeout(60):
+            while not (counted := await sharded.peek(bucket)).reserved:
+                pass
+        assert (counted.used, counted.reserved) == (0, held)
+        assert await spend_all(other, 0) == 0  # it may not know yet of all that is lent
+        assert await spend_all(envoy, held) == 0
+        counted = await sharded.peek(bucket)
+        assert (counted.used, counted.reserved) == (held, 0)
+        gateway.store.learning_until_ns = 0
+        while (told := await other.tokens()) == 0:
+            pass
+        assert 0 < told <= CAPACITY - held
+
+    try:
+        lending(test, policy(capacity=CAPACITY, consistency="exact", failure_mode="stale"))
+    finally:
+        new.close()
 
 
 @pytest.mark.parametrize(("mode", "told"), [("closed", 0), ("stale", 0), ("open", PART)])
