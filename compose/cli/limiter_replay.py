@@ -74,16 +74,13 @@ def _seconds(given: datetime) -> float:
 
 
 def _policies(file: Path | None, without: list[str]) -> PolicySet:
-    from compose.dry_run.policies import UnusablePolicies, other_policies  # noqa: PLC0415
+    from compose.dry_run.policies import other_policies  # noqa: PLC0415
     from limiter.inspection import policies as in_force  # noqa: PLC0415
     from reconciliation.audit.log import audited  # noqa: PLC0415
 
     with operator_connection() as connection, audited(connection, shell_user(), "limiter.replay", "policies"):
         found: list[LimitPolicy] = in_force(connection)
-    try:
-        return other_policies(found, file, without)
-    except UnusablePolicies as error:
-        raise StackError(str(error)) from error
+    return other_policies(found, file, without)
 
 
 def _decided_again(chosen: PolicySet, from_us: int, to_us: int, keys: int, tell: Any) -> dict[str, Any]:

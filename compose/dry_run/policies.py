@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
+from compose.stack.errors import StackError
 from limiter.policies import PolicySet
 from schemas.limit_policy import as_policy
 from schemas.operations import OPERATIONS
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 _OF_THE_SERVER: Final = ("id", "object", "version", "active_version", "created_at", "updated_at")
 
 
-class UnusablePolicies(Exception):
+class UnusablePolicies(StackError):
     """The file says nothing that could be published; the text says where and why."""
 
 

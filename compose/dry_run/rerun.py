@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
+from compose.stack.errors import StackError
 from dataflows.domain.exact_counter import FIXED, ExactCounter
 from limiter.keys import parts_of
-from schemas import errors, limits
+from schemas import limits
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -30,10 +31,8 @@ _OUTCOMES: Final = {
 Judged = tuple[ExactCounter, "Level"]
 
 
-class TooManyCounters(errors.Unavailable):
-    """More counters are in use at once than a dry run may hold: take fewer policies, a tenant, or a shorter time."""
-
-    code = "too_many_counters"
+class TooManyCounters(StackError):
+    """More counters are in use at once than a dry run may hold."""
 
 
 class Rerun:
@@ -117,7 +116,7 @@ class Rerun:
             if counter.available(now_us) < counter.terms.capacity
         }
         if len(self._counters) > limits.LIMIT_DRY_RUN_KEYS_MAX // 2:
-            raise TooManyCounters
+            raise TooManyCounters("too many counters are in use at once: take fewer policies, or a shorter time")
 
     @staticmethod
     def _note(found: Counter[str], key: str) -> None:

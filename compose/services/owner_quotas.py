@@ -127,8 +127,8 @@ def _levels(rows: list[dict[str, Any]]) -> dict[str, Left]:
     }
 
 
-def _refused(body: dict[str, Any]) -> errors.PlatformError:
-    """Another cost under the same identity is the caller's fault; everything else leaves the decision open."""
+def _refused(body: dict[str, Any]) -> OwnerUnavailable:
+    """Another cost under the same identity is the caller's fault (KeyReused); all else leaves the decision open."""
     if body["code"] == errors.KeyReused.code:
-        return errors.KeyReused()
+        raise errors.KeyReused
     return OwnerUnavailable(cause=f"{body['code']}: {body['detail']}")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).parents[2]
-PACKAGES: Final = ("schemas", "dataflows", "sinks", "ingress", "reconciliation", "vault", "compose")
+PACKAGES: Final = ("schemas", "dataflows", "sinks", "ingress", "reconciliation", "vault", "limiter", "compose")
 HERE: Final = "tests/tidy/"  # its files name what they forbid
 
 

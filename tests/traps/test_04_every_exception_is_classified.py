@@ -65,6 +65,7 @@ KINDS: dict[str, Kind] = {
     "limiter.frames.FrameError": V,
     "compose.demo.limiter_replay.NotAnswered": A,  # it may have been charged
     "limiter.snapshot.SnapshotRefused": V,
+    "limiter.shard_map.ShardsRefused": B,
     # a process that cannot go on: it ends before it does anything, or its transaction is rolled back
     "builtins.RuntimeError": T,
     "builtins.AssertionError": T,
@@ -84,6 +85,9 @@ KINDS: dict[str, Kind] = {
     "dataflows.payments.attempts.http_connection.NoAnswerError": A,
     "builtins.ConnectionError": A,
     "httpx.ReadError": A,
+    "limiter.store_line.LineLost": A,
+    "limiter.frame_client._Full": T,  # the same is asked on a new connection
+    "limiter.usage._PositionLost": T,
     "vault.forwarding.OutcomeUnknown": A,
     "dataflows.payments.attempts.stripe_transport.ToldByVault": A,
     "compose.bench.http_connection.ConnectionLostError": A,
