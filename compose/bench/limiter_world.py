@@ -6,6 +6,7 @@ import secrets
 import shutil
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 from contextlib import asynccontextmanager, contextmanager
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+import structlog
 
 from compose.stack.errors import StackError
 from compose.stack.ports import LOOPBACK
@@ -116,6 +118,7 @@ async def bench_limiter(
 
     ``terms``: of its policy, as ``policy`` takes them.
     """
+    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))  # stdout is the figures'
     counter_store = store.CounterStore(url, timeout_s=timeout_s)
     await counter_store.load()
     ring_file = folder / f"{secrets.token_hex(4)}.ring"
