@@ -21,6 +21,7 @@ from limiter.frames import (
     NO_IDENTITY,
     REUSED,
     ROW,
+    VERSION_MAX,
     FrameError,
     Named,
 )
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from limiter.limiter import Limiter
 
 _PRIVATE: Final = 0o600
-_VERSION_MAX: Final = 2**32 - 1
 
 
 class FrameServer:
@@ -239,7 +239,7 @@ def _row_of(decided: Decision) -> tuple[int, ...]:
     flags = decided.allowed + DEGRADED * decided.degraded + DUPLICATE * decided.duplicate
     return (
         flags + APPROXIMATE * decided.approximate,
-        min(decided.policy_version, _VERSION_MAX),
+        min(decided.policy_version, VERSION_MAX),
         decided.remaining,
         decided.reset_ms,
         decided.retry_after_ms,

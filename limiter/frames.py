@@ -40,6 +40,7 @@ IDENTITY_BYTES: Final = 16
 NO_IDENTITY: Final = bytes(IDENTITY_BYTES)
 FRAME_ID_MAX: Final = 2**32 - 1
 COST_MAX: Final = 2**32 - 1
+VERSION_MAX: Final = 2**32 - 1  # of a policy, as a row tells it
 _PART_BYTES_MAX: Final = 2**16 - 1  # of a key; percent-encoded, it may be longer than its normal form
 _REASON_BYTES_MAX: Final = 256
 

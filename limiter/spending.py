@@ -11,7 +11,7 @@ from operator import index
 from time import monotonic_ns
 from typing import TYPE_CHECKING, Any, Final
 
-from limiter.frames import ENTRY, NO_IDENTITY, ROW
+from limiter.frames import COST_MAX, ENTRY, NO_IDENTITY, ROW, VERSION_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from limiter.ring import Ring
 
 _NS_PER_US: Final = 1_000
-_COST_MAX: Final = 2**32 - 1
-_VERSION_MAX: Final = 2**32 - 1
 _FLAGS: Final = 0xFF  # of a record's flags, those of a decision
 _make: Final = tuple.__new__  # of a Decision: half of the cost of calling it
 
@@ -163,7 +161,7 @@ class PlainSpender:
             return -1
         now = monotonic_ns()
         left = bucket.left - index(cost)
-        if left < 0 or not 0 <= cost <= _COST_MAX or now >= bucket.lease_ends_ns:
+        if left < 0 or not 0 <= cost <= COST_MAX or now >= bucket.lease_ends_ns:
             return -1
         if request_id is not None:
             if self._identities.cost_of(key.name, request_id) >= 0 or self._is_of_the_store(key, request_id):
@@ -189,7 +187,7 @@ class PlainSpender:
             bucket = None if key is None else key.single
             if left < 0 or bucket is None:
                 break
-            flags, version = bucket.lease_flags & _FLAGS, min(bucket.version, _VERSION_MAX)
+            flags, version = bucket.lease_flags & _FLAGS, min(bucket.version, VERSION_MAX)
             ROW.pack_into(rows, at * ROW.size, flags, version, bucket.remaining + left, bucket.reset_ms, 0)
             at += 1
         return at
