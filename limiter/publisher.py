@@ -11,6 +11,7 @@ import msgspec
 import psycopg
 import structlog
 
+from limiter.policies import calendars_of
 from limiter.shard_map import decoded
 from limiter.snapshot import Snapshot, described, digest, key_id, sign
 from schemas import limits
@@ -41,12 +42,14 @@ def publish(connection: psycopg.Connection[Any], key: Ed25519PrivateKey) -> bool
             return False
     rows = connection.execute(SQL["snapshot_contents"]).fetchall()
     revision, shards, _ = rows[0]
+    policies = [_policy.decode(body) for _, _, body in rows if body is not None]
     snapshot = Snapshot(
         revision=revision,
         issued_at=now,
         not_after=now + limits.LIMIT_SNAPSHOT_LIFE_S,
-        policies=[_policy.decode(body) for _, _, body in rows if body is not None],
+        policies=policies,
         shards=decoded(shards),
+        calendars=calendars_of(policies, now),
     )
     document = sign(snapshot, key)
     connection.execute(SQL["snapshot_insert"], (snapshot.revision, now, digest(document), document, signer))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
-from dataflows.domain.exact_counter import FIXED, ExactCounter
+from dataflows.domain.exact_counter import ALGORITHMS, ExactCounter
 from limiter.keys import parts_of
 from schemas import errors, limits
 
@@ -100,7 +100,7 @@ class Rerun:
         parts = parts_of(past.key)
         judged = []
         for level in self._policies.levels(parts):
-            if level.policy.shadow or level.terms.algorithm > FIXED:
+            if level.policy.shadow or level.terms.algorithm not in ALGORITHMS:
                 continue
             place = level.id_, level.counted_by(parts)
             counter = self._counters.setdefault(place, ExactCounter(level.terms))
