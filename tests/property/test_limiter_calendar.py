@@ -99,6 +99,7 @@ def test_store_and_owner_answer_as_exact_arithmetic_does(
         if allowed:
             owner.charge(now, cost)
             oracle.charge(now, cost)
+            assert len(owner.counts) == 1  # what lies in other windows is of no use
         else:
             wait = -1 if cost > store.terms.capacity else end - now
             assert (retry_us, owner.retry_us(now, cost)) == (wait, wait)
@@ -138,6 +139,22 @@ def test_leases_never_let_more_through_than_a_window_holds(server: redis.Redis, 
                 store.at("rl1_settle", now, granted - left, lease=lease)
                 del held[lease]
         assert oracle.available(now) >= 0
+
+
+def test_a_lease_ends_with_its_window_and_is_charged_in_no_other_one(server: redis.Redis) -> None:
+    """Neither when it is settled late, nor when nobody settles it: the next window owes nothing for it."""
+    store = Gateway(server, monthly(capacity=10_000), SPRING)
+    _, end = window_of(store.terms, SPRING * SECOND)
+    settled = store.at("rl1_decide", end - 1, 0, want=100, lease="settled")
+    assert settled[5:] == [100, 1]
+    assert store.at("rl1_decide", end - 1, 0, want=100, lease="lost")[5] == 100
+    assert store.at("rl1_peek", end - 1, 0)[1:3] == [0, 200]
+    assert store.at("rl1_peek", end, 0)[1:3] == [0, 0]
+    assert store.at("rl1_settle", end, 60, lease="settled") == [OK, 40, 100]
+    assert store.at("rl1_peek", end, 0)[1:3] == [0, 0]
+    assert store.at("rl1_decide", end, 0, want=7, lease="next")[5] == 7
+    store.at("rl1_decide", end + 11 * LEASE_TICKS, 0)
+    assert store.at("rl1_peek", end + 11 * LEASE_TICKS, 0)[1:3] == [7, 0]
 
 
 def test_a_clock_that_is_far_wrong_has_no_quota_of_its_own(server: redis.Redis) -> None:
@@ -225,7 +242,10 @@ def test_a_gateway_with_an_older_calendar_goes_by_the_newer_one(server: redis.Re
     assert old.at("rl1_decide", end, 70)[:5] == [OK, 0, after - end, 0, 2]
     assert old.at("rl1_decide", end, 1)[0] == DENIED
     assert old.at("rl1_decide", after, 1) == [WRONG, 1]
-    assert new.at("rl1_decide", after, 1)[0] == OK
+    _, later = window_of(new.terms, after)
+    for moment in (after, after + 120 * SECOND):  # the second says which window comes next
+        assert new.at("rl1_decide", moment, 1)[0] == OK
+    assert old.at("rl1_decide", later, 70)[:2] == [OK, 0]
 
 
 def test_when_the_rules_of_a_zone_change_a_window_has_no_second_quota(server: redis.Redis) -> None:
@@ -258,6 +278,27 @@ def test_terms_of_other_ticks_leave_a_bucket_its_clock(server: redis.Redis, vers
         left = asking.call("rl1_decide", (now + 30 * SECOND) // asking.terms.tick_us, 0)
         assert left[1:3] == [second.capacity - 10, 30 * SECOND]
         assert asking.call("rl1_decide", (now + 60 * SECOND) // asking.terms.tick_us, 0)[1] == second.capacity
+
+
+@pytest.mark.parametrize(("tick", "other"), [(1, 1_000), (1_000, 1), (1, SECOND), (SECOND, 1_000)])
+def test_leases_that_were_granted_in_other_ticks_are_charged_in_their_time(
+    server: redis.Redis, tick: int, other: int
+) -> None:
+    first, second = (Terms(TOKEN_BUCKET, 1_000, 1, 86_400 * SECOND // t, 1, t, strict=False) for t in (tick, other))
+    old, new = Counter(server, first), Counter(server, second, version=2)
+    new.keys = old.keys
+    now, life_us = SPRING * SECOND, LEASE_TICKS * tick
+    assert old.call("rl1_decide", now // tick, 0, want=50)[5:] == [50, life_us]
+
+    def held(at_us: int) -> list[int]:
+        new.call("rl1_decide", at_us // other, 0)
+        return new.call("rl1_peek", at_us // other, 0)[1:3]
+
+    assert held(now) == [0, 50]
+    assert held(now + 10 * life_us) == [0, 50]
+    assert held(now + 11 * life_us + other) == [50, 0]
+    again = old.call("rl1_decide", (now + 12 * life_us) // tick, 0, want=50, lease="l2")
+    assert again[4:] == [2, 50, max(life_us, other)]  # as long as who asks wanted it, in whole ticks
 
 
 def test_a_refund_credits_the_window_that_was_charged(server: redis.Redis) -> None:
