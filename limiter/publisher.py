@@ -43,13 +43,17 @@ def publish(connection: psycopg.Connection[Any], key: Ed25519PrivateKey) -> bool
     rows = connection.execute(SQL["snapshot_contents"]).fetchall()
     revision, shards, _ = rows[0]
     policies = [_policy.decode(body) for _, _, body in rows if body is not None]
+    calendars = calendars_of(policies, now)
+    if unknown := {p.calendar for p in policies if p.calendar is not None} - {c.calendar for c in calendars}:
+        zones = sorted({calendar.time_zone for calendar in unknown})
+        _log.error("time_zones_unknown", time_zones=zones, hint="update tzdata: failure modes decide meanwhile")
     snapshot = Snapshot(
         revision=revision,
         issued_at=now,
         not_after=now + limits.LIMIT_SNAPSHOT_LIFE_S,
         policies=policies,
         shards=decoded(shards),
-        calendars=calendars_of(policies, now),
+        calendars=calendars,
     )
     document = sign(snapshot, key)
     connection.execute(SQL["snapshot_insert"], (snapshot.revision, now, digest(document), document, signer))

@@ -65,8 +65,8 @@ def windows_from(calendar: Calendar, from_s: int, until_s: int) -> CalendarWindo
 
 
 def windows_of(calendars: Iterable[Calendar | None], from_s: int, until_s: int) -> tuple[CalendarWindows, ...]:
-    """The same for every calendar that is named, once each, in a stable order."""
-    named = {calendar for calendar in calendars if calendar is not None}
+    """The same for every calendar that is named, once each, in a stable order; for none of a zone that is not known."""
+    named = {calendar for calendar in calendars if calendar is not None and calendar.time_zone in time_zones()}
     ordered = sorted(named, key=lambda calendar: (calendar.unit, calendar.time_zone))
     return tuple(windows_from(calendar, from_s, until_s) for calendar in ordered)
 

@@ -196,6 +196,7 @@ def rendered(policy: LimitPolicy) -> dict[str, Any]:
         "per": list(policy.per),
         **{name: getattr(policy, name) for name in _PLAIN},
         "capacity": policy.capacity if policy.is_counted else None,
+        "calendar": None if policy.calendar is None else msgspec.structs.asdict(policy.calendar),
     }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import struct
 from itertools import pairwise
 from typing import Any
@@ -15,7 +16,8 @@ from dataflows.domain.limit_policy import OwnedPolicy, decide_publish
 from limiter.policies import PolicySet, calendars_of
 from limiter.snapshot import Envelope, Snapshot, SnapshotRefused, key_id, sign, verified
 from schemas import validation
-from schemas.limit_policy import SAFE_INTEGER, LimitPolicy, as_policy, terms
+from schemas.calendar_windows import Calendar, windows_of
+from schemas.limit_policy import SAFE_INTEGER, LimitPolicy, as_policy, rendered, terms
 from schemas.operations import OPERATIONS
 from schemas.records import Rejection
 from tests import payment_cases as cases
@@ -128,6 +130,19 @@ def test_a_snapshot_carries_the_windows_of_its_calendars() -> None:
     (windows,) = verified(document(policies=[found], calendars=calendars_of([found], NOW)), KEYS, 5, NOW).calendars
     assert windows.calendar == found.calendar
     assert {end - begin for begin, end in pairwise(windows.boundaries)} == {86_400}
+
+
+def test_a_zone_that_this_machine_does_not_know_costs_no_other_policy_its_windows() -> None:
+    known, unknown = (Calendar("day", zone) for zone in ("Asia/Kolkata", "Mars/Olympus"))
+    assert [found.calendar for found in windows_of([unknown, None, known, known], NOW, NOW)] == [known]
+
+
+def test_what_is_shown_of_a_policy_can_be_published_again() -> None:
+    found = policy(calendar={"unit": "day", "time_zone": "Asia/Kolkata"}, window_ms=None)
+    shown = {name: value for name, value in rendered(found).items() if name not in ("object", "version")}
+    again, wrong = OPERATIONS["publish_policy"].normalize(json.loads(json.dumps(shown)))
+    assert wrong == []
+    assert as_policy(again, "pl_a", 1) == found
 
 
 def test_a_calendar_without_windows_is_asked_as_nothing_that_the_store_knows() -> None:
