@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
 _TERMS: Final = struct.Struct("<11d")
-_WANT: Final = struct.Struct("<d")
-_WANT_AT: Final = 7 * _WANT.size  # in the terms
+_LENT: Final = 4  # of the flags
 _BOUNDARIES_MIN: Final = 3  # of two windows
 _US_PER_S: Final = 1_000_000
 _SCOPES_OF: Final = [
@@ -27,7 +26,7 @@ _SCOPES_OF: Final = [
 ]
 
 
-_REFUSED: Final = -1  # no algorithm of the script
+_REFUSED: Final = (-1, 0, 1, 1)  # no algorithm of the script, as long as no window is known
 _NEVER_YET: Final = (math.inf, math.inf)
 _ALWAYS: Final = (-math.inf, math.inf)
 
@@ -35,7 +34,7 @@ _ALWAYS: Final = (-math.inf, math.inf)
 class Level:
     """One policy as gateways compute with it."""
 
-    __slots__ = ("_plain", "_true", "_windows", "id_", "lease_cap", "policy", "store_id", "terms", "version")
+    __slots__ = ("_asked", "_plain", "_true", "_windows", "id_", "lease_cap", "policy", "store_id", "terms", "version")
 
     def __init__(
         self, policy: LimitPolicy, computed: Terms, lease_cap: int, windows: CalendarWindows | None = None
@@ -48,13 +47,14 @@ class Level:
         # a shadow policy counts for itself: it never takes from a real quota
         self.store_id = f"{policy.policy_id}/shadow" if policy.shadow else policy.policy_id
         self._windows = windows
-        self._true = _NEVER_YET  # from when until when ``_plain`` is
+        self._true = _NEVER_YET  # from when until when ``_asked`` is
+        self._asked = _REFUSED
         self._plain = b""
 
     @property
     def plain_terms(self) -> bytes:
         """The terms as the script reads them, without a lease."""
-        return self.terms_at(0 if self._windows is None else time.time())
+        return self.terms_at(self._now_s())
 
     def terms_at(self, now_s: float) -> bytes:
         """The same at a moment: a calendar has two windows then, so that the store may be in the next one already.
@@ -63,34 +63,43 @@ class Level:
         """
         if not self._true[0] <= now_s < self._true[1]:
             self._turn(now_s)
+            self._plain = self._packed(0, self.lease_cap, limits.LIMIT_LEASE_MS, 0)
         return self._plain
 
     def packed_terms(self, want: int) -> bytes:
         """The terms of this moment with the size of the lease that is wanted."""
-        plain = self.plain_terms
-        return plain[:_WANT_AT] + _WANT.pack(want) + plain[_WANT_AT + _WANT.size :]
+        self.terms_at(self._now_s())
+        return self._packed(want, self.lease_cap, limits.LIMIT_LEASE_MS, 0)
+
+    def lent_terms(self, want: int) -> bytes:
+        """The same for a lease that an Envoy is to hold: longer, and of any part of the quota."""
+        self.terms_at(self._now_s())
+        return self._packed(want, self.policy.capacity, limits.LIMIT_RLQS_LEASE_MS, _LENT)
+
+    def _now_s(self) -> float:
+        return 0 if self._windows is None else time.time()
 
     def _turn(self, now_s: float) -> None:
+        """What says which windows there are at a moment; of no calendar, what always does."""
         t, found = self.terms, () if self._windows is None else self._windows.boundaries
         self._true = _ALWAYS
         if t.calendar is None:
-            self._plain = self._packed(t.algorithm, t.refill, t.period, t.slots)
-        elif len(found) < _BOUNDARIES_MIN:
-            self._plain = self._packed(_REFUSED, t.refill, t.period, t.slots)
-        else:
+            self._asked = (t.algorithm, t.refill, t.period, t.slots)
+        elif len(found) >= _BOUNDARIES_MIN:
             late_s, last = limits.LIMIT_CALENDAR_SKEW_S, len(found) - _BOUNDARIES_MIN
             at = min(max(bisect_right(found, now_s - late_s) - 1, 0), last)
             begin, end, next_end = (boundary_s * _US_PER_S // t.tick_us for boundary_s in found[at : at + 3])
-            self._plain = self._packed(t.algorithm, begin, end - begin, next_end - end)
+            self._asked = (t.algorithm, begin, end - begin, next_end - end)
             self._true = (
                 found[at] + late_s if at else -math.inf,
                 found[at + 1] + late_s if at < last else math.inf,
             )
 
-    def _packed(self, algorithm: int, refill: int, period: int, slots: int) -> bytes:
+    def _packed(self, want: int, lease_cap: int, lease_ms: int, flags: int) -> bytes:
         t = self.terms
-        ttl = max(1, limits.LIMIT_LEASE_MS * 1_000 // t.tick_us)
-        flags = t.strict + 2 * self.policy.shadow
+        ttl = max(1, lease_ms * 1_000 // t.tick_us)
+        flags += t.strict + 2 * self.policy.shadow
+        algorithm, refill, period, slots = self._asked
         return _TERMS.pack(
             algorithm,
             t.capacity,
@@ -99,8 +108,8 @@ class Level:
             slots,
             t.tick_us,
             self.version,
-            0,
-            self.lease_cap,
+            want,
+            lease_cap,
             ttl,
             flags,
         )
