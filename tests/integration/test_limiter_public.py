@@ -19,7 +19,6 @@ from envoy.service.rate_limit_quota.v3 import rlqs_pb2, rlqs_pb2_grpc
 from compose.supervise import launch
 from compose.supervise.state import read_state
 from schemas import limits
-from schemas.calendar_windows import Calendar, window_at
 from tests.eventually import eventually
 from tests.integration.operator_shell import Operator
 from tests.limiter_public import OK, OVER_LIMIT, SCOPES, Envoy, envoy
@@ -117,35 +116,6 @@ def test_lists_and_networks_are_published_like_quotas(envoy: Envoy) -> None:
     assert envoy.ask(here).overall_code == OVER_LIMIT
     usage = envoy.operator.http.get(f"/v1/usage/{quote(envoy.tenant + ':u:/r', safe='')}").json()
     assert (usage["policy_version"], usage["live"]) == (2, None)
-
-
-def test_a_months_quota_is_published_counted_and_kept(envoy: Envoy) -> None:
-    """By the boundaries of its signed snapshot; and what was used is used under a window of another kind."""
-    calendar = Calendar("month", "Asia/Kolkata")
-    asked = {"unit": calendar.unit, "time_zone": calendar.time_zone}
-    published = envoy.in_force(window_ms=None, calendar=asked)
-    shown = envoy.operator.http.get(f"/v1/policies/{published['policy_id']}").json()
-    for resource in (published, shown, *shown["versions"]):
-        assert (resource["calendar"], resource["window_ms"]) == (asked, None)
-    signed = json.loads(envoy.operator.http.get("/v1/policy_snapshots/newest").json()["snapshot"])
-    _, end_s = window_at(calendar, int(time.time()))
-    assert [end_s in found["boundaries"] for found in signed["calendars"] if found["calendar"] == asked] == [True]
-    assert envoy.allowed(14) == 10
-
-    def usage() -> dict[str, Any]:
-        view: dict[str, Any] = envoy.operator.http.get(f"/v1/usage/{quote(envoy.tenant + ':u:/r', safe='')}").json()
-        return view
-
-    before_s = time.time()
-    live, after_s = usage()["live"], time.time()
-    assert (live["used"], live["remaining"]) == (10, 0)
-    assert before_s <= end_s - live["reset_ms"] / 1_000 + 0.001
-    assert end_s - live["reset_ms"] / 1_000 <= after_s
-    next_version = {"policy_id": published["policy_id"], "expected_version": 1}
-    assert envoy.publish(**next_version, capacity=12, window_ms=limits.LIMIT_WINDOW_MS_MAX).status_code == 201
-    eventually(lambda: envoy.check() == OK, 60)
-    assert envoy.allowed(3) == 1
-    assert (usage()["policy_version"], usage()["live"]["used"]) == (2, 12)
 
 
 def test_usage_is_live_and_streamed(envoy: Envoy) -> None:

@@ -148,7 +148,10 @@ def test_a_lease_ends_with_its_window_and_is_charged_in_no_other_one(server: red
     settled = store.at("rl1_decide", end - 1, 0, want=100, lease="settled")
     assert settled[5:] == [100, 1]
     assert store.at("rl1_decide", end - 1, 0, want=100, lease="lost")[5] == 100
-    assert store.at("rl1_peek", end - 1, 0)[1:3] == [0, 200]
+    head = struct.pack("<6d", 0, end - 1, 0, 0, 0, 1)
+    lent = call(server, "rl1_decide", ["rl:epoch", "", *store.keys], head, "lent", "", store.packed(100, flags=4))
+    assert lent[5:] == [100, 1]  # to an Envoy, no longer either
+    assert store.at("rl1_peek", end - 1, 0)[1:3] == [0, 300]
     assert store.at("rl1_peek", end, 0)[1:3] == [0, 0]
     assert store.at("rl1_settle", end, 60, lease="settled") == [OK, 40, 100]
     assert store.at("rl1_peek", end, 0)[1:3] == [0, 0]
