@@ -20,15 +20,13 @@ if TYPE_CHECKING:
 _TERMS: Final = struct.Struct("<11d")
 _LENT: Final = 4  # of the flags
 _BOUNDARIES_MIN: Final = 3  # of two windows
+_REFUSED: Final = (-1, 0, 1, 1)  # no algorithm of the script, as long as no window is known
+_NEVER_YET: Final = (math.inf, math.inf)
+_ALWAYS: Final = (-math.inf, math.inf)
 _US_PER_S: Final = 1_000_000
 _SCOPES_OF: Final = [
     tuple(name for at, name in enumerate(KEY_PARTS) if mask >> at & 1) for mask in range(2 ** len(KEY_PARTS))
 ]
-
-
-_REFUSED: Final = (-1, 0, 1, 1)  # no algorithm of the script, as long as no window is known
-_NEVER_YET: Final = (math.inf, math.inf)
-_ALWAYS: Final = (-math.inf, math.inf)
 
 
 class Level:

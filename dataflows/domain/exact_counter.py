@@ -21,9 +21,7 @@ _DEBT_MAX: Final = 2**62  # a debt stays a stored integer: a thousand times any 
 _WINDOWS: Final = (FIXED, CALENDAR)
 _US_PER_S: Final = 1_000_000
 NEVER: Final = -1  # a cost above the capacity does not pass, however long it waits
-
-
-_latest: dict[Calendar, tuple[int, int]] = {}  # the window that was asked for last: the next question is of it, too
+_latest: Final[dict[Calendar, tuple[int, int]]] = {}  # the window that was asked for last: the next is of it, too
 
 
 def _window(calendar: Calendar, at_us: int) -> tuple[int, int]:
