@@ -7,6 +7,7 @@ from typing import Any, Final, get_args
 from ingress import openapi_elements as elements
 from ingress.openapi_schemas import OBJECT_ID, TEXT, a_schema, ref
 from schemas import limit_audit, limit_policy, limits
+from schemas.calendar_windows import Unit
 from schemas.client_network import V4_BITS, V6_BITS
 
 Json = dict[str, Any]
@@ -27,6 +28,14 @@ _COUNT: Final[Json] = {"type": "integer", "minimum": 0}
 _TIME_OR_NULL: Final[Json] = {"type": ["string", "null"], "format": "date-time"}
 _OF_A_LIST: Final = ("malformed_request", "invalid_command")
 _PERIOD: Final[Json] = {"type": "integer", "minimum": 1, "maximum": limits.LIMIT_WINDOW_MS_MAX}
+_CALENDAR: Final[Json] = a_schema(
+    {
+        "unit": {"enum": list(get_args(Unit))},
+        "time_zone": {"type": "string", "description": "IANA name, such as Europe/Berlin"},
+    },
+    ["unit", "time_zone"],
+    closed=True,
+) | {"description": "Of a fixed_window, in place of window_ms: hours, days, weeks or months by the clocks of a zone"}
 _TERMS: Final[Json] = {
     "scope": _SCOPE,
     "per": {"type": "array", "items": {"enum": list(limit_policy.COUNTED_BY)}, "minItems": 1, "uniqueItems": True},
@@ -41,6 +50,7 @@ _TERMS: Final[Json] = {
     "failure_mode": {"enum": list(get_args(limit_policy.FailureMode))},
     "shadow": {"type": "boolean"},
     "audit": {"type": "string", "pattern": limit_audit.PATTERN},
+    "calendar": {"anyOf": [_CALENDAR, {"type": "null"}]},
     "network_prefix_v4": {"type": ["integer", "null"], "minimum": 1, "maximum": V4_BITS},
     "network_prefix_v6": {"type": ["integer", "null"], "minimum": 1, "maximum": V6_BITS},
 }

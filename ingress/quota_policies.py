@@ -96,7 +96,7 @@ class QuotaPolicies:
         if digest != self._digest:
             text = msgspec.json.decode(document, type=Envelope).snapshot
             snapshot = msgspec.json.decode(text, type=Snapshot)
-            self._set = PolicySet(snapshot.policies, snapshot.revision)
+            self._set = PolicySet(snapshot.policies, snapshot.revision, snapshot.calendars)
             if self._counters is not None and snapshot.shards is not None:
                 self._counters.use(snapshot.shards)
             self._digest = digest

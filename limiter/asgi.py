@@ -103,7 +103,10 @@ def _quota(policy: LimitPolicy) -> str:
 
 
 def window_s(policy: LimitPolicy) -> int:
-    """How long the quota lasts, for a bucket the time that fills it. Rounded up: never a higher rate than allowed."""
+    """How long the quota lasts: for a bucket the time that fills it, for a calendar its longest window.
+
+    Rounded up: never a higher rate than allowed.
+    """
     computed = terms(policy)
     if computed is None:  # publication refuses such a policy
         return 1

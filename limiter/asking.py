@@ -15,6 +15,8 @@ _NS_PER_US: Final = 1_000
 _LEASE_CAUTION: Final = 0.999  # a lease ends here a little before it ends at the store
 _DENIAL_KEPT_NS: Final = 250_000_000  # a settled lease may free quota earlier than the store could know
 _NEVER: Final = -(2**62)
+_WANT: Final = slice(56, 64)  # of packed terms
+_NO_LEASE: Final = bytes(8)
 
 
 def asked_terms(bucket: Bucket, cost: int, now_ns: int, leased: bool) -> bytes:
@@ -29,6 +31,11 @@ def asked_terms(bucket: Bucket, cost: int, now_ns: int, leased: bool) -> bytes:
     want = 0 if bucket.lease_id or bucket.asking else bucket.wanted(now_ns)
     bucket.asking = bucket.asking or want > 0
     return bucket.level.packed_terms(want) if want else bucket.plain_terms
+
+
+def asks_for_lease(packed: bytes) -> bool:
+    """Whether these terms are with a lease."""
+    return packed[_WANT] != _NO_LEASE
 
 
 def lease_end_ns(asked_ns: int, lease_us: int) -> int:

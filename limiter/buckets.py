@@ -57,7 +57,6 @@ class Bucket(BucketFields):
         "keys",
         "lease_id",
         "level",
-        "plain_terms",
         "refill_from",
         "seen",
         "seen_since_ns",
@@ -76,7 +75,6 @@ class Bucket(BucketFields):
         self.store: CounterStore | None = None  # where it is, and its lease was granted
         self.id_ = level.id_
         self.version = level.version
-        self.plain_terms = level.plain_terms
         self.accounts = accounts  # None: what leases spend is not reported, and nothing of them is held back
         self.account: LeaseAccount | None = None
         self.lease_flags = _LEASED  # of decisions out of the lease: they tell its place in the book of leases
@@ -97,6 +95,11 @@ class Bucket(BucketFields):
         self.demand_counted = 0  # so much of what was spent of the lease is in ``seen``
         #: leases that ended, with what was spent of them; one too many is charged whole by the store, in time
         self.settling: deque[tuple[bytes, int]] = deque(maxlen=limits.LIMIT_SETTLING_MAX)
+
+    @property
+    def plain_terms(self) -> bytes:
+        """The terms of its policy at this moment, without a lease."""
+        return self.level.plain_terms
 
     @property
     def spent(self) -> int:

@@ -118,7 +118,7 @@ class SnapshotFollower:
         snapshot = verified(document, self._keys(), self._last_revision(), time.time())
         if snapshot.shards is not None and self._use_shards is not None:
             self._use_shards(snapshot.shards)
-        self._use(PolicySet(snapshot.policies, snapshot.revision))
+        self._use(PolicySet(snapshot.policies, snapshot.revision, snapshot.calendars))
         self.snapshot, self.is_lapsed = snapshot, False
         self._remember(snapshot.revision)
         _log.info("snapshot_in_use", **described(snapshot))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
@@ -10,7 +11,7 @@ import msgspec
 from limiter import durable_counters
 from limiter.buckets import Bucket
 from limiter.keys import limit_key, parts_of
-from limiter.policies import PolicySet
+from limiter.policies import PolicySet, calendars_of
 from limiter.store import Counted
 from schemas.limit_policy import LimitPolicy
 from sinks.postgres.sql_files import queries
@@ -36,7 +37,7 @@ def owned(connection: psycopg.Connection[Any], key: str, found: list[LimitPolicy
     """What owners have counted of the durable policies that govern a key, by policy. Raises InvalidCommand."""
     parts = parts_of(key)
     rows = {}
-    for level in PolicySet(found, 0).levels(parts):
+    for level in _in_force(found).levels(parts):
         if level.policy.consistency == "durable":
             query = durable_counters.SQL["quota_counter_by_key"]
             row = connection.execute(query.encode(), durable_counters.place(level, parts)).fetchone()
@@ -50,7 +51,7 @@ async def counters(
     """What every policy that governs a key has counted, shadow ones too. Raises InvalidCommand, StoreUnavailable."""
     parts = parts_of(key)
     rows = []
-    for level in PolicySet(found, 0).levels(parts):
+    for level in _in_force(found).levels(parts):
         if not level.policy.is_counted:
             rows.append(_uncounted(level))
             continue
@@ -69,6 +70,10 @@ async def counters(
         )
     as_of = datetime.now(UTC).isoformat(timespec="milliseconds")
     return {"limit_key": limit_key(parts), "as_of": as_of, "counters": rows}
+
+
+def _in_force(found: list[LimitPolicy]) -> PolicySet:
+    return PolicySet(found, 0, calendars_of(found, int(time.time())))
 
 
 def _uncounted(level: Level) -> dict[str, Any]:

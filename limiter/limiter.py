@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from limiter import held, keys, store
 from limiter.arrival import arrive, settle
-from limiter.asking import asked_terms, lease_end_ns, taken_in
+from limiter.asking import asked_terms, asks_for_lease, lease_end_ns, taken_in
 from limiter.buckets import Bucket, KeyState
 from limiter.decision import UNLIMITED, Decision
 from limiter.durable import DurableLevels, durable_key
@@ -95,10 +95,13 @@ class Limiter:
         )
         self._durable.prepare(policies)
         self._keys.clear()
-        versions = {(level.store_id, level.version) for level in policies.all_levels()}
-        for place, bucket in self._buckets.items():
-            if place[:2] not in versions:
+        levels = {(level.store_id, level.version): level for level in policies.all_levels()}
+        for (store_id, version, _), bucket in self._buckets.items():
+            level = levels.get((store_id, version))
+            if level is None:
                 bucket.end_lease()
+            else:
+                bucket.level = level  # the same terms, with the windows that its snapshot knows
 
     def lapse(self) -> None:
         """The policies are too old to count by: their failure modes decide, until ``use`` brings others."""
@@ -271,7 +274,7 @@ class Limiter:
         finally:
             self._calls -= 1
             for bucket, packed in zip(key.buckets, terms, strict=False):  # there are none when no store could be asked
-                if packed is not bucket.plain_terms:
+                if asks_for_lease(packed):
                     bucket.asking = False
         if answer[0] == store.CONFLICT:
             raise errors.KeyReused

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import math
 import struct
+import time
+from bisect import bisect_right
 from typing import TYPE_CHECKING, Final
 
 from limiter import keys
 from schemas import limits
+from schemas.calendar_windows import CalendarWindows, windows_of
 from schemas.client_network import V4_BITS, client_network, widened
 from schemas.limit_policy import ANY, KEY_PARTS, NETWORK, LimitPolicy, Scope, Terms, counted_by, terms
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 _TERMS: Final = struct.Struct("<11d")
 _LENT: Final = 4  # of the flags
+_BOUNDARIES_MIN: Final = 3  # of two windows
+_REFUSED: Final = (-1, 0, 1, 1)  # no algorithm of the script, as long as no window is known
+_NEVER_YET: Final = (math.inf, math.inf)
+_ALWAYS: Final = (-math.inf, math.inf)
+_US_PER_S: Final = 1_000_000
 _SCOPES_OF: Final = [
     tuple(name for at, name in enumerate(KEY_PARTS) if mask >> at & 1) for mask in range(2 ** len(KEY_PARTS))
 ]
@@ -23,9 +32,11 @@ _SCOPES_OF: Final = [
 class Level:
     """One policy as gateways compute with it."""
 
-    __slots__ = ("id_", "lease_cap", "plain_terms", "policy", "store_id", "terms", "version")
+    __slots__ = ("_asked", "_plain", "_true", "_windows", "id_", "lease_cap", "policy", "store_id", "terms", "version")
 
-    def __init__(self, policy: LimitPolicy, computed: Terms, lease_cap: int) -> None:
+    def __init__(
+        self, policy: LimitPolicy, computed: Terms, lease_cap: int, windows: CalendarWindows | None = None
+    ) -> None:
         self.policy = policy
         self.terms = computed
         self.lease_cap = lease_cap
@@ -33,27 +44,66 @@ class Level:
         self.version = policy.version
         # a shadow policy counts for itself: it never takes from a real quota
         self.store_id = f"{policy.policy_id}/shadow" if policy.shadow else policy.policy_id
+        self._windows = windows
+        self._true = _NEVER_YET  # from when until when ``_asked`` is
+        self._asked = _REFUSED
+        self._plain = b""
 
-        self.plain_terms = self.packed_terms(0)
+    @property
+    def plain_terms(self) -> bytes:
+        """The terms as the script reads them, without a lease."""
+        return self.terms_at(self._now_s())
+
+    def terms_at(self, now_s: float) -> bytes:
+        """The same at a moment: a calendar has two windows then, so that the store may be in the next one already.
+
+        Past the last boundary they stay the last ones: the store refuses them, and the failure mode decides.
+        """
+        if not self._true[0] <= now_s < self._true[1]:
+            self._turn(now_s)
+            self._plain = self._packed(0, self.lease_cap, limits.LIMIT_LEASE_MS, 0)
+        return self._plain
 
     def packed_terms(self, want: int) -> bytes:
-        """The terms as the script reads them, with the size of the lease that is wanted."""
+        """The terms of this moment with the size of the lease that is wanted."""
+        self.terms_at(self._now_s())
         return self._packed(want, self.lease_cap, limits.LIMIT_LEASE_MS, 0)
 
     def lent_terms(self, want: int) -> bytes:
         """The same for a lease that an Envoy is to hold: longer, and of any part of the quota."""
+        self.terms_at(self._now_s())
         return self._packed(want, self.policy.capacity, limits.LIMIT_RLQS_LEASE_MS, _LENT)
+
+    def _now_s(self) -> float:
+        return 0 if self._windows is None else time.time()
+
+    def _turn(self, now_s: float) -> None:
+        """What says which windows there are at a moment; of no calendar, what always does."""
+        t, found = self.terms, () if self._windows is None else self._windows.boundaries
+        self._true = _ALWAYS
+        if t.calendar is None:
+            self._asked = (t.algorithm, t.refill, t.period, t.slots)
+        elif len(found) >= _BOUNDARIES_MIN:
+            late_s, last = limits.LIMIT_CALENDAR_SKEW_S, len(found) - _BOUNDARIES_MIN
+            at = min(max(bisect_right(found, now_s - late_s) - 1, 0), last)
+            begin, end, next_end = (boundary_s * _US_PER_S // t.tick_us for boundary_s in found[at : at + 3])
+            self._asked = (t.algorithm, begin, end - begin, next_end - end)
+            self._true = (
+                found[at] + late_s if at else -math.inf,
+                found[at + 1] + late_s if at < last else math.inf,
+            )
 
     def _packed(self, want: int, lease_cap: int, lease_ms: int, flags: int) -> bytes:
         t = self.terms
         ttl = max(1, lease_ms * 1_000 // t.tick_us)
         flags += t.strict + 2 * self.policy.shadow
+        algorithm, refill, period, slots = self._asked
         return _TERMS.pack(
-            t.algorithm,
+            algorithm,
             t.capacity,
-            t.refill,
-            t.period,
-            t.slots,
+            refill,
+            period,
+            slots,
             t.tick_us,
             self.version,
             want,
@@ -79,6 +129,12 @@ def spans_tenants(policy: LimitPolicy) -> bool:
     return "tenant" not in policy.per and policy.scope.tenant == ANY
 
 
+def calendars_of(policies: Iterable[LimitPolicy], now_s: int) -> tuple[CalendarWindows, ...]:
+    """The windows that a snapshot of these policies must have to be of use for as long as it may be used."""
+    from_s, until_s = now_s - limits.LIMIT_CALENDAR_BEFORE_S, now_s + limits.LIMIT_CALENDAR_AHEAD_S
+    return windows_of([policy.calendar for policy in policies], from_s, until_s)
+
+
 def _finest(policies: Sequence[LimitPolicy], prefixes: set[int]) -> tuple[int, int] | None:
     """The prefix lengths by which clients of IPv4 and of IPv6 have to be told apart; None when nobody asks."""
     counted = [policy for policy in policies if NETWORK in policy.per]
@@ -97,13 +153,18 @@ class PolicySet:
     A call that does not say from where it comes is not governed by policies that name or count networks.
     """
 
-    def __init__(self, policies: Sequence[LimitPolicy], revision: int) -> None:
+    def __init__(
+        self, policies: Sequence[LimitPolicy], revision: int, calendars: Sequence[CalendarWindows] = ()
+    ) -> None:
         self.revision = revision
+        self._calendars = calendars
+        windows = {found.calendar: found for found in calendars}
         self._by_scope: dict[Scope, list[Level]] = {}
         for policy in sorted(policies, key=lambda policy: policy.policy_id):  # ``levels`` takes the first
             computed = terms(policy)
             if computed is not None:  # publication refuses the others
-                level = Level(policy, computed, policy.capacity // limits.LIMIT_LEASE_SHARE)
+                its = None if policy.calendar is None else windows.get(policy.calendar)
+                level = Level(policy, computed, policy.capacity // limits.LIMIT_LEASE_SHARE, its)
                 self._by_scope.setdefault(policy.scope, []).append(level)
         self._by_id = {level.id_: level for level in self.all_levels()}
         self._prefixes = {client_network(scope.network).prefixlen for scope in self._by_scope if scope.network != ANY}
@@ -121,7 +182,8 @@ class PolicySet:
 
     def only(self, wanted: Callable[[LimitPolicy], bool]) -> PolicySet:
         """The policies of the same snapshot that are wanted."""
-        return PolicySet([level.policy for level in self.all_levels() if wanted(level.policy)], self.revision)
+        found = [level.policy for level in self.all_levels() if wanted(level.policy)]
+        return PolicySet(found, self.revision, self._calendars)
 
     def all_levels(self) -> list[Level]:
         """Every policy."""

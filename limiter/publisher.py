@@ -11,6 +11,7 @@ import msgspec
 import psycopg
 import structlog
 
+from limiter.policies import calendars_of
 from limiter.shard_map import decoded
 from limiter.snapshot import Snapshot, described, digest, key_id, sign
 from schemas import limits
@@ -41,12 +42,18 @@ def publish(connection: psycopg.Connection[Any], key: Ed25519PrivateKey) -> bool
             return False
     rows = connection.execute(SQL["snapshot_contents"]).fetchall()
     revision, shards, _ = rows[0]
+    policies = [_policy.decode(body) for _, _, body in rows if body is not None]
+    calendars = calendars_of(policies, now)
+    if unknown := {p.calendar for p in policies if p.calendar is not None} - {c.calendar for c in calendars}:
+        zones = sorted({calendar.time_zone for calendar in unknown})
+        _log.error("time_zones_unknown", time_zones=zones, hint="update tzdata: failure modes decide meanwhile")
     snapshot = Snapshot(
         revision=revision,
         issued_at=now,
         not_after=now + limits.LIMIT_SNAPSHOT_LIFE_S,
-        policies=[_policy.decode(body) for _, _, body in rows if body is not None],
+        policies=policies,
         shards=decoded(shards),
+        calendars=calendars,
     )
     document = sign(snapshot, key)
     connection.execute(SQL["snapshot_insert"], (snapshot.revision, now, digest(document), document, signer))

@@ -17,6 +17,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from msgspec import Struct
 
 from limiter.shard_map import ShardMap
+from schemas.calendar_windows import CalendarWindows
 from schemas.errors import PlatformError
 from schemas.limit_policy import LimitPolicy
 
@@ -38,6 +39,7 @@ class Snapshot(Struct, frozen=True, kw_only=True):
     not_after: int
     policies: list[LimitPolicy]
     shards: ShardMap | None = None  # where their counters are
+    calendars: tuple[CalendarWindows, ...] = ()  # of their windows by time zone: gateways compute none
 
 
 class Envelope(Struct, frozen=True, kw_only=True):

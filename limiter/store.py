@@ -180,6 +180,8 @@ class CounterStore:
         answer = await self._call(function, keys, (head, lease_id, b"", bucket.plain_terms))
         if answer[0] == STALE_EPOCH:
             raise StoreUnavailable(cause=f"its epoch is {answer[1]}, not {self.epoch}")
+        if answer[0] == WRONG:
+            raise StoreUnavailable(cause="it is in no window that is known here: see the snapshot, and the clocks")
         return answer
 
     async def _call(self, function: bytes, keys: Sequence[bytes], arguments: Sequence[bytes]) -> list[int]:

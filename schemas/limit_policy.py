@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from schemas import limits
+from schemas.calendar_windows import LONGEST_S, Calendar
 from schemas.client_network import client_network, widened
 
 #: the last two decide without counting
@@ -29,6 +30,8 @@ UNCOUNTED: Final = ("unlimited", "deny")
 SAFE_INTEGER: Final = 2**52  # products of capacity and ticks stay below it: exact in a double, with room for a sum
 _TICKS_US: Final = (1, 1_000, 1_000_000)
 _CODES: Final[dict[str, int]] = {"token_bucket": 0, "sliding_window": 1, "fixed_window": 2, "concurrency": 3}
+CALENDAR_CODE: Final = 4  # a fixed window of a calendar
+_US_PER_S: Final = 1_000_000
 
 
 class Scope(Struct, frozen=True):
@@ -64,13 +67,14 @@ class LimitPolicy(Struct, frozen=True, kw_only=True):
     capacity: int = 0
     refill_rate: int | None = None  # tokens per ``refill_period_ms``
     refill_period_ms: int
-    window_ms: int | None = None  # of windows; of a permit that is not released, for a concurrency limit
+    window_ms: int | None = None  # of windows of one length; of a permit that is not released, for a concurrency limit
     slots: int  # of a sliding window
     strict: bool  # the fading slot of a sliding window counts whole
     consistency: Consistency
     failure_mode: FailureMode
     shadow: bool
     audit: Audit
+    calendar: Calendar | None = None  # of a fixed window that has no ``window_ms``
     network_prefix_v4: int = limits.LIMIT_NETWORK_PREFIX_V4  # of the networks that counters are kept by
     network_prefix_v6: int = limits.LIMIT_NETWORK_PREFIX_V6
 
@@ -103,6 +107,7 @@ class Terms(Struct, frozen=True):
     slots: int
     tick_us: int
     strict: bool
+    calendar: Calendar | None = None  # then ``period`` is that of its longest window
 
 
 _NEVER_ASKED: Final = Terms(-1, 0, 1, 1, 1, 1, strict=False)  # the script refuses them
@@ -112,6 +117,9 @@ def terms(policy: LimitPolicy) -> Terms | None:
     """The terms with the finest clock that keeps the arithmetic exact; None when there is none."""
     if not policy.is_counted:
         return _NEVER_ASKED
+    if policy.calendar is not None:  # a count and no product: any capacity is exact by the finest clock
+        longest_us = LONGEST_S[policy.calendar.unit] * _US_PER_S
+        return Terms(CALENDAR_CODE, policy.capacity, policy.capacity, longest_us, 1, 1, False, policy.calendar)
     window = policy.refill_period_ms if policy.algorithm == "token_bucket" else policy.window_ms or 0
     refill = (policy.refill_rate or 0) if policy.algorithm == "token_bucket" else policy.capacity
     slots = policy.slots if policy.algorithm == "sliding_window" else 1
@@ -125,14 +133,14 @@ def terms(policy: LimitPolicy) -> Terms | None:
     return None
 
 
-_WINDOWED: Final = (("capacity", "window_ms"), ("refill_rate",))
+_WINDOWED: Final = (("capacity", "window_ms"), ("refill_rate", "calendar"))
 _NEEDED: Final[dict[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {  # fields that must be given, and must not
-    "token_bucket": (("capacity", "refill_rate"), ("window_ms",)),
+    "token_bucket": (("capacity", "refill_rate"), ("window_ms", "calendar")),
     "sliding_window": _WINDOWED,
-    "fixed_window": _WINDOWED,
+    "fixed_window": (("capacity",), ("refill_rate",)),
     "concurrency": _WINDOWED,
-    "unlimited": ((), ("capacity", "refill_rate", "window_ms")),
-    "deny": ((), ("capacity", "refill_rate", "window_ms")),
+    "unlimited": ((), ("capacity", "refill_rate", "window_ms", "calendar")),
+    "deny": ((), ("capacity", "refill_rate", "window_ms", "calendar")),
 }
 
 
@@ -149,6 +157,11 @@ def wrong_terms(payload: dict[str, Any]) -> list[dict[str, str]]:
         for name in others
         if payload[name] is not None
     ]
+    if payload["algorithm"] == "fixed_window" and (payload["window_ms"] is None) == (payload["calendar"] is None):
+        reason = "is required for a fixed_window, or a calendar"
+        if payload["calendar"] is not None:
+            reason = "must not be given beside a calendar, which says how long windows are"
+        wrong.append({"field": "payload.window_ms", "reason": reason})
     if payload["algorithm"] == "concurrency" and payload["consistency"] != "exact":
         wrong.append({"field": "payload.consistency", "reason": "must be exact for a concurrency limit"})
     if payload["consistency"] == "durable" and "tenant" not in payload["per"] and payload["scope"]["tenant"] == ANY:
@@ -183,6 +196,7 @@ def rendered(policy: LimitPolicy) -> dict[str, Any]:
         "per": list(policy.per),
         **{name: getattr(policy, name) for name in _PLAIN},
         "capacity": policy.capacity if policy.is_counted else None,
+        "calendar": None if policy.calendar is None else msgspec.structs.asdict(policy.calendar),
     }
 
 

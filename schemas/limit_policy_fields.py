@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final, get_args
 
-from schemas import limit_audit, limit_policy, limits
+from schemas import calendar_windows, limit_audit, limit_policy, limits
 from schemas.client_network import V4_BITS, V6_BITS, client_network
 from schemas.validation import Check, Field, Fields, boolean, choice, clean_text, identity
 
@@ -57,6 +57,18 @@ def _key_parts(value: object) -> str | None:
     return None if all(part in allowed for part in value) else "must be of " + ", ".join(allowed)
 
 
+def _calendar(value: object) -> str | None:
+    """Whose windows, by which clocks."""
+    units = get_args(calendar_windows.Unit)
+    if not isinstance(value, dict) or value.keys() != {"unit", "time_zone"}:
+        return "must have unit and time_zone"
+    if not isinstance(value["unit"], str) or value["unit"] not in units:
+        return "unit must be one of " + ", ".join(units)
+    if not isinstance(value["time_zone"], str) or value["time_zone"] not in calendar_windows.time_zones():
+        return "time_zone must be the IANA name of a time zone, such as Europe/Berlin or UTC"
+    return None
+
+
 PUBLISH_POLICY: Final[Fields] = {
     "policy_id": Field(identity, None, nullable=True),  # absent = a new policy
     "scope": Field(_limit_scope, normal=_without_any_network),
@@ -72,6 +84,7 @@ PUBLISH_POLICY: Final[Fields] = {
     "failure_mode": Field(choice(*get_args(limit_policy.FailureMode)), "closed"),
     "shadow": Field(boolean, default=False),
     "audit": Field(limit_audit.wrong_audit, "full"),
+    "calendar": Field(_calendar, None, nullable=True, later=True),  # in place of window_ms
     # how wide the networks are that counters are kept by
     "network_prefix_v4": Field(_whole(1, V4_BITS), None, nullable=True, later=True),
     "network_prefix_v6": Field(_whole(1, V6_BITS), None, nullable=True, later=True),

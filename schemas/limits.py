@@ -642,6 +642,11 @@ LIMIT_SNAPSHOT_LIFE_S: Final = 3_600  # a snapshot that old and not renewed is e
 LIMIT_SNAPSHOT_RENEW_S: Final = 600
 LIMIT_SNAPSHOT_MAX_STALE_S: Final = 4 * 3_600  # for so long after it has expired a snapshot decides, then failure modes
 LIMIT_SNAPSHOT_MAX_STALE_MAX_S: Final = 30 * 86_400
+LIMIT_CALENDAR_BEFORE_S: Final = 86_400  # windows of calendars in a snapshot begin with the one of so long ago
+LIMIT_CALENDAR_AHEAD_S: Final = (  # and last while any gateway may decide by it, and a day more
+    LIMIT_SNAPSHOT_LIFE_S + LIMIT_SNAPSHOT_MAX_STALE_MAX_S + 86_400
+)
+LIMIT_CALENDAR_SKEW_S: Final = 60  # a gateway whose clock is ahead of the store's by less knows the store's window
 LIMIT_MAINTAIN_S: Final = 0.1  # how often leases that ended are settled
 LIMIT_SYNC_WAITING_MAX: Final = 1_024  # threads that wait for one limiter at once
 LIMIT_SYNC_TIMEOUT_S: Final = 5.0  # of a thread: more than every bound of a decision together

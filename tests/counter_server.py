@@ -7,6 +7,7 @@ import os
 import secrets
 import signal
 import subprocess
+import time
 from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,7 @@ from compose.stack.valkey import Valkey
 from limiter import Limiter
 from limiter.decisions import Recorder
 from limiter.lease_accounts import LeaseAccounts
-from limiter.policies import PolicySet
+from limiter.policies import PolicySet, calendars_of
 from limiter.sharded_store import ShardedStore
 from schemas import limits
 from schemas.limit_policy import LimitPolicy, as_policy
@@ -114,6 +115,8 @@ def policy(name: str = "pl_a", version: int = 1, **changes: Any) -> LimitPolicy:
     """A leased window of a thousand for every key, changed."""
     scope = {"tenant": "*", "user": "*", "route": "*"} | changes.pop("scope", {})
     window = {"algorithm": "fixed_window", "capacity": 1_000, "window_ms": 3_600_000, "consistency": "leased"}
+    if "calendar" in changes:
+        window["window_ms"] = None
     found, wrong = OPERATIONS["publish_policy"].normalize({"scope": scope} | window | changes)
     assert not wrong
     return as_policy(found, name, version)
@@ -127,9 +130,9 @@ def listed(algorithm: str, name: str = "pl_list", **changes: Any) -> LimitPolicy
     return as_policy(found, name, 1)
 
 
-def policies(*found: LimitPolicy) -> PolicySet:
-    """What a snapshot holds."""
-    return PolicySet(found, 1)
+def policies(*found: LimitPolicy, now_s: float | None = None) -> PolicySet:
+    """What a snapshot holds that was signed now, or then."""
+    return PolicySet(found, 1, calendars_of(found, int(time.time() if now_s is None else now_s)))
 
 
 @asynccontextmanager

@@ -6,9 +6,17 @@ import math
 from dataclasses import dataclass, field
 from fractions import Fraction
 
+from schemas.calendar_windows import window_at
 from schemas.limit_policy import Terms
 
 TOKEN_BUCKET, SLIDING, FIXED = 0, 1, 2
+
+
+def window_of(terms: Terms, now: int) -> tuple[int, int]:
+    """Where the window of a calendar begins and ends, in ticks."""
+    assert terms.calendar is not None
+    begin, end = window_at(terms.calendar, now * terms.tick_us // 1_000_000)
+    return begin * 1_000_000 // terms.tick_us, end * 1_000_000 // terms.tick_us
 
 
 @dataclass
@@ -35,6 +43,9 @@ class Oracle:
                 level = min(Fraction(t.capacity), level + Fraction((at - last) * t.refill, t.period)) - cost
                 last = at
             return min(Fraction(t.capacity), level + Fraction((now - last) * t.refill, t.period))
+        if t.calendar is not None:
+            begin, end = window_of(t, now)
+            return Fraction(t.capacity - self.admitted(begin, end))
         if t.algorithm == FIXED:
             return Fraction(t.capacity - sum(cost for at, cost in self.charges if at // t.period == now // t.period))
         slot = t.period // t.slots

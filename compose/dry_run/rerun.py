@@ -11,7 +11,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
 from compose.stack.errors import StackError
-from dataflows.domain.exact_counter import FIXED, ExactCounter
+from dataflows.domain.exact_counter import ALGORITHMS, ExactCounter
 from limiter.keys import parts_of
 from schemas import limits
 
@@ -99,7 +99,7 @@ class Rerun:
         parts = parts_of(past.key)
         judged = []
         for level in self._policies.levels(parts):
-            if level.policy.shadow or level.terms.algorithm > FIXED:
+            if level.policy.shadow or level.terms.algorithm not in ALGORITHMS:
                 continue
             place = level.id_, level.counted_by(parts)
             counter = self._counters.setdefault(place, ExactCounter(level.terms))

@@ -12,11 +12,25 @@ from typing import Final
 import msgspec
 from msgspec import Struct, field
 
-from schemas.limit_policy import Terms
+from schemas.calendar_windows import Calendar, window_at
+from schemas.limit_policy import CALENDAR_CODE, Terms
 
-TOKEN_BUCKET, SLIDING, FIXED = 0, 1, 2
+TOKEN_BUCKET, SLIDING, FIXED, CALENDAR = 0, 1, 2, CALENDAR_CODE
+ALGORITHMS: Final = (TOKEN_BUCKET, SLIDING, FIXED, CALENDAR)
 _DEBT_MAX: Final = 2**62  # a debt stays a stored integer: a thousand times any capacity that a policy may have
+_WINDOWS: Final = (FIXED, CALENDAR)
+_US_PER_S: Final = 1_000_000
 NEVER: Final = -1  # a cost above the capacity does not pass, however long it waits
+_latest: Final[dict[Calendar, tuple[int, int]]] = {}  # the window that was asked for last: the next is of it, too
+
+
+def _window(calendar: Calendar, at_us: int) -> tuple[int, int]:
+    """The window that an instant lies in: where it begins and ends. The ticks of a calendar are microseconds."""
+    begin, end = _latest.get(calendar, (0, 0))
+    if not begin <= at_us < end:
+        begin, end = (boundary_s * _US_PER_S for boundary_s in window_at(calendar, at_us // _US_PER_S))
+        _latest[calendar] = begin, end
+    return begin, end
 
 
 class ExactCounter(Struct):
@@ -25,7 +39,7 @@ class ExactCounter(Struct):
     terms: Terms
     debt: int = 0
     at: int = 0  # the newest tick that charged
-    counts: dict[int, int] = field(default_factory=dict)  # of windows, by slot
+    counts: dict[int, int] = field(default_factory=dict)  # of windows, by slot; of a calendar, by where they begin
 
     def copy(self) -> ExactCounter:
         """Another one with the same history; ``counts`` is never changed in place."""
@@ -36,6 +50,9 @@ class ExactCounter(Struct):
         t, now = self.terms, self._tick(now_us)
         if t.algorithm == TOKEN_BUCKET:
             return (t.capacity * t.period - self._debt(now)) // t.period
+        if t.calendar is not None:
+            begin, end = _window(t.calendar, now)
+            return t.capacity - sum(count for at, count in self.counts.items() if begin <= at < end)
         slot = t.period // t.slots
         here, offset = divmod(now, slot)
         whole = sum(count for at, count in self.counts.items() if at > here - t.slots)
@@ -54,8 +71,9 @@ class ExactCounter(Struct):
         if t.algorithm == TOKEN_BUCKET:
             self.debt, self.at = self._debt(now) + cost * t.period, now
             return
-        slot = now // (t.period // t.slots)
-        self.counts = {at: count for at, count in self.counts.items() if at >= slot - t.slots}
+        slot = self._slot(now)
+        oldest = slot - t.slots if t.calendar is None else slot
+        self.counts = {at: count for at, count in self.counts.items() if at >= oldest}
         self.counts[slot] = self.counts.get(slot, 0) + cost
         self.at = now
 
@@ -66,7 +84,7 @@ class ExactCounter(Struct):
             left = max(0, cost * t.period - t.refill * max(0, now - then))
             self.debt, self.at = max(0, self._debt(now) - left), now
             return
-        slot = then // (t.period // t.slots)
+        slot = self._slot(then)
         if slot in self.counts:
             self.counts = {**self.counts, slot: max(0, self.counts[slot] - cost)}
         self.at = now
@@ -84,8 +102,8 @@ class ExactCounter(Struct):
         t, now = self.terms, self._tick(now_us)
         if t.algorithm == TOKEN_BUCKET:
             return -(-self._debt(now) // t.refill) * t.tick_us
-        if t.algorithm == FIXED:
-            return (t.period - now % t.period) * t.tick_us
+        if t.algorithm in _WINDOWS:
+            return self._rest(now) * t.tick_us
         slot = t.period // t.slots
         return ((t.slots + 1) * slot - now % slot) * t.tick_us
 
@@ -96,8 +114,8 @@ class ExactCounter(Struct):
             return NEVER
         if t.algorithm == TOKEN_BUCKET:
             return -(-(self._debt(now) + (cost - t.capacity) * t.period) // t.refill) * t.tick_us
-        if t.algorithm == FIXED:
-            return (t.period - now % t.period) * t.tick_us
+        if t.algorithm in _WINDOWS:
+            return self._rest(now) * t.tick_us
         return self._slots_to_wait(now, cost) * t.tick_us
 
     def _slots_to_wait(self, now: int, cost: int) -> int:
@@ -119,6 +137,15 @@ class ExactCounter(Struct):
 
     def _tick(self, now_us: int) -> int:
         return max(now_us // self.terms.tick_us, self.at)
+
+    def _slot(self, tick: int) -> int:
+        t = self.terms
+        return tick // (t.period // t.slots) if t.calendar is None else _window(t.calendar, tick)[0]
+
+    def _rest(self, now: int) -> int:
+        """Of a window, how much is left of it."""
+        t = self.terms
+        return t.period - now % t.period if t.calendar is None else _window(t.calendar, now)[1] - now
 
     def _debt(self, now: int) -> int:
         return max(0, self.debt - self.terms.refill * (now - self.at))

@@ -7,7 +7,7 @@ from dataflows.owner.service import Service
 from schemas import topics
 
 EVENT_TYPE: str = "rate_limiter_committed"
-EVENT_SCHEMA_VERSION: int = 3
+EVENT_SCHEMA_VERSION: int = 4
 
 
 def limiter_service() -> Service:

@@ -7,11 +7,11 @@ from typing import Any, Final
 _POLICY_TERMS: Final[dict[str, Any]] = {
     "scope": {"tenant": "t_ä", "user": "*", "route": "/v1/*", "network": "2001:db8::/32"},
     "per": ["tenant", "route", "network"],
-    "algorithm": "sliding_window",
+    "algorithm": "fixed_window",
     "capacity": 2**40,
     "refill_rate": None,
     "refill_period_ms": 1_000,
-    "window_ms": 60_000,
+    "window_ms": None,
     "slots": 10,
     "strict": False,
     "consistency": "leased",
@@ -20,6 +20,7 @@ _POLICY_TERMS: Final[dict[str, Any]] = {
     "audit": "denied",
     "network_prefix_v4": None,
     "network_prefix_v6": 48,
+    "calendar": {"unit": "month", "time_zone": "Australia/Lord_Howe"},
 }
 
 
@@ -42,7 +43,7 @@ def records(envelope: dict[str, Any]) -> dict[str, dict[str, Any]]:
             "event_id": "evt_l0003000000000001",
             "aggregate_key": "pl_golden",
             "event_type": "rate_limiter_committed",
-            "schema_version": 3,
+            "schema_version": 4,
             "trace_id": "0123456789abcdef0123456789abcdef",
             "seq": 1,
             "occurred_at": 1_800_000_000_000_002,

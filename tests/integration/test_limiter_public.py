@@ -39,6 +39,8 @@ pytestmark = [pytest.mark.servers, pytest.mark.timeout(240)]  # the first test s
         {"capacity": 2**52},
         {"window_ms": 0},
         {"algorithm": "magic"},
+        {"calendar": {"unit": "month", "time_zone": "Europe/Berlin"}},
+        {"calendar": {"unit": "month", "time_zone": "Europe/Bielefeld"}, "window_ms": None},
         {"algorithm": "concurrency", "consistency": "leased"},
         {"refill_rate": 5},
         {"scope": {}},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -20,7 +21,7 @@ from tests.limit_oracle import Oracle
 from tests.seeds import seeds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 BASE = 1_800_000_000_000_000  # microseconds: the size of real clocks
 STEPS = 150
@@ -192,19 +193,30 @@ def test_the_newest_version_decides_and_usage_is_kept() -> None:
     assert isinstance(tenant.ask(1), Denial)
 
 
+def bucket(version: int = 1, capacity: int = 1_000, refill_rate: int = 3) -> LimitPolicy:
+    changes = {"algorithm": "token_bucket", "capacity": capacity, "refill_rate": refill_rate}
+    return durable("pl_a", version, window_ms=None, **changes)
+
+
+def monthly(version: int = 1, capacity: int = 1_000, refill_rate: int = 3) -> LimitPolicy:
+    """A month's quota, or that of a week: such terms have no rate."""
+    calendar = {"unit": "week" if refill_rate == 1 else "month", "time_zone": "America/New_York"}
+    return durable("pl_a", version, window_ms=None, calendar=calendar, capacity=capacity)
+
+
 @pytest.mark.parametrize("seed", seeds(5))
-def test_the_stored_charges_lead_from_the_base_to_the_counter(seed: int) -> None:
+@pytest.mark.parametrize("made", [bucket, monthly])
+def test_the_stored_charges_lead_from_the_base_to_the_counter(made: Callable[..., LimitPolicy], seed: int) -> None:
     """What ``millrace check`` computes: after charges, refunds, new versions, and long after the retention."""
     random_ = random.Random(seed)
-    tenant = Tenant(durable(algorithm="token_bucket", capacity=1_000, refill_rate=3, window_ms=None))
+    tenant = Tenant(made())
     charges: list[Charge] = []
     now = BASE
     for _ in range(300):
         now += random_.choice([1_000, 700_000, 90_000_000, 86_400_000_000])
         if random_.random() < 0.05:
             changed = {"capacity": random_.choice([500, 1_000, 2_000]), "refill_rate": random_.choice([1, 3])}
-            version = tenant.policies[0].version + 1
-            tenant.policies = [durable("pl_a", version, algorithm="token_bucket", window_ms=None, **changed)]
+            tenant.policies = [made(tenant.policies[0].version + 1, **changed)]
         open_charges = [c for c in charges if c.refunded_version is None]
         if open_charges and random_.random() < 0.2:
             charge = random_.choice(open_charges)
@@ -221,6 +233,25 @@ def test_the_stored_charges_lead_from_the_base_to_the_counter(seed: int) -> None
                                   counters=[("pl_a", "")]))  # fmt: skip
         (owned,) = tenant.counters
         assert owned is None or owned.replayed(charges) == owned.counter
+        if owned is not None:
+            assert msgspec.json.decode(msgspec.json.encode(owned), type=OwnedCounter) == owned
+
+
+def test_a_months_quota_is_there_again_when_the_month_of_its_zone_begins() -> None:
+    """A night of 25 hours is in it, and a gateway's retry may wait for exactly so long."""
+    tenant = Tenant(durable(window_ms=None, capacity=10, calendar={"unit": "month", "time_zone": "Europe/Berlin"}))
+    october = int(datetime.fromisoformat("2026-10-01T00:00+02:00").timestamp()) * 1_000_000
+    november = int(datetime.fromisoformat("2026-11-01T00:00+01:00").timestamp()) * 1_000_000
+    assert isinstance(tenant.ask(10, october - 1), Consumption)
+    assert isinstance(tenant.ask(10, october), Consumption)
+    refused = tenant.ask(1, october + 1)
+    assert isinstance(refused, Denial)
+    levels: Any = refused.extra["levels"]
+    assert [(level.retry_us, level.reset_us) for level in levels] == [(november - october - 1,) * 2]
+    assert november - october == (31 * 24 + 1) * 3_600 * 1_000_000
+    assert isinstance(tenant.ask(1, november - 1), Denial)
+    assert isinstance(tenant.ask(10, november), Consumption)
+    assert isinstance(tenant.ask(1, november - 1), Denial)  # a clock that is set back begins no month again
 
 
 def test_what_is_shown_is_what_the_policy_in_force_leaves() -> None:

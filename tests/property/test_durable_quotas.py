@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ from reconciliation.durable_quotas import quota_violations
 from reconciliation.invariant import invariants
 from reconciliation.snapshot import snapshot
 from schemas import codec, limits, topics
+from schemas.calendar_windows import Calendar, window_at
 from schemas.errors import OwnershipLost
 from sinks.postgres.owner_connection import connect
 from tests.quota_world import consume, durable, put_policies, refund
@@ -232,6 +234,30 @@ def test_the_policy_in_force_decides_whatever_the_gateway_knows(owner: Owner) ->
     assert owner.tell(consume("e", 1, durable("pl_none")))[0][2]["code"] == "policy_changed"
     put(owner, elsewhere := durable(version=4, scope={"tenant": "other"}))
     assert owner.tell(consume("f", 500, elsewhere))[0][0] == "committed"  # it is not for this key any more
+
+
+def test_a_months_quota_is_counted_until_the_month_of_its_zone_ends(owner: Owner) -> None:
+    """Over owners that come and go; and usage is kept when the policy came from a window of another kind."""
+    calendar = Calendar("month", "Australia/Lord_Howe")
+    asked = {"unit": calendar.unit, "time_zone": calendar.time_zone}
+    put(owner, durable(capacity=100))
+    owner.tell(consume("a", 60, durable(capacity=100)))
+    put(owner, policy := durable(version=2, capacity=70, window_ms=None, calendar=asked))
+    before_s = time.time()
+    first, over = owner.tell(consume("b", 9, policy), consume("c", 2, policy))
+    (_, end_s), after_s = window_at(calendar, int(before_s)), time.time()
+    assert [level["remaining"] for level in first[2]["result"]["levels"]] == [1]
+    assert over[2]["code"] == "quota_exceeded"
+    (left,) = over[2]["levels"]
+    assert left["retry_us"] == left["reset_us"]
+    assert before_s <= end_s - left["reset_us"] / 1_000_000 <= after_s
+    owner.committer.connection.close()
+    owner.start()
+    assert owner.tell(consume("d", 2, policy))[0][2]["code"] == "quota_exceeded"
+    assert owner.tell(refund("b"), consume("d", 2, policy))[1][0] == "committed"
+    assert owner.used() == {("pl_a", "t\x1fu\x1f/r"): 62}
+    assert owner.rows("select extract(epoch from expires_at)::bigint from quota_counter") == [(end_s,)]
+    assert owner.gaps() == []
 
 
 @pytest.mark.parametrize(

@@ -76,6 +76,19 @@ def test_another_capacity_changes_exactly_what_it_would_have_decided(seed: int) 
     assert found["keys"]["newly_denied"][0]["decisions"] >= found["keys"]["newly_denied"][1]["decisions"]
 
 
+def test_a_quota_of_a_calendar_is_counted_by_its_zone() -> None:
+    """Four hours of one day in India, which are of two days in UTC."""
+    midnight = 1_800_000_000 - 1_800_000_000 % 86_400
+    past = [Past((midnight + hour * 3_600) * SECOND_US, "t:u:/r", 1, True, "pl_a") for hour in (-2, -1, 1, 2)]
+
+    def refused(time_zone: str) -> int:
+        rerun = Rerun(PolicySet([policy(capacity=2, calendar={"unit": "day", "time_zone": time_zone})], 1))
+        rerun.take(past, 0)
+        return int(rerun.result(1)["newly_denied"])
+
+    assert (refused("Asia/Kolkata"), refused("UTC")) == (2, 0)
+
+
 def test_levels_are_charged_all_or_none_and_the_warm_up_is_not_counted() -> None:
     narrow = policy("pl_narrow", capacity=1, window_ms=1_000, consistency="exact", scope={"tenant": "t", "route": "/n"})
     wide = policy("pl_wide", capacity=3, window_ms=1_000, consistency="exact", per=["tenant"])

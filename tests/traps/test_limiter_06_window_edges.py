@@ -26,7 +26,7 @@ pytestmark = pytest.mark.servers
 __all__ = ["server"]  # the fixture of this module
 LIMIT = 120
 PERIOD = 1_200
-BASE = 1_800_000_000 - 1_800_000_000 % PERIOD
+BASE = 1_800_000_000_000  # the size of real clocks in milliseconds
 
 
 def moments(terms: Terms) -> list[int]:

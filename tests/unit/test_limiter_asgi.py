@@ -28,6 +28,7 @@ def decided(**changes: Any) -> Decision:
         ({"capacity": 100, "window_ms": 60_000}, "q=100;w=60"),
         ({"algorithm": "sliding_window", "capacity": 7, "window_ms": 1_500, "slots": 1}, "q=7;w=2"),
         ({"capacity": 1, "window_ms": 100}, "q=1;w=1"),
+        ({"capacity": 9, "calendar": {"unit": "month", "time_zone": "UTC"}}, "q=9;w=2678400"),
         (BUCKET | {"capacity": 10, "refill_rate": 1, "refill_period_ms": 1_000}, "q=10;w=10"),
         (BUCKET | {"capacity": 10, "refill_rate": 3, "refill_period_ms": 1_000}, "q=10;w=4"),
         (BUCKET | {"capacity": 10, "refill_rate": 50, "refill_period_ms": 1_000}, "q=10;w=1"),

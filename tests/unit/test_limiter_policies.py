@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import base64
+import json
+import struct
+from itertools import pairwise
 from typing import Any
 
 import msgspec
@@ -10,10 +13,11 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from dataflows.domain.limit_policy import OwnedPolicy, decide_publish
-from limiter.policies import PolicySet
+from limiter.policies import PolicySet, calendars_of
 from limiter.snapshot import Envelope, Snapshot, SnapshotRefused, key_id, sign, verified
 from schemas import validation
-from schemas.limit_policy import SAFE_INTEGER, LimitPolicy, as_policy, terms
+from schemas.calendar_windows import Calendar, windows_of
+from schemas.limit_policy import SAFE_INTEGER, LimitPolicy, as_policy, rendered, terms
 from schemas.operations import OPERATIONS
 from schemas.records import Rejection
 from tests import payment_cases as cases
@@ -121,6 +125,32 @@ def document(**changes: Any) -> bytes:
     return sign(Snapshot(**fields), KEY)
 
 
+def test_a_snapshot_carries_the_windows_of_its_calendars() -> None:
+    found = policy(calendar={"unit": "day", "time_zone": "Asia/Kolkata"}, window_ms=None)
+    (windows,) = verified(document(policies=[found], calendars=calendars_of([found], NOW)), KEYS, 5, NOW).calendars
+    assert windows.calendar == found.calendar
+    assert {end - begin for begin, end in pairwise(windows.boundaries)} == {86_400}
+
+
+def test_a_zone_that_this_machine_does_not_know_costs_no_other_policy_its_windows() -> None:
+    known, unknown = (Calendar("day", zone) for zone in ("Asia/Kolkata", "Mars/Olympus"))
+    assert [found.calendar for found in windows_of([unknown, None, known, known], NOW, NOW)] == [known]
+
+
+def test_what_is_shown_of_a_policy_can_be_published_again() -> None:
+    found = policy(calendar={"unit": "day", "time_zone": "Asia/Kolkata"}, window_ms=None)
+    shown = {name: value for name, value in rendered(found).items() if name not in ("object", "version")}
+    again, wrong = OPERATIONS["publish_policy"].normalize(json.loads(json.dumps(shown)))
+    assert wrong == []
+    assert as_policy(again, "pl_a", 1) == found
+
+
+def test_a_calendar_without_windows_is_asked_as_nothing_that_the_store_knows() -> None:
+    found = policy(calendar={"unit": "day", "time_zone": "Asia/Kolkata"}, window_ms=None)
+    (level,) = PolicySet([found], 1).all_levels()
+    assert struct.unpack("<11d", level.plain_terms)[0] == -1
+
+
 def test_a_snapshot_is_what_was_signed() -> None:
     assert verified(document(), KEYS, 5, NOW).policies == [policy()]
 
@@ -148,6 +178,36 @@ def forged(**changes: Any) -> bytes:
 def test_what_is_not_surely_ours_is_not_used(hostile: Any, said: str) -> None:
     with pytest.raises(SnapshotRefused, match=said):
         verified(hostile(), KEYS, 5, NOW)
+
+
+@pytest.mark.parametrize(
+    ("changes", "field", "reason"),
+    [
+        ({"window_ms": 60_000}, "window_ms", "must not be given beside a calendar"),
+        ({"calendar": None}, "window_ms", "is required for a fixed_window, or a calendar"),
+        ({"refill_rate": 1}, "refill_rate", "is not a field of a fixed_window policy"),
+        ({"capacity": None}, "capacity", "is required for a fixed_window"),
+        ({"algorithm": "sliding_window", "window_ms": 60_000}, "calendar", "is not a field of a sliding_window"),
+        ({"algorithm": "token_bucket", "refill_rate": 1}, "calendar", "is not a field of a token_bucket"),
+        ({"algorithm": "deny", "capacity": None}, "calendar", "is not a field of a deny"),
+        ({"calendar": {"unit": "month"}}, "calendar", "must have unit and time_zone"),
+        ({"calendar": {"unit": "month", "time_zone": "UTC", "week": 1}}, "calendar", "must have unit and time_zone"),
+        ({"calendar": "month"}, "calendar", "must have unit and time_zone"),
+        ({"calendar": {"unit": "year", "time_zone": "UTC"}}, "calendar", "unit must be one of hour, day, week, month"),
+        ({"calendar": {"unit": ["day"], "time_zone": "UTC"}}, "calendar", "unit must be one of"),
+        ({"calendar": {"unit": "day", "time_zone": "Mars/Olympus"}}, "calendar", "time_zone must be the IANA name"),
+        ({"calendar": {"unit": "day", "time_zone": "../UTC"}}, "calendar", "time_zone must be the IANA name"),
+        ({"calendar": {"unit": "day", "time_zone": "localtime"}}, "calendar", "time_zone must be the IANA name"),
+        ({"calendar": {"unit": "day", "time_zone": {}}}, "calendar", "time_zone must be the IANA name"),
+    ],
+)
+def test_a_calendar_that_does_not_fit_is_refused(changes: dict[str, Any], field: str, reason: str) -> None:
+    scope, calendar = {"tenant": "*", "user": "*", "route": "*"}, {"unit": "month", "time_zone": "Europe/Berlin"}
+    good = {"scope": scope, "algorithm": "fixed_window", "capacity": 10, "calendar": calendar}
+    assert OPERATIONS["publish_policy"].normalize(good)[1] == []
+    _, wrong = OPERATIONS["publish_policy"].normalize(good | changes)
+    assert [row["field"] for row in wrong] == [f"payload.{field}"]
+    assert wrong[0]["reason"].startswith(reason)
 
 
 @pytest.mark.parametrize(

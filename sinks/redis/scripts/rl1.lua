@@ -5,7 +5,8 @@
 -- the last tick seen, the debt or count, the window, what leases have reserved, and the tick at which the next unsettled
 -- lease is charged whole. Debt is kept in token-ticks: an integer leak, no division until it is read.
 -- Algorithms: 0 token bucket, 1 sliding window, 2 fixed window; 3 concurrency, whose bucket is a sorted set of permits by
--- the tick at which each ends by itself. The clock is this server's, and never goes back.
+-- the tick at which each ends by itself; 4 window of a calendar: R says where one begins, P how long it is, S how long the
+-- next one is. The clock is this server's, and never goes back.
 -- Everything is checked before the first write: a script that fails half-way is not rolled back.
 
 local RECORD = '<ddddddddddd' -- algorithm C R P S version t d w reserved keep
@@ -40,7 +41,25 @@ local function terms(packed)
 end
 
 local function wrong(H, A)
-  return H.cost < 0 or A.C < 0 or A.P < 1 or A.S < 1 or A.tick < 1 or A.a < 0 or A.a > 3 or (A.a == 0 and A.R < 1)
+  return H.cost < 0 or A.C < 0 or A.P < 1 or A.S < 1 or A.tick < 1 or A.a < 0 or A.a > 4 or (A.a == 0 and A.R < 1)
+end
+
+-- A record does not say its ticks: the clock that it was written by does, from 1973 to 5138.
+local function tick_of(t)
+  return t >= 1e14 and 1 or t >= 1e11 and 1000 or 1000000
+end
+
+local function is_window(b) return b.a == 2 or b.a == 4 end
+
+local function window_end(b)
+  return b.a == 4 and b.w + b.P or (b.w + 1) * b.P
+end
+
+-- Of the two windows of a calendar that are asked with, the one that this clock is in: begin, length, length of the next
+-- (0 where it is not told). Nothing when it is in neither: the clock or the policies of who asks are wrong.
+local function window_asked(A, now)
+  if now >= A.R and now < A.R + A.P then return A.R, A.P, A.S end
+  if now >= A.R + A.P and now < A.R + A.P + A.S then return A.R + A.P, A.S, 0 end
 end
 
 -- how a call about one bucket begins: H and A, or why not. Permits are neither leased nor restored.
@@ -57,8 +76,8 @@ local function used_of(b, now)
   local used = 0
   if b.a == 0 then
     used = math.ceil(math.max(0, b.d - b.R * math.min(now - b.t, math.ceil(b.d / b.R))) / b.P)
-  elseif b.a == 2 then
-    if math.floor(now / b.P) == b.w then used = b.d end
+  elseif is_window(b) then
+    if now < window_end(b) then used = b.d end
   else
     for n in string.gmatch(b.v, '%d+') do used = used + tonumber(n) end
   end
@@ -72,23 +91,46 @@ local function permits(key, A, now)
   return b
 end
 
+-- The window of a calendar ended. Whoever knows this version of the policy says which one it is now; of a newer one only
+-- the record does. False: nobody knows.
+local function next_window(b, A, now)
+  local ended, w, P, S = window_end(b), nil, nil, nil
+  if A.pv == b.pv then w, P, S = window_asked(A, now)
+  elseif now < ended + b.S then w, P, S = ended, b.S, 0 end
+  if not w then return false end
+  if w < ended then -- the rules of the zone changed: this window goes on, and has no second quota
+    b.P = w + P - b.w
+  else
+    b.w, b.P, b.d, b.lo, b.lx = w, P, 0, 0, 0
+  end
+  b.S = S
+  return true
+end
+
+-- nil for a calendar of which no window is known for now
 local function load(key, A, now_us)
-  local now = math.floor(now_us / A.tick)
-  if A.a == 3 then return permits(key, A, now) end
+  if A.a == 3 then return permits(key, A, math.floor(now_us / A.tick)) end
   local raw, b = redis.call('GET', key), {}
-  b.tick, b.strict, b.ttl = A.tick, A.strict, A.ttl
+  b.tick, b.strict = A.tick, A.strict
   if raw then
     b.a, b.C, b.R, b.P, b.S, b.pv, b.t, b.d, b.w, b.lo, b.lx = struct.unpack(RECORD, raw)
     b.v = string.sub(raw, RECORD_BYTES + 1)
+    b.tick = tick_of(b.t) -- another version may be counted in other ticks
+    now_us = math.max(now_us, b.t * b.tick)
   else
-    b.lo, b.lx, b.t = 0, 0, now
+    b.lo, b.lx = 0, 0
   end
-  if now < b.t then now = b.t end
+  local now = math.floor(now_us / b.tick)
   if not raw or A.pv > b.pv then -- the newest version of a policy decides for every gateway; usage is carried over
     local used = raw and math.min(used_of(b, now), math.max(A.C, b.C)) or 0
+    b.lx = math.ceil(b.lx * b.tick / A.tick)
+    b.tick, now = A.tick, math.floor(now_us / A.tick)
     b.a, b.C, b.R, b.P, b.S, b.pv, b.t = A.a, A.C, A.R, A.P, A.S, A.pv, now -- what leaked until now has been taken off
     if b.a == 0 then b.d = used * b.P
     elseif b.a == 2 then b.d, b.w = used, math.floor(now / b.P)
+    elseif b.a == 4 then
+      b.d, b.w, b.P, b.S = used, window_asked(A, now)
+      if not b.w then return nil end
     else b.d, b.w, b.v = 0, math.floor(now / (b.P / b.S)), string.format('%d', used) .. string.rep(',0', b.S) end
   end
   if b.a == 0 then
@@ -98,6 +140,13 @@ local function load(key, A, now_us)
   elseif b.a == 2 then
     local w = math.floor(now / b.P)
     if w > b.w then b.w, b.d, b.lo, b.lx = w, 0, 0, 0 end -- a lease of a fixed window ends with it
+    b.avail = b.C - b.d - b.lo
+  elseif b.a == 4 then
+    if now >= window_end(b) then
+      if not next_window(b, A, now) then return nil end
+    elseif A.pv == b.pv and A.R == b.w then
+      b.S = A.S
+    end
     b.avail = b.C - b.d - b.lo
   else
     local sl = b.P / b.S
@@ -110,7 +159,7 @@ local function load(key, A, now_us)
     local fading = b.strict and sl or sl - b.off
     b.avail = math.floor((b.C * sl - s * sl - c[b.S + 1] * fading) / sl) - b.lo
   end
-  b.t = now
+  b.t, b.ttl = now, math.max(1, math.floor(A.ttl * A.tick / b.tick))
   return b
 end
 
@@ -132,14 +181,14 @@ local function ends(b, n)
 end
 
 local function add(b, n)
-  if b.a == 0 then b.d = b.d + n * b.P elseif b.a == 2 then b.d = b.d + n else b.c[1] = b.c[1] + n end
+  if b.a == 0 then b.d = b.d + n * b.P elseif is_window(b) then b.d = b.d + n else b.c[1] = b.c[1] + n end
   b.avail = b.avail - n
 end
 
 local function reset_of(b)
   if b.a == 3 then return ends(b, 1) end
   if b.a == 0 then return math.ceil(b.d / b.R) end
-  if b.a == 2 then return (b.w + 1) * b.P - b.t end
+  if is_window(b) then return window_end(b) - b.t end
   return (b.S + 1) * b.sl - b.off
 end
 
@@ -166,7 +215,7 @@ local function retry(b, cost)
   if cost > b.C then return -1 end
   if b.a == 3 then return ends(b, cost - b.avail) end
   if b.a == 0 then return math.ceil((b.d + (cost + b.lo - b.C) * b.P) / b.R) end
-  if b.a == 2 then return (b.w + 1) * b.P - b.t end
+  if is_window(b) then return window_end(b) - b.t end
   for k = 0, b.S do
     local base = b.lo
     for i = 1, b.S - k do base = base + b.c[i] end
@@ -189,8 +238,9 @@ local function sweep(b, leases)
   for i = 1, #held, 2 do
     local granted, keep, w = string.match(held[i + 1], '(%d+):(%d+):(%d+)')
     granted, keep, w = tonumber(granted), tonumber(keep), tonumber(w)
+    keep = math.ceil(keep * tick_of(keep) / b.tick)
     if keep <= b.t then
-      if b.a ~= 2 or w == b.w then
+      if not is_window(b) or w == b.w then
         add(b, granted)
         b.avail = b.avail + granted
         b.lo = math.max(0, b.lo - granted)
@@ -211,25 +261,25 @@ local function grant(b, A, leases, lease)
   local part = A.lent and math.ceil(b.avail / (others + 1)) or math.floor(b.avail / (2 * (others + 1)))
   local size = math.max(0, math.min(A.want, part, A.lease_cap - b.lo))
   if size == 0 then return 0, 0 end
-  local life = A.ttl
-  if b.a == 2 then life = math.min(life, (b.w + 1) * b.P - b.t) end
-  local keep = b.t + life + (A.lent and 1 or 10) * A.ttl
+  local life = b.ttl
+  if is_window(b) then life = math.min(life, window_end(b) - b.t) end
+  local keep = b.t + life + (A.lent and 1 or 10) * b.ttl
   b.lo = b.lo + size
   b.avail = b.avail - size
   if b.lx == 0 or keep < b.lx then b.lx = keep end
   redis.call('HSET', leases, lease, string.format('%d:%d:%d', size, keep, b.w or 0))
-  local kept_ms = math.ceil(12 * A.ttl * A.tick / 1000) + 1000
+  local kept_ms = math.ceil(12 * b.ttl * b.tick / 1000) + 1000
   if kept_ms > redis.call('PTTL', leases) then redis.call('PEXPIRE', leases, kept_ms) end
   return size, life
 end
 
-local function row(out, b, A, retry_ticks, size, life)
+local function row(out, b, retry_ticks, size, life)
   out[#out + 1] = math.max(0, b.avail)
-  out[#out + 1] = reset_of(b) * A.tick
-  out[#out + 1] = retry_ticks < 0 and -1 or retry_ticks * A.tick
+  out[#out + 1] = reset_of(b) * b.tick
+  out[#out + 1] = retry_ticks < 0 and -1 or retry_ticks * b.tick
   out[#out + 1] = b.pv
   out[#out + 1] = size
-  out[#out + 1] = life * A.tick
+  out[#out + 1] = life * b.tick
 end
 
 local IDENTITY = '^(%d+):(%d+):(%d+):(.*)$' -- cost, microseconds, refunded, rows of the answer
@@ -261,6 +311,9 @@ redis.register_function('rl1_decide', function(K, V)
   end
   for i = 1, H.n do
     B[i] = load(K[1 + 2 * i], A[i], now)
+    if not B[i] then return {WRONG, i} end
+  end
+  for i = 1, H.n do
     sweep(B[i], K[2 + 2 * i])
     if H.cost > B[i].avail and not A[i].shadow then allowed = false end
   end
@@ -273,7 +326,7 @@ redis.register_function('rl1_decide', function(K, V)
     elseif H.cost > b.avail then
       wait = retry(b, H.cost)
     end
-    row(out, b, A[i], wait, size, life)
+    row(out, b, wait, size, life)
     save(K[1 + 2 * i], b)
   end
   if allowed and H.rid ~= '' then
@@ -296,15 +349,15 @@ redis.register_function('rl1_settle', function(K, V)
   if not record then return {OK, 0, 0} end
   local granted, w = string.match(record, '(%d+):%d+:(%d+)')
   granted, w = tonumber(granted), tonumber(w)
-  local b = load(K[3], A, clock_us(H))
+  local b = load(K[3], A, clock_us(H)) -- none: a window that nobody knows is not the one of the lease
   local spent = math.min(granted, H.cost)
-  if b.a ~= 2 or w == b.w then
+  if b and (not is_window(b) or w == b.w) then
     b.lo = math.max(0, b.lo - granted)
     b.avail = b.avail + granted
     add(b, spent)
   end
   redis.call('HDEL', K[4], H.lease)
-  save(K[3], b)
+  if b then save(K[3], b) end
   return {OK, granted - spent, granted}
 end)
 
@@ -315,15 +368,16 @@ redis.register_function('rl1_register', function(K, V)
   if refused then return refused end
   if redis.call('HEXISTS', K[4], H.lease) == 1 then return {OK, 0} end
   local b = load(K[3], A, clock_us(H))
+  if not b then return {WRONG, 1} end
   sweep(b, K[4])
   local size = math.max(0, math.min(H.cost, b.avail))
   if size == 0 then return {OK, 0} end
-  local keep = b.t + 11 * A.ttl
+  local keep = b.t + 11 * b.ttl
   b.lo = b.lo + size
   b.avail = b.avail - size
   if b.lx == 0 or keep < b.lx then b.lx = keep end
   redis.call('HSET', K[4], H.lease, string.format('%d:%d:%d', size, keep, b.w or 0))
-  redis.call('PEXPIRE', K[4], math.ceil(12 * A.ttl * A.tick / 1000) + 1000)
+  redis.call('PEXPIRE', K[4], math.ceil(12 * b.ttl * b.tick / 1000) + 1000)
   save(K[3], b)
   return {OK, size}
 end)
@@ -335,6 +389,7 @@ redis.register_function('rl1_owe', function(K, V)
   if refused then return refused end
   if redis.call('EXISTS', K[2]) == 1 then return {OK, 0} end
   local b = load(K[3], A, clock_us(H))
+  if not b then return {WRONG, 1} end
   local owed = math.max(0, math.min(H.cost, b.avail))
   add(b, owed)
   save(K[3], b)
@@ -347,6 +402,7 @@ redis.register_function('rl1_restore', function(K, V)
   local H, A, refused = asked(K, V, true)
   if refused then return refused end
   local b = load(K[3], A, clock_us(H))
+  if not b then return {WRONG, 1} end
   local missing = math.min(H.cost, b.C) - used_of({a = b.a, d = b.d, R = b.R, P = b.P, t = b.t, w = b.w,
     v = b.c and slots(b.c) or ''}, b.t)
   if missing > 0 then add(b, missing) end
@@ -371,9 +427,13 @@ redis.register_function('rl1_refund', function(K, V)
   for i = 1, H.n do
     if wrong(H, terms(V[3 + i])) then return {WRONG, i} end
   end
-  local now = clock_us(H)
+  local now, B = clock_us(H), {}
   for i = 1, H.n do
-    local b = load(K[1 + 2 * i], terms(V[3 + i]), now)
+    B[i] = load(K[1 + 2 * i], terms(V[3 + i]), now)
+    if not B[i] then return {WRONG, i} end
+  end
+  for i = 1, H.n do
+    local b = B[i]
     local then_tick = math.floor(at / b.tick)
     if waits[i] ~= '0' then
       -- nothing to give back
@@ -382,8 +442,8 @@ redis.register_function('rl1_refund', function(K, V)
     elseif b.a == 0 then
       local left = math.max(0, cost * b.P - b.R * (b.t - then_tick))
       b.d = math.max(0, b.d - left)
-    elseif b.a == 2 then
-      if math.floor(then_tick / b.P) == b.w then b.d = math.max(0, b.d - cost) end
+    elseif is_window(b) then
+      if then_tick >= window_end(b) - b.P then b.d = math.max(0, b.d - cost) end
     else
       local slot = b.w - math.floor(then_tick / b.sl) + 1
       if slot >= 1 and slot <= b.S + 1 then b.c[slot] = math.max(0, b.c[slot] - cost) end
@@ -399,5 +459,6 @@ redis.register_function{function_name = 'rl1_peek', flags = {'no-writes'}, callb
   local H, A, refused = asked(K, V, false)
   if refused then return refused end
   local b = load(K[3], A, clock_us(H))
-  return {OK, b.C - b.lo - b.avail, b.lo, math.max(0, b.avail), reset_of(b) * A.tick, b.pv}
+  if not b then return {WRONG, 1} end
+  return {OK, b.C - b.lo - b.avail, b.lo, math.max(0, b.avail), reset_of(b) * b.tick, b.pv}
 end}
