@@ -11,6 +11,10 @@ set next_offset = greatest(next_offset, %s), oldest_open_end = timestamptz 'epoc
     open_leases = %s, settled_until = greatest(settled_until, timestamptz 'epoch' + %s::bigint * interval '1 microsecond')
 where partition = %s;
 
+-- name: lease_shard_map
+-- Where counters are. Primary key, from the right.
+select body from limiter_shard_map order by version desc limit 1;
+
 -- name: lease_settlements_insert
 -- One row for each lease. A gateway that speaks after we had to assume moves what was assumed to what was reported; what
 -- was released stays, for the store has released it. Primary key.
