@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
+import redis
 from msgspec import structs
 
 from dataflows.limiter.leases.reader import LeaseBatch
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["servers", "shards"]  # the fixtures of this module
 pytestmark = pytest.mark.servers
-LEASED = policy(capacity=100_000, per=["tenant"])
+LEASED = policy(capacity=100_000, per=["tenant"], failure_mode="open", window_ms=30 * 86_400_000)
 
 
 @pytest.fixture(autouse=True)
@@ -32,6 +34,7 @@ def leases_last(monkeypatch: pytest.MonkeyPatch) -> None:
     """Longer than a slow machine takes here: nothing is charged whole by the store meanwhile."""
     monkeypatch.setattr(limits, "LIMIT_LEASE_MS", 60_000)
     monkeypatch.setattr(limits, "LIMIT_LEASE_SETTLE_S", PATIENT_S)
+    monkeypatch.setattr(limits, "LIMIT_SHARD_CALL_TIMEOUT_S", PATIENT_S)
 
 
 async def lease_of(gateway: Limiter, tenant: str) -> None:
@@ -99,3 +102,51 @@ def test_a_lease_is_settled_at_its_shard_by_the_newest_map(shards: ShardWorld, t
             assert asyncio.run(reserved()) == 0
     finally:
         settler.close()
+
+
+def test_a_store_that_lost_everything_is_told_what_leases_spent(shards: ShardWorld, tmp_path: Path) -> None:
+    """Returned and left behind, before any gateway asks; told again nothing is added, nor where nothing was lost."""
+
+    async def spent(name: str, *, returns: bool) -> list[LeaseReport]:
+        reports = Reports()
+        async with limiter(
+            shards.one.url, tmp_path, LEASED, name=name, timeout_s=PATIENT_S, reports=reports
+        ) as gateway:
+            for _ in range(20):
+                await lease_of(gateway, name)
+            if returns:
+                await gateway.close()
+            return killed(gateway, reports)
+
+    async def counted(tenant: str) -> tuple[int, int]:
+        async with limiter(shards.one.url, tmp_path, LEASED, name="look", timeout_s=PATIENT_S) as gateway:
+            shards.told(gateway, tmp_path)
+            await gateway.check(tenant, "u", "/r", 0)
+            (bucket,) = gateway._buckets.values()
+            found = await gateway._store.peek(bucket)
+            return found.used, found.reserved
+
+    settler = LeaseSettler(shards.dsns["millrace_leases"], shards.one.url)
+    try:
+        reports = asyncio.run(spent("kept", returns=True)) + asyncio.run(spent("left", returns=False))
+        known: Counter[str] = Counter()
+        for each in settled(settler, reports):
+            known[each.key_hash] += each.reported
+    finally:
+        settler.close()
+    before = {tenant: asyncio.run(counted(tenant)) for tenant in ("kept", "left")}
+    with shards.changes() as changes:
+        assert changes.restore("main") == (2, 0)
+        with redis.Redis.from_url(shards.one.url) as connection:
+            connection.flushall()
+        promoted = changes.promote("main", shards.one.address)
+        assert promoted.restored == (2, sum(known.values()))
+        assert changes.restore("main") == (2, 0)
+    after = {tenant: asyncio.run(counted(tenant)) for tenant in ("kept", "left")}
+    assert sorted(used for used, _ in after.values()) == sorted(known.values())
+    assert min(known.values()) >= 20
+    assert all(0 < after[tenant][0] <= before[tenant][0] for tenant in after)
+    status, said = shards.cli("restore", "main")
+    assert (status, said) == (0, "restored from leases: 0 tokens that were missing, 2 counters looked at\n")
+    status, said = shards.cli("restore", "nowhere")
+    assert (status, "there are: main" in said) == (1, True)
