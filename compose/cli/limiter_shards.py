@@ -111,7 +111,7 @@ def promote(
     with _changes("promote", name, url=_shown(url)) as (changes, told):
         done = changes.promote(name, url, restores=restores)
         _told(done.shard_map, told)
-        told |= {"is_whole": done.is_whole, "restored": done.restored}
+        told |= {"is_whole": done.is_whole, "restored": done.restored and done.restored._asdict()}
     print(f"{name} is at epoch {done.shard_map.shard(name).epoch} on {done.shard_map.shard(name).address}")
     if done.is_whole:
         print("the old primary was fenced first, and its replicas had everything")
@@ -131,7 +131,8 @@ def restore(name: Name) -> None:
     are settled by then. Where nothing is missing it changes nothing.
     """
     with _changes("restore", name) as (changes, told):
-        told["restored"] = found = changes.restore(name)
+        found = changes.restore(name)
+        told["restored"] = found._asdict()
     print(_restored(found))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
@@ -37,18 +36,24 @@ def leases_last(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "LIMIT_SHARD_CALL_TIMEOUT_S", PATIENT_S)
 
 
-async def lease_of(gateway: Limiter, tenant: str) -> None:
-    """The gateway holds a lease of the tenant, and has spent some of it."""
-    bucket = None
+async def lease_of(gateway: Limiter, tenant: str, reports: Reports, leased: int = 1) -> None:
+    """The gateway has spent so much of the tenant out of leases, and holds one."""
+    spent, bucket = 0, None
     async with asyncio.timeout(PATIENT_S):
-        while bucket is None or bucket.left < 2:
-            assert (await gateway.check(tenant, "u", "/r")).allowed
+        while spent < leased or bucket is None or not bucket.lease_id:
+            decided = await gateway.check(tenant, "u", "/r")
+            assert decided.allowed
+            spent += decided.approximate
             bucket = next(b for b in gateway._buckets.values() if b.tenant == tenant)
-    assert (await gateway.check(tenant, "u", "/r")).approximate
+            gateway._recorder.flush()
+            reports.arrive()  # what was held back may be spent
 
 
 def killed(gateway: Limiter, reports: Reports) -> list[LeaseReport]:
-    """Its last reports, as Kafka has them."""
+    """Its last reports, as Kafka has them: all that it spent is in them."""
+    for bucket in gateway._buckets.values():
+        if bucket.account is not None:
+            bucket.account.hurry()
     gateway._recorder.flush()
     reports.arrive()
     return [*reports.newest().values()]
@@ -71,7 +76,7 @@ def test_a_lease_is_settled_at_its_shard_by_the_newest_map(shards: ShardWorld, t
             shards.told(gateway, tmp_path)
             homes = {tenant: gateway._store.map.layout.home_of(tenant) for tenant in TENANTS}
             for tenant in homes:
-                await lease_of(gateway, tenant)
+                await lease_of(gateway, tenant, reports)
             found = killed(gateway, reports)
         assert {report.shard for report in found} == set(homes.values())
         return found if says_shard else [structs.replace(report, shard="") for report in found], homes
@@ -104,49 +109,71 @@ def test_a_lease_is_settled_at_its_shard_by_the_newest_map(shards: ShardWorld, t
         settler.close()
 
 
+async def spent(shards: ShardWorld, folder: Path, name: str, *, returns: bool = False) -> list[LeaseReport]:
+    """What a gateway of that name said of the leases of a tenant of that name, out of which it spent."""
+    reports = Reports()
+    async with limiter(shards.one.url, folder, LEASED, name=name, timeout_s=PATIENT_S, reports=reports) as gateway:
+        await lease_of(gateway, name, reports, leased=20)
+        if returns:
+            await gateway.close()
+        return killed(gateway, reports)
+
+
+async def used(shards: ShardWorld, folder: Path, tenant: str) -> int:
+    """What the store has charged a tenant."""
+    async with limiter(shards.one.url, folder, LEASED, name="look", timeout_s=PATIENT_S) as gateway:
+        shards.told(gateway, folder)
+        await gateway.check(tenant, "u", "/r", 0)
+        (bucket,) = gateway._buckets.values()
+        return (await gateway._store.peek(bucket)).used
+
+
 def test_a_store_that_lost_everything_is_told_what_leases_spent(shards: ShardWorld, tmp_path: Path) -> None:
-    """Returned and left behind, before any gateway asks; told again nothing is added, nor where nothing was lost."""
-
-    async def spent(name: str, *, returns: bool) -> list[LeaseReport]:
-        reports = Reports()
-        async with limiter(
-            shards.one.url, tmp_path, LEASED, name=name, timeout_s=PATIENT_S, reports=reports
-        ) as gateway:
-            for _ in range(20):
-                await lease_of(gateway, name)
-            if returns:
-                await gateway.close()
-            return killed(gateway, reports)
-
-    async def counted(tenant: str) -> tuple[int, int]:
-        async with limiter(shards.one.url, tmp_path, LEASED, name="look", timeout_s=PATIENT_S) as gateway:
-            shards.told(gateway, tmp_path)
-            await gateway.check(tenant, "u", "/r", 0)
-            (bucket,) = gateway._buckets.values()
-            found = await gateway._store.peek(bucket)
-            return found.used, found.reserved
-
+    """Before any gateway asks, then again for a gateway that was lost with it. Where nothing is missing nothing is added."""
     settler = LeaseSettler(shards.dsns["millrace_leases"], shards.one.url)
     try:
-        reports = asyncio.run(spent("kept", returns=True)) + asyncio.run(spent("left", returns=False))
-        known: Counter[str] = Counter()
-        for each in settled(settler, reports):
-            known[each.key_hash] += each.reported
+        known: dict[str, int] = {}
+        for tenant, returns in (("kept", True), ("left", False)):
+            reports = asyncio.run(spent(shards, tmp_path, tenant, returns=returns))
+            known[tenant] = sum(each.reported for each in settled(settler, reports))
+        lost_too = asyncio.run(spent(shards, tmp_path, "late"))
+        before = {tenant: asyncio.run(used(shards, tmp_path, tenant)) for tenant in known}
+        with shards.changes() as changes:
+            assert changes.restore("main") == (2, 0)
+            with redis.Redis.from_url(shards.one.url) as connection:
+                connection.flushall()
+            assert changes.promote("main", shards.one.address).restored == (2, sum(known.values()))
+            assert changes.restore("main") == (2, 0)
+            known["late"] = sum(each.reported for each in settled(settler, lost_too))
+            assert changes.restore("main") == (3, known["late"])
     finally:
         settler.close()
-    before = {tenant: asyncio.run(counted(tenant)) for tenant in ("kept", "left")}
-    with shards.changes() as changes:
-        assert changes.restore("main") == (2, 0)
-        with redis.Redis.from_url(shards.one.url) as connection:
-            connection.flushall()
-        promoted = changes.promote("main", shards.one.address)
-        assert promoted.restored == (2, sum(known.values()))
-        assert changes.restore("main") == (2, 0)
-    after = {tenant: asyncio.run(counted(tenant)) for tenant in ("kept", "left")}
-    assert sorted(used for used, _ in after.values()) == sorted(known.values())
+    after = {tenant: asyncio.run(used(shards, tmp_path, tenant)) for tenant in known}
+    assert after == known
     assert min(known.values()) >= 20
-    assert all(0 < after[tenant][0] <= before[tenant][0] for tenant in after)
+    assert all(after[tenant] <= before[tenant] for tenant in before)
+
+
+def test_a_shard_is_told_of_its_buckets_only_and_of_all_their_leases(shards: ShardWorld, tmp_path: Path) -> None:
+    """A tenant that moved spent out of leases of two shards."""
+    settler = LeaseSettler(shards.dsns["millrace_leases"], shards.one.url)
+    try:
+        both, other = (settled(settler, asyncio.run(spent(shards, tmp_path, name))) for name in ("both", "other"))
+        more = settled(settler, asyncio.run(spent(shards, tmp_path / "more", "both")))
+    finally:
+        settler.close()
+    elsewhere = [each.lease_id for each in (*other, *more)]
+    shards.world.sql("update limit_lease_settlement set shard = 'b' where lease_id = any(%s)", elsewhere)
+    with redis.Redis.from_url(shards.one.url) as connection:
+        connection.flushall()
+    with shards.changes() as changes:
+        assert changes.restore("main") == (1, sum(each.reported for each in (*both, *more)))
+
+
+def test_an_operator_restores_at_a_shell(shards: ShardWorld) -> None:
     status, said = shards.cli("restore", "main")
-    assert (status, said) == (0, "restored from leases: 0 tokens that were missing, 2 counters looked at\n")
+    assert (status, said) == (0, "restored from leases: 0 tokens that were missing, 0 counters looked at\n")
     status, said = shards.cli("restore", "nowhere")
     assert (status, "there are: main" in said) == (1, True)
+    assert "restored from leases" in shards.cli("promote", "main", "--to", shards.one.address)[1]
+    assert "restored from leases" not in shards.cli("promote", "main", "--to", shards.one.address, "--no-restore")[1]
