@@ -160,6 +160,26 @@ class Limiter:
             return await self._decide(key, cost, None)
         return await self._once(key, cost, request_id)
 
+    def governed(self, tenant: str, user: str, route: str, network: str | None = None) -> KeyState:
+        """The key with its buckets under the policies in use. Raises InvalidCommand."""
+        place = (tenant, user, route) if network is None else self._place(tenant, user, route, network)
+        return self._keys.get(place) or self._key(place)
+
+    async def store_of(self, key: KeyState) -> CounterStore:
+        """The store that counts a key, when it knows what former ones did. Raises StoreUnavailable, and when lapsed."""
+        if self._lapsed:
+            raise store.StoreNotAsked(cause="the policies are too old to count by")
+        counters = self._store.store_of(key.buckets)
+        for bucket in key.buckets:
+            if bucket.store is not counters:
+                await self._settle(bucket, counters)
+        return counters
+
+    def without_store(self, key: KeyState, cost: int) -> Decision:
+        """What the failure modes of a key say; counted as all decisions without the store are."""
+        self.degraded += 1
+        return self._without_store.decide(key.buckets, cost)
+
     def _key(self, place: Named) -> KeyState:
         parts = keys.key_parts(*place)
         if len(self._keys) >= limits.LIMIT_KEYS_MAX:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
 _TERMS: Final = struct.Struct("<11d")
+_LENT: Final = 4  # of the flags
 _SCOPES_OF: Final = [
     tuple(name for at, name in enumerate(KEY_PARTS) if mask >> at & 1) for mask in range(2 ** len(KEY_PARTS))
 ]
@@ -58,9 +59,16 @@ class Level:
 
     def packed_terms(self, want: int) -> bytes:
         """The terms as the script reads them, with the size of the lease that is wanted."""
+        return self._packed(want, self.lease_cap, limits.LIMIT_LEASE_MS, 0)
+
+    def lent_terms(self, want: int) -> bytes:
+        """The same for a lease that an Envoy is to hold: longer, and of any part of the quota."""
+        return self._packed(want, self.policy.capacity, limits.LIMIT_RLQS_LEASE_MS, _LENT)
+
+    def _packed(self, want: int, lease_cap: int, lease_ms: int, flags: int) -> bytes:
         t = self.terms
-        ttl = max(1, limits.LIMIT_LEASE_MS * 1_000 // t.tick_us)
-        flags = t.strict + 2 * self.policy.shadow
+        ttl = max(1, lease_ms * 1_000 // t.tick_us)
+        flags += t.strict + 2 * self.policy.shadow
         return _TERMS.pack(
             t.algorithm,
             t.capacity,
@@ -70,7 +78,7 @@ class Level:
             t.tick_us,
             self.version,
             want,
-            self.lease_cap,
+            lease_cap,
             ttl,
             flags,
         )

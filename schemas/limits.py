@@ -727,6 +727,19 @@ LIMIT_RESTORED_ROWS: Final = 5_000  # of leases, in one answer of Postgres
 LIMIT_GC_THRESHOLDS: Final = (50_000, 20, 100)  # of a gateway: identities are many, live long and form no cycles
 BENCH_LIMITER_DECISIONS_DEFAULT: Final = 1_000_000
 BENCH_LIMITER_DECISIONS_MAX: Final = 50_000_000
+
+# --- Quota lent to Envoys (limiter/rlqs.py)
+LIMIT_RLQS_LEASE_MS: Final = 10_000  # Envoy is told of a second less; it reports every 5 s, whatever it is told
+LIMIT_RLQS_MARGIN_MS: Final = 1_000  # an assignment and a report together are under way for at most so long
+LIMIT_RLQS_SHARE: Final = 2  # one assignment is at most half of a key's capacity
+LIMIT_RLQS_TOKENS_MIN: Final = 8  # of an assignment, where the quota has as much
+LIMIT_RLQS_TOKENS_MAX: Final = 1_000_000
+LIMIT_RLQS_RETRY_MS: Final = 1_000  # how often a refused key is looked at again
+LIMIT_RLQS_IDLE_S: Final = 60  # a bucket that nobody uses for so long is abandoned
+LIMIT_RLQS_TICK_S: Final = 0.25
+LIMIT_RLQS_STREAMS_MAX: Final = 256  # of one gateway
+LIMIT_RLQS_BUCKETS_MAX: Final = 4_096  # of one stream; those past it are abandoned
+LIMIT_RLQS_CALLS_MAX: Final = 256  # shares of one gateway that ask the store at once
 DEMO_LOG_LINES_MAX: Final = 200_000  # of an access log that is replayed
 DEMO_LOG_LINES_GENERATED: Final = 10_000
 DEMO_LOG_SECONDS: Final = 20  # a replay takes about so long when no speed is asked for

@@ -119,6 +119,14 @@ def policy(name: str = "pl_a", version: int = 1, **changes: Any) -> LimitPolicy:
     return as_policy(found, name, version)
 
 
+def listed(algorithm: str, name: str = "pl_list", **changes: Any) -> LimitPolicy:
+    """A policy that does not count, for every key, changed."""
+    scope = {"tenant": "*", "user": "*", "route": "*"} | changes.pop("scope", {})
+    found, wrong = OPERATIONS["publish_policy"].normalize({"scope": scope, "algorithm": algorithm} | changes)
+    assert not wrong
+    return as_policy(found, name, 1)
+
+
 def policies(*found: LimitPolicy) -> PolicySet:
     """What a snapshot holds."""
     return PolicySet(found, 1)

@@ -78,7 +78,7 @@ class Upstream:
                 self.paths.append(head.split(b" ", 2)[1].decode())
                 writer.write(_ANSWER)
                 await writer.drain()
-        except (asyncio.IncompleteReadError, ConnectionError):
+        except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
             pass
         finally:
             writer.close()

@@ -1,4 +1,4 @@
-"""The processes of the replay: one Valkey, three gateways on Unix sockets, and the signed policies that they follow.
+"""The processes of the replay: one Valkey, three gateways, and the signed policies that they follow.
 
 A gateway here is what ``compose.services.limiter_gateway`` runs (library, follower of signed snapshots, frames, leases
 settled in the background), without Envoy's service and without Kafka behind the recorder.
@@ -95,19 +95,23 @@ class Publication:
 
 
 class Gateways:
-    """Three processes. Gateway ``n`` listens on ``sockets[n]``."""
+    """Three processes. Gateway ``n`` listens on ``ports[n]``.
+
+    No Unix sockets: the path of a temporary folder may be too long for one.
+    """
 
     def __init__(self, store_url: str, folder: Path, publication: Publication) -> None:
         self.store_url = store_url
         self.publication = publication
-        self.sockets = [folder / f"gateway-{n}.sock" for n in range(GATEWAYS)]
+        self._files = [folder / f"gateway-{n}" for n in range(GATEWAYS)]
+        self.ports: list[int] = []
         self.alive = set(range(GATEWAYS))
         context = multiprocessing.get_context("spawn")
         self._processes: list[SpawnProcess] = [
             context.Process(
                 target=_serve, args=(n, store_url, str(path), publication.url, publication.public_key), daemon=True
             )
-            for n, path in enumerate(self.sockets)
+            for n, path in enumerate(self._files)
         ]
         for process in self._processes:
             process.start()
@@ -115,15 +119,16 @@ class Gateways:
     def wait_until_ready(self) -> None:
         """Each has a snapshot before it listens. Raises StackError."""
         until = time.monotonic() + _START_S
-        while not all(path.exists() for path in self.sockets):
+        while not all(_port_of(path).exists() for path in self._files):
             if time.monotonic() > until or not all(process.is_alive() for process in self._processes):
                 raise StackError("a gateway of the replay did not start")
             time.sleep(_LOOK_S)
+        self.ports = [int(_port_of(path).read_text()) for path in self._files]
 
     def wait_until_followed(self, revision: int) -> None:
         """Returns when every gateway that lives decides by that revision. Raises StackError."""
         until = time.monotonic() + _START_S
-        while not all(_revision_of(self.sockets[n]).read_text() == str(revision) for n in self.alive):
+        while not all(_revision_of(self._files[n]).read_text() == str(revision) for n in self.alive):
             if time.monotonic() > until:
                 raise StackError(f"a gateway of the replay does not take policies of revision {revision}")
             time.sleep(_LOOK_S)
@@ -162,9 +167,14 @@ def running_gateways(policies: list[LimitPolicy]) -> Iterator[Gateways]:
         yield gateways
 
 
-def _revision_of(socket: Path) -> Path:
+def _port_of(file: Path) -> Path:
+    """Where a gateway says on which port it listens, when it does."""
+    return file.with_suffix(".port")
+
+
+def _revision_of(file: Path) -> Path:
     """Where a gateway keeps the revision of the policies that it has taken."""
-    return socket.with_suffix(".revision")
+    return file.with_suffix(".revision")
 
 
 def lease_owner(number: int) -> str:
@@ -172,21 +182,21 @@ def lease_owner(number: int) -> str:
     return f"demo-gateway-{number}"
 
 
-def _serve(number: int, store_url: str, socket: str, snapshots: str, public_key: bytes) -> None:
+def _serve(number: int, store_url: str, file: str, snapshots: str, public_key: bytes) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's, which stops its gateways
     structlog.configure(  # stdout is the parent's
         wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
     )
-    asyncio.run(_served(number, store_url, Path(socket), snapshots, Ed25519PublicKey.from_public_bytes(public_key)))
+    asyncio.run(_served(number, store_url, Path(file), snapshots, Ed25519PublicKey.from_public_bytes(public_key)))
 
 
-async def _served(number: int, store_url: str, socket: Path, snapshots: str, key: Ed25519PublicKey) -> None:
+async def _served(number: int, store_url: str, file: Path, snapshots: str, key: Ed25519PublicKey) -> None:
     store = CounterStore(store_url, timeout_s=STORE_TIMEOUT_S)
     await store.load()
-    recorder = Recorder(lease_owner(number), NoStream(), socket.with_suffix(".ring"))
+    recorder = Recorder(lease_owner(number), NoStream(), file.with_suffix(".ring"))
     limiter = Limiter(store, recorder, lease_owner(number))
-    remembered = _revision_of(socket)
+    remembered = _revision_of(file)
     follower = SnapshotFollower(snapshots, lambda: "demo", lambda: {key_id(key): key}, limiter.use, remembered)
     ended = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, ended.set)
@@ -194,7 +204,10 @@ async def _served(number: int, store_url: str, socket: Path, snapshots: str, key
         while not follower.is_ready and not ended.is_set():  # noqa: ASYNC110 - else nothing would be limited
             await asyncio.sleep(_LOOK_S)
         server = FrameServer(limiter)
-        await server.serve_unix(socket)
+        port = await server.serve_tcp(LOOPBACK, 0)
+        written = file.with_suffix(".written")
+        written.write_text(str(port))
+        written.replace(_port_of(file))  # whole, or not there
         await ended.wait()
         await server.close()
     await store.close()

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from compose.demo.limiter_policies import Asked, asked_for
+from compose.stack.ports import LOOPBACK
 from limiter.frame_client import AsyncFrameClient, Check, GatewayUnavailable
 from limiter.frames import DEGRADED
 
@@ -63,8 +64,8 @@ class Replay:
         room = asyncio.Semaphore(_UNDER_WAY_MAX)
         kinds = random.Random(_SEED)  # the same are retried every time
         async with AsyncExitStack() as leaving:
-            for path in self.gateways.sockets:
-                client = AsyncFrameClient(str(path), timeout_s=_CLIENT_TIMEOUT_S)
+            for port in self.gateways.ports:
+                client = AsyncFrameClient((LOOPBACK, port), timeout_s=_CLIENT_TIMEOUT_S)
                 self._clients.append(await leaving.enter_async_context(client))
             change: asyncio.Task[None] | None = None
             async with asyncio.TaskGroup() as tasks:
@@ -137,7 +138,7 @@ class Replay:
             counter.unanswered += check.cost
 
     def _next(self, number: int) -> int:
-        count = len(self.gateways.sockets)
+        count = len(self.gateways.ports)
         return next(n % count for n in range(number, number + count) if n % count in self.gateways.alive)
 
 

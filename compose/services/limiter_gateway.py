@@ -1,4 +1,4 @@
-"""Wires one gateway of the rate limiter: Envoy's RateLimitService and CHECK frames in front of the library."""
+"""Wires one gateway of the rate limiter: Envoy's two services and CHECK frames in front of the library."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import grpc
 import structlog
+from envoy.service.rate_limit_quota.v3 import rlqs_pb2_grpc
 from envoy.service.ratelimit.v3 import rls_pb2_grpc
 
 from compose.services.limiting import SnapshotToken, kept_going
@@ -26,6 +27,8 @@ from limiter.kafka_blocks import KafkaBlocks, KafkaReports
 from limiter.lease_accounts import LeaseAccounts
 from limiter.limiter import Limiter
 from limiter.metrics import GatewayMetrics, ShardMetrics
+from limiter.quota_lender import QuotaLender
+from limiter.rlqs import RateLimitQuotaService
 from limiter.rls import RateLimitService
 from limiter.sharded_store import ShardedStore
 from limiter.signing_keys import SigningKeys
@@ -75,6 +78,8 @@ async def _serve(settings: Settings, instance: int) -> None:
     GatewayMetrics(limiter, recorder, blocks, follower)
     server = grpc.aio.server()
     rls_pb2_grpc.add_RateLimitServiceServicer_to_server(RateLimitService(limiter), server)
+    lender = QuotaLender(limiter, store, recorder, name)
+    rlqs_pb2_grpc.add_RateLimitQuotaServiceServicer_to_server(RateLimitQuotaService(limiter, lender), server)
     if not server.add_insecure_port(f"{LOOPBACK}:{addresses.rls_port}"):
         raise StackError(f"port {addresses.rls_port} is taken: set MILLRACE_RLS_PORT to another")
     ended = asyncio.Event()

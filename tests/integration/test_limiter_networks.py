@@ -15,9 +15,8 @@ from limiter.frame_client import AsyncFrameClient, Check
 from limiter.frame_server import FrameServer
 from limiter.rls import RateLimitService
 from schemas import errors
-from schemas.limit_policy import LimitPolicy, as_policy
-from schemas.operations import OPERATIONS
-from tests.counter_server import CounterServer, limiter, policies, policy
+from schemas.limit_policy import LimitPolicy
+from tests.counter_server import CounterServer, limiter, listed, policies, policy
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterator, Sequence
@@ -49,13 +48,6 @@ def run(test: Coroutine[Any, Any, None]) -> None:
 def by_network(**changes: Any) -> LimitPolicy:
     """Five of a tenant's network in an hour, changed."""
     return policy(**({"capacity": 5, "per": ["tenant", "network"], "consistency": "exact"} | changes))
-
-
-def listed(algorithm: str, name: str, **changes: Any) -> LimitPolicy:
-    scope = {"tenant": "*", "user": "*", "route": "*"} | changes.pop("scope", {})
-    found, wrong = OPERATIONS["publish_policy"].normalize({"scope": scope, "algorithm": algorithm} | changes)
-    assert not wrong
-    return as_policy(found, name, 1)
 
 
 @pytest.mark.parametrize("consistency", ["exact", "leased"])

@@ -7,12 +7,14 @@ import os
 import signal
 import time
 import uuid
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import grpc
 import httpx
 import pytest
+from envoy.service.rate_limit_quota.v3 import rlqs_pb2, rlqs_pb2_grpc
 
 from compose.supervise import launch
 from compose.supervise.state import read_state
@@ -156,6 +158,27 @@ def test_an_identity_of_any_length_consumes_once(envoy: Envoy) -> None:
     with pytest.raises(grpc.RpcError) as refused:
         envoy.check(identity="a", cost=2)
     assert refused.value.code() == grpc.StatusCode.INVALID_ARGUMENT
+
+
+def test_quota_is_lent_out_of_what_is_left(envoy: Envoy) -> None:
+    """RateLimitQuotaService of a running gateway, on the counters that RateLimitService uses."""
+    envoy.in_force()
+    assert envoy.allowed(4) == 4
+    report = rlqs_pb2.RateLimitQuotaUsageReports(domain="millrace")
+    usage = report.bucket_quota_usages.add(num_requests_denied=100)
+    usage.bucket_id.bucket.update({"tenant": envoy.tenant, "user": "u", "route": "/r"})
+    reports: SimpleQueue[Any] = SimpleQueue()
+    reports.put(report)
+    service = rlqs_pb2_grpc.RateLimitQuotaServiceStub(envoy.channel)
+    lent = 0
+    for answer in service.StreamRateLimitQuotas(iter(reports.get, None), timeout=60):
+        lent = answer.bucket_action[-1].quota_assignment_action.rate_limit_strategy.token_bucket.max_tokens
+        if lent:  # a refusal, should the store be late, is followed by another answer
+            break
+    passed = envoy.allowed(20)
+    reports.put(None)
+    assert 0 < lent <= 5
+    assert lent + passed <= 6
 
 
 def test_a_killed_gateway_admits_nothing_twice(envoy: Envoy) -> None:

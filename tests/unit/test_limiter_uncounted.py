@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from limiter.asgi import fields
 from limiter.uncounted import verdict
-from schemas.limit_policy import LimitPolicy, as_policy, rendered, terms
+from schemas.limit_policy import LimitPolicy, rendered, terms
 from schemas.operations import OPERATIONS
-from tests.counter_server import policies, policy
+from tests.counter_server import listed, policies, policy
 
 PARTS = {"tenant": "t", "user": "u", "route": "/r"}
 SCOPE = {"tenant": "*", "user": "*", "route": "*"}
-
-
-def listed(algorithm: str, name: str = "pl_list", **changes: Any) -> LimitPolicy:
-    scope = SCOPE | changes.pop("scope", {})
-    found, wrong = OPERATIONS["publish_policy"].normalize({"scope": scope, "algorithm": algorithm} | changes)
-    assert not wrong
-    return as_policy(found, name, 1)
 
 
 def decided(*found: LimitPolicy) -> tuple[str | bool | None, list[str]]:

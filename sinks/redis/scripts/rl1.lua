@@ -11,7 +11,7 @@
 local RECORD = '<ddddddddddd' -- algorithm C R P S version t d w reserved keep
 local RECORD_BYTES = 88
 local HEAD = '<dddddd' -- epoch, now_us (0 = this server's clock), cost, identity_ms, clock of the caller, buckets
-local BUCKET = '<ddddddddddd' -- algorithm C R P S tick_us version want lease_cap lease_ttl flags (1 strict, 2 shadow)
+local BUCKET = '<ddddddddddd' -- algorithm C R P S tick_us version want lease_cap lease_ttl flags (1 strict, 2 shadow, 4 lent)
 local OK, DENIED, DUPLICATE, CONFLICT, STALE_EPOCH, WRONG = 1, 0, 2, 3, 4, 5
 
 local function head(V)
@@ -35,7 +35,7 @@ end
 local function terms(packed)
   local A = {}
   A.a, A.C, A.R, A.P, A.S, A.tick, A.pv, A.want, A.lease_cap, A.ttl, A.flags = struct.unpack(BUCKET, packed)
-  A.strict, A.shadow = A.flags % 2 == 1, A.flags >= 2
+  A.strict, A.shadow, A.lent = A.flags % 2 == 1, math.floor(A.flags / 2) % 2 == 1, A.flags >= 4
   return A
 end
 
@@ -203,20 +203,23 @@ local function sweep(b, leases)
   b.lx = next_keep
 end
 
--- a reservation out of what is available: capped, and smaller the nearer exhaustion is
+-- a reservation out of what is available: capped, and smaller the nearer exhaustion is. What is lent to a proxy is an
+-- equal part, down to the last token: it has no other way to spend it. That lease is longer, and charged sooner after it.
 local function grant(b, A, leases, lease)
   if A.want <= 0 or b.a == 3 then return 0, 0 end
   local others = redis.call('HLEN', leases)
-  local size = math.max(0, math.min(A.want, math.floor(b.avail / (2 * (others + 1))), A.lease_cap - b.lo))
+  local part = A.lent and math.ceil(b.avail / (others + 1)) or math.floor(b.avail / (2 * (others + 1)))
+  local size = math.max(0, math.min(A.want, part, A.lease_cap - b.lo))
   if size == 0 then return 0, 0 end
   local life = A.ttl
   if b.a == 2 then life = math.min(life, (b.w + 1) * b.P - b.t) end
-  local keep = b.t + life + 10 * A.ttl
+  local keep = b.t + life + (A.lent and 1 or 10) * A.ttl
   b.lo = b.lo + size
   b.avail = b.avail - size
   if b.lx == 0 or keep < b.lx then b.lx = keep end
   redis.call('HSET', leases, lease, string.format('%d:%d:%d', size, keep, b.w or 0))
-  redis.call('PEXPIRE', leases, math.ceil(12 * A.ttl * A.tick / 1000) + 1000)
+  local kept_ms = math.ceil(12 * A.ttl * A.tick / 1000) + 1000
+  if kept_ms > redis.call('PTTL', leases) then redis.call('PEXPIRE', leases, kept_ms) end
   return size, life
 end
 
