@@ -127,8 +127,8 @@ def promote(
 def restore(name: Name) -> None:
     """Tell a shard again what leases spent in windows longer than a minute: it has charged at least so much afterwards.
 
-    'promote' does it by itself. Run it once more half a minute later when gateways were lost too: their last leases
-    are settled by then. Where nothing is missing it changes nothing.
+    'promote' does it by itself, and once more the process that settles leases, when those of gateways that were lost
+    too are settled. Where nothing is missing it changes nothing.
     """
     with _changes("restore", name) as (changes, told):
         found = changes.restore(name)

@@ -12,11 +12,13 @@ import time
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import psycopg
+import structlog
 
 from dataflows.limiter.leases.fold import OpenLeases, Settlement, assumed, settlement
 from limiter import store
 from limiter.buckets import LeasedBucket, store_keys
-from limiter.shard_map import ShardMap, decoded
+from limiter.restoration import restore
+from limiter.shard_map import ShardMap, ShardsRefused, decoded
 from limiter.sharded_store import ShardedStore
 from limiter.store import StoreUnavailable
 from schemas import limits
@@ -27,8 +29,10 @@ if TYPE_CHECKING:
 
     from dataflows.limiter.leases.reader import LeaseBatch
     from limiter.lease_book import LeaseReport
+    from limiter.shard_map import Shard
     from limiter.store import CounterStore
 
+_log: Final = structlog.get_logger(__name__)
 SQL: Final = queries("sinks.postgres.queries", "limiter_leases.sql")
 _KEPT_US: Final = 11 * limits.LIMIT_LEASE_MS * 1_000  # after its end the store holds no lease for longer
 
@@ -51,7 +55,9 @@ class LeaseSettler:
         self._open: dict[int, OpenLeases] = {}
         self._runner = asyncio.Runner()
         self._counters = ShardedStore(redis_url, timeout_s=limits.LIMIT_LEASE_SETTLE_S)
-        self._pruned_at = time.monotonic()
+        self._redis_url = redis_url
+        self._tended_at = time.monotonic()
+        self._restored: dict[str, int] = {}  # the promotion of each shard that was told what is known
 
     def positions(self) -> dict[int, int]:
         """Where to read on: from the first report of the oldest open lease."""
@@ -66,7 +72,7 @@ class LeaseSettler:
         if due:
             done += self._runner.run(self._settled(due, batch.watermark_us, self._newest_map()))
         self._write(batch, leases, done)
-        self._prune()
+        self._tend()
         return Settled(batch.partition, done, len(leases))
 
     def close(self) -> None:
@@ -108,11 +114,28 @@ class LeaseSettler:
         named = self._counters.stores.get(report.shard)
         return [*self._counters.stores.values()] if named is None else [named]
 
-    def _prune(self) -> None:
-        if time.monotonic() - self._pruned_at > limits.LIMIT_LEASE_PRUNE_S:
-            self._pruned_at = time.monotonic()
-            bounds = (limits.LIMIT_LEASE_SETTLEMENTS_KEPT_S, limits.LIMIT_LEASE_SETTLEMENTS_PRUNED_MAX)
-            self._connection.execute(SQL["lease_settlements_prune"], bounds)
+    def _tend(self) -> None:
+        """Every now and then: old rows go, and new primaries hear of what was settled since they are."""
+        if time.monotonic() - self._tended_at <= limits.LIMIT_LEASE_PRUNE_S:
+            return
+        self._tended_at = time.monotonic()
+        bounds = (limits.LIMIT_LEASE_SETTLEMENTS_KEPT_S, limits.LIMIT_LEASE_SETTLEMENTS_PRUNED_MAX)
+        self._connection.execute(SQL["lease_settlements_prune"], bounds)
+        for shard in self._newest_map().shards:
+            age_s = time.time() - shard.promoted_at
+            is_due = limits.LIMIT_RESTORED_AGAIN_S <= age_s <= limits.LIMIT_RESTORED_AGAIN_UNTIL_S
+            if is_due and self._restored.get(shard.name, 0) < shard.promoted:
+                self._restore(shard)
+
+    def _restore(self, shard: Shard) -> None:
+        """``promote`` told it of leases that were settled then; those of lost gateways are settled now."""
+        try:
+            found = restore(self._connection, shard, self._redis_url)
+        except ShardsRefused as error:
+            _log.warning("shard_not_restored", shard=shard.name, reason=error.public)
+            return
+        self._restored[shard.name] = shard.promoted
+        _log.info("shard_restored", shard=shard.name, **found._asdict())
 
     def _write(self, batch: LeaseBatch, leases: OpenLeases, done: list[Settlement]) -> None:
         """One transaction. Leases are forgotten before the position is told, and only a crash can be in between."""
