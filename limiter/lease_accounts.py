@@ -145,6 +145,7 @@ class LeaseAccounts:
             granted=bucket.granted,
             ends_at_us=(bucket.lease_ends_ns + self._wall_offset_ns) // 1_000,
             counted=self._ring.written,
+            shard="" if bucket.store is None else bucket.store.shard.name,
         )
         account = LeaseAccount(slot, report, bucket, self)
         self._book.write(slot, report, account.writes)

@@ -60,6 +60,7 @@ class LeaseReport(Struct, array_like=True, kw_only=True):
     closed: bool = False
     settled: bool = False  # the store was told, by the gateway
     counted: int = 0  # decisions of the ring before this number are in it
+    shard: str = ""  # whose store granted it; gateways before this field do not say so
 
     @property
     def unreported_max(self) -> int:

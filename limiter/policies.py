@@ -6,7 +6,7 @@ import math
 import struct
 import time
 from bisect import bisect_right
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from limiter import keys
 from schemas import limits
@@ -27,6 +27,27 @@ _US_PER_S: Final = 1_000_000
 _SCOPES_OF: Final = [
     tuple(name for at, name in enumerate(KEY_PARTS) if mask >> at & 1) for mask in range(2 ** len(KEY_PARTS))
 ]
+
+
+class LeaseTerms(NamedTuple):
+    """The terms that a lease was granted under, as the script reads them."""
+
+    algorithm: int
+    capacity: int
+    refill: int
+    period: int
+    slots: int
+    tick_us: int
+    version: int
+    want: int
+    lease_cap: int
+    ttl: int  # ticks of a lease
+    flags: int
+
+
+def unpacked_terms(packed: bytes) -> LeaseTerms:
+    """What ``Level.packed_terms`` says."""
+    return LeaseTerms(*map(int, _TERMS.unpack(packed)))
 
 
 class Level:

@@ -17,7 +17,8 @@ import psycopg
 from limiter.inspection import policies
 from limiter.keys import name as normal_name
 from limiter.policies import spans_tenants
-from limiter.shard_map import ShardMap, ShardsRefused, decoded, encoded, plain_address, url_of
+from limiter.restoration import Restored, restore
+from limiter.shard_map import Shard, ShardMap, ShardsRefused, decoded, encoded, plain_address, url_of
 from limiter.shard_server import connected
 from sinks.postgres.sql_files import queries
 
@@ -35,6 +36,7 @@ class Promoted(NamedTuple):
     #: whether the new primary has all that was charged at the old one; None when the old one did not answer
     is_whole: bool | None
     heard_s: int  # how long ago the new primary had heard of the old one
+    restored: Restored | None  # from the stream of leases; None when nothing was lost, or nobody wanted it
 
 
 def newest(connection: psycopg.Connection[Any]) -> ShardMap:
@@ -72,8 +74,11 @@ class ShardChanges:
         losing = found.losing_by_pin(tenant, name)
         return self._moved(found, losing, lambda m: m.with_pin(tenant, name, losing))
 
-    def promote(self, name: str, url: str) -> Promoted:
-        """Another primary for a shard. The old one is fenced first when it answers; then nothing is lost."""
+    def promote(self, name: str, url: str, *, restores: bool = True) -> Promoted:
+        """Another primary for a shard. The old one is fenced first when it answers; then nothing is lost.
+
+        Otherwise it ``restores`` what the stream of leases knows, before anybody asks the new one.
+        """
         found, address = newest(self._connection), plain_address(url)
         shard = found.shard(name)
         if any(other.address == address for other in found.shards if other.name != name):
@@ -87,7 +92,16 @@ class ShardChanges:
             if not seen.is_primary:
                 server.become_primary()
             server.raise_epoch(epoch)
-        return Promoted(self._written(taken.with_primary(name, address, int(time.time()))), is_whole, seen.heard_s)
+        promoted = taken.with_primary(name, address, int(time.time()))
+        restored = None if is_whole or not restores else self._restored(promoted.shard(name))
+        return Promoted(self._written(promoted), is_whole, seen.heard_s, restored)
+
+    def restore(self, name: str) -> Restored:
+        """What the stream of leases knows by now is charged at a shard. Where nothing is missing nothing changes."""
+        return self._restored(newest(self._connection).shard(name))
+
+    def _restored(self, shard: Shard) -> Restored:
+        return restore(self._connection, shard, self._own_url)
 
     def _moved(self, found: ShardMap, losing: tuple[str, ...], change: Callable[[ShardMap], ShardMap]) -> ShardMap:
         """A change that takes tenants from these shards. When one of them cannot be fenced, nobody moves."""

@@ -142,9 +142,12 @@ class CounterStore:
         """A lease that the store may not know is reserved, once, as far as there is room. Raises StoreUnavailable."""
         return await self._of_one(b"rl1_register", bucket, lease_id, granted)
 
-    async def restore(self, bucket: Bucket, used: int) -> list[int]:
-        """At least so much is charged afterwards; again, it does nothing. Raises StoreUnavailable."""
-        return await self._of_one(b"rl1_restore", bucket, b"", used)
+    async def restore(self, bucket: Bucket | LeasedBucket, used: int, now_us: int = 0) -> list[int]:
+        """At least so much is charged afterwards; again, it does nothing. Raises StoreUnavailable.
+
+        ``now_us``: when that was so, by the store's clock; 0 for now.
+        """
+        return await self._of_one(b"rl1_restore", bucket, b"", used, now_us=now_us)
 
     async def owe(self, bucket: Bucket, mark: str, lost: int) -> list[int]:
         """What may have been lost is charged once for each mark. Raises StoreUnavailable."""
@@ -173,9 +176,10 @@ class CounterStore:
         cost: int,
         identity_key: bytes = b"",
         kept_ms: int = 0,
+        now_us: int = 0,
     ) -> list[int]:
         """A store of another epoch is not the one that was meant: it has changed nothing, and is asked again later."""
-        head = _HEAD.pack(self.epoch, 0, cost, kept_ms, 0, 1)
+        head = _HEAD.pack(self.epoch, now_us, cost, kept_ms, 0, 1)
         keys = [EPOCH_KEY, identity_key, *bucket.keys]
         answer = await self._call(function, keys, (head, lease_id, b"", bucket.plain_terms))
         if answer[0] == STALE_EPOCH:

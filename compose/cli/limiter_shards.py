@@ -15,6 +15,7 @@ from compose.settings import load_settings
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from limiter.restoration import Restored
     from limiter.shard_changes import ShardChanges
     from limiter.shard_map import ShardMap
 
@@ -94,17 +95,23 @@ def promote(
     url: Annotated[
         str, typer.Option("--to", metavar="URL", help="The new primary; a replica of the old one is made it.")
     ],
+    restores: Annotated[
+        bool, typer.Option("--restore/--no-restore", help="Restore windows from the stream of leases first.")
+    ] = True,
 ) -> None:
     """Fail a shard over: take epoch + 1, fence the old primary if it answers, promote the new one, publish the map.
 
     The old primary may come back at any time: no gateway that has the new map is answered by it. Run it again after any
     failure. With the server that is in the map already it makes a shard whose store lost its data answer again. For a
     second gateways grant no new leases; those that are held go on, and the new primary is told of them.
+
+    Unless the old primary handed everything over, the new one is told what leases spent in windows longer than a minute
+    before any gateway asks it. --no-restore: at once, and 'restore' later.
     """
     with _changes("promote", name, url=_shown(url)) as (changes, told):
-        done = changes.promote(name, url)
+        done = changes.promote(name, url, restores=restores)
         _told(done.shard_map, told)
-        told["is_whole"] = done.is_whole
+        told |= {"is_whole": done.is_whole, "restored": done.restored and done.restored._asdict()}
     print(f"{name} is at epoch {done.shard_map.shard(name).epoch} on {done.shard_map.shard(name).address}")
     if done.is_whole:
         print("the old primary was fenced first, and its replicas had everything")
@@ -112,6 +119,21 @@ def promote(
         print(f"the old primary does not answer; {done.heard_s} s ago it was heard of last: what it took since is lost")
     else:
         print("no replica followed the old primary: what the new one does not have is lost")
+    if done.restored is not None:
+        print(_restored(done.restored))
+
+
+@app.command()
+def restore(name: Name) -> None:
+    """Tell a shard again what leases spent in windows longer than a minute: it has charged at least so much afterwards.
+
+    'promote' does it by itself, and once more the process that settles leases, when those of gateways that were lost
+    too are settled. Where nothing is missing it changes nothing.
+    """
+    with _changes("restore", name) as (changes, told):
+        found = changes.restore(name)
+        told["restored"] = found._asdict()
+    print(_restored(found))
 
 
 @contextmanager
@@ -127,6 +149,10 @@ def _changes(action: str, name: str, **details: object) -> Iterator[tuple[ShardC
         announced(connection, actor, f"limiter.shards.{action}", visible(name), **details) as told,
     ):
         yield ShardChanges(connection, own_url, actor), told
+
+
+def _restored(found: Restored) -> str:
+    return f"restored from leases: {found.missing} tokens that were missing, {found.buckets} counters looked at"
 
 
 def _told(found: ShardMap, told: dict[str, object]) -> ShardMap:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from msgspec import structs
 
+from limiter.restoration import counts_for_us
 from schemas import limits
 
 if TYPE_CHECKING:
@@ -35,6 +36,9 @@ class Settlement(NamedTuple):
     released: int  # not charged
     reason: Reason
     ended_at_us: int
+    shard: str  # that granted it
+    terms: bytes
+    counts_until_us: int | None  # None: no store that lost it is told of it
 
 
 def merged(one: LeaseReport, other: LeaseReport) -> LeaseReport:
@@ -74,6 +78,9 @@ def settlement(report: LeaseReport, *, held: bool) -> Settlement:
         released=report.granted - report.allowed_cost - unknown,
         reason=reason,
         ended_at_us=report.ends_at_us,
+        shard=report.shard,
+        terms=report.terms,
+        counts_until_us=report.ends_at_us + counts_us if (counts_us := counts_for_us(report.terms)) else None,
     )
 
 

@@ -12,11 +12,15 @@ import time
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import psycopg
+import structlog
 
 from dataflows.limiter.leases.fold import OpenLeases, Settlement, assumed, settlement
 from limiter import store
 from limiter.buckets import LeasedBucket, store_keys
-from limiter.store import CounterStore, StoreUnavailable
+from limiter.restoration import restore
+from limiter.shard_map import ShardMap, ShardsRefused, decoded
+from limiter.sharded_store import ShardedStore
+from limiter.store import StoreUnavailable
 from schemas import limits
 from sinks.postgres.sql_files import queries
 
@@ -25,7 +29,10 @@ if TYPE_CHECKING:
 
     from dataflows.limiter.leases.reader import LeaseBatch
     from limiter.lease_book import LeaseReport
+    from limiter.shard_map import Shard
+    from limiter.store import CounterStore
 
+_log: Final = structlog.get_logger(__name__)
 SQL: Final = queries("sinks.postgres.queries", "limiter_leases.sql")
 _KEPT_US: Final = 11 * limits.LIMIT_LEASE_MS * 1_000  # after its end the store holds no lease for longer
 
@@ -47,8 +54,10 @@ class LeaseSettler:
         )
         self._open: dict[int, OpenLeases] = {}
         self._runner = asyncio.Runner()
-        self._store = CounterStore(redis_url, timeout_s=limits.LIMIT_LEASE_SETTLE_S)
-        self._pruned_at = time.monotonic()
+        self._counters = ShardedStore(redis_url, timeout_s=limits.LIMIT_LEASE_SETTLE_S)
+        self._redis_url = redis_url
+        self._tended_at = time.monotonic()
+        self._restored: dict[str, int] = {}  # the promotion of each shard that was told what is known
 
     def positions(self) -> dict[int, int]:
         """Where to read on: from the first report of the oldest open lease."""
@@ -61,36 +70,72 @@ class LeaseSettler:
         done = [found for found in taken if found is not None]
         due = leases.due(batch.watermark_us, limits.LIMIT_LEASES_SETTLED_MAX)
         if due:
-            done += self._runner.run(self._settled(due, batch.watermark_us))
+            done += self._runner.run(self._settled(due, batch.watermark_us, self._newest_map()))
         self._write(batch, leases, done)
-        self._prune()
+        self._tend()
         return Settled(batch.partition, done, len(leases))
 
     def close(self) -> None:
         """Leaves the servers."""
-        self._runner.run(self._store.close())
+        self._runner.run(self._counters.close())
         self._runner.close()
         self._connection.close()
 
-    async def _settled(self, due: Sequence[LeaseReport], watermark_us: int) -> list[Settlement]:
+    def _newest_map(self) -> ShardMap:
+        """Read for every batch that settles: a shard of a map that is gone refuses us."""
+        row = self._connection.execute(SQL["lease_shard_map"]).fetchone()
+        assert row is not None  # noqa: S101 - the migration makes the first one
+        return decoded(row[0])
+
+    async def _settled(self, due: Sequence[LeaseReport], watermark_us: int, shard_map: ShardMap) -> list[Settlement]:
+        self._counters.use(shard_map)
         found = await asyncio.gather(*(self._one(report, watermark_us) for report in due))
         return [each for each in found if each is not None]
 
     async def _one(self, report: LeaseReport, watermark_us: int) -> Settlement | None:
-        """None when the store does not answer: later, until it has charged the lease whole by itself."""
-        try:
-            bucket = LeasedBucket(report.key_hash, store_keys(report.key_hash), report.terms)
-            spent = report.allowed_cost + assumed(report)
-            answer = await self._store.settle(bucket, report.lease_id.encode(), spent)
-        except StoreUnavailable:
-            return settlement(report, held=False) if watermark_us > report.ends_at_us + _KEPT_US else None
-        return settlement(report, held=answer[0] == store.OK and answer[2] > 0)
+        """None when a store that may hold it does not answer: later, until it has charged the lease whole by itself."""
+        bucket = LeasedBucket(report.key_hash, store_keys(report.key_hash), report.terms)
+        spent = report.allowed_cost + assumed(report)
+        is_silent = False
+        for counters in self._where(report):
+            try:
+                answer = await counters.settle(bucket, report.lease_id.encode(), spent)
+            except StoreUnavailable:
+                is_silent = True
+                continue
+            if answer[0] == store.OK and answer[2] > 0:
+                return settlement(report, held=True)
+        if is_silent and watermark_us <= report.ends_at_us + _KEPT_US:
+            return None
+        return settlement(report, held=False)
 
-    def _prune(self) -> None:
-        if time.monotonic() - self._pruned_at > limits.LIMIT_LEASE_PRUNE_S:
-            self._pruned_at = time.monotonic()
-            bounds = (limits.LIMIT_LEASE_SETTLEMENTS_KEPT_S, limits.LIMIT_LEASE_SETTLEMENTS_PRUNED_MAX)
-            self._connection.execute(SQL["lease_settlements_prune"], bounds)
+    def _where(self, report: LeaseReport) -> list[CounterStore]:
+        """The shard that granted it, whoever is its primary now. All when that is not said: others do not know it."""
+        named = self._counters.stores.get(report.shard)
+        return [*self._counters.stores.values()] if named is None else [named]
+
+    def _tend(self) -> None:
+        """Every now and then: old rows go, and new primaries hear of what was settled since they are."""
+        if time.monotonic() - self._tended_at <= limits.LIMIT_LEASE_PRUNE_S:
+            return
+        self._tended_at = time.monotonic()
+        bounds = (limits.LIMIT_LEASE_SETTLEMENTS_KEPT_S, limits.LIMIT_LEASE_SETTLEMENTS_PRUNED_MAX)
+        self._connection.execute(SQL["lease_settlements_prune"], bounds)
+        for shard in self._newest_map().shards:
+            age_s = time.time() - shard.promoted_at
+            is_due = limits.LIMIT_RESTORED_AGAIN_S <= age_s <= limits.LIMIT_RESTORED_AGAIN_UNTIL_S
+            if is_due and self._restored.get(shard.name, 0) < shard.promoted:
+                self._restore(shard)
+
+    def _restore(self, shard: Shard) -> None:
+        """``promote`` told it of leases that were settled then; those of lost gateways are settled now."""
+        try:
+            found = restore(self._connection, shard, self._redis_url)
+        except ShardsRefused as error:
+            _log.warning("shard_not_restored", shard=shard.name, reason=error.public)
+            return
+        self._restored[shard.name] = shard.promoted
+        _log.info("shard_restored", shard=shard.name, **found._asdict())
 
     def _write(self, batch: LeaseBatch, leases: OpenLeases, done: list[Settlement]) -> None:
         """One transaction. Leases are forgotten before the position is told, and only a crash can be in between."""

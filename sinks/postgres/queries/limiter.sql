@@ -59,6 +59,14 @@ order by p.policy_id;
 -- The map in force. Primary key, from the right.
 select body from limiter_shard_map order by version desc limit 1;
 
+-- name: shard_restorable
+-- What leases spent of the buckets of a shard, at whatever shard, as far as it still counts: by bucket, newest first. Leases
+-- that do not say their shard may be of any. Index limit_lease_settlement_restorable.
+select key_hash, terms, (extract(epoch from ended_at) * 1000000)::bigint, reported from limit_lease_settlement
+where counts_until > now() and reported > 0
+  and key_hash in (select key_hash from limit_lease_settlement where counts_until > now() and shard in (%s, ''))
+order by key_hash, ended_at desc;
+
 -- name: shard_map_insert
 -- The next version: an operator's, refused when another one was first. Primary key.
 insert into limiter_shard_map (version, body, changed_by) values (%s, %s, %s);

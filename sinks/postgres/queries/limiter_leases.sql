@@ -11,16 +11,23 @@ set next_offset = greatest(next_offset, %s), oldest_open_end = timestamptz 'epoc
     open_leases = %s, settled_until = greatest(settled_until, timestamptz 'epoch' + %s::bigint * interval '1 microsecond')
 where partition = %s;
 
+-- name: lease_shard_map
+-- Where counters are. Primary key, from the right.
+select body from limiter_shard_map order by version desc limit 1;
+
 -- name: lease_settlements_insert
 -- One row for each lease. A gateway that speaks after we had to assume moves what was assumed to what was reported; what
 -- was released stays, for the store has released it. Primary key.
 insert into limit_lease_settlement as s
-    (lease_id, key_hash, policy_id, policy_version, granted, reported, assumed, released, reason, ended_at)
+    (lease_id, key_hash, policy_id, policy_version, granted, reported, assumed, released, reason, ended_at,
+     shard, terms, counts_until)
 select t.lease_id, t.key_hash, t.policy_id, t.policy_version, t.granted, t.reported, t.assumed, t.released, t.reason,
-       timestamptz 'epoch' + t.ended_at * interval '1 microsecond'
+       timestamptz 'epoch' + t.ended_at * interval '1 microsecond', t.shard, t.terms,
+       timestamptz 'epoch' + t.counts_until * interval '1 microsecond'
 from unnest(%s::text[], %s::text[], %s::text[], %s::bigint[], %s::bigint[], %s::bigint[], %s::bigint[], %s::bigint[],
-            %s::text[], %s::bigint[])
-         as t (lease_id, key_hash, policy_id, policy_version, granted, reported, assumed, released, reason, ended_at)
+            %s::text[], %s::bigint[], %s::text[], %s::bytea[], %s::bigint[])
+         as t (lease_id, key_hash, policy_id, policy_version, granted, reported, assumed, released, reason, ended_at,
+               shard, terms, counts_until)
 on conflict (lease_id) do update
 set reported = excluded.reported, assumed = greatest(0, s.granted - s.released - excluded.reported)
 where excluded.reported > s.reported;
