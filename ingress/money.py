@@ -63,3 +63,11 @@ async def get_balance(request: Request) -> Response:
     caller = await ingress.caller(request, calling.READ)
     at = reading.past_time(request, "at")
     return calling.json(await ingress.balances.document(caller.merchant, at))
+
+
+@router.get("/v1/fee_policy")
+async def get_fee_policy(request: Request) -> Response:
+    """The terms that a payment made now is under, and those that are published for later: the caller's own only."""
+    ingress = calling.ingress_of(request)
+    caller = await ingress.caller(request, calling.READ)
+    return calling.json(await ingress.fee_policies.document(caller.merchant))

@@ -15,6 +15,7 @@ from ingress import (
     openapi_closings,
     openapi_endpoints,
     openapi_limiter,
+    openapi_outcomes,
     openapi_payloads,
     openapi_policies,
     openapi_reads,
@@ -73,6 +74,7 @@ def document() -> Json:
         paths.setdefault(path, {}).update(item)
     paths |= openapi_repairs.paths()
     paths |= openapi_closings.paths()
+    paths |= openapi_outcomes.paths()
     paths |= openapi_policies.paths()
     paths |= openapi_endpoints.paths()
     paths["/v1/commands"] = {"post": _commands()}
@@ -87,6 +89,7 @@ def document() -> Json:
             | openapi_endpoints.components()
             | openapi_repairs.components()
             | openapi_closings.components()
+            | openapi_outcomes.components()
             | openapi_accounts.components()
             | openapi_limiter.components()
             | openapi_policies.components(),

@@ -33,6 +33,7 @@ def paths() -> Json:
         "/v1/disputes": _list("disputes", "The caller's disputes, newest first", "DisputePage", _OF_INTENT),
         "/v1/disputes/{dispute_id}": _resource("dispute", "dispute_id", "One dispute", "DisputeRead", "disputes"),
         "/v1/balance": _balance(),
+        "/v1/fee_policy": _fee_policy(),
         "/v1/operations/{request_id}": _operation(),
         "/v1/events": _events(),
         "/v1/events/stream": _stream(),
@@ -82,6 +83,11 @@ def _resource(name: str, parameter: str, summary: str, schema: str, kind: str | 
 def _balance() -> Json:
     responses = {"200": elements.answer("The balances, one for each currency", elements.JSON, "Balances")}
     return _read("get_balance", "What is owed to the merchant", [_AT], responses, _OF_A_LIST)
+
+
+def _fee_policy() -> Json:
+    responses = {"200": elements.answer("The terms in force, and those to come", elements.JSON, "FeePolicyRead")}
+    return _read("get_fee_policy", "What the platform takes of the caller's captures", [], responses, ())
 
 
 def _operation() -> Json:

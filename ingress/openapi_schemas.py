@@ -119,6 +119,18 @@ def _dispute() -> Json:
     return _part("dispute", records.DisputeState, properties)
 
 
+def _fee_policy() -> Json:
+    terms = {
+        "version": {"type": ["integer", "null"]},
+        "effective_at": {"type": ["string", "null"], "format": "date-time"},
+        "bps": {"type": "integer", "minimum": 0},
+        "fixed": {"type": "object", "additionalProperties": {"type": "integer", "minimum": 0}},
+        "refunds_return": {"enum": ["nothing", "bps"]},
+    }
+    upcoming = {"type": "array", "items": a_schema(terms)}
+    return a_schema({"object": {"const": "fee_policy"}, "merchant_id": _STRING} | terms | {"upcoming": upcoming})
+
+
 def _balances() -> Json:
     row = a_schema({"currency": _STRING, "pending": _INTEGER, "available": _INTEGER, "reserved": _INTEGER})
     return a_schema({"data": {"type": "array", "items": row}})
@@ -264,6 +276,7 @@ def components() -> dict[str, Json]:
         "CommittedDispute": a_schema({"result": ref("Dispute"), "event": ref("Event")}),
         "DisputePage": _page("Dispute"),
         "Balances": _balances(),
+        "FeePolicyRead": _fee_policy(),
         "Case": _case(),
         "CasePage": _page("Case"),
         "Processors": _processors(),

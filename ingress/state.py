@@ -27,8 +27,10 @@ from ingress.endpoints import Endpoints
 from ingress.events import Events, EventStreams
 from ingress.exchange import Exchange
 from ingress.expansion import Expansions
+from ingress.fee_terms import FeePolicies
 from ingress.jwks import KeySource
 from ingress.operations import OperationLog
+from ingress.outcomes import Outcomes
 from ingress.parked import ParkedCommands
 from ingress.payment_methods import PaymentMethods
 from ingress.policies import PolicyVersions
@@ -113,10 +115,12 @@ class Ingress:
         self._audited_store = Store(config.postgres_dsn, synchronous_commit="on")
         self.audit = Audit(self._audited_store, self.authenticator)
         self.closings = Closings(self._audited_store)
+        self.outcomes = Outcomes(self._audited_store, self.exchange)
         self.repairs = Repairs(self._audited_store, self.exchange)
         self.parked = ParkedCommands(self._audited_store, config.kafka)
         self.assessments = Assessments(self.store)
         self.policies = PolicyVersions(self._audited_store, config.processors)
+        self.fee_policies = FeePolicies(self.store)
         self.console = Console(config.console_dsn, config.cursor_key, config.kafka)
         self.operations = OperationLog(self.store, self.accepted)
         self.checkpoints = Checkpoints(self.store, self.cursors)

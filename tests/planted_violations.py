@@ -37,6 +37,14 @@ CLOSING = (
     """select audit_append('b', 'case.close', 'case_1', 'done', '{"closing": "cc_1"}')""",
 )
 
+OUTCOME = (
+    "insert into repair_case (id, kind, reference) values ('case_1', 'attempt_review', 'op_1')",
+    "insert into attempt_outcome_proposal (id, case_id, operation_id, intent_id, attempt, processor, fact, note, author,"
+    " request_hash, state, decided_by, decided_at) values ('ao_1', 'case_1', 'op_1', 'pi_1', 1, 'sim', '{}', 'n', 'a', '',"
+    " 'approved', 'b', now())",
+    "select audit_append('b', 'attempt.approve_outcome', 'ao_1', 'done', '{}')",
+)
+
 #: an attempt that is there, and what somebody said of it
 ASSESSED = (
     "insert into risk_assessment select intent_id, attempt, '', '{}', 1, 1, '[]', now() from processor_attempt where"
@@ -103,6 +111,7 @@ PLANTED: dict[str, list[str]] = {
     "17": [f"update account_balance set debits = credits + 1 where account_id = {IN_FLIGHT}"],
     "16": ["update journal_entry set scope = 'ledger:repair' where ctid = (select min(ctid) from journal_entry)"],
     "closings": [*CLOSING[:2]],
+    "outcomes": [*OUTCOME[:2]],
     "aged": [OLD_SUSPENSE],
     "audit": [AUDITED, "alter table audit_log disable trigger user", "update audit_log set actor = 'x' where seq = 1"],
     "risk": [f"update payment_intent set state = 'requires_merchant_action' where id = {SUCCEEDED}"],
@@ -253,6 +262,15 @@ OTHER_WAYS: list[tuple[str, *tuple[str, ...]]] = [
         CLOSING[1].replace("'a'", "'b'"),
         CLOSING[2],
     ),
+    ("outcomes", *OUTCOME, "update attempt_outcome_proposal set state = 'recorded'"),
+    (
+        "outcomes",
+        "alter table attempt_outcome_proposal drop constraint attempt_outcome_four_eyes",
+        OUTCOME[0],
+        OUTCOME[1].replace("'b'", "'a'"),
+        OUTCOME[2].replace("'b'", "'a'"),
+    ),
+    ("audit", "grant update (state) on attempt_outcome_proposal to millrace_worker"),
     ("audit", "grant insert on case_closing to millrace_ingress"),
     ("audit", "drop trigger case_closing_kept on case_closing"),
     ("audit", AUDITED, "alter table audit_log disable trigger user", "delete from audit_log where seq = 3"),

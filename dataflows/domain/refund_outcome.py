@@ -35,7 +35,7 @@ _FAILURE_REASONS: Final = {
     reason: reason
     for reason in (
         *("lost_or_stolen_card", "expired_or_canceled_card", "insufficient_funds", "declined"),
-        *("charge_for_pending_refund_disputed", "merchant_request", "unknown"),
+        *("charge_for_pending_refund_disputed", "merchant_request"),
     )
 } | {
     "lost_card": "lost_or_stolen_card",

@@ -17,7 +17,7 @@ from ingress import calling
 from ingress.console import pages
 from ingress.console import visit as visits
 from ingress.envelope import Fields
-from schemas import case_closing, errors, limits, repair
+from schemas import attempt_outcome, case_closing, errors, limits, repair
 from schemas.currency import is_currency, parse_minor
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ingress.console.session import Session
 
 _KEY_BYTES: Final = 16
-_TIMES: Final = ("opened_at", "resolved_at", "proposed_at", "decided_at", "posted_at", "reopened_at")
+_TIMES: Final = ("opened_at", "resolved_at", "proposed_at", "decided_at", "posted_at", "reopened_at", "recorded_at")
 #: fields of the form that are passed on as they are, when they are not empty
 _WORDS: Final = ("template", "account", "side", "reference", "processor", "currency")
 
@@ -42,11 +42,14 @@ async def show_case(request: Request, case_id: str) -> Response:
         found = _readable(await ingress.cases.get(case_id))
         proposals = [_readable(one) for one in (await ingress.repairs.of_case(case_id))["data"]]
         closings = [_readable(one) for one in (await ingress.closings.of_case(case_id))["data"]]
+        outcomes = [_readable(one) for one in (await ingress.outcomes.of_case(case_id))["data"]]
     return visit.page(
         "case.html",
         case=found,
         proposals=proposals,
         closings=closings,
+        outcomes=outcomes,
+        statuses=attempt_outcome.STATUSES,
         reasons=case_closing.REASONS,
         templates=repair.TEMPLATES,
         sides=repair.SIDES,
@@ -120,11 +123,12 @@ def _payload(fields: Mapping[str, str]) -> dict[str, Any]:
     payload["note"] = fields.get("note", "").strip()
     amount = fields.get("amount", "").strip()
     if amount:
-        payload["amount"] = _minor(amount, payload.get("currency", ""))
+        payload["amount"] = minor(amount, payload.get("currency", ""))
     return payload
 
 
-def _minor(amount: str, currency: str) -> int:
+def minor(amount: str, currency: str) -> int:
+    """A decimal of a form in minor units. Raises InvalidCommand."""
     if not is_currency(currency):
         raise errors.InvalidCommand([{"field": "currency", "reason": "must be a currency, such as USD"}])
     try:

@@ -10,6 +10,7 @@ from starlette.responses import RedirectResponse, Response
 from ingress.console import (
     closing_routes,
     health_routes,
+    outcome_routes,
     pages,
     parked_routes,
     repair_routes,
@@ -43,6 +44,7 @@ ROUTERS: Final = (
     health_routes.router,
     repair_routes.router,
     closing_routes.router,
+    outcome_routes.router,
     review_routes.router,
     parked_routes.router,
     _lost,

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
+from ingress import calling, fee_terms
 from ingress.auth import MERCHANT
 from ingress.console import pages, search, story
 from ingress.console import visit as visits
@@ -57,9 +59,16 @@ async def show_merchant(request: Request, merchant: str) -> Response:
         payments = await console.records("merchant_payments", id=merchant, before=None, before_id=None, limit=limit)
         accounts = await console.records("merchant_accounts", prefixes=prefixes, limit=limit)
         endpoints = await console.records("merchant_endpoints", id=merchant, limit=limit)
+        fees = await console.records(
+            "merchant_fees", prefixes=prefixes, days=limits.CONSOLE_FEE_DAYS, counted=limits.CONSOLE_COUNTED_MAX
+        )
+        versions = await calling.ingress_of(request).fee_policies.versions(merchant)
         if not (payments or accounts or endpoints):
             raise errors.NotFound(f"Nothing is known of {merchant}.")
-    found = {"payments": payments, "accounts": accounts, "endpoints": endpoints}
+    found: dict[str, Any] = {"payments": payments, "accounts": accounts, "endpoints": endpoints, "fees": fees}
+    found |= {"versions": [_version(row) for row in versions[:limit]], "fee_days": limits.CONSOLE_FEE_DAYS}
+    current = fee_terms.in_force(versions, time.time_ns() // 1_000)
+    found |= {"in_force": current and current["version"], "terms": current["terms"] if current else fee_terms.FIRST}
     return visit.page("merchant.html", merchant=merchant, rows_max=limit, **found)
 
 
@@ -116,6 +125,10 @@ _DETAILS: Final[dict[str, Callable[[Visit, str], Any]]] = {
     "webhook": _webhook,
     "line": _line,
 }
+
+
+def _version(row: dict[str, Any]) -> dict[str, Any]:
+    return row | {name: pages.moment(row[name] / 1_000_000) for name in ("published_at", "effective_at")}
 
 
 def _only(rows: list[dict[str, Any]], name: str) -> dict[str, Any]:

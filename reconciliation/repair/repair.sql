@@ -70,3 +70,15 @@ order by p.decided_at limit %(limit)s;
 -- name: repair_settle
 -- resume: takes over what the owner decided, if it has.
 select repair_settle(%(id)s);
+
+-- name: outcomes_unfinished
+-- resume: outcomes of attempts that two persons took over, not known to be recorded, oldest first; index
+-- attempt_outcome_unfinished.
+select o.id, o.operation_id, o.intent_id, o.attempt, o.processor, o.fact
+from attempt_outcome_proposal o
+where o.state = 'approved' and o.decided_at <= clock_timestamp() - %(waiting_s)s * interval '1 second'
+order by o.decided_at limit %(limit)s;
+
+-- name: outcome_settle
+-- resume: takes over what the owner decided of an outcome, if it has.
+select attempt_outcome_settle(%(id)s);

@@ -1,7 +1,7 @@
-"""Finishes repairs that were approved and are not known to be posted. Safe at any time, beside any other that does it.
+"""Finishes what was approved and is not known to be done: repairs, outcomes of attempts. Safe at any time.
 
 The order is: approved in the database (by two persons, over HTTP), durable in Kafka, decided by the owner, taken over.
-A kill between any two of them leaves the repair approved; the command's identity gives it one effect.
+A kill between any two of them leaves it approved; the command's identity gives it one effect.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from confluent_kafka import Producer
 from msgspec import Struct
 
-from schemas import limits, repair
+from schemas import attempt_outcome, limits, repair
 from schemas.errors import Unavailable
 from sinks.kafka.delivery import payments_letter, why_not_delivered
 from sinks.postgres.sql_files import queries
@@ -29,7 +29,7 @@ _SQL: Final = queries("reconciliation.repair", "repair.sql")
 
 
 class Resumed(Struct, kw_only=True):
-    """What became of every repair that was approved, by id."""
+    """What became of everything that was approved, by id: ``posted`` in the ledger, or recorded as an outcome."""
 
     posted: list[str]
     refused: list[str]
@@ -50,19 +50,27 @@ def resume(
     """
     on_step("reading")
     bounds = {"limit": limits.REPAIRS_LISTED_MAX, "waiting_s": waiting_s}
-    rows = connection.execute(_SQL["repairs_unfinished"].encode(), bounds).fetchall()
-    if not rows:
+    commands = _unfinished(connection, bounds)
+    if not commands:
         return Resumed(posted=[], refused=[], undecided=[])
-    now_us = time.time_ns() // 1_000
-    commands = {
-        id_: repair.command_of(id_, template, entries, note, author, approver, now_us)
-        for id_, template, entries, note, author, approver in rows
-    }
     on_step("sending")
     _send(kafka, list(commands.values()))
     on_step("sent")
     found = _settle(connection, list(commands), wait_s)
     on_step("settled")
+    return found
+
+
+def _unfinished(connection: psycopg.Connection, bounds: dict[str, float]) -> dict[str, Command]:
+    now_us = time.time_ns() // 1_000
+    repairs = connection.execute(_SQL["repairs_unfinished"].encode(), bounds).fetchall()
+    outcomes = connection.execute(_SQL["outcomes_unfinished"].encode(), bounds).fetchall()
+    found = {
+        id_: repair.command_of(id_, template, entries, note, author, approver, now_us)
+        for id_, template, entries, note, author, approver in repairs
+    }
+    for id_, operation_id, intent_id, attempt, processor, fact in outcomes:
+        found[id_] = attempt_outcome.command_of(id_, operation_id, intent_id, attempt, processor, fact, now_us)
     return found
 
 
@@ -79,9 +87,10 @@ def _settle(connection: psycopg.Connection, waiting: list[str], wait_s: float) -
     deadline = time.monotonic() + wait_s
     while True:
         for repair_id in list(waiting):
-            word = str(connection.execute(_SQL["repair_settle"].encode(), {"id": repair_id}).fetchone()[0])  # type: ignore[index]  # one word
-            if word in ("posted", "refused"):
-                (found.posted if word == "posted" else found.refused).append(repair_id)
+            query = "outcome_settle" if repair_id.startswith(attempt_outcome.PREFIX) else "repair_settle"
+            word = str(connection.execute(_SQL[query].encode(), {"id": repair_id}).fetchone()[0])  # type: ignore[index]  # one word
+            if word in ("posted", "recorded", "refused"):
+                (found.refused if word == "refused" else found.posted).append(repair_id)
                 waiting.remove(repair_id)
         if not waiting or time.monotonic() > deadline:
             found.undecided = waiting

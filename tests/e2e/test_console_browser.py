@@ -203,6 +203,28 @@ def test_two_persons_repair_in_two_windows(public: PublicSystem, desks: Any) -> 
     assert len(transactions(public, repair_id)) == 1
 
 
+def test_a_case_is_closed_by_keys_and_a_second_person(public: PublicSystem, desks: Any) -> None:
+    case = opened(public, currency="USD", amount=700)
+    ann, bob = desks("m_ann"), desks("m_bob")
+    ann.goto(f"/console/cases/{case}")
+    ann.get_by_label("Reason").focus()
+    ann.keyboard.type("duplicate")
+    ann.keyboard.press("Tab")
+    ann.keyboard.type("the other one has the evidence")
+    ann.keyboard.press("Enter")
+    expect(ann.locator("h1 .state")).to_have_text("proposed")
+    expect(ann.get_by_role("button", name="Approve and close")).to_be_disabled()
+    bob.goto(f"/console/cases/{case}")
+    expect(bob.locator(".closing")).to_contain_text("the other one has the evidence")
+    bob.get_by_role("button", name="Approve and close").focus()
+    bob.keyboard.press("Enter")
+    expect(bob.locator("h1 .state")).to_have_text("resolved")
+    expect(bob.locator(".facts").first).to_contain_text("duplicate: the other one has the evidence")
+    bob.get_by_label("Why").fill("it was another one")
+    bob.keyboard.press("Enter")
+    expect(bob.locator("h1 .state")).to_have_text("open")
+
+
 def test_a_parked_command_is_retried_by_keys_alone(public: PublicSystem, merchant: Merchant, desks: Any) -> None:
     payment = parked_payment(public, merchant)
     page, eve = desks("m_ann"), desks("m_eve", "console:read")

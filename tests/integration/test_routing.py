@@ -11,6 +11,7 @@ import pytest
 
 from dataflows.payments.policies import PolicyBook
 from schemas import policies
+from tests.console_world import visitors
 from tests.eventually import eventually
 from tests.public_system import merchant, public
 
@@ -18,9 +19,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from dataflows.domain.policies import ProcessorHealth
+    from tests.console_world import Visitors
     from tests.public_system import Merchant, PublicSystem
 
-__all__ = ["merchant", "public"]  # the fixtures of this module
+__all__ = ["merchant", "public", "visitors"]  # the fixtures of this module
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(240)]  # the first test starts the system
 
 POLICIES = "/v1/routing/policies"
@@ -126,8 +128,10 @@ def test_a_rule_that_names_an_unknown_processor_is_refused(operator: Merchant) -
     assert answer.json()["errors"] == [{"field": "rules[0].candidates[0].processor", "reason": "is not configured"}]
 
 
-def test_fees_are_of_the_terms_that_a_payment_was_made_under(public: PublicSystem, operator: Merchant) -> None:
-    """The ledger says it, and a publication is for later payments only."""
+def test_fees_are_of_the_terms_that_a_payment_was_made_under(
+    public: PublicSystem, operator: Merchant, merchant: Merchant, visitors: Visitors
+) -> None:
+    """The ledger says it, and a publication is for later payments only. A merchant reads its own terms, an operator all."""
     mine = public.merchant()
     terms = {"bps": 1_000, "fixed": {"USD": 7}, "refunds_return": "bps"}
     document = {"effective_at": "2026-01-01T00:00:00Z", "default": {"bps": 150}, "merchants": {mine.name: terms}}
@@ -148,6 +152,20 @@ def test_fees_are_of_the_terms_that_a_payment_was_made_under(public: PublicSyste
         )
 
     eventually(lambda: taken() == [(117,)], within_s=60)  # a tenth of 1099, rounded, and 7
+    read = mine.http.get("/v1/fee_policy").json()
+    assert read == {"object": "fee_policy", "merchant_id": mine.name, "version": version, "upcoming": []} | terms | {
+        "effective_at": read["effective_at"]
+    }
+    of_others = merchant.http.get("/v1/fee_policy").json()
+    assert (of_others["bps"], of_others["fixed"]) == (150, {})
+    page = visitors("m_ann").get(f"/console/merchants/{mine.name}").text
+    assert "10.00 % + 0.07 USD, given back by refunds" in page
+    ((all_fees,),) = public.rows(
+        "select sum(e.credit)::int from ledger_entry e join ledger_txn t using (txn_id) join payment_intent p"
+        " on p.id = t.aggregate_key where p.merchant_id = %s and e.account_id = 'platform_fee_income:USD'",
+        mine.name,
+    )
+    assert f'<span class="amount">{all_fees / 100:.2f}</span> <span class="currency">USD</span>' in page
     soon = datetime.now(UTC)
     later = document | {"expected_version": version, "merchants": {}}
     for moment, status in [(soon, 422), (soon + timedelta(seconds=30), 422), (soon + timedelta(days=1), 201)]:
@@ -160,6 +178,8 @@ def test_fees_are_of_the_terms_that_a_payment_was_made_under(public: PublicSyste
         "true",
         version + 1,
     )
+    (upcoming,) = mine.http.get("/v1/fee_policy").json()["upcoming"]
+    assert (upcoming["version"], upcoming["bps"], upcoming["fixed"]) == (version + 1, 150, {})
     conflict = operator.http.post(FEES, json=document | {"expected_version": version})
     assert (conflict.status_code, conflict.json()["code"]) == (409, "version_conflict")
     book = PolicyBook()

@@ -26,7 +26,7 @@ from tests.mutation.mutants import Mutant, mutants_of
 _DOMAIN: Final = Path("dataflows/domain")
 _UNIT: Final = (
     *("ledger", "domain_refunds", "domain_disputes", "domain_settlement", "domain_journal", "domain_facts"),
-    *("domain_states", "domain_accounts"),
+    *("domain_states", "domain_accounts", "domain_update"),
 )
 _TESTS: Final = (
     *(f"tests/unit/test_{name}.py" for name in _UNIT),

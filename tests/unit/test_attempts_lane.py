@@ -88,6 +88,14 @@ def test_doubt_is_queried_before_anything_is_sent(
     assert adapter.asked == [f"{kind} op_a_1" for kind in asked]
 
 
+def test_what_is_only_asked_for_is_never_sent() -> None:
+    """Two persons may be about to say what became of it: a charge of ours must not overtake them."""
+    adapter = ScriptedAdapter(NotExecuted("not_found"))
+    asked = replace(lease(in_doubt=True), only_asked=True)
+    assert asyncio.run(lane_of(adapter).turn(asked)) == NotExecuted("not_found")
+    assert adapter.asked == ["query op_a_1"]
+
+
 def test_a_lease_that_runs_out_is_not_used_to_send() -> None:
     """A worker that was frozen wakes up and finds its time over: somebody else has the attempt."""
     adapter = ScriptedAdapter(NotExecuted("not_found"))

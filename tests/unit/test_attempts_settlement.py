@@ -195,3 +195,16 @@ def test_a_batch_folds_to_the_furthest_wish_of_each_attempt() -> None:
     wishes = [("b", "carry_out"), ("a", "done"), ("b", "review"), ("a", "carry_out"), ("c", "carry_out")]
     folded = fold(change(operation_id, wish) for operation_id, wish in wishes)
     assert [(c.call.operation_id, c.wish) for c in folded] == [("a", "done"), ("b", "review"), ("c", "carry_out")]
+
+
+@pytest.mark.parametrize("answer", [*NOT_EXECUTED, Unknown("timeout"), Pending("sim_r"), RequiresAction("r", None)])
+def test_what_a_person_had_asked_stays_theirs_unless_the_answer_settles_it(answer: Answer) -> None:
+    """No fact, for the owner knows already whose it is; a definitive answer is told as ever."""
+    asked = replace(LEASE, in_doubt=True, only_asked=True, first_at=NOW - schedule.DOUBT_MAX_S - 1)
+    settled = settle(asked, answer, NOW, 0.5)
+    assert (settled.fact, settled.record.status, settled.record.in_doubt) == (None, "review", True)
+    assert settled.record.error_code is not None
+    assert settled.record.error_code.startswith("asked:")
+    known = settle(asked, CAPTURED, NOW, 0.5)
+    assert known.fact is not None
+    assert (known.fact.status, known.record.status) == ("captured", "reported")

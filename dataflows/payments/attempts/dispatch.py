@@ -45,6 +45,7 @@ class Lease:
     in_doubt: bool  # before this lease: an earlier send may have reached the processor
     first_at: float  # seconds since the epoch, by the database's clock
     ends_at: float
+    only_asked: bool = False  # a person has it: the processor is asked about it, and nothing is sent
 
 
 def changes_of(event: Event) -> list[Change]:

@@ -224,7 +224,7 @@ def _lease_end() -> float:
 
 def _lease_of(row: tuple[Any, ...], ends_at: float) -> Lease:
     (operation_id, intent_id, attempt, processor, kind, amount, currency, payment_method, parent_ref, final) = row[:10]
-    merchant_id, trace_id, send_count, unknown_count, in_doubt, first_at, evidence = row[10:]
+    merchant_id, trace_id, send_count, unknown_count, in_doubt, first_at, evidence, only_asked = row[10:]
     return Lease(
         call=Call(
             operation_id=operation_id,
@@ -246,6 +246,7 @@ def _lease_of(row: tuple[Any, ...], ends_at: float) -> Lease:
         in_doubt=in_doubt,
         first_at=first_at.timestamp(),
         ends_at=ends_at,
+        only_asked=only_asked,
     )
 
 

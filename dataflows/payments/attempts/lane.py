@@ -97,7 +97,7 @@ class Lane:
         answer: Answer | None = None
         if lease.in_doubt:
             answer = await self._call(lease, is_query=True)
-            if not isinstance(answer, NotExecuted):
+            if lease.only_asked or not isinstance(answer, NotExecuted):
                 return answer
         if time.monotonic() >= lease.ends_at - limits.ATTEMPT_CALL_TIMEOUT_MS / 1_000:
             return answer  # somebody else may hold it before an answer comes: left to a later turn

@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """The new state of a dispatch row: the fact is told (``reported``) or the attempt is due again (``waiting``)."""
+    """The new state of a dispatch row: its fact is told (``reported``), it is due again, or still a person's."""
 
     operation_id: str
     send_count: int  # the lease that it is about: a later one's row is not touched
-    status: Literal["reported", "waiting"]
+    status: Literal["reported", "waiting", "review"]
     delay_ms: int
     in_doubt: bool = True
     unknowns: int = 0
@@ -57,6 +57,8 @@ def settle(lease: Lease, answer: Answer, now: float, jitter: float) -> Settlemen
     match answer:
         case Definitive():
             return _told(lease, answer.status, answer)
+        case _ if lease.only_asked:
+            return _still_a_persons(lease, answer)
         case Pending(provider_ref):
             return _open(lease, "pending", "pending", now, provider_ref)
         case RequiresAction(provider_ref, redirect_url):
@@ -118,6 +120,19 @@ def _not_executed(lease: Lease, reason: str, now: float, jitter: float) -> Settl
 
 def _given_to_a_person(lease: Lease, reason: str) -> Settlement:
     return _told(lease, "manual_review", error_code=f"unresolved:{reason}")
+
+
+def _still_a_persons(lease: Lease, answer: Answer) -> Settlement:
+    """The owner knows that a person has it: there is no fact in an answer that settles nothing."""
+    said = answer.reason if isinstance(answer, NotSent | NotExecuted | Unknown) else type(answer).__name__
+    record = Record(
+        operation_id=lease.call.operation_id,
+        send_count=lease.send_count,
+        status="review",
+        delay_ms=0,
+        error_code=f"asked:{said}",
+    )
+    return Settlement(None, record)
 
 
 def _told(lease: Lease, status: str, answer: Definitive | None = None, error_code: str | None = None) -> Settlement:

@@ -58,7 +58,8 @@ from due where d.operation_id = due.operation_id
 returning d.operation_id, d.intent_id, d.attempt, d.processor, d.kind, d.amount, d.currency, d.payment_method,
     d.parent_ref, d.final, d.merchant_id, d.trace_id, d.send_count, d.unknown_count, due.in_doubt, d.first_at,
     case when d.kind = 'evidence' then (
-        select e.evidence from dispute e where e.processor = d.processor and e.provider_ref = d.parent_ref) end;
+        select e.evidence from dispute e where e.processor = d.processor and e.provider_ref = d.parent_ref) end,
+    d.only_asked;
 
 -- name: attempts_record
 -- After the facts of a batch are durable in Kafka. Primary key. A definitive outcome is true whoever holds the lease by now;
@@ -78,7 +79,7 @@ from unnest(%(operation_id)s::text[], %(status)s::text[], %(in_doubt)s::boolean[
         send_count)
 where d.operation_id = o.operation_id
     and ((o.status = 'reported' and d.status in ('waiting', 'leased'))
-        or (o.status = 'waiting' and d.status = 'leased' and d.lease_owner = %(worker)s and d.send_count = o.send_count));
+        or (o.status in ('waiting', 'review') and d.status = 'leased' and d.lease_owner = %(worker)s and d.send_count = o.send_count));
 
 -- name: attempts_give_up
 -- With every sweep: attempts that never left us (whoever leased them proved it) and that need not wait any longer. From

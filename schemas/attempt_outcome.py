@@ -1,0 +1,54 @@
+"""An outcome that persons take over: what they say of an attempt, and the fact that their approval becomes.
+
+The fact has an identity of its own, because the processor's may be used up by a word that the owner could not follow
+(another amount). That makes no second effect: the owner decides by the attempt, whose postings are unique by reference.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from schemas import facts, repair, validation
+from schemas.records import Command
+from schemas.validation import Field
+
+PREFIX: Final = "ao_"  # of a proposal's id
+STATUSES: Final = ("authorized", "captured", "voided", "refunded", "submitted", "declined", "failed")
+OUTCOME: Final[validation.Fields] = {
+    "status": Field(validation.choice(*STATUSES)),
+    "amount": Field(validation.CREATE_INTENT["amount"].check, None, nullable=True),  # of a success: what was asked for
+    "currency": Field(validation.CREATE_INTENT["currency"].check, None, nullable=True),
+    "provider_ref": validation.ATTEMPT_OUTCOME["provider_ref"],
+    "error_code": validation.ATTEMPT_OUTCOME["error_code"],
+    "note": repair.REVERSE["note"],  # the evidence
+}
+ASK: Final[validation.Fields] = {"note": repair.DECISION["note"]}
+
+
+def command_of(
+    proposal_id: str,
+    operation_id: str,
+    intent_id: str,
+    attempt: int,
+    processor: str,
+    fact: dict[str, Any],
+    issued_at: int,
+) -> Command:
+    """The command of an approved outcome: the same identity and hash whoever sends it, whenever (microseconds)."""
+    scope, key = facts.processor_scope(processor), f"{operation_id}:{proposal_id}"
+    said = {name: fact[name] for name in ("status", "provider_ref", "amount", "currency", "error_code")}
+    return facts.fact_command(
+        "record_attempt_outcome",
+        scope=scope,
+        key=key,
+        aggregate_key=intent_id,
+        payload={
+            "operation_id": operation_id,
+            "attempt": attempt,
+            **said,
+            "redirect_url": None,
+            "authorized_until": None,
+        },
+        trace_id=facts.trace_of(scope, key),
+        issued_at=issued_at,
+    )
