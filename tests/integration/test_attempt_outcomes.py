@@ -26,11 +26,14 @@ pytestmark = [pytest.mark.servers, pytest.mark.timeout(240)]  # the first test s
 
 CLOSE = {"idempotency_key": "k", "payload": {"reason": "test", "note": "n"}}
 EVIDENCE = "their support wrote it on the 3rd"
-#: what a worker does with a row past its budget, without the days that it takes
+#: what worker and owner make of an attempt past its budget, without the days that it takes
 _PAST_BUDGET = """
 with late as (
     update attempt_dispatch d set status = 'review', updated_at = now()
     where d.intent_id = %(intent)s and d.status = 'waiting' and d.unknown_count > 0 returning d.*
+), told as (
+    update processor_attempt a set status = 'manual_review', error_code = 'unresolved:http_500', updated_at = now()
+    from late where a.intent_id = late.intent_id and a.attempt = late.attempt
 )
 insert into repair_case (id, kind, reference, processor, evidence)
 select attempt_case_id(operation_id), 'attempt_review', operation_id, processor, attempt_evidence(to_jsonb(late)) from late
