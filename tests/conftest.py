@@ -12,6 +12,7 @@ from compose.settings import PREFIX, Addresses, Settings
 from compose.stack.errors import StackError
 from compose.supervise import launch
 from tests import seeds  # noqa: F401 - draws the seed of the run before workers start
+from tests.eventually import begin_test, timeout_of_test
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,11 +38,26 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Files in this order: stacks of their own, servers of the session, the public system, no servers.
 
     What is long begins first, what is short fills the end, and no stack idles beside tests that do not need it.
+    A test's timeout grows with the patience of its waits (TEST_PATIENCE), within bounds.
     """
+    for item in items:
+        item.add_marker(pytest.mark.timeout(timeout_of_test(_timeout_s(item))), append=False)
     files: dict[Path, list[pytest.Item]] = {}
     for item in items:
         files.setdefault(item.path, []).append(item)
     items[:] = [item for file in sorted(files.values(), key=_turn) for item in file]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> None:
+    """From here on the clock of pytest-timeout runs; waits end before it does."""
+    begin_test(_timeout_s(item) or float("inf"))
+
+
+def _timeout_s(item: pytest.Item) -> float:
+    """As marked, else as configured; 0 is none."""
+    marker = item.get_closest_marker("timeout")
+    return float(marker.args[0] if marker else item.config.getoption("timeout") or item.config.getini("timeout"))
 
 
 def _turn(file: list[pytest.Item]) -> int:

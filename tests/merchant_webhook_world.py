@@ -22,7 +22,7 @@ from compose.stack.errors import StackError
 from compose.supervise import launch
 from tests.attempts_world import free_port, is_ready
 from tests.conftest import clean_environment, servers_missing
-from tests.eventually import eventually
+from tests.eventually import eventually, patient
 from tests.public_system import PublicSystem
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ class MerchantWebhookWorld:
             process.terminate()
         for process in self.processes:
             try:
-                process.wait(_STOP_WITHIN_S)
+                process.wait(patient(_STOP_WITHIN_S))
             finally:
                 process.kill()
                 process.wait()

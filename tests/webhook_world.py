@@ -28,7 +28,7 @@ from compose.supervise import launch
 from schemas import identity
 from tests.attempts_world import free_port, is_ready
 from tests.conftest import clean_environment, servers_missing
-from tests.eventually import eventually
+from tests.eventually import eventually, patient
 from tests.public_system import PublicSystem
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ class WebhookWorld:
         """Drains a worker; its exit status."""
         process.terminate()
         try:
-            return process.wait(_STOP_WITHIN_S)
+            return process.wait(patient(_STOP_WITHIN_S))
         finally:
             process.kill()
             process.wait()

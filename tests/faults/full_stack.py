@@ -18,7 +18,7 @@ import psycopg
 from compose.demo.acknowledged import Acknowledgements
 from compose.supervise.state import read_state
 from ingress.client import MillraceClient, MillraceClientError
-from tests.eventually import eventually
+from tests.eventually import becomes, eventually, patient
 
 if TYPE_CHECKING:
     from compose.settings import Settings
@@ -46,7 +46,7 @@ class System:
             env=os.environ | self.settings.environment(),
             capture_output=True,
             text=True,
-            timeout=90,
+            timeout=patient(90),
             check=False,
         )
         assert not check or done.returncode == 0, f"{arguments}: {done.stdout[-500:]}{done.stderr[-500:]}"
@@ -127,7 +127,7 @@ class System:
         """Every confirmed payment is final, and `millrace check` finds no gap, with every 2xx looked for."""
         self.stop_paying()
         assert self.unexpected == []
-        eventually(lambda: self._open_payments() == 0, 60, what="every payment final")
+        becomes(self._open_payments, 0, 60, what="every payment final")
         eventually(self.whole_again, 60, what="every process up, as the check reads all of them")
         together = self.folder / "acks.ndjson"
         together.write_text("".join(p.read_text() for p in self.folder.glob("acks-*.ndjson")))

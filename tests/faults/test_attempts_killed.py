@@ -10,7 +10,7 @@ import pytest
 
 from schemas import limits
 from tests.attempts_world import AttemptsWorld, new_attempt, next_attempt, world
-from tests.eventually import eventually
+from tests.eventually import becomes, eventually, patient
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,7 +43,7 @@ def test_killed_at_any_point_there_is_one_effect_and_its_fact(served: AttemptsWo
     victim = served.start("processor_worker", MILLRACE_FAIL_POINT=fail_point)
     attempts = [new_attempt("tok_sim_approve"), new_attempt("tok_sim_error_before_commit"), refund]
     served.publish(*attempts)
-    assert victim.wait(20) == -signal.SIGKILL
+    assert victim.wait(patient(20)) == -signal.SIGKILL
     served.start("processor_worker")
     ends = {attempt["operation_id"]: "refunded" if attempt is refund else "captured" for attempt in attempts}
     for attempt in attempts:
@@ -81,7 +81,7 @@ def test_a_processor_that_is_away_costs_no_doubt(world: AttemptsWorld) -> None:
     world.start("processor_worker")
     attempts = [new_attempt() for _ in range(limits.ATTEMPT_BREAKER_FAILURES * 2)]
     world.publish(*attempts)
-    eventually(lambda: sum(bool(world.row(a)) for a in attempts) == len(attempts))
+    becomes(lambda: sum(bool(world.row(a)) for a in attempts), len(attempts))
     eventually(lambda: any((row := world.row(a)) and row["error_code"] == "not_connected" for a in attempts))
     world.start("simulator")
     for attempt in attempts:
@@ -110,7 +110,7 @@ def test_killed_between_giving_up_and_telling_it_stays_given_up(world: AttemptsW
     world.publish(attempt)
     eventually(lambda: (row := world.row(attempt)) and row["error_code"] == "not_connected")
     _made_older(world, attempt, limits.ATTEMPT_UNREACHABLE_MAX_S + 1)
-    assert worker.wait(20) == -signal.SIGKILL
+    assert worker.wait(patient(20)) == -signal.SIGKILL
     assert world.statuses(attempt) == []
     world.start("simulator")
     world.start("processor_worker")
@@ -126,7 +126,7 @@ def test_doubt_never_ends_in_failed(world: AttemptsWorld) -> None:
     worker = world.start("processor_worker", MILLRACE_FAIL_POINT="attempt_after_answer_before_report")
     attempt = new_attempt()
     world.publish(attempt)
-    assert worker.wait(20) == -signal.SIGKILL
+    assert worker.wait(patient(20)) == -signal.SIGKILL
     world.end(simulator)
     _made_older(world, attempt, sum(limits.ATTEMPT_POLL_SCHEDULE_S) + 1)
     world.start("processor_worker")

@@ -6,7 +6,7 @@ import pytest
 
 from schemas import limits
 from tests.attempts_world import AttemptsWorld, new_attempt, world
-from tests.eventually import eventually
+from tests.eventually import becomes
 
 __all__ = ["world"]
 pytestmark = pytest.mark.servers
@@ -42,7 +42,7 @@ def test_old_finished_rows_leave_and_nothing_else(world: AttemptsWorld) -> None:
             (limits.ATTEMPT_DONE_KEPT_S - 60,),
         )
     world.start("processor_worker")
-    eventually(lambda: rows(world, "done") == 1, 15)
+    becomes(lambda: rows(world, "done"), 1, 15)
     assert (rows(world, "reported"), rows(world, "review")) == (3, 3)
     world.end_all()
 

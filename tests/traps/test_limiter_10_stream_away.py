@@ -21,7 +21,7 @@ from schemas import limits, topics
 from sinks.kafka.connection import KafkaConnection
 from sinks.kafka.topics import ensure_topics
 from tests.counter_server import CounterServer, policies, policy
-from tests.eventually import eventually
+from tests.eventually import becomes
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -90,7 +90,7 @@ def test_decisions_go_on_while_the_broker_is_frozen_and_the_gap_is_what_is_missi
         finally:
             os.kill(broker, signal.SIGCONT)
         assert (allowed, degraded) == (ROUNDS * A_ROUND, 0)
-        eventually(lambda: blocks.under_way == 0, 60, what="Kafka takes what was queued")
+        becomes(lambda: blocks.under_way, 0, 60, what="Kafka takes what was queued")
         gap = recorder.gap()
         assert gap > 0
         assert recorder.outcomes.named()["allowed"] == ROUNDS * A_ROUND
@@ -108,7 +108,7 @@ def test_a_ring_that_nobody_flushed_loses_the_oldest_and_says_so(tmp_path: Path,
     for n in range(250):
         recorder.record(f"t:u{n % 3}:/r", 1, Decision(True, 9, 0, 0, "pl_a", 1))
     recorder.flush()
-    eventually(lambda: blocks.under_way == 0, 60)
+    becomes(lambda: blocks.under_way, 0, 60)
     assert recorder.gap() == 150
     assert arrived(stack, "trap-10-ring.") == 100
     recorder.close()
@@ -123,7 +123,7 @@ def test_blocks_that_never_arrive_are_decisions_in_the_gap(tmp_path: Path, monke
     for n in range(300):
         recorder.record(f"t:u{n % 30}:/r", 1, Decision(n % 2 == 0, 9, 0, 0, "pl_a", 1))
     recorder.flush()
-    eventually(lambda: blocks.under_way == 0, 60, what="Kafka's client gives up")
+    becomes(lambda: blocks.under_way, 0, 60, what="Kafka's client gives up")
     assert (recorder.gap(), recorder.lost, blocks.lost) == (300, 0, 300)
     assert blocks.failed > 0
     recorder.close()
