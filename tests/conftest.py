@@ -6,6 +6,7 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import hypothesis
 import pytest
 
 from compose.settings import PREFIX, Addresses, Settings
@@ -17,6 +18,12 @@ from tests.eventually import begin_test, timeout_of_test
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+
+# No test asserts on time: an example or a draw that is slow says that the machine is busy, and nothing else.
+hypothesis.settings.register_profile("patient", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
+if hypothesis.settings.get_current_profile_name() == "default":  # tests.mutation has a profile of its own
+    hypothesis.settings.load_profile("patient")
 
 
 @dataclass(frozen=True)

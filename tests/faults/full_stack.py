@@ -18,6 +18,7 @@ import psycopg
 from compose.demo.acknowledged import Acknowledgements
 from compose.supervise.state import read_state
 from ingress.client import MillraceClient, MillraceClientError
+from ingress.issuer import SCOPES_DEFAULT, KeyFolder, issue_token
 from tests.eventually import becomes, eventually, patient
 
 if TYPE_CHECKING:
@@ -54,7 +55,11 @@ class System:
 
     def client(self, merchant: str) -> MillraceClient:
         """A client of one merchant."""
-        return MillraceClient(self.world["base_url"], self.run("token", "--merchant", merchant).strip())
+        return MillraceClient(self.world["base_url"], self.token(merchant))
+
+    def token(self, merchant: str) -> str:
+        """A token of the development issuer, as `millrace token` prints it."""
+        return issue_token(KeyFolder(self.settings.the_home().path / "keys"), merchant, SCOPES_DEFAULT)
 
     def pids(self, name: str) -> list[int]:
         """The processes of that name, as they are now."""

@@ -44,6 +44,7 @@ def test_killed_at_any_point_there_is_one_effect_and_its_fact(served: AttemptsWo
     attempts = [new_attempt("tok_sim_approve"), new_attempt("tok_sim_error_before_commit"), refund]
     served.publish(*attempts)
     assert victim.wait(patient(20)) == -signal.SIGKILL
+    _leases_run_out(served)
     served.start("processor_worker")
     ends = {attempt["operation_id"]: "refunded" if attempt is refund else "captured" for attempt in attempts}
     for attempt in attempts:
@@ -112,6 +113,7 @@ def test_killed_between_giving_up_and_telling_it_stays_given_up(world: AttemptsW
     _made_older(world, attempt, limits.ATTEMPT_UNREACHABLE_MAX_S + 1)
     assert worker.wait(patient(20)) == -signal.SIGKILL
     assert world.statuses(attempt) == []
+    _leases_run_out(world)
     world.start("simulator")
     world.start("processor_worker")
     assert world.fact(attempt, "failed", within_s=_TAKEN_OVER_WITHIN_S).payload["error_code"] == "processor_unreachable"
@@ -128,6 +130,7 @@ def test_doubt_never_ends_in_failed(world: AttemptsWorld) -> None:
     world.publish(attempt)
     assert worker.wait(patient(20)) == -signal.SIGKILL
     world.end(simulator)
+    _leases_run_out(world)
     _made_older(world, attempt, sum(limits.ATTEMPT_POLL_SCHEDULE_S) + 1)
     world.start("processor_worker")
     fact = world.fact(attempt, "manual_review", within_s=_TAKEN_OVER_WITHIN_S)
@@ -181,6 +184,12 @@ def _refund_of_a_capture(world: AttemptsWorld) -> dict[str, Any]:
     )
     ref = answer.json()["provider_ref"]
     return next_attempt(paid, 2, kind="refund", parent_ref=ref)
+
+
+def _leases_run_out(world: AttemptsWorld) -> None:
+    """As if the leases of the dead had run out by now. That they do by themselves is seen where a worker is frozen."""
+    with world.database() as connection:
+        connection.execute("update attempt_dispatch set lease_until = now(), next_at = now() where status = 'leased'")
 
 
 def _made_older(world: AttemptsWorld, attempt: dict[str, object], seconds: int) -> None:
