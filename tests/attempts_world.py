@@ -223,6 +223,7 @@ class AttemptsWorld:
         if service == "simulator":
             port = self.settings.addresses().processors[instance].port
         eventually(lambda: is_ready(port) or process.poll() is not None, 60, what=f"{service} ready")
+        assert "MILLRACE_FAIL_POINT" in environment or process.poll() is None, f"it ended with {process.returncode}"
         return process
 
     def end(self, process: subprocess.Popen[bytes]) -> int:

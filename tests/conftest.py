@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import hypothesis
+import psutil
 import pytest
 
 from compose.settings import PREFIX, Addresses, Settings
@@ -26,6 +27,10 @@ if hypothesis.settings.get_current_profile_name() == "default":  # tests.mutatio
     hypothesis.settings.load_profile("patient")
 
 
+_WORKER_BYTES = 3 * 1024**3  # the public system takes 1.6 GB, a stack of servers 0.6 GB, and a test may start one more
+_WORKERS_MAX = 6
+
+
 @dataclass(frozen=True)
 class Stack:
     """The embedded servers of this session; no service of ours runs in it."""
@@ -33,6 +38,16 @@ class Stack:
     settings: Settings
     addresses: Addresses
     home: Path
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """One worker more than cores: a test that kills something waits for leases and restarts half of its time.
+
+    At least two, as ever; more only where the memory is there, and no more than files can keep busy.
+    """
+    room = psutil.virtual_memory().available // _WORKER_BYTES
+    return max(2, min((os.cpu_count() or 1) + 1, room, _WORKERS_MAX))
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -113,6 +113,7 @@ class MerchantWebhookWorld:
         process = subprocess.Popen([sys.executable, "-m", "compose.services", "merchant_webhooks"], env=variables)
         self.processes.append(process)
         eventually(lambda: is_ready(port) or process.poll() is not None, 60, what="sender ready")
+        assert "MILLRACE_FAIL_POINT" in environment or process.poll() is None, f"it ended with {process.returncode}"
         return process
 
     def end_all(self) -> None:

@@ -136,6 +136,7 @@ class WebhookWorld:
         process = subprocess.Popen([sys.executable, "-m", "compose.services", "webhook_worker"], env=variables)
         self.processes.append(process)
         eventually(lambda: is_ready(port) or process.poll() is not None, 60, what="webhook worker ready")
+        assert "MILLRACE_FAIL_POINT" in environment or process.poll() is None, f"it ended with {process.returncode}"
         return process
 
     def end(self, process: subprocess.Popen[bytes]) -> int:
