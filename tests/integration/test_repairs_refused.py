@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
-from tests.eventually import becomes
+from tests.eventually import becomes, eventually
 from tests.integration.test_ingress_refunds import refused
 from tests.public_system import merchant, public
 from tests.repair_world import (
