@@ -22,7 +22,7 @@ from schemas import limits, topics
 from sinks.kafka.connection import KafkaConnection
 from sinks.kafka.topics import ensure_topics
 from tests.counter_server import CounterServer, policies, policy
-from tests.eventually import becomes
+from tests.eventually import becomes, eventually
 
 if TYPE_CHECKING:
     from pathlib import Path
