@@ -640,6 +640,7 @@ LIMIT_PROXIES_MAX: Final = 16  # in a row, in front of an application
 LIMIT_NETWORK_PREFIX_V4: Final = 24  # of the networks that counters are kept by, unless the policy says otherwise
 LIMIT_NETWORK_PREFIX_V6: Final = 56  # what one customer of a provider gets
 LIMIT_VERSIONS_SHOWN_MAX: Final = 100
+LIMIT_USAGE_NETWORKS_MAX: Final = 50  # policies by network that a usage view names when no network is asked for
 LIMIT_SNAPSHOT_POLL_S: Final = 0.4  # a published policy is in force on every gateway within 2 s
 LIMIT_SNAPSHOT_LIFE_S: Final = 3_600  # a snapshot that old and not renewed is expired
 LIMIT_SNAPSHOT_RENEW_S: Final = 600
@@ -670,7 +671,9 @@ LIMIT_LEASE_SIZE_MAX: Final = 4_096
 LIMIT_SETTLING_MAX: Final = 16  # ended leases of one bucket that wait for the store
 LIMIT_DECISIONS_FLUSH_S: Final = 0.02  # well below the 50 ms that the unreported part of a lease lasts at a steady rate
 LIMIT_DECISIONS_BLOCK_MAX: Final = 8_192
-LIMIT_BLOCKS_MAX: Final = 4_096  # that Kafka has not acknowledged; past it rows are counted as lost, and none waits
+LIMIT_BLOCKS_MAX: Final = 32_768  # that Kafka has not acknowledged; past it rows are counted as lost, and none waits
+LIMIT_BLOCKS_KBYTES_MAX: Final = 131_072  # the same in bytes: minutes of what a gateway decides without leases
+LIMIT_REPORTS_MAX: Final = 4_096  # messages of leases that Kafka has not acknowledged; what they say is said again
 LIMIT_SINK_INTERVAL_MS: Final = 1_000  # decisions are inserted into ClickHouse that often, or when a block is full
 LIMIT_SINK_DECISIONS_MAX: Final = 100_000  # of one block, and what one more reading adds
 LIMIT_SINK_MESSAGES_MAX: Final = 8  # of one reading
@@ -737,6 +740,8 @@ LIMIT_RESTORED_ROWS: Final = 5_000  # of leases, in one answer of Postgres
 LIMIT_GC_THRESHOLDS: Final = (50_000, 20, 100)  # of a gateway: identities are many, live long and form no cycles
 BENCH_LIMITER_DECISIONS_DEFAULT: Final = 1_000_000
 BENCH_LIMITER_DECISIONS_MAX: Final = 50_000_000
+BENCH_OUTAGE_S: Final = 60.0  # of the broker
+BENCH_OUTAGE_AROUND_S: Final = 5.0
 
 # --- Quota lent to Envoys (limiter/rlqs.py)
 LIMIT_RLQS_LEASE_MS: Final = 10_000  # Envoy is told of a second less; it reports every 5 s, whatever it is told

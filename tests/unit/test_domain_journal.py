@@ -42,6 +42,15 @@ def test_an_entry_is_what_was_asked_for() -> None:
     ]
 
 
+def test_an_entry_is_a_value_that_nobody_changes_between_the_decision_and_the_posting() -> None:
+    found = decide_post(command(), exists=False)
+    assert isinstance(found, JournalEntry)
+    with pytest.raises(AttributeError):
+        found.id = "jr_another"  # type: ignore[misc] # frozen
+    with pytest.raises(TypeError):
+        JournalEntry(found.id, found.posting, None)  # type: ignore[misc] # by name only: an id and a note are both texts
+
+
 def test_what_exists_is_not_posted_again() -> None:
     found = decide_post(command(), exists=True)
     assert code_of(found) == "state_conflict"
