@@ -27,6 +27,7 @@ from ingress import (
     repair_routes,
     report_routes,
     risk_routes,
+    signing_key_routes,
 )
 from ingress.console import routes as console
 from ingress.webhooks import routes as webhooks
@@ -51,6 +52,7 @@ API_ROUTERS: Final = (
     repair_routes.router,
     policy_routes.router,
     risk_routes.router,
+    signing_key_routes.router,
     health.router,
     registry.router,
     limiter_routes.router,
