@@ -7,13 +7,12 @@ result is looked up. Everything else happens at the owner of the partition.
 from __future__ import annotations
 
 import asyncio
-import secrets
 import time
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from ingress import answers, envelope
+from ingress import answers, envelope, request_ids
 from ingress.accepted import Note
 from schemas import errors, limits, records
 
@@ -68,7 +67,7 @@ class Commands:
 
         ``proof``: who signed it; kept before the command is sent, so that none is carried out without its evidence.
         """
-        request_id = request.request_id or new_request_id()
+        request_id = request.request_id or request_ids.new()
         prior = await self._stored.find((caller.merchant, request.idempotency_key))
         if prior is not None:
             return _replay(request, prior), request_id
@@ -124,7 +123,7 @@ class Commands:
             return []
         signals = await self._risk_signals.of(caller.merchant, [request for _, request in fresh])
         commands = [
-            _command(caller, request, request.request_id or new_request_id(), terms, seen)
+            _command(caller, request, request.request_id or request_ids.new(), terms, seen)
             for (_, request), seen in zip(fresh, signals, strict=True)
         ]
         pendings = await self._exchange.carry_out(
@@ -158,11 +157,6 @@ async def _read_lines(
         if n % limits.COMMANDS_PER_TURN == limits.COMMANDS_PER_TURN - 1:
             await asyncio.sleep(0)  # single commands must not wait for a long list
     return requests, found
-
-
-def new_request_id() -> str:
-    """A request id for a caller that gave none."""
-    return f"req_{secrets.token_hex(12)}"
 
 
 def _command(

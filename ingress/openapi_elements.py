@@ -26,8 +26,9 @@ def refusals(codes: tuple[str, ...]) -> Json:
         if row.status in {problems.row(c).status for c in codes}:
             by_status.setdefault(row.status, []).append(code)
     content = {problems.MEDIA_TYPE: {"schema": openapi_schemas.ref("Problem")}}
+    named = {"X-Request-Id": header("What names this request to us; the caller's own, when it gave one")}
     return {
-        str(status): {"description": " or ".join(found), "content": content}
+        str(status): {"description": " or ".join(found), "content": content, "headers": named}
         for status, found in sorted(by_status.items())
     }
 

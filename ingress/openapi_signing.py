@@ -37,13 +37,12 @@ _REQUIREMENT_DOC: Final = (
 
 def paths() -> Json:
     """Every operation of signing keys."""
-    key, merchant = elements.object_id("key_id"), openapi_accounts.MERCHANT_PARAMETER
+    key = elements.object_id("key_id")
     page = [elements.limit(), elements.CURSOR]
     listed = ("malformed_request", "invalid_command")
     conflict = ("not_found", "state_conflict")
-    read, manage, operator = "payments:read", signing_key_routes.MANAGE, "operator"
+    read, manage = "payments:read", signing_key_routes.MANAGE
     root, required = "/v1/signing_keys", "/v1/signature_requirement"
-    account = "/v1/accounts/{merchant}"
     return {
         root: {
             "get": _operation("list_signing_keys", "The caller's keys", read, page, listed, "SigningKeyPage"),
@@ -87,13 +86,30 @@ def paths() -> Json:
                 description=_REQUIREMENT_DOC,
             ),
         },
+        **_of_operators(),
+    }
+
+
+def _of_operators() -> Json:
+    merchant, account = openapi_accounts.MERCHANT_PARAMETER, "/v1/accounts/{merchant}"
+    codes = (
+        "not_found",
+        "state_conflict",
+        "malformed_request",
+        "too_large",
+        "unsupported_media_type",
+        "invalid_command",
+    )
+    listed = [merchant, elements.limit(), elements.CURSOR]
+    operator = "operator"
+    return {
         f"{account}/signing_keys": {
             "get": _operation(
                 "list_signing_keys_of",
                 "A merchant's keys",
                 operator,
-                [merchant, *page],
-                ("not_found", *listed),
+                listed,
+                ("not_found", "malformed_request", "invalid_command"),
                 "SigningKeyPage",
             )
         },
@@ -102,8 +118,8 @@ def paths() -> Json:
                 "revoke_signing_key_of",
                 "Revoke a merchant's key",
                 operator,
-                [merchant, key],
-                (*conflict, *_WRITE_CODES),
+                [merchant, elements.object_id("key_id")],
+                codes,
                 "MadeSigningKey",
                 body="RevokeSigningKeyOf",
             )
@@ -114,7 +130,7 @@ def paths() -> Json:
                 "Set what a merchant requires",
                 operator,
                 [merchant],
-                (*conflict, *_WRITE_CODES),
+                codes,
                 "MadeSignatureRequirement",
                 body="SetSignatureRequirementOf",
             )
