@@ -154,7 +154,7 @@ def _components(member: Any) -> tuple[str, ...]:
 
 
 def _inner_list(components: Sequence[str], params: Mapping[str, Any]) -> str:
-    inner: http_sf.InnerListType = [(name, {}) for name in components]
+    inner: list[http_sf.ItemType] = [(name, {}) for name in components]
     return http_sf.ser([(inner, dict(params))])
 
 
