@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import base64
-import contextlib
 import hashlib
 import json
-import time
 import uuid
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import httpx
 import psycopg
@@ -18,135 +16,31 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 
 from ingress.app import API_ROUTERS
 from ingress.client import MillraceClient, SignatureRefused
-from ingress.client.signing import RequestSigner
-from ingress.issuer import SCOPES_DEFAULT
-from ingress.signing_key_routes import MANAGE
-from reconciliation.audit.signatures import signatures
-from schemas import limits
-from tests.eventually import eventually
 from tests.integration.operator_shell import Operator
-from tests.public_system import Merchant, public, stranger
+from tests.public_system import Merchant, public
+from tests.signing_world import (
+    INTENTS,
+    NO_AUTH,
+    PAST_S,
+    captured,
+    code,
+    decided,
+    evidence,
+    join,
+    replayed,
+    signed_commands,
+    signing,
+    strict,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from tests.public_system import PublicSystem
+    from tests.signing_world import Signing
 
-__all__ = ["public", "stranger"]  # the fixtures of this module
+__all__ = ["join", "public", "signing", "strict"]  # the fixtures of this module
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(240)]  # the first test starts the system
-SCOPES = (*SCOPES_DEFAULT, MANAGE, "limits:write")
-INTENTS, KEYS, REQUIREMENT = "/v1/payment_intents", "/v1/signing_keys", "/v1/signature_requirement"
-PAST_S = limits.SIGNATURE_AGE_MAX_S + 60
-
-
-class Signing:
-    """A merchant with a key: registered, and used for all that ``http`` sends."""
-
-    def __init__(self, system: PublicSystem) -> None:
-        self.merchant = system.merchant(scopes=SCOPES)
-        self.name, self.http = self.merchant.name, self.merchant.http
-        self.private = Ed25519PrivateKey.generate()
-        answer = self.http.post(KEYS, json={"public_key": pem(self.private), "description": "tills"})
-        assert answer.status_code == 201, answer.text
-        self.key_id = answer.json()["result"]["id"]
-        self.http.auth = self.signer()
-
-    def signer(
-        self, age_s: float = 0, key: Ed25519PrivateKey | None = None, key_id: str | None = None
-    ) -> RequestSigner:
-        return RequestSigner(key_id or self.key_id, private_pem(key or self.private), lambda: time.time() - age_s)
-
-    def require(self, requirement: str) -> None:
-        assert self.http.post(REQUIREMENT, json={"requirement": requirement}).status_code == 200
-
-    def create(self, auth: Any = None, **changes: Any) -> httpx.Response:
-        body = Merchant.envelope(**changes)
-        return self.http.post(INTENTS, json=body, **({} if auth is None else {"auth": auth}))
-
-
-def pem(key: Ed25519PrivateKey) -> str:
-    encoding, form = serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
-    return key.public_key().public_bytes(encoding, form).decode()
-
-
-def private_pem(key: Ed25519PrivateKey) -> bytes:
-    encoding, form = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
-    return key.private_bytes(encoding, form, serialization.NoEncryption())
-
-
-@pytest.fixture
-def signing(public: PublicSystem) -> Iterator[Signing]:
-    made = Signing(public)
-    yield made
-    made.http.close()
-
-
-@pytest.fixture
-def join(public: PublicSystem) -> Iterator[Callable[..., Merchant]]:
-    """Makes further callers."""
-    with contextlib.ExitStack() as all_of_them:
-
-        def joined(name: str | None = None, scopes: tuple[str, ...] = SCOPES_DEFAULT) -> Merchant:
-            caller = public.merchant(name, scopes)
-            all_of_them.enter_context(caller.http)
-            return caller
-
-        yield joined
-
-
-@pytest.fixture(scope="module")
-def strict(public: PublicSystem) -> Iterator[Signing]:
-    """A merchant that requires signatures, known as such to every ingress process."""
-    made = Signing(public)
-    made.require("required")
-
-    def refused_by_all() -> bool:
-        unsigned = {"headers": {"Connection": "close"}, "json": Merchant.envelope()}
-        return all(made.http.post(INTENTS, auth=NO_AUTH, **unsigned).status_code == 401 for _ in range(6))
-
-    eventually(refused_by_all, 60)
-    yield made
-    made.http.close()
-
-
-class _NoAuth(httpx.Auth):
-    """Sends the request as it is."""
-
-
-NO_AUTH = _NoAuth()
-
-
-def code(answer: httpx.Response) -> tuple[int, str]:
-    return answer.status_code, answer.json().get("code", "")
-
-
-def captured(caller: Signing, method: str, path: str, **given: Any) -> httpx.Request:
-    """A signed request as it would lie on the wire; ``replayed`` sends these very bytes."""
-    request = caller.http.build_request(method, path, **given)
-    next(caller.signer().auth_flow(request))
-    return request
-
-
-def replayed(caller: Signing, request: httpx.Request, **changed: str) -> httpx.Response:
-    again = httpx.Request(request.method, request.url, headers=request.headers, content=request.content)
-    again.headers.update(changed)
-    return caller.http.send(again, auth=NO_AUTH)
-
-
-def signed_commands(system: PublicSystem, aggregate: str) -> list[dict[str, Any]]:
-    """What an operator is shown."""
-    with psycopg.connect(system.settings.addresses().postgres_dsns["millrace_operator"]) as connection:
-        return signatures(connection, aggregate)
-
-
-def evidence(system: PublicSystem, merchant: str) -> int:
-    ((count,),) = system.rows("select count(*) from signed_request where merchant_id = %s", merchant)
-    return int(count)
-
-
-def decided(system: PublicSystem, merchant: str) -> int:
-    ((count,),) = system.rows("select count(*) from idempotency where merchant_id = %s", merchant)
-    return int(count)
 
 
 def test_who_signed_is_proved_with_nothing_of_ours(public: PublicSystem, signing: Signing) -> None:
@@ -283,95 +177,6 @@ def test_what_is_kept_holds_no_secret(public: PublicSystem, strict: Signing) -> 
     answer = strict.http.post(f"{INTENTS}?note=4242424242424242", json=Merchant.envelope())
     assert code(answer) == (401, "signature_invalid")
     assert evidence(public, strict.name) == before
-
-
-def test_keys_beget_keys_and_are_revoked_everywhere_soon(public: PublicSystem, signing: Signing) -> None:
-    second = Ed25519PrivateKey.generate()
-    body = {"public_key": pem(second)}
-    assert code(signing.http.post(KEYS, json=body, auth=NO_AUTH)) == (401, "signature_required")  # a stolen token
-    second_id = signing.http.post(KEYS, json=body).json()["result"]["id"]
-    again = signing.http.post(KEYS, json=body)
-    assert (again.json()["result"]["id"], again.headers["Idempotency-Replayed"]) == (second_id, "true")
-    signing.require("required")
-    assert signing.create(signing.signer(key=second, key_id=second_id)).status_code == 201
-    assert signing.http.post(f"{KEYS}/{second_id}/revoke").json()["result"]["state"] == "revoked"
-    assert code(signing.http.post(KEYS, json=body)) == (409, "state_conflict")  # for good
-    assert code(signing.http.post(f"{KEYS}/{signing.key_id}/revoke")) == (409, "state_conflict")  # the last one
-
-    def refused_by_all() -> bool:
-        by_revoked = {"auth": signing.signer(key=second, key_id=second_id), "headers": {"Connection": "close"}}
-        answers = [signing.http.post(INTENTS, json=Merchant.envelope(), **by_revoked) for _ in range(6)]
-        return all(code(answer) == (401, "signature_invalid") for answer in answers)
-
-    eventually(refused_by_all, 60)
-    shown = {key["id"]: key["state"] for key in signing.http.get(KEYS).json()["data"]}
-    assert shown == {second_id: "revoked", signing.key_id: "active"}
-    done = (
-        "select action, details ->> 'signed_by' from audit_log where object = any(%s) and outcome = 'done' order by seq"
-    )
-    refused = "select details ->> 'code' from audit_log where actor = %s and outcome = 'refused' order by seq limit 1"
-    with psycopg.connect(public.settings.addresses().postgres_dsns["millrace_operator"]) as audit:
-        assert audit.execute(done, [[signing.key_id, second_id, signing.name]]).fetchall() == [
-            ("signing_key.register", None),
-            ("signing_key.register", signing.key_id),
-            ("signature_requirement.set", signing.key_id),
-            ("signing_key.revoke", signing.key_id),
-        ]
-        assert audit.execute(refused, [f"merchant:{signing.name}"]).fetchall() == [("signature_required",)]
-
-
-def test_an_operator_lets_a_merchant_back_in(
-    join: Callable[..., Merchant], signing: Signing, stranger: Merchant
-) -> None:
-    signing.require("required")
-    operator = join(scopes=("operator",))
-    account = f"/v1/accounts/{signing.name}"
-    reason = {"reason": "the laptop with the key is gone"}
-    assert code(stranger.http.post(f"{account}/signature_requirement", json=reason)) == (403, "forbidden")
-    body = {"requirement": "optional"} | reason
-    assert operator.http.post(f"{account}/signature_requirement", json=body).status_code == 200
-    revoked = operator.http.post(f"{account}/signing_keys/{signing.key_id}/revoke", json=reason)
-    assert revoked.json()["result"]["revoked_by"] == f"merchant:{operator.name}"
-    fresh = {"public_key": pem(Ed25519PrivateKey.generate())}
-    eventually(lambda: signing.http.post(KEYS, json=fresh, auth=NO_AUTH).status_code == 201, 60)
-    assert operator.http.get(f"{account}/signing_keys").json()["data"][1]["state"] == "revoked"
-
-
-def test_nobody_sees_or_revokes_anothers_key(signing: Signing, join: Callable[..., Merchant]) -> None:
-    other = join(scopes=SCOPES)
-    assert code(other.http.get(f"{KEYS}/{signing.key_id}")) == (404, "not_found")
-    assert code(other.http.post(f"{KEYS}/{signing.key_id}/revoke")) == (404, "not_found")
-    assert other.http.get(KEYS).json()["data"] == []
-    daily = join(signing.name)
-    assert code(daily.http.post(REQUIREMENT, json={"requirement": "off"})) == (403, "forbidden")
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        {},
-        {"public_key": "no key"},
-        {"public_key": "-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n"},
-        {"public_key": private_pem(Ed25519PrivateKey.generate()).decode()},
-        {"public_key": pem(Ed25519PrivateKey.generate()), "algorithm": "hmac-sha256"},
-        {"public_key": pem(Ed25519PrivateKey.generate()), "description": "x" * 10_000},
-    ],
-    ids=["nothing", "no PEM", "no key", "a private key", "a field too many", "a long text"],
-)
-def test_what_is_no_key_is_not_registered(join: Callable[..., Merchant], body: dict[str, Any]) -> None:
-    caller = join(scopes=SCOPES)
-    assert code(caller.http.post(KEYS, json=body)) == (422, "invalid_command")
-    assert caller.http.get(KEYS).json()["data"] == []
-
-
-def test_off_looks_at_no_signature(signing: Signing) -> None:
-    signing.require("off")
-    assert signing.create(signing.signer(age_s=PAST_S)).status_code == 201
-    assert code(signing.http.post(REQUIREMENT, json={"requirement": "required"}, auth=NO_AUTH)) == (
-        401,
-        "signature_required",
-    )
-    assert signing.http.get(REQUIREMENT).json()["requirement"] == "off"
 
 
 def test_the_client_signs_each_try(public: PublicSystem, strict: Signing) -> None:
