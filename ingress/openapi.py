@@ -12,6 +12,7 @@ from typing import Any, Final
 from ingress import (
     dry_run,
     openapi_accounts,
+    openapi_closings,
     openapi_endpoints,
     openapi_limiter,
     openapi_payloads,
@@ -72,6 +73,7 @@ def document() -> Json:
     for path, item in (openapi_accounts.paths() | openapi_limiter.paths()).items():
         paths.setdefault(path, {}).update(item)
     paths |= openapi_repairs.paths()
+    paths |= openapi_closings.paths()
     paths |= openapi_policies.paths()
     paths |= openapi_endpoints.paths()
     paths |= openapi_signing.paths()
@@ -86,6 +88,7 @@ def document() -> Json:
             | openapi_payloads.components()
             | openapi_endpoints.components()
             | openapi_repairs.components()
+            | openapi_closings.components()
             | openapi_accounts.components()
             | openapi_limiter.components()
             | openapi_policies.components()
