@@ -28,7 +28,9 @@ from ingress import (
     registry,
     repair_routes,
     report_routes,
+    request_ids,
     risk_routes,
+    signing_key_routes,
 )
 from ingress.console import routes as console
 from ingress.webhooks import routes as webhooks
@@ -55,6 +57,7 @@ API_ROUTERS: Final = (
     outcome_routes.router,
     policy_routes.router,
     risk_routes.router,
+    signing_key_routes.router,
     health.router,
     registry.router,
     limiter_routes.router,
@@ -98,6 +101,7 @@ def create_app(ingress: Ingress) -> FastAPI:
         askers = quotas.Askers(ingress.authenticator, routes, ingress.config.trusted_proxies)
         app.add_middleware(QuotaMiddleware, limiter=ingress.config.limiter, who_asks=askers, refusal=quotas.refusal)
     app.add_middleware(BoundedHeaders)
+    app.add_middleware(request_ids.NamedRequests)
     return app
 
 
@@ -110,11 +114,13 @@ def _problem(error: errors.PlatformError) -> Response:
     )
 
 
-async def _on_platform_error(_: Request, error: Exception) -> Response:
+async def _on_platform_error(request: Request, error: Exception) -> Response:
     if not isinstance(error, errors.PlatformError):
         raise error
     if not isinstance(error, errors.Rejected):
-        structlog.get_logger().warning("request_failed", code=error.code, **error.context)
+        structlog.get_logger().warning(
+            "request_failed", request_id=request_ids.of(request.scope), code=error.code, **error.context
+        )
     return _problem(error)
 
 
@@ -141,5 +147,7 @@ async def _on_disconnect(_: Request, __: Exception) -> Response:
 
 
 async def _on_bug(request: Request, error: Exception) -> Response:
-    structlog.get_logger().error("request_crashed", path=request.url.path, exc_info=error)
+    structlog.get_logger().error(
+        "request_crashed", request_id=request_ids.of(request.scope), path=request.url.path, exc_info=error
+    )
     return _problem(errors.PlatformError("Something went wrong; try again with the same identity."))

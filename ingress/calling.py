@@ -42,10 +42,11 @@ async def command(request: Request, operation: Operation, path_id: str | None) -
     fields = envelope.header_fields(request.headers)
     asked_terms, asked = terms(request)
     raw = await reading.body(request, reading.JSON, limits.BODY_BYTES_MAX)
+    proof = await ingress.signed_requests.proof(request, caller.merchant, raw)
     call = envelope.read_call(operation, path_id, raw, fields, caller.merchant)
     if reading.choice(request, dry_run.PARAMETER, ("true", "false")) == "true":
         return forecast(await ingress.dry_runs.forecast(caller, call))
-    answer, request_id = await ingress.commands.one(caller, call, asked_terms)
+    answer, request_id = await ingress.commands.one(caller, call, asked_terms, proof)
     return answers.response(answer, asked.applied(), request_id)
 
 

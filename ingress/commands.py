@@ -7,13 +7,12 @@ result is looked up. Everything else happens at the owner of the partition.
 from __future__ import annotations
 
 import asyncio
-import secrets
 import time
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from ingress import answers, envelope
+from ingress import answers, envelope, request_ids
 from ingress.accepted import Note
 from schemas import errors, limits, records
 
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from ingress.payment_methods import PaymentMethods
     from ingress.pending import Pending
     from ingress.risk_signals import RiskSignals
+    from ingress.signed_requests import Proof, SignedRequests
     from ingress.stored import Stored, StoredResults
 
 _SECOND_US: Final = 1_000_000
@@ -51,20 +51,29 @@ class Commands:
         accepted: AcceptedRequests,
         payment_methods: PaymentMethods,
         risk_signals: RiskSignals,
+        signed_requests: SignedRequests,
     ) -> None:
+        self._signed_requests = signed_requests
         self._payment_methods = payment_methods
         self._risk_signals = risk_signals
         self._stored = stored
         self._exchange = exchange
         self._accepted = accepted
 
-    async def one(self, caller: Caller, request: envelope.Request, terms: Terms) -> tuple[answers.Answer, str]:
-        """The answer to one call and its request id. Raises Unavailable or QuotaExceeded when nothing was sent."""
-        request_id = request.request_id or new_request_id()
+    async def one(
+        self, caller: Caller, request: envelope.Request, terms: Terms, proof: Proof | None = None
+    ) -> tuple[answers.Answer, str]:
+        """The answer to one call and its request id. Raises Unavailable or QuotaExceeded when nothing was sent.
+
+        ``proof``: who signed it; kept before the command is sent, so that none is carried out without its evidence.
+        """
+        request_id = request.request_id or request_ids.new()
         prior = await self._stored.find((caller.merchant, request.idempotency_key))
         if prior is not None:
             return _replay(request, prior), request_id
         await self._payment_methods.require_own(caller.merchant, request.payload)
+        if proof is not None:
+            await self._signed_requests.keep(proof, [request])
         (signals,) = await self._risk_signals.of(caller.merchant, [request])
         command = _command(caller, request, request_id, terms, signals)
         (pending,) = await self._exchange.carry_out(
@@ -78,19 +87,17 @@ class Commands:
             await self._accepted.remember(_note(command))
         return answer, request_id
 
-    async def many(self, caller: Caller, lines: Sequence[bytes], terms: Terms) -> list[answers.Answer]:
-        """One answer per line, in order. A bad line costs no other line anything."""
-        found: list[answers.Answer | None] = [None] * len(lines)
-        requests: list[tuple[int, envelope.Request]] = []
-        for n, line in enumerate(lines):
-            try:
-                request = envelope.read_line(line, caller.merchant)
-                caller.require(request.operation.scope)
-                requests.append((n, request))
-            except errors.Rejected as error:
-                found[n] = answers.failed(error)
-            if n % limits.COMMANDS_PER_TURN == limits.COMMANDS_PER_TURN - 1:
-                await asyncio.sleep(0)  # single commands must not wait for a long list
+    async def many(
+        self, caller: Caller, lines: Sequence[bytes], terms: Terms, proof: Proof | None = None
+    ) -> list[answers.Answer]:
+        """One answer per line, in order. A bad line costs no other line anything, unless the list is signed.
+
+        What is signed is kept as it came, and a line that is no command may hold anything.
+        """
+        requests, found = await _read_lines(caller, lines)
+        if proof is not None and len(requests) < len(lines):
+            n, refused = next((n, answer) for n, answer in enumerate(found) if answer is not None)
+            raise errors.MalformedRequest(f"Line {n + 1} of the signed list is no valid command: {refused.code}.")
         priors = await self._stored.find_all([(caller.merchant, r.idempotency_key) for _, r in requests])
         fresh: list[tuple[int, envelope.Request]] = []
         for (n, request), prior in zip(requests, priors, strict=True):
@@ -103,6 +110,8 @@ class Commands:
             if refusal is not None:
                 found[n] = answers.failed(refusal)
         fresh = [line for line, refusal in zip(fresh, refusals, strict=True) if refusal is None]
+        if proof is not None and fresh:
+            await self._signed_requests.keep(proof, [request for _, request in fresh])
         for n, answer in await self._carry_out_all(caller, fresh, terms):
             found[n] = answer
         return [answer for answer in found if answer is not None]
@@ -114,7 +123,7 @@ class Commands:
             return []
         signals = await self._risk_signals.of(caller.merchant, [request for _, request in fresh])
         commands = [
-            _command(caller, request, request.request_id or new_request_id(), terms, seen)
+            _command(caller, request, request.request_id or request_ids.new(), terms, seen)
             for (_, request), seen in zip(fresh, signals, strict=True)
         ]
         pendings = await self._exchange.carry_out(
@@ -132,9 +141,22 @@ class Commands:
         return made
 
 
-def new_request_id() -> str:
-    """A request id for a caller that gave none."""
-    return f"req_{secrets.token_hex(12)}"
+async def _read_lines(
+    caller: Caller, lines: Sequence[bytes]
+) -> tuple[list[tuple[int, envelope.Request]], list[answers.Answer | None]]:
+    """The valid calls with their places, and for each line the answer that it has already: what is wrong with it."""
+    found: list[answers.Answer | None] = [None] * len(lines)
+    requests: list[tuple[int, envelope.Request]] = []
+    for n, line in enumerate(lines):
+        try:
+            request = envelope.read_line(line, caller.merchant)
+            caller.require(request.operation.scope)
+            requests.append((n, request))
+        except errors.Rejected as error:
+            found[n] = answers.failed(error)
+        if n % limits.COMMANDS_PER_TURN == limits.COMMANDS_PER_TURN - 1:
+            await asyncio.sleep(0)  # single commands must not wait for a long list
+    return requests, found
 
 
 def _command(

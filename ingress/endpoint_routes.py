@@ -31,11 +31,17 @@ async def _own(request: Request, scope: str, object_id: str) -> str:
     return merchant
 
 
-async def _without_body(request: Request) -> None:
-    """These calls have nothing to say; an empty object is as good as nothing. Raises MalformedRequest."""
+async def _changing(request: Request, object_id: str) -> str:
+    """The merchant that changes something of its own, signed where that has to be.
+
+    These calls have nothing to say; an empty object is as good as nothing. Raises MalformedRequest.
+    """
+    merchant = await _own(request, calling.WRITE, object_id)
     raw = await reading.body(request, reading.JSON, limits.BODY_BYTES_MAX)
     if raw and strict_json.parse(raw) != {}:
         raise errors.MalformedRequest("This call takes no body.")
+    await calling.ingress_of(request).signed_requests.once(request, merchant, raw)
+    return merchant
 
 
 @router.post("/v1/webhook_endpoints")
@@ -43,6 +49,7 @@ async def create_endpoint(request: Request) -> Response:
     """Makes an endpoint and shows its secret, once. The URL is the identity: again, it is the same endpoint."""
     merchant = await _merchant(request, calling.WRITE)
     raw = await reading.body(request, reading.JSON, limits.BODY_BYTES_MAX)
+    await calling.ingress_of(request).signed_requests.once(request, merchant, raw)
     made, was_there = await _endpoints(request).create(merchant, strict_json.parse(raw))
     headers = calling.NO_STORE | {"Location": f"/v1/webhook_endpoints/{made['id']}"}
     answer = calling.json({"result": made}, headers | ({"Idempotency-Replayed": "true"} if was_there else {}))
@@ -67,7 +74,7 @@ async def get_endpoint(request: Request, endpoint_id: str) -> Response:
 @router.delete("/v1/webhook_endpoints/{endpoint_id}")
 async def delete_endpoint(request: Request, endpoint_id: str) -> Response:
     """Nothing is sent there any more."""
-    merchant = await _own(request, calling.WRITE, endpoint_id)
+    merchant = await _changing(request, endpoint_id)
     await _endpoints(request).delete(merchant, endpoint_id)
     return Response(status_code=204, headers=calling.NO_STORE)
 
@@ -75,16 +82,14 @@ async def delete_endpoint(request: Request, endpoint_id: str) -> Response:
 @router.post("/v1/webhook_endpoints/{endpoint_id}/rotate_secret")
 async def rotate_secret(request: Request, endpoint_id: str) -> Response:
     """Shows a new secret, once; the one before signs too for a named time."""
-    merchant = await _own(request, calling.WRITE, endpoint_id)
-    await _without_body(request)
+    merchant = await _changing(request, endpoint_id)
     return calling.json({"result": await _endpoints(request).rotate(merchant, endpoint_id)})
 
 
 @router.post("/v1/webhook_endpoints/{endpoint_id}/enable")
 async def enable_endpoint(request: Request, endpoint_id: str) -> Response:
     """A disabled endpoint is sent to again, from now on."""
-    merchant = await _own(request, calling.WRITE, endpoint_id)
-    await _without_body(request)
+    merchant = await _changing(request, endpoint_id)
     return calling.json({"result": await _endpoints(request).enable(merchant, endpoint_id)})
 
 
@@ -99,6 +104,5 @@ async def list_deliveries(request: Request, endpoint_id: str) -> Response:
 @router.post("/v1/webhook_deliveries/{delivery_id}/resend")
 async def resend_delivery(request: Request, delivery_id: str) -> Response:
     """Sends it again now, out of order, under the same webhook-id."""
-    merchant = await _own(request, calling.WRITE, delivery_id)
-    await _without_body(request)
+    merchant = await _changing(request, delivery_id)
     return calling.json({"result": await _endpoints(request).resend(merchant, delivery_id)})

@@ -30,3 +30,5 @@ KEYS_UNREADABLE: Final = Counter("millrace_ingress_keys_unreadable", "Failed rea
 SIGNALS_UNKNOWN: Final = Counter(
     "millrace_ingress_risk_signals_unknown", "Confirms whose risk signals were not gathered, by cause", ["cause"]
 )
+# Refusals above their usual: a caller's clock, key or proxy changes what it signs; or somebody tries.
+SIGNATURES: Final = Counter("millrace_ingress_signatures", "Signed or to be signed requests, by outcome", ["outcome"])

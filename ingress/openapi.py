@@ -21,6 +21,7 @@ from ingress import (
     openapi_reads,
     openapi_repairs,
     openapi_schemas,
+    openapi_signing,
     openapi_webhooks,
 )
 from ingress import openapi_elements as elements
@@ -77,6 +78,7 @@ def document() -> Json:
     paths |= openapi_outcomes.paths()
     paths |= openapi_policies.paths()
     paths |= openapi_endpoints.paths()
+    paths |= openapi_signing.paths()
     paths["/v1/commands"] = {"post": _commands()}
     paths["/v1/webhooks/{processor}"] = {"post": openapi_webhooks.receive(elements.refusals)}
     return {
@@ -92,7 +94,8 @@ def document() -> Json:
             | openapi_outcomes.components()
             | openapi_accounts.components()
             | openapi_limiter.components()
-            | openapi_policies.components(),
+            | openapi_policies.components()
+            | openapi_signing.components(),
             "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer", "bearerFormat": "JWT"}},
         },
     }
@@ -116,6 +119,7 @@ def _command(operation: Operation) -> Json:
     result = elements.answer(found, elements.JSON, schema, elements.COMMITTED_HEADERS)
     own_id = [] if operation.creates else [elements.object_id(_id_name(operation))]
     can_dry_run = operation.name in dry_run.OPERATIONS
+    dry_runs = [_DRY_RUN] if can_dry_run else []
     forecast = {"200": elements.answer("What it would come to", elements.JSON, "DryRun")} if can_dry_run else {}
     if can_dry_run and status == "200":
         result["content"][elements.JSON]["schema"] = {"anyOf": [openapi_schemas.ref(s) for s in (schema, "DryRun")]}
@@ -124,7 +128,7 @@ def _command(operation: Operation) -> Json:
         "summary": _SUMMARIES[operation.name],
         "tags": ["payments"],
         "security": [{"bearer": [operation.scope]}],
-        "parameters": [*own_id, *elements.COMMAND_HEADERS, *([_DRY_RUN] if can_dry_run else [])],
+        "parameters": [*own_id, *elements.COMMAND_HEADERS, *elements.SIGNATURE_HEADERS, *dry_runs],
         "requestBody": {"required": True, "content": {elements.JSON: {"schema": request}}},
         "responses": {
             **forecast,
@@ -157,7 +161,7 @@ def _commands() -> Json:
         "description": openapi_schemas.COMMANDS_DOC,
         "tags": ["payments"],
         "security": [{"bearer": ["payments:write"]}],
-        "parameters": [elements.PREFER],
+        "parameters": [elements.PREFER, *elements.SIGNATURE_HEADERS],
         "requestBody": {"required": True, "content": {_NDJSON: {"schema": {}}}},
         "responses": responses | elements.refusals(codes),
     }

@@ -24,7 +24,7 @@ _NOTE: Final[Json] = {
     "maxLength": limits.TEXT_LENGTH_MAX,
     "pattern": openapi_schemas.TEXT,
 }
-_MERCHANT: Final[Json] = {
+MERCHANT_PARAMETER: Final[Json] = {
     "name": "merchant",
     "in": "path",
     "required": True,
@@ -70,7 +70,7 @@ def paths() -> Json:
     """The routes of ``account_routes`` and ``report_routes`` that are no merchant's commands."""
     listed = [elements.limit(), elements.CURSOR]
     one = [elements.object_id("payout_id"), elements.PREFER, elements.NONE_MATCH]
-    account = _get("get_account", "A merchant's account", [_MERCHANT], "MerchantAccountRead", ("not_found",))
+    account = _get("get_account", "A merchant's account", [MERCHANT_PARAMETER], "MerchantAccountRead", ("not_found",))
     found: Json = {
         "/v1/payouts": {
             "get": _get("list_payouts", "The caller's payouts, newest first", listed, "PayoutPage", _OF_A_LIST)
@@ -121,7 +121,7 @@ def _report() -> Json:
 
 
 def _operate(path: str, operation: str, summary: str, payload: Json) -> Json:
-    parameter = _MERCHANT if "{merchant}" in path else elements.object_id("payout_id")
+    parameter = MERCHANT_PARAMETER if "{merchant}" in path else elements.object_id("payout_id")
     required = [name for name in payload if operation != "record_payout_outcome" or name != "reason"]
     bare = openapi_schemas.a_schema(payload, required, closed=True)
     # The key may come in the header.

@@ -26,8 +26,9 @@ def refusals(codes: tuple[str, ...]) -> Json:
         if row.status in {problems.row(c).status for c in codes}:
             by_status.setdefault(row.status, []).append(code)
     content = {problems.MEDIA_TYPE: {"schema": openapi_schemas.ref("Problem")}}
+    named = {"X-Request-Id": header("What names this request to us; the caller's own, when it gave one")}
     return {
-        str(status): {"description": " or ".join(found), "content": content}
+        str(status): {"description": " or ".join(found), "content": content, "headers": named}
         for status, found in sorted(by_status.items())
     }
 
@@ -67,6 +68,20 @@ COMMAND_HEADERS: Final = (
     parameter("X-Request-Id", openapi_schemas.REQUEST_ID, "Identity of this request"),
     parameter("traceparent", {"type": "string"}, "W3C trace context"),
     PREFER,
+)
+#: of every call that changes something for a merchant; which of them have to be signed, the merchant sets
+SIGNATURE_HEADERS: Final = (
+    parameter(
+        "Content-Digest", {"type": "string"}, "RFC 9530: sha-256 or sha-512 of the body, covered by the signature"
+    ),
+    parameter(
+        "Signature-Input",
+        {"type": "string"},
+        "RFC 9421, Ed25519: covers @method, @path, @query if there is one, content-digest if there is a body,"
+        f" idempotency-key and if-match if they are sent; with keyid, and created at most"
+        f" {limits.SIGNATURE_AGE_MAX_S} s ago",
+    ),
+    parameter("Signature", {"type": "string"}, "RFC 9421, under the label of Signature-Input"),
 )
 COMMITTED_HEADERS: Final = {
     "ETag": header("The version, in quotes"),

@@ -135,13 +135,15 @@ def _operation(
 
 def _change(name: str, summary: str, parameters: list[Json], codes: tuple[str, ...], schema: str) -> Json:
     nothing = {"type": "object", "maxProperties": 0}
-    made = _operation(name, summary, parameters, (*codes, *_WRITE_CODES), schema, "payments:write")
+    signed = [*parameters, *elements.SIGNATURE_HEADERS]
+    made = _operation(name, summary, signed, (*codes, *_WRITE_CODES), schema, "payments:write")
     return made | {"requestBody": {"required": False, "content": {elements.JSON: {"schema": nothing}}}}
 
 
 def _create() -> Json:
     codes = ("invalid_command", "state_conflict", *_WRITE_CODES)
-    made = _operation("create_webhook_endpoint", "Be told", [], codes, "MadeWebhookEndpoint", "payments:write")
+    signed = list(elements.SIGNATURE_HEADERS)
+    made = _operation("create_webhook_endpoint", "Be told", signed, codes, "MadeWebhookEndpoint", "payments:write")
     made["responses"]["201"] = made["responses"].pop("200")
     schema = openapi_schemas.ref("CreateWebhookEndpoint")
     return made | {
@@ -152,7 +154,12 @@ def _create() -> Json:
 
 def _delete(parameters: list[Json]) -> Json:
     made = _operation(
-        "delete_webhook_endpoint", "Be told no more", parameters, ("not_found",), "WebhookEndpoint", "payments:write"
+        "delete_webhook_endpoint",
+        "Be told no more",
+        [*parameters, *elements.SIGNATURE_HEADERS],
+        ("not_found", *_WRITE_CODES),
+        "WebhookEndpoint",
+        "payments:write",
     )
     responses = {status: answer for status, answer in made["responses"].items() if status != "200"}
     return made | {"responses": {"204": {"description": "Nothing is sent there any more"}, **responses}}

@@ -13,6 +13,8 @@ OVERVIEW: Final = (
     " Idempotency-Key. The same identity again answers the same status and body, with Idempotency-Replayed: true."
     " The header X-Deadline-Ms gives a command a time (from now, in milliseconds) after which it must not be started"
     " any more: then the answer is 504 deadline_exceeded, nothing was done, and the same identity may try again."
+    " A merchant may require that such calls are signed (RFC 9421): Accept-Signature of a 401 signature_required says"
+    " what to cover. Calls without an identity are carried out once for each signature."
 )
 COMMANDS_DOC: Final = (
     "One envelope per line, each with its operation, such as POST /v1/payment_intents. One line answers each, in order:"

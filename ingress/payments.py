@@ -61,12 +61,13 @@ async def commands(request: Request) -> Response:
         raise errors.InvalidCommand([{"field": dry_run.PARAMETER, "reason": reason}], f"A dry run {reason}.")
     terms, asked = calling.terms(request)
     raw = await reading.body(request, reading.NDJSON, limits.COMMANDS_BODY_BYTES_MAX)
+    proof = await ingress.signed_requests.proof(request, caller.merchant, raw)
     lines = [line for line in raw.split(b"\n") if line.strip()]
     if not lines:
         raise errors.MalformedRequest("Send at least one command, one JSON object per line.")
     if len(lines) > limits.COMMANDS_LINES_MAX:
         raise errors.TooLarge(f"At most {limits.COMMANDS_LINES_MAX} commands fit into one request.")
-    found = await ingress.commands.many(caller, lines, terms)
+    found = await ingress.commands.many(caller, lines, terms, proof)
     headers = dict(calling.NO_STORE)
     if applied := asked.applied():
         headers["Preference-Applied"] = applied

@@ -32,6 +32,9 @@ TABLE: Final[dict[str, Row]] = {
     "idempotency_key_required": Row(400, "An idempotency key is required"),
     "unauthenticated": Row(401, "A valid bearer token is required"),
     "invalid_signature": Row(401, "The webhook is not signed by its processor"),
+    "signature_required": Row(401, "The request has to be signed"),
+    "signature_invalid": Row(401, "The signature of the request does not hold"),
+    "signature_expired": Row(401, "The signature of the request is not of this time"),
     "forbidden": Row(403, "The token lacks a scope"),
     "four_eyes_required": Row(403, "Another person has to approve"),
     "not_found": Row(404, "No such object"),
@@ -61,10 +64,19 @@ TABLE: Final[dict[str, Row]] = {
     "deadline_exceeded": Row(504, "The deadline passed before the command was started", retry=True),
 }
 # A 401 says how to do better (RFC 9110 section 15.5.2).
+_SIGNATURE: Final = 'Signature realm="millrace"'
 _CHALLENGES: Final = {
+    "signature_required": _SIGNATURE,
+    "signature_invalid": _SIGNATURE,
+    "signature_expired": _SIGNATURE,
     "unauthenticated": 'Bearer realm="millrace"',
     "invalid_signature": 'Signature realm="millrace-webhooks"',
 }
+# What to sign (RFC 9421 section 5.1); fields that a request does not have need not be covered.
+_ACCEPT_SIGNATURE: Final = (
+    'millrace=("@method" "@path" "@query" "content-digest" "idempotency-key" "if-match")'
+    ';created;keyid;alg="ed25519";tag="millrace"'
+)
 # A refusal that a domain adds later is the caller's to mend until it gets a row of its own.
 _OTHER_REFUSAL: Final = TABLE["rejected"]
 _MEMBERS: Final = frozenset({"type", "title", "status", "detail", "code"})
@@ -113,6 +125,8 @@ def headers_of(code: str, retry_after_s: int | None = limits.RETRY_AFTER_S) -> d
     headers = {"Cache-Control": "no-store"}
     if code in _CHALLENGES:
         headers["WWW-Authenticate"] = _CHALLENGES[code]
+        if _CHALLENGES[code] is _SIGNATURE:
+            headers["Accept-Signature"] = _ACCEPT_SIGNATURE
     if row(code).retry and retry_after_s is not None:
         headers["Retry-After"] = str(retry_after_s)
     return headers

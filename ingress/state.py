@@ -29,6 +29,7 @@ from ingress.exchange import Exchange
 from ingress.expansion import Expansions
 from ingress.fee_terms import FeePolicies
 from ingress.jwks import KeySource
+from ingress.known_keys import KnownKeys
 from ingress.operations import OperationLog
 from ingress.outcomes import Outcomes
 from ingress.parked import ParkedCommands
@@ -41,6 +42,8 @@ from ingress.reports import Reports
 from ingress.resources import DISPUTES, INTENTS, PAYOUTS, REFUNDS, Resources
 from ingress.risk import Assessments
 from ingress.risk_signals import RiskSignals
+from ingress.signed_requests import SignedRequests
+from ingress.signing_keys import SigningKeys
 from ingress.store import Store
 from ingress.stored import StoredResults
 from ingress.webhooks.gateway import WebhookGateway
@@ -100,7 +103,13 @@ class Ingress:
         counters = None if config.redis_url is None else VelocityCounters(config.redis_url)
         self.risk_signals = RiskSignals(self.active_policies, self.store, counters)
         payment_methods = PaymentMethods(self.store)
-        self.commands = Commands(self.stored, self.exchange, self.accepted, payment_methods, self.risk_signals)
+        self._audited_store = Store(config.postgres_dsn, synchronous_commit="on")
+        known_keys = KnownKeys(self.store)
+        self.signed_requests = SignedRequests(known_keys, self._audited_store)
+        self.signing_keys = SigningKeys(self._audited_store, self.cursors, known_keys)
+        self.commands = Commands(
+            self.stored, self.exchange, self.accepted, payment_methods, self.risk_signals, self.signed_requests
+        )
         self.dry_runs = DryRuns(self.store, self.stored, payment_methods, config.processors)
         self.intents = Resources(self.store, self.cursors, INTENTS)
         self.refunds = Resources(self.store, self.cursors, REFUNDS)
@@ -112,7 +121,6 @@ class Ingress:
         self.reports = Reports(self.store, self.cursors)
         self.cases = Cases(self.store, self.cursors)
         self.processors = Processors(self.store, config.processors)
-        self._audited_store = Store(config.postgres_dsn, synchronous_commit="on")
         self.audit = Audit(self._audited_store, self.authenticator)
         self.closings = Closings(self._audited_store)
         self.outcomes = Outcomes(self._audited_store, self.exchange)

@@ -5,6 +5,7 @@ PlatformError                  code, public message (first line of the docstring
     InvalidCommand             well-formed, wrong values (``errors``: list of {field, reason})
     MalformedRequest  IdempotencyKeyRequired  Unauthenticated  Forbidden  NotFound  TooLarge  UnsupportedMediaType
     KeyReused  QuotaExceeded  VersionConflict  StateConflict
+    SignatureRequired  SignatureInvalid  SignatureExpired    of a signed request
   Unavailable                  a dependency is out; carries its mode: fail_open, fail_closed, stale, read_only
     Overloaded  DependencyTimeout  DeadlineExceeded  TimeZoneUnknown
   OwnershipLost                stop this owner; nothing is wrong with the data
@@ -123,6 +124,24 @@ class QuotaExceeded(Rejected):
 
     code = "quota_exceeded"
     retry = "same_identity"
+
+
+class SignatureRequired(Rejected):
+    """The call has to be signed (RFC 9421) with one of the merchant's signing keys; see Accept-Signature."""
+
+    code = "signature_required"
+
+
+class SignatureInvalid(Rejected):
+    """The signature of the request does not hold; sign the request as it is sent, with an active key."""
+
+    code = "signature_invalid"
+
+
+class SignatureExpired(Rejected):
+    """The signature is not of this time; sign the request again, with the same idempotency key."""
+
+    code = "signature_expired"
 
 
 class Unavailable(PlatformError):

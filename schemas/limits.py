@@ -762,3 +762,17 @@ DEMO_LOG_SPEED_MAX: Final = 1_000_000
 DEMO_LIMITER_LINES: Final = 800  # of the act in `make demo`: a few seconds, in which quotas run out
 DEMO_LIMITER_SPEED: Final = 8_000
 EXPANSIONS_MAX: Final = 10  # values of expand[] in one read
+
+# --- Signed requests (schemas/http_signature.py, ingress/signed_requests.py)
+SIGNATURE_FIELD_LENGTH_MAX: Final = 4_096  # of Signature-Input and of Signature
+SIGNATURES_MAX: Final = 4  # of one request: ours, and those of proxies and agents on the way
+SIGNATURE_COMPONENTS_MAX: Final = 32
+SIGNATURE_AGE_MAX_S: Final = 300  # after `created`; a retry later is signed again
+SIGNING_KEYS_ACTIVE_MAX: Final = 10  # of one merchant at once
+SIGNING_KEY_PEM_LENGTH_MAX: Final = 1_024
+SIGNING_KEYS_CACHED_S: Final = 10  # a revoked key may be taken, and a requirement be unknown, for so long
+SIGNING_KEYS_CACHED_MAX: Final = 20_000  # merchants of one ingress process
+SIGNING_KEYS_ASKED_MAX: Final = 500  # merchants asked for in one query
+SIGNING_KEYS_ASKED_RUNNING_MAX: Final = 2
+SIGNING_KEYS_RELOAD_S: Final = 1  # an unknown key is looked for again that often: it may just have been registered
+SIGNED_REQUESTS_SHOWN_MAX: Final = 500  # of one aggregate, by millrace audit signatures

@@ -59,6 +59,31 @@ def verify(
     raise typer.Exit(0 if verdict.broken_seq is None else 1)
 
 
+@app.command("signatures")
+def signatures_(
+    aggregate: Annotated[str, typer.Argument(metavar="ID", help="A payment, account or quota policy.")],
+    as_json: AsJson = False,
+) -> None:
+    """Show who signed the commands on an object and verify it again; --json has all that a third party needs for that.
+
+    Exit status 1 when a signature does not hold.
+    """
+    from compose.cli.cases import shell_user  # noqa: PLC0415
+    from reconciliation.audit.log import audited  # noqa: PLC0415
+    from reconciliation.audit.signatures import signatures  # noqa: PLC0415
+
+    with operator_connection() as connection, audited(connection, shell_user(), "signature.read", aggregate):
+        rows = signatures(connection, aggregate)
+    if as_json:
+        print(json.dumps({"data": rows}, default=str))
+    for row in [] if as_json else rows:
+        when, verdict = f"{row['received_at']:%Y-%m-%d %H:%M:%S}", row["reason"] or "verified"
+        print(f"{when}  {row['operation']}  {row['status']}  {row['key_id']}  {row['signed_request']}  {verdict}")
+    if not rows and not as_json:
+        print("none of its commands was signed")
+    raise typer.Exit(0 if all(row["verified"] for row in rows) else 1)
+
+
 def _head(text: str | None) -> tuple[int, str] | None:
     if text is None:
         return None

@@ -17,6 +17,7 @@ from ingress.client.errors import (
     MillraceClientError,
     ObjectNotFound,
     ServiceUnavailable,
+    SignatureRefused,
     StillProcessing,
     Undecided,
 )
@@ -36,6 +37,7 @@ __all__ = [
     "MillraceClientError",
     "ObjectNotFound",
     "ServiceUnavailable",
+    "SignatureRefused",
     "StillProcessing",
     "StreamedEvent",
     "Undecided",

@@ -24,7 +24,10 @@ T = TypeVar("T")
 
 
 class Connection:
-    """Blocking. ``token`` is a bearer token, or a function that gives a fresh one each time."""
+    """Blocking. ``token`` is a bearer token, or a function that gives a fresh one each time.
+
+    ``signer``: a ``client.signing.RequestSigner``, to sign what changes something.
+    """
 
     def __init__(
         self,
@@ -34,11 +37,14 @@ class Connection:
         wait_s: float = limits.RESULT_WAIT_DEFAULT_S,
         transport: httpx.BaseTransport | None = None,
         jitter: random.Random | None = None,
+        signer: httpx.Auth | None = None,
     ) -> None:
         self._token = token
         self._wait_s = wait_s
         self._jitter = jitter or random.Random()
-        self._http = httpx.Client(base_url=base_url, transport=transport, limits=wire.POOL, trust_env=False)
+        self._http = httpx.Client(
+            base_url=base_url, transport=transport, limits=wire.POOL, trust_env=False, auth=signer
+        )
 
     def __enter__(self) -> Self:
         return self
@@ -133,11 +139,14 @@ class AsyncConnection:
         wait_s: float = limits.RESULT_WAIT_DEFAULT_S,
         transport: httpx.AsyncBaseTransport | None = None,
         jitter: random.Random | None = None,
+        signer: httpx.Auth | None = None,
     ) -> None:
         self._token = token
         self._wait_s = wait_s
         self._jitter = jitter or random.Random()
-        self._http = httpx.AsyncClient(base_url=base_url, transport=transport, limits=wire.POOL, trust_env=False)
+        self._http = httpx.AsyncClient(
+            base_url=base_url, transport=transport, limits=wire.POOL, trust_env=False, auth=signer
+        )
 
     async def __aenter__(self) -> Self:
         return self

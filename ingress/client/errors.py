@@ -5,6 +5,7 @@ MillraceClientError
     InvalidCall          wrong values or a malformed request; ``errors`` lists them
     Conflict             the version or the state is another one; read the object and decide again
     IdentityReused       the idempotency key belongs to another request
+    SignatureRefused     the call is not signed as it has to be
     ObjectNotFound       no such object, or not the caller's
   ServiceUnavailable     no answer within the tries of a read
   Undecided              a command got no decision within the tries; the same ``idempotency_key`` finds out later
@@ -48,6 +49,10 @@ class IdentityReused(CallRefused):
     """The idempotency key was used with another request."""
 
 
+class SignatureRefused(CallRefused):
+    """The call is not signed as it has to be: key, clock, or something on the way that changes requests."""
+
+
 class ObjectNotFound(CallRefused):
     """No such object, or not the caller's."""
 
@@ -80,6 +85,9 @@ _KINDS: dict[str, type[CallRefused]] = {
     "version_conflict": Conflict,
     "state_conflict": Conflict,
     "key_reused": IdentityReused,
+    "signature_required": SignatureRefused,
+    "signature_invalid": SignatureRefused,
+    "signature_expired": SignatureRefused,
     "not_found": ObjectNotFound,
 }
 

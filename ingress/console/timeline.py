@@ -59,6 +59,8 @@ def command(row: Row) -> Entry:
             ("told by" if is_fact else "caller", row["merchant_id"]),
             ("idempotency key", row["key"]),
             ("request", row["request_id"]),
+            ("signed by", row["signed_by"]),
+            ("signed request", row["signed_request"]),
             ("event", row["event_id"]),
             ("place", f"partition {row['partition']}, offset {row['offset']}"),
         ),

@@ -45,3 +45,9 @@ def test_every_state_of_a_payment_has_a_colour_or_is_plain_on_purpose() -> None:
     plain = {"canceled", "voided", "warning_closed", "prevented"}
     states = {*get_args(IntentState), *get_args(AttemptStatus), *get_args(DisputeState)}
     assert {state for state in states if tone(state) == "plain"} <= plain
+
+
+def test_a_command_says_who_signed_it() -> None:
+    row = dict.fromkeys(("operation", "request_id", "status", "code", "key", "event_id", "partition", "offset"), "x")
+    row |= {"merchant_id": "m_1", "created_at": NOW, "signed_by": "msk_1", "signed_request": "sr_1"}
+    assert {("signed by", "msk_1"), ("signed request", "sr_1")} <= set(timeline.command(row).facts)
