@@ -115,7 +115,7 @@ def test_lists_and_networks_are_published_like_quotas(envoy: Envoy) -> None:
     becomes(lambda: envoy.check(cost=10_000), OK, 60)
     assert envoy.ask(here).overall_code == OVER_LIMIT
     usage = envoy.operator.http.get(f"/v1/usage/{quote(envoy.tenant + ':u:/r', safe='')}").json()
-    assert (usage["policy_version"], usage["live"]) == (2, None)
+    assert (usage["policy_version"], usage["live"], usage["by_network"]) == (2, None, [])
 
 
 def test_usage_is_live_and_streamed(envoy: Envoy) -> None:
