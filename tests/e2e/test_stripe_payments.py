@@ -32,7 +32,6 @@ def at_stripe(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Public
             home=tmp_path_factory.mktemp("stripe"),
             owner_processes=1,
             ingress_processes=1,
-            services=("owner", "ingress", "processor_worker"),
             processors=("stripe",),
             processor_urls={"stripe": url},
             processor_secrets={"stripe": SecretStr(stripe_mock.API_KEY)},
