@@ -41,7 +41,7 @@ def begin_test(timeout_s: float) -> None:
     _test_ends_at = time.monotonic() + timeout_s
 
 
-def eventually(condition: Callable[[], Found | None], within_s: float = 10.0, *, what: str = "") -> Found:
+def eventually(condition: Callable[[], Found | None], within_s: float = 30.0, *, what: str = "") -> Found:
     """The first truthy answer of ``condition``; an AssertionError failure inside counts as "not yet".
 
     Asking takes at most half of the time, so that what is waited for has the other half of a busy machine.
@@ -63,7 +63,7 @@ def eventually(condition: Callable[[], Found | None], within_s: float = 10.0, *,
         time.sleep(min(max(_INTERVAL_S, now - asked), _INTERVAL_MAX_S))
 
 
-def becomes(read: Callable[[], object], wanted: object, within_s: float = 10.0, *, what: str = "") -> None:
+def becomes(read: Callable[[], object], wanted: object, within_s: float = 30.0, *, what: str = "") -> None:
     """What is read is what is wanted, in the end; where it is not, the failure shows what was read last."""
 
     def equal() -> bool:

@@ -10,7 +10,7 @@ from playwright.sync_api import expect, sync_playwright
 
 from tests.conftest import servers_missing
 from tests.console_world import HOSTILE, Scene, parked_payment, scene
-from tests.eventually import becomes
+from tests.eventually import becomes, patient
 from tests.public_system import merchant, public
 from tests.repair_world import opened, transactions
 from tests.risk_cases import above
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["merchant", "public", "scene"]  # the fixtures of this module
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(240)]  # the first test starts the system
 
-_WAIT_MS = 15_000
+_WAIT_MS = 1_000 * patient(15)
 expect.set_options(timeout=_WAIT_MS)
 
 

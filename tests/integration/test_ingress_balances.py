@@ -19,7 +19,6 @@ from dataflows.domain.fees import FeeSchedule
 from ingress.balances import Balances
 from ingress.store import Store
 from sinks.postgres.migrate import migrate
-from tests.conftest import stack
 from tests.eventually import eventually
 from tests.integration.test_ingress_disputes import tell
 from tests.integration.test_ingress_refunds import paid, refund, refused, settled
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from tests.conftest import Stack
     from tests.public_system import Merchant, PublicSystem
 
-__all__ = ["public", "stack"]  # the fixtures of this module
+__all__ = ["public"]  # the fixture of this module
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(240)]  # the first test starts the system
 
 NOTHING = {"pending": 0, "available": 0, "reserved": 0}
