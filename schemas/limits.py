@@ -410,6 +410,7 @@ SETTLEMENT_WORK_MEM_MB: Final = 64
 SETTLEMENT_FETCH_TIMEOUT_S: Final = 30  # without a byte
 SETTLEMENT_REPORT_BYTES_MAX: Final = 8 * 1024**3
 SETTLEMENT_HORIZON_DAYS: Final = 7  # money that moved longer ago stands in some report, or is a person's
+SETTLEMENT_BACK_GRACE_DAYS: Final = 5  # until a refund or dispute that no report names is missing; within the horizon
 SETTLEMENT_BANK_DAYS_MAX: Final = 5  # from the announcement of a payout to its day at the bank
 SETTLEMENT_SHOWN_MAX: Final = 50  # discrepancies in the table for people
 
@@ -754,3 +755,13 @@ DEMO_LOG_SPEED_MAX: Final = 1_000_000
 DEMO_LIMITER_LINES: Final = 800  # of the act in `make demo`: a few seconds, in which quotas run out
 DEMO_LIMITER_SPEED: Final = 8_000
 EXPANSIONS_MAX: Final = 10  # values of expand[] in one read
+
+# --- who asks for what -------------------------------------------------------------------------------------
+ACCESS_WINDOW_S: Final = 60
+ACCESS_MISSES_MAX: Final = 100  # different paths of one caller that lead nowhere: an id that was mistyped is one
+ACCESS_OBJECTS_MAX: Final = 3_000  # different paths of one caller that lead somewhere: lists are for more
+ACCESS_UNPROVEN_MAX: Final = 300  # answers 401 to one network
+ACCESS_PREFIX_V4: Final = 24
+ACCESS_PREFIX_V6: Final = 56
+ACCESS_BITMAP_BYTES: Final = 2_048  # of one subject: 16,384 paths, enough for the bounds to be passed
+ACCESS_SUBJECTS_MAX: Final = 5_000  # 10 MiB
