@@ -12,7 +12,7 @@ from limiter import keys
 from schemas import limits
 from schemas.calendar_windows import CalendarWindows, windows_of
 from schemas.client_network import V4_BITS, client_network, widened
-from schemas.limit_policy import ANY, KEY_PARTS, NETWORK, LimitPolicy, Scope, Terms, counted_by, terms
+from schemas.limit_policy import ANY, KEY_PARTS, NETWORK, LimitPolicy, Scope, Terms, counted_by, spans_tenants, terms
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -143,11 +143,6 @@ class Level:
             return ""
         # of what counters are kept by, the tenant is the first
         return values.partition("\x1f")[0] if "tenant" in self.policy.per else self.policy.scope.tenant
-
-
-def spans_tenants(policy: LimitPolicy) -> bool:
-    """Whether one counter of it is of several tenants: then it cannot be on one of several shards."""
-    return "tenant" not in policy.per and policy.scope.tenant == ANY
 
 
 def calendars_of(policies: Iterable[LimitPolicy], now_s: int) -> tuple[CalendarWindows, ...]:
