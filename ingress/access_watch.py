@@ -1,4 +1,7 @@
-"""Enumeration and anomalous fan-out: who asks for ids that do not exist, tries tokens, or touches far too many objects.
+"""Enumeration and anomalous fan-out: who asks for ids that do not exist or tries tokens, whose reach is far too wide.
+
+A merchant's own traffic may be as wide as its business. Wide is an operator's token that touches hundreds of objects in
+a minute, and one network that speaks for dozens of merchants. A proxy on this machine that is not trusted is none.
 
 What is found is told, never refused: quotas limit, people judge. Each finding is a metric, a row of the audit log and
 one open case (``suspicious_access``). Counted in this process alone, by merchant and subject of a verified token or by
@@ -17,7 +20,7 @@ import structlog
 from msgspec import Struct, field
 from starlette.datastructures import Headers
 
-from ingress import metrics
+from ingress import calling, metrics
 from limiter.client_address import client_address
 from schemas import errors, limits
 from schemas.client_network import client_network, widened
@@ -30,10 +33,11 @@ if TYPE_CHECKING:
     from ingress.auth import Authenticator
     from schemas.client_network import Network
 
-#: what is anomalous -> how many different paths (of tokens: how many answers) within the window
+#: what is anomalous -> how many different paths, merchants or, of tokens, answers within the window
 BOUNDS: Final = {
     "enumeration": limits.ACCESS_MISSES_MAX,
-    "fan_out": limits.ACCESS_OBJECTS_MAX,
+    "operator_fan_out": limits.ACCESS_OBJECTS_MAX,
+    "merchant_fan_out": limits.ACCESS_MERCHANTS_MAX,
     "token_guessing": limits.ACCESS_UNPROVEN_MAX,
 }
 _UNAUTHENTICATED: Final = 401
@@ -65,7 +69,7 @@ class AccessPatterns:
         self._clock = clock
         self._counted: OrderedDict[tuple[str, str], _Counted] = OrderedDict()
 
-    def saw(self, kind: str, subject: str, path: str | None) -> Anomaly | None:
+    def saw(self, kind: str, subject: str, what: str | None) -> Anomaly | None:
         """The finding, in the moment in which the subject passes the bound of its window: once in a window."""
         now, key = self._clock(), (kind, subject)
         counted = self._counted.get(key)
@@ -74,7 +78,7 @@ class AccessPatterns:
         self._counted.move_to_end(key)
         if len(self._counted) > limits.ACCESS_SUBJECTS_MAX:
             self._counted.popitem(last=False)
-        if path is not None and not _is_new(counted.bits, path):
+        if what is not None and not _is_new(counted.bits, what):
             return None
         counted.count += 1
         return Anomaly(kind=kind, subject=subject, count=counted.count) if counted.count == BOUNDS[kind] + 1 else None
@@ -115,32 +119,38 @@ class AccessWatch:
         try:
             await self._app(scope, receive, watched)
         finally:
-            if (found := await self._found(scope, status)) is not None:
+            for found in await self._found(scope, status):
                 metrics.ANOMALIES.labels(found.kind).inc()
                 log.warning("suspicious_access", kind=found.kind, subject=found.subject, count=found.count)
                 task = asyncio.get_running_loop().create_task(self._told(found))
                 self._telling.add(task)
                 task.add_done_callback(self._telling.discard)
 
-    async def _found(self, scope: Scope, status: int) -> Anomaly | None:
+    async def _found(self, scope: Scope, status: int) -> list[Anomaly]:
         path: str = scope["path"]
+        if not path.startswith("/v1/") or (status >= _REFUSED and status not in (_NOT_FOUND, _UNAUTHENTICATED)):
+            return []
+        network, saw = self._network(scope), self._patterns.saw
         if status == _UNAUTHENTICATED:
-            network = self._network(scope)
-            return None if network is None else self._patterns.saw("token_guessing", network, None)
-        if not path.startswith("/v1/") or (status >= _REFUSED and status != _NOT_FOUND):
-            return None
+            found = [saw("token_guessing", network, None)] if network else []
+            return [one for one in found if one is not None]
         try:
             caller = await self._authenticator.caller(Headers(scope=scope).get("authorization"))
         except errors.PlatformError:
-            return None
-        kind = "enumeration" if status == _NOT_FOUND else "fan_out"
-        return self._patterns.saw(kind, f"{caller.merchant} {caller.subject}", path)
+            return []
+        who = f"{caller.merchant} {caller.subject}"
+        found = [saw("merchant_fan_out", network, caller.merchant)] if network else []
+        if status == _NOT_FOUND:
+            found.append(saw("enumeration", who, path))
+        elif calling.OPERATOR in caller.scopes:
+            found.append(saw("operator_fan_out", who, path))
+        return [one for one in found if one is not None]
 
     def _network(self, scope: Scope) -> str | None:
         address = client_address(scope, self._trusted_proxies)
-        if address is None:
+        if address is None or (network := client_network(address)).is_loopback:
             return None
-        return str(widened(client_network(address), limits.ACCESS_PREFIX_V4, limits.ACCESS_PREFIX_V6))
+        return str(widened(network, limits.ACCESS_PREFIX_V4, limits.ACCESS_PREFIX_V6))
 
     async def _told(self, found: Anomaly) -> None:
         try:

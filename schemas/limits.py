@@ -759,9 +759,10 @@ EXPANSIONS_MAX: Final = 10  # values of expand[] in one read
 # --- who asks for what -------------------------------------------------------------------------------------
 ACCESS_WINDOW_S: Final = 60
 ACCESS_MISSES_MAX: Final = 100  # different paths of one caller that lead nowhere: an id that was mistyped is one
-ACCESS_OBJECTS_MAX: Final = 3_000  # different paths of one caller that lead somewhere: lists are for more
+ACCESS_OBJECTS_MAX: Final = 300  # different paths of one operator: a person does not read faster
+ACCESS_MERCHANTS_MAX: Final = 50  # that one network speaks for
 ACCESS_UNPROVEN_MAX: Final = 300  # answers 401 to one network
 ACCESS_PREFIX_V4: Final = 24
 ACCESS_PREFIX_V6: Final = 56
-ACCESS_BITMAP_BYTES: Final = 2_048  # of one subject: 16,384 paths, enough for the bounds to be passed
-ACCESS_SUBJECTS_MAX: Final = 5_000  # 10 MiB
+ACCESS_BITMAP_BYTES: Final = 512  # of one subject: 4,096 bits, enough for the bounds to be passed
+ACCESS_SUBJECTS_MAX: Final = 20_000  # 10 MiB

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from ingress.access_watch import BOUNDS, AccessPatterns, AccessWatch, Anomaly
 from ingress.auth import Caller
 from schemas import errors, limits
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 class Clock:
@@ -25,7 +28,7 @@ def found(patterns: AccessPatterns, kind: str, count: int, subject: str = "m_1 a
     return [one for n in range(first, first + count) if (one := patterns.saw(kind, subject, f"/v1/refunds/re_{n}"))]
 
 
-@pytest.mark.parametrize("kind", ["enumeration", "fan_out"])
+@pytest.mark.parametrize("kind", ["enumeration", "operator_fan_out"])
 def test_past_the_bound_it_is_found_once_in_a_window(kind: str) -> None:
     """Paths may share a bit, so a few more than the bound may be needed, never fewer."""
     clock = Clock()
@@ -54,17 +57,19 @@ def test_a_crowd_of_subjects_takes_bounded_memory() -> None:
 
 
 class Tokens:
-    """An authenticator of one token."""
+    """An authenticator of tokens that are ``merchant:scope``."""
 
     async def caller(self, authorization: str | None) -> Caller:
-        if authorization != "Bearer good":
+        merchant, colon, scope = (authorization or "").removeprefix("Bearer ").partition(":")
+        if not colon:
             raise errors.Unauthenticated
-        return Caller(merchant="m_1", subject="ann", scopes=frozenset(), expires_at=0)
+        return Caller(merchant=merchant, subject="ann", scopes=frozenset([scope]), expires_at=0)
 
 
 async def _asked(
-    status: int, paths: list[str], token: str | None, peer: str = "198.51.100.7"
+    status: int, calls: Iterable[tuple[str, str | None]], peer: str = "198.51.100.7"
 ) -> tuple[list[Anomaly], set[int]]:
+    """Calls (path, token) that are all answered alike: what is told, and what the callers hear."""
     told: list[Anomaly] = []
     answered: set[int] = set()
 
@@ -79,39 +84,48 @@ async def _asked(
         answered.add(message["status"])
 
     watch = AccessWatch(app, authenticator=Tokens(), tell=tell)  # type: ignore[arg-type] # what is asked of it
-    headers = [] if token is None else [(b"authorization", f"Bearer {token}".encode())]
-    for path in paths:
+    for path, token in calls:
+        headers = [] if token is None else [(b"authorization", f"Bearer {token}".encode())]
         await watch({"type": "http", "path": path, "headers": headers, "client": (peer, 1)}, None, send)  # type: ignore[arg-type] # nobody receives
     await asyncio.sleep(0)
     return told, answered
 
 
-def ids(count: int) -> list[str]:
-    return [f"/v1/payment_intents/pi_{n}" for n in range(count)]
+def calls(count: int, token: str | None, path: str = "/v1/payment_intents/pi_{}") -> list[tuple[str, str | None]]:
+    return [(path.format(n), token) for n in range(count)]
 
 
 @pytest.mark.parametrize(
     ("status", "token", "kind", "subject"),
     [
-        (404, "good", "enumeration", "m_1 ann"),
-        (200, "good", "fan_out", "m_1 ann"),
+        (404, "m_1:payments:read", "enumeration", "m_1 ann"),
+        (200, "m_1:operator", "operator_fan_out", "m_1 ann"),
         (401, "forged", "token_guessing", "198.51.100.0/24"),
     ],
 )
 def test_what_answers_say_is_told_and_left_as_it_is(status: int, token: str, kind: str, subject: str) -> None:
-    told, answered = asyncio.run(_asked(status, ids(2 * BOUNDS[kind]), token))
+    told, answered = asyncio.run(_asked(status, calls(2 * BOUNDS[kind], token)))
     assert [(one.kind, one.subject) for one in told] == [(kind, subject)]
     assert answered == {status}
+
+
+def test_a_network_that_speaks_for_many_merchants_is_told_and_a_proxy_of_this_machine_is_none() -> None:
+    many = [("/v1/balance", f"m_{n}:payments:read") for n in range(2 * BOUNDS["merchant_fan_out"])]
+    told, _ = asyncio.run(_asked(200, many, "2001:db8::1"))
+    assert [(one.kind, one.subject) for one in told] == [("merchant_fan_out", "2001:db8::/56")]
+    assert asyncio.run(_asked(200, many, "127.0.0.1"))[0] == []
+    assert asyncio.run(_asked(401, calls(2 * BOUNDS["token_guessing"], "forged"), "::1"))[0] == []
 
 
 @pytest.mark.parametrize(
     ("status", "token", "path"),
     [
-        (422, "good", "/v1/payment_intents/pi_{}"),  # wrong, but not looking for anything
+        (422, "m_1:operator", "/v1/payment_intents/pi_{}"),  # wrong, but not looking for anything
+        (200, "m_1:payments:write", "/v1/payment_intents/pi_{}/confirm"),  # a merchant's business, however wide
         (404, None, "/v1/payment_intents/pi_{}"),  # nobody to say it of: token_guessing has the 401s
-        (404, "good", "/favicon/{}"),
+        (404, "m_1:payments:read", "/favicon/{}"),
     ],
 )
 def test_what_says_nothing_is_not_counted(status: int, token: str | None, path: str) -> None:
-    told, _ = asyncio.run(_asked(status, [path.format(n) for n in range(2 * BOUNDS["enumeration"])], token))
+    told, _ = asyncio.run(_asked(status, calls(2 * max(BOUNDS.values()), token, path)))
     assert told == []
