@@ -136,5 +136,5 @@ def test_who_looks_for_ids_that_do_not_exist_is_found(public: PublicSystem, merc
     name = f"enumeration {merchant.name} merchant:{merchant.name}"
     eventually(lambda: public.rows(cases, name) == [("open",)], 30)
     assert [row for row in audited(public, "api") if row[0] == f"{merchant.name} merchant:{merchant.name}"] == [
-        (f"{merchant.name} merchant:{merchant.name}", "access.enumeration", "detected")
+        (f"{merchant.name} merchant:{merchant.name}", "access.enumeration", "done")
     ]

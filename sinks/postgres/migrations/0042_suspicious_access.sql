@@ -6,7 +6,7 @@ begin
     insert into repair_case (id, kind, reference, evidence)
     values (p_id, 'suspicious_access', p_kind || ' ' || p_subject, p_details)
     on conflict do nothing;
-    perform audit_append(p_subject, 'access.' || p_kind, 'api', 'detected', p_details);
+    perform audit_append(p_subject, 'access.' || p_kind, 'api', 'done', p_details);
 end $$;
 revoke all on function suspicious_access from public;
 grant execute on function suspicious_access to millrace_ingress;
