@@ -163,6 +163,22 @@ class Limiter:
             return await self._decide(key, cost, None)
         return await self._once(key, cost, request_id)
 
+    async def refund(self, tenant: str, user: str, route: str, request_id: str, network: str | None = None) -> bool:
+        """Gives back, once, what a request consumed of durable quotas; whether there was anything.
+
+        Its identity stays known: a retry of the request is answered as before, and charged nothing. Raises
+        InvalidCommand where no durable policy governs the key, and Unavailable: then the same call finds out.
+        """
+        key = self.governed(tenant, user, route, network)
+        if key.durable is None or not request_id:
+            field, reason = "request_id", "must be the one that was consumed under"
+            if key.durable is None:
+                field, reason = "key", "is governed by no durable policy: of others nothing is given back"
+            raise errors.InvalidCommand([{"field": field, "reason": reason}])
+        if (deciding := self._under_way.get((key.name, request_id))) is not None:
+            await asyncio.shield(deciding)
+        return await self._durable.refund(key.durable, request_id)
+
     def governed(self, tenant: str, user: str, route: str, network: str | None = None) -> KeyState:
         """The key with its buckets under the policies in use. Raises InvalidCommand."""
         place = (tenant, user, route) if network is None else self._place(tenant, user, route, network)
