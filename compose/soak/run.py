@@ -248,8 +248,6 @@ class _Soak:
         run = self._run
         await self._settlements.report()
         await run_reconcile(self._reconcile, run.books)
-        await self._settlements.rest()
-        await run_reconcile(self._reconcile, run.books)
         await self._pay_out()
         if run.payouts is not None:
             await run.payouts.race()

@@ -35,7 +35,6 @@ LINE_FAULTS: Final[dict[str, int | None]] = {
     "duplicate": None,
     "sign_flipped": None,
     "split": 0,
-    "split_over_days": 0,
 }
 #: faults of whole reports, one report after the other; what is truncated comes again, or its end were lost
 REPORT_FAULTS: Final = (
@@ -110,11 +109,6 @@ class Settlements:
         await self._pay(limits.SOAK_VICTIMS)  # a charge is missing when a younger one is settled: these are
         for name, processor in self._processors.items():
             await self._report(processor, [one for one in victims if one.processor == name])
-
-    async def rest(self) -> None:
-        """Every processor reports what its last report held back, without a lie."""
-        for processor in self._processors.values():
-            await self._note_payouts(processor, (await processor.settle([]))[-1])
 
     async def _report(self, processor: Processor, victims: list[Victim]) -> None:
         whole = next(self._wholes) if victims else ()
