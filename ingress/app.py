@@ -32,6 +32,7 @@ from ingress import (
     risk_routes,
     signing_key_routes,
 )
+from ingress.access_watch import AccessWatch
 from ingress.console import routes as console
 from ingress.webhooks import routes as webhooks
 from limiter.asgi import QuotaMiddleware
@@ -100,6 +101,12 @@ def create_app(ingress: Ingress) -> FastAPI:
         routes = [route for router in ROUTERS for route in router.routes]
         askers = quotas.Askers(ingress.authenticator, routes, ingress.config.trusted_proxies)
         app.add_middleware(QuotaMiddleware, limiter=ingress.config.limiter, who_asks=askers, refusal=quotas.refusal)
+    app.add_middleware(
+        AccessWatch,
+        authenticator=ingress.authenticator,
+        tell=ingress.audit.suspicious,
+        trusted_proxies=ingress.config.trusted_proxies,
+    )
     app.add_middleware(BoundedHeaders)
     app.add_middleware(request_ids.NamedRequests)
     return app

@@ -7,17 +7,19 @@ is not kept; a valid token without the scope is.
 from __future__ import annotations
 
 import json
+import time
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 from ingress import calling
-from schemas import errors, validation
+from schemas import errors, identity, limits, validation
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from starlette.requests import Request
 
+    from ingress.access_watch import Anomaly
     from ingress.auth import Authenticator, Caller
     from ingress.store import Store
 
@@ -62,6 +64,18 @@ class Audit:
             raise
         if not audits_itself:
             await self.append(caller, action, name, "done", details)
+
+    async def suspicious(self, found: Anomaly) -> None:
+        """What the watch over accesses found, with its case, durable when this returns."""
+        details = {"count": found.count, "window_s": limits.ACCESS_WINDOW_S, "subject": found.subject}
+        moment = str(time.time_ns())  # a case that was resolved does not swallow the next one
+        parameters = {
+            "id": identity.derived_id("case", "suspicious_access", f"{found.kind} {found.subject}", moment),
+            "kind": found.kind,
+            "subject": validation.visible(found.subject),
+            "details": json.dumps(details),
+        }
+        await self._store.rows("suspicious_access", parameters)
 
     async def append(self, caller: Caller, action: str, name: str, outcome: str, details: dict[str, Any]) -> None:
         """One row of the log, durable when this returns."""

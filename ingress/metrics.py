@@ -24,6 +24,8 @@ FOUND_IN_STORE: Final = Counter(
 STREAMS: Final = Gauge("millrace_ingress_event_streams", "Open event streams")
 # Above zero: queries fail or time out; the circuit opens after some in a row.
 STORE_FAILURES: Final = Counter("millrace_ingress_store_failures", "Queries that failed")
+# Any: somebody looks for ids or tokens, or takes far too much along; see the audit log and the case suspicious_access.
+ANOMALIES: Final = Counter("millrace_ingress_suspicious_accesses", "Findings about who asks for what", ["kind"])
 # Above zero for long: the issuer's keys are stale; past the bound every call is refused with 503.
 KEYS_UNREADABLE: Final = Counter("millrace_ingress_keys_unreadable", "Failed reads of the issuer's keys")
 # Above zero: confirms were decided without counts (valkey) or the card's fingerprint (store): the rules provide for it.

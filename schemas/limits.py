@@ -410,6 +410,7 @@ SETTLEMENT_WORK_MEM_MB: Final = 64
 SETTLEMENT_FETCH_TIMEOUT_S: Final = 30  # without a byte
 SETTLEMENT_REPORT_BYTES_MAX: Final = 8 * 1024**3
 SETTLEMENT_HORIZON_DAYS: Final = 7  # money that moved longer ago stands in some report, or is a person's
+SETTLEMENT_BACK_GRACE_DAYS: Final = 5  # until a refund or dispute that no report names is missing; within the horizon
 SETTLEMENT_BANK_DAYS_MAX: Final = 5  # from the announcement of a payout to its day at the bank
 SETTLEMENT_SHOWN_MAX: Final = 50  # discrepancies in the table for people
 
@@ -776,3 +777,14 @@ SIGNING_KEYS_ASKED_MAX: Final = 500  # merchants asked for in one query
 SIGNING_KEYS_ASKED_RUNNING_MAX: Final = 2
 SIGNING_KEYS_RELOAD_S: Final = 1  # an unknown key is looked for again that often: it may just have been registered
 SIGNED_REQUESTS_SHOWN_MAX: Final = 500  # of one aggregate, by millrace audit signatures
+
+# --- who asks for what -------------------------------------------------------------------------------------
+ACCESS_WINDOW_S: Final = 60
+ACCESS_MISSES_MAX: Final = 100  # different paths of one caller that lead nowhere: an id that was mistyped is one
+ACCESS_OBJECTS_MAX: Final = 300  # different paths of one operator: a person does not read faster
+ACCESS_MERCHANTS_MAX: Final = 50  # that one network speaks for
+ACCESS_UNPROVEN_MAX: Final = 300  # answers 401 to one network
+ACCESS_PREFIX_V4: Final = 24
+ACCESS_PREFIX_V6: Final = 56
+ACCESS_BITMAP_BYTES: Final = 512  # of one subject: 4,096 bits, enough for the bounds to be passed
+ACCESS_SUBJECTS_MAX: Final = 20_000  # 10 MiB

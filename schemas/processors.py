@@ -9,6 +9,8 @@ import re
 from typing import Final
 
 ADAPTERS: Final = ("simulator", "stripe")
+#: adapters whose disputes name the processor's own charge and nothing of ours
+NAMED_BY_CHARGE: Final = ("stripe",)
 #: parts of an account's name end with ":", those of a webhook's address with "/"
 _NAME: Final = re.compile(rf"(?:{'|'.join(ADAPTERS)})(?:_[a-z0-9]{{1,24}})?")
 

@@ -27,8 +27,9 @@ SIDES: Final = ("loss", "gain")
 _NAME: Final = rf"[A-Za-z0-9_-]{{1,{limits.SCOPE_LENGTH_MAX}}}"
 #: debits grow what we own and spend, credits what we owe and earn
 _ACCOUNT: Final = re.compile(
-    r"(?:(?:cash|payout_in_transit|processor_receivable|processor_fee_expense|dispute_fee_expense|recon_suspense"
-    rf"|recon_loss_expense|recon_gain_income|merchant_available|merchant_reserved):{_NAME}|platform_fee_income|rounding)\Z"
+    r"(?:(?:cash|payout_in_transit|processor_receivable|processor_reserve|processor_fee_expense|dispute_fee_expense"
+    r"|recon_suspense|recon_loss_expense|recon_gain_income|merchant_available|merchant_reserved)"
+    rf":{_NAME}|platform_fee_income|rounding|chargeback_loss)\Z"
 )
 
 

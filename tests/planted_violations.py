@@ -237,6 +237,25 @@ OTHER_WAYS: list[tuple[str, *tuple[str, ...]]] = [
     ("15", PAYOUT),
     ("15", "update settlement_line set posting = 'due', finding = null where finding = 'matched'"),
     ("15", BANK_ENTRY),
+    # a report that was cut off excuses what it held, and nothing else of its processor
+    (
+        "15",
+        PAYOUT,
+        "insert into settlement_discrepancy (processor, subject, class, reference, amount)"
+        " values ('sim', 'rpt_cut', 'truncated_report', 'rpt_cut', 0)",
+    ),
+    (
+        "15",
+        PAYOUT,
+        BANK_ENTRY.replace("'po_9'", "'po_1'"),
+        BANK_ENTRY.replace("'b', 's'", "'c', 's'").replace("'po_9'", "'po_1'"),
+    ),
+    # a case about something else of the same processor says nothing of old money
+    (
+        "aged",
+        OLD_SUSPENSE,
+        "insert into repair_case (id, kind, reference, processor) values ('case_1', 'attempt_review', 'op_x', 'old')",
+    ),
     (
         "13",
         f"{EVENT} ('simulator', 'evt_1', 'x', '', 'parked', now() - interval '1 day', {EARLIER})",

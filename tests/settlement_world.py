@@ -14,7 +14,7 @@ import psycopg
 
 from reconciliation.settlement.ingest import ReportFile, Taken, take_in
 from reconciliation.settlement.simulator_report import COLUMNS, read_rows
-from reconciliation.settlement.store import execute, found_table, keep_found
+from reconciliation.settlement.store import found_table, keep_found, missing_find
 from schemas import identity
 from sinks.postgres.migrate import migrate
 
@@ -101,7 +101,7 @@ class SettlementWorld:
         with self.operator() as connection:
             taken = take_in(connection, report, read_rows(io.BytesIO(data)))
             with found_table(connection):
-                execute(connection, "missing_find", processor="simulator")
+                missing_find(connection, "simulator")
                 keep_found(connection, "simulator", report_id, [])
         return taken
 

@@ -60,7 +60,7 @@ def bench_settlement(world: World, count: int) -> dict[str, Any]:
     from compose.bench.cpu import cpu_seconds  # noqa: PLC0415
     from reconciliation.settlement.ingest import take_in  # noqa: PLC0415
     from reconciliation.settlement.sources import READERS, fetched_file  # noqa: PLC0415
-    from reconciliation.settlement.store import execute, found_table, keep_found  # noqa: PLC0415
+    from reconciliation.settlement.store import found_table, keep_found, missing_find  # noqa: PLC0415
 
     dsn = world.database(_DATABASE)
     try:
@@ -79,7 +79,7 @@ def bench_settlement(world: World, count: int) -> dict[str, Any]:
             seconds = time.monotonic() - began
             own, session_cpu = time.process_time() - own_began, cpu_seconds(session)["session"] - session_began
             with found_table(connection):
-                execute(connection, "missing_find", processor="simulator")
+                missing_find(connection, "simulator")
                 keep_found(connection, "simulator", "rpt_bench", [])
             with_missing = time.monotonic() - began
             memory_grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory_before

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from compose.cli.parked import operator_connection
 from compose.settings import load_settings
 from compose.stack.errors import StackError
 
@@ -37,16 +38,22 @@ def export(
     """Write every ledger transaction, and assert every balance; safe beside a live system."""
     import psycopg  # noqa: PLC0415 - the help needs none of it
 
+    from compose.cli.cases import shell_user  # noqa: PLC0415
+    from reconciliation.audit.log import announced  # noqa: PLC0415
     from reconciliation.export import beancount, hledger, ledger  # noqa: PLC0415
 
     words: ledger.Words = hledger if file_format is Format.HLEDGER else beancount
     pieces = ledger.export_ledger(load_settings().addresses().postgres_reader_dsn, words)
     try:
-        if output is None:
-            sys.stdout.writelines(pieces)
-            sys.stdout.flush()
-        else:
-            _write(output, pieces)
+        with (
+            operator_connection() as connection,
+            announced(connection, shell_user(), "ledger.export", str(output or "standard output"), format=file_format),
+        ):
+            if output is None:
+                sys.stdout.writelines(pieces)
+                sys.stdout.flush()
+            else:
+                _write(output, pieces)
     except psycopg.Error as error:
         raise StackError(f"Postgres: {str(error).strip().partition(chr(10))[0]}") from error
     except BrokenPipeError:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from compose.cli.parked import operator_connection
 from compose.settings import load_settings
 from compose.stack.errors import StackError
 
@@ -35,14 +36,22 @@ def reconcile(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Take in what is new, post it through the owners, and show what is not explained; safe to run again."""
+    from compose.cli.cases import shell_user  # noqa: PLC0415
+    from reconciliation.audit.log import announced  # noqa: PLC0415
     from reconciliation.settlement.run import reconcile as run  # noqa: PLC0415 - imports every client
     from schemas.errors import PlatformError  # noqa: PLC0415
 
     settings, files = _settings(processor, is_file_given=bool(file)), _files(file or [], file_format, processor)
     with nullcontext() if as_json else _progress() as status:
         tell = (lambda _: None) if status is None else status.update
+        given = [f"{one.format}:{one.path.name}" for one in files]
         try:
-            report = run(settings, files, on_step=tell, on_lines=lambda n: tell(f"{n:,} lines read"))
+            with (
+                operator_connection() as connection,
+                announced(connection, shell_user(), "settlement.reconcile", processor or "all", files=given) as became,
+            ):
+                report = run(settings, files, on_step=tell, on_lines=lambda n: tell(f"{n:,} lines read"))
+                became |= {"new_lines": report.new_lines, "posted": report.posted.decided}
         except (PlatformError, OSError) as error:
             raise StackError(str(error)) from error
     if as_json:

@@ -113,7 +113,7 @@ class Settlements:
     async def _report(self, processor: Processor, victims: list[Victim]) -> None:
         whole = next(self._wholes) if victims else ()
         faults: list[dict[str, Any]] = [{"kind": kind} for kind in whole]
-        for kind, victim in zip(self._kinds, victims, strict=False):
+        for victim, kind in zip(victims, self._kinds, strict=False):  # in this order: no kind is drawn for nobody
             off = LINE_FAULTS[kind]
             faults.append({"kind": kind, "reference": victim.intent_id, "amount": off or 1})
             if off != 0:

@@ -16,6 +16,7 @@ from dataflows.owner.service import MISROUTED, Committed
 from dataflows.payments import review_cases, statements
 from dataflows.payments.account_workspace import AccountWorkspace
 from dataflows.payments.contradictions import Contradictions
+from dataflows.payments.late_captures import LateCaptures
 from dataflows.payments.ledger_batch import LedgerBatch
 from schemas import rendering
 from schemas.records import (
@@ -68,6 +69,7 @@ class PaymentsWorkspace:
         self.assessments: list[RiskAssessment] = []
         self.reviews = review_cases.ReviewCases()
         self.contradictions = Contradictions()
+        self.late_captures = LateCaptures()
         self.journals = journals  # those that exist
         self.journals_new: list[tuple[JournalEntry, str, int]] = []
         self.accounts = accounts
@@ -174,6 +176,7 @@ class PaymentsWorkspace:
         if payment is None:
             payment = self.payments[intent.id] = Payment(intent=intent, attempts={})
         self.reviews.follow(payment.intent.state, decision)
+        self.late_captures.follow(payment.intent, decision)
         payment.intent = intent
         self.changed[intent.id] = intent
         if decision.amended:
@@ -233,6 +236,7 @@ class PaymentsWorkspace:
             found.append(statements.assessments_insert(self.assessments))
         found.extend(self.reviews.writes())
         found.extend(self.contradictions.writes())
+        found.extend(self.late_captures.writes())
         if self.journals_new:
             found.append(statements.journals_insert(self.journals_new, self.partition.partition))
         return found
@@ -243,6 +247,7 @@ class PaymentsWorkspace:
             self.partition.remember(self.payments[key])
         review_cases.count(self.assessments)
         self.contradictions.committed()
+        self.late_captures.committed()
         self.ledger.committed()
 
 

@@ -37,18 +37,26 @@ from (
     having count(*) filter (where type = 'payout' and class = 'announced') > 0
 ) b
 where b.lines_net + b.paid <> 0
-  and not exists (select 1 from settlement_discrepancy d where d.processor = b.processor and d.class = 'truncated_report')
+  -- that report was cut off before its payout, and this one brought what was left
+  and not exists (
+      select from settlement_line l
+      join settlement_discrepancy d on d.processor = l.processor and d.subject = l.report_id and d.class = 'truncated_report'
+      where starts_with(b.batch, 'report ') and l.processor = b.processor and l.net_currency = b.net_currency
+        and l.batch is null and l.part_of is null
+      group by l.report_id
+      having sum(l.net) + b.lines_net + b.paid = 0 and count(*) filter (where l.type = 'payout') = 0)
 union all
--- A payout that the bank shows is the payout that was announced, once.
-select e.processor, e.line_id, 'the bank entry is not the payout that it was matched to', e.net - coalesce(p.posted_gross, 0)
+-- A payout that the bank shows is the payout that was announced, once; what it took back is that payout, once.
+select e.processor, e.line_id, 'the bank entry is not the payout that it was matched to',
+       e.net - case e.type when 'bank_return' then -1 else 1 end * coalesce(p.posted_gross, 0)
 from settlement_line e
 left join settlement_line p on p.processor = e.counterpart and p.line_id = e.matched
 where e.class = 'matched' and starts_with(e.processor, 'bank:') and not starts_with(e.counterpart, 'merchant:')
-  and (p.class, p.posted_gross) is distinct from ('announced', e.net)
+  and (p.class, p.posted_gross) is distinct from ('announced', case e.type when 'bank_return' then -e.net else e.net end)
 union all
-select counterpart, matched, 'received more than once', count(*)
+select counterpart, matched, 'received or taken back more than once', count(*)
 from settlement_line where class = 'matched' and starts_with(processor, 'bank:') and not starts_with(counterpart, 'merchant:')
-group by counterpart, matched having count(*) > 1
+group by counterpart, matched, type = 'bank_return' having count(*) > 1
 union all
 -- Owners hear only of lines in a list.
 select l.processor, l.line_id, 'due, and in no list', l.gross

@@ -16,4 +16,4 @@ from (
 ) a
 where a.aged > 0
   and not exists (select 1 from repair_case c
-                  where c.state <> 'resolved' and (c.reference = a.account_id or c.processor = split_part(a.account_id, ':', 2)))
+                  where c.state <> 'resolved' and c.reference = a.account_id)

@@ -30,7 +30,7 @@ from (
 ) a
 where a.aged > 0
   and not exists (select 1 from repair_case o
-                  where o.state <> 'resolved' and (o.reference = a.account_id or o.processor = split_part(a.account_id, ':', 2)))
+                  where o.state <> 'resolved' and o.reference = a.account_id)
 on conflict do nothing
 returning id, reference;
 

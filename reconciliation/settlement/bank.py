@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from reconciliation.settlement import bank_batches, merchant_payouts
 from reconciliation.settlement.camt053 import Entry, Statement, read_statements
+from reconciliation.settlement.commands import BANK_RETURN
 from reconciliation.settlement.line import UnreadableReport
 from reconciliation.settlement.store import Found, execute, found_table, keep_found, resolve_cases
 from schemas import limits
@@ -125,6 +126,7 @@ class _Judged(Struct, frozen=True, kw_only=True):
     entry_class: str
     difference: int
     is_due: bool
+    is_taken_back: bool = False
 
 
 def _take_entry(connection: psycopg.Connection, statement: Statement, entry: Entry, taken: TakenStatements) -> None:
@@ -150,6 +152,8 @@ def _take_entry(connection: psycopg.Connection, statement: Statement, entry: Ent
 def _judge(connection: psycopg.Connection, entry: Entry) -> _Judged:
     ours = merchant_payouts.judge(connection, entry)
     if ours is None:
+        if (taken_back := _payout_taken_back(connection, entry)) is not None:
+            return _Judged(payout=taken_back, entry_class="matched", difference=0, is_due=True, is_taken_back=True)
         payout, entry_class, difference = _payout_of(connection, entry)
         return _Judged(payout=payout, entry_class=entry_class, difference=difference, is_due=entry_class == "matched")
     return _Judged(
@@ -178,7 +182,7 @@ def _keep_entry(
         line_id=line_id,
         report_id=entry.statement,
         line_no=entry.number,
-        type="bank_credit" if entry.amount > 0 else "bank_debit",
+        type=BANK_RETURN if judged.is_taken_back else "bank_credit" if entry.amount > 0 else "bank_debit",
         reference=next(iter(entry.names), None),
         currency=entry.currency,
         amount=entry.amount,
@@ -205,6 +209,14 @@ def _keep_entry(
     )
     keep_found(connection, processor, entry.statement, [found])
     return False
+
+
+def _payout_taken_back(connection: psycopg.Connection, entry: Entry) -> tuple[str, str] | None:
+    """The payout that had been received and that the entry, by its name and with the opposite amount, undoes."""
+    rows = execute(
+        connection, "bank_payouts_taken_back", names=list(entry.names), currency=entry.currency, amount=entry.amount
+    ).fetchall()
+    return (rows[0][0], rows[0][1]) if len(rows) == 1 else None
 
 
 def _payout_of(connection: psycopg.Connection, entry: Entry) -> tuple[tuple[str, str] | None, str, int]:

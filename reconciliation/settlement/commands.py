@@ -13,6 +13,8 @@ from reconciliation.settlement import merchant_payouts
 from schemas import facts
 from schemas.records import Command
 
+#: type of a bank's line that undoes a payout which had been received
+BANK_RETURN: Final = "bank_return"
 _LEDGER_SCOPE: Final = "ledger:reconciliation"
 
 
@@ -47,7 +49,7 @@ def command_of(due: Due, issued_at: int) -> Command:
     if (due.counterpart or "").startswith(merchant_payouts.COUNTERPART):
         bank = due.processor.removeprefix("bank:")
         return merchant_payouts.outcome_command(bank, str(due.matched), due.gross, due.currency, issued_at)
-    return _received_command(due, issued_at)
+    return _taken_back_command(due, issued_at) if due.type == BANK_RETURN else _received_command(due, issued_at)
 
 
 def outcome_command(
@@ -95,6 +97,15 @@ def _received_command(due: Due, issued_at: int) -> Command:
     )
     reference = f"payout_received:{due.counterpart}:{due.matched}"
     return _journal_command(reference, "payout_received", entries, issued_at)
+
+
+def _taken_back_command(due: Due, issued_at: int) -> Command:
+    """The bank gave a received payout back: what the processor says of it (``payout_returned``) is even again."""
+    entries = _transfer(
+        f"cash:{due.processor.removeprefix('bank:')}", f"payout_in_transit:{due.counterpart}", due.gross, due.currency
+    )
+    reference = f"payout_taken_back:{due.counterpart}:{due.matched}"
+    return _journal_command(reference, "payout_taken_back", entries, issued_at)
 
 
 def _journal_command(reference: str, kind: str, entries: list[dict[str, Any]], issued_at: int) -> Command:

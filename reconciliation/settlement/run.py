@@ -26,7 +26,7 @@ from reconciliation.settlement.sources import (
     given_file,
     listed_reports,
 )
-from reconciliation.settlement.store import execute, found_table, keep_found
+from reconciliation.settlement.store import execute, found_table, keep_found, missing_find
 from schemas import limits
 from schemas.errors import Unavailable
 
@@ -183,7 +183,7 @@ class _Run:
     def _find_missing(self) -> None:
         for (processor,) in execute(self._connection, "reporting_processors").fetchall():
             with found_table(self._connection):
-                execute(self._connection, "missing_find", processor=processor)
+                missing_find(self._connection, processor)
                 keep_found(self._connection, processor, "", [])
         self._on_step("missing found")
 

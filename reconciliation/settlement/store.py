@@ -75,6 +75,11 @@ def keep_found(connection: psycopg.Connection, processor: str, report_id: str, f
     execute(connection, "found_clear")
 
 
+def missing_find(connection: psycopg.Connection, processor: str) -> None:
+    """Finds what a processor should have reported by now; ``keep_found`` keeps it."""
+    execute(connection, "missing_find", processor=processor, grace_days=limits.SETTLEMENT_BACK_GRACE_DAYS)
+
+
 def resolve_cases(connection: psycopg.Connection, resolved: psycopg.Cursor) -> None:
     """Closes the cases of discrepancies that were explained; one that a person works on stays."""
     references = [row[0] for row in resolved.fetchall()]

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import uuid
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import httpx
@@ -16,6 +17,7 @@ from tests.conftest import clean_environment
 from tests.eventually import becomes
 from tests.integration.operator_shell import MILLRACE
 from tests.public_system import merchant, public
+from tests.repair_world import audited, millrace
 
 if TYPE_CHECKING:
     from tests.public_system import Merchant, PublicSystem
@@ -104,6 +106,16 @@ def test_each_planted_fault_is_found_once_and_a_second_run_changes_nothing(
     assert again["matched"] == first["matched"]
     assert posted(public) == before
     assert merchant.fresh("/v1/balance").json() == balance
+    # who reconciled stands in the audit log, before and after
+    begun_and_done = [("settlement.reconcile", "begun"), ("settlement.reconcile", "done")]
+    assert [row[1:] for row in audited(public, "all")][-4:] == begun_and_done * 2
+
+
+def test_who_took_the_whole_ledger_along_is_on_record(public: PublicSystem, tmp_path: Path) -> None:
+    written = tmp_path / "ledger.beancount"
+    done = millrace(public, "export", "--output", str(written))
+    assert (done.returncode, written.stat().st_size > 0) == (0, True), done.stderr
+    assert [row[1:] for row in audited(public, str(written))] == [("ledger.export", "begun"), ("ledger.export", "done")]
 
 
 def test_a_kill_at_any_step_ends_in_the_same_state(public: PublicSystem, merchant: Merchant) -> None:
@@ -143,6 +155,26 @@ def test_two_at_once_do_the_work_of_one(public: PublicSystem, merchant: Merchant
         reports = list(pool.map(lambda _: reconciled(public), range(2)))
     assert [mine(report, ids) for report in reports] == [{ids[0]: ("over", 5)}] * 2
     assert sorted(report["new_lines"] > 0 for report in reports) == [False, True]
+
+
+def test_a_charge_that_is_settled_over_two_reports_ends_even(public: PublicSystem, merchant: Merchant) -> None:
+    """Short at first, explained by the next report; nothing stays in suspense, and no fee with the processor."""
+    ids = paid(merchant, 2)
+    settle(public, {"kind": "split_over_days", "reference": ids[0]})
+    assert mine(reconciled(public), ids) == {ids[0]: ("short", 1_000)}
+    settle(public)
+    assert mine(reconciled(public), ids) == {}
+    moved = public.rows(
+        "select e.account_id, sum(e.debit - e.credit) from ledger_entry e join ledger_txn t using (txn_id)"
+        " where t.aggregate_key = %s and e.account_id like any(array['recon_suspense:%%', 'processor_%%']) group by 1 order by 1",
+        ids[0],
+    )
+    assert [(account.split(":")[0], int(amount)) for account, amount in moved] == [
+        ("processor_fee_expense", 12),
+        ("processor_receivable", 1_988),
+        ("recon_suspense", 0),
+    ]
+    assert public.rows("select state from repair_case where reference = %s", ids[0]) == [("resolved",)]
 
 
 def test_truncated_and_resent_reports_lose_and_double_nothing(public: PublicSystem, merchant: Merchant) -> None:

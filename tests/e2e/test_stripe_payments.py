@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import hashlib
+import hmac
+import json
+import time
+import uuid
 from typing import TYPE_CHECKING, Any
 
+import httpx
+import psycopg
 import pytest
 from pydantic import SecretStr
 
 from compose.settings import Settings
 from compose.stack.errors import StackError
 from compose.supervise import launch
+from schemas.processors import NAMED_BY_CHARGE
+from sinks.postgres.sql_files import queries
 from tests import stripe_mock
 from tests.conftest import servers_missing
 from tests.eventually import becomes, eventually
@@ -91,6 +100,54 @@ def test_a_hold_grows_is_captured_and_refunded_once_each(at_stripe: tuple[Public
     ]
     assert {row[3] for row in rows} == {*list(account.intents)[:1], *account.refunds}
     merchant.http.close()
+
+
+def test_a_dispute_that_only_names_stripes_payment_is_of_ours_also_when_its_dispatch_row_is_gone(
+    at_stripe: tuple[PublicSystem, StripeAccount],
+) -> None:
+    """Nothing of a real dispute is ours: no metadata, ids of Stripe's own, months after the charge."""
+    public, _ = at_stripe
+    merchant = public.merchant()
+    bought = merchant.create(payment_method="pm_card_visa").json()["result"]["id"]
+    act(merchant, bought, "confirm")
+    eventually(lambda: merchant.http.get(f"/v1/payment_intents/{bought}").json()["state"] == "succeeded", within_s=60)
+    ((named,),) = public.rows("select provider_ref from processor_attempt where intent_id = %s", bought)
+    taken = {"amount": -1_099, "fee": 1_500}
+    stripe_tells(public, "charge.dispute.funds_withdrawn", named, "needs_response", [taken])
+    eventually(lambda: disputes(merchant, bought) == [("needs_response", "withdrawn", 1_099)], within_s=60)
+
+    pruned = queries("sinks.postgres", "queries/attempts.sql")["attempts_prune"]
+    parameters = {"kept_s": 0, "count": 1_000, "named_by_charge": list(NAMED_BY_CHARGE)}
+    with psycopg.connect(public.settings.addresses().postgres_dsns["millrace_worker"]) as connection:
+        assert connection.execute(pruned.encode(), parameters).fetchall()[0][0] >= 1
+    assert public.rows("select from attempt_dispatch where intent_id = %s", bought) == []
+    stripe_tells(public, "charge.dispute.funds_reinstated", {"id": named}, "won", [taken, {"amount": 1_099, "fee": 0}])
+    eventually(lambda: disputes(merchant, bought) == [("won", "reinstated", 1_099)], within_s=60)
+    assert public.rows("select from repair_case where processor = 'stripe'") == []
+    merchant.http.close()
+
+
+def disputes(merchant: Merchant, intent_id: str) -> list[tuple[str, str, int]]:
+    """State, funds and amount of each."""
+    found = merchant.http.get("/v1/disputes", params={"payment_intent": intent_id}).json()["data"]
+    return [(one["state"], one["funds"], one["amount"]) for one in found]
+
+
+def stripe_tells(
+    public: PublicSystem, event_type: str, payment: object, status: str, moves: list[dict[str, int]]
+) -> None:
+    """A dispute as Stripe sends it, signed."""
+    dispute = {"id": "dp_of_stripe", "object": "dispute", "payment_intent": payment, "charge": "ch_1", "metadata": {},
+               "amount": 1_099, "currency": "usd", "reason": "fraudulent", "status": status,
+               "balance_transactions": moves}  # fmt: skip
+    body = json.dumps({"id": f"evt_{uuid.uuid4().hex}", "type": event_type, "data": {"object": dispute}}).encode()
+    secret, stamp = public.settings.webhook_secrets()["stripe"], int(time.time())
+    mac = hmac.new(secret.encode(), f"{stamp}.".encode() + body, hashlib.sha256).hexdigest()
+    headers = {"Stripe-Signature": f"t={stamp},v1={mac}", "Content-Type": "application/json"}
+    answer = httpx.post(
+        f"{public.base_url}/v1/webhooks/stripe", content=body, headers=headers, timeout=30, trust_env=False
+    )
+    assert answer.status_code == 200, answer.text
 
 
 def act(merchant: Merchant, intent_id: str, verb: str, **payload: Any) -> dict[str, Any]:

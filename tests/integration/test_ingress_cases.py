@@ -9,8 +9,11 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
+from schemas import limits
+from tests.eventually import eventually
 from tests.integration.test_ingress_refunds import refused
 from tests.public_system import merchant, public
+from tests.repair_world import audited
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -122,3 +125,16 @@ def test_a_cursor_of_cases_is_bound(public: PublicSystem, operator: Merchant) ->
     for odd in ("%00", "x" * 65, "a%20b", "..%2F.."):
         refused(operator.http.get(f"{CASES}/{odd}"), 404, "not_found")
     refused(operator.http.get(f"{CASES}/unknown"), 404, "not_found")
+
+
+def test_who_looks_for_ids_that_do_not_exist_is_found(public: PublicSystem, merchant: Merchant) -> None:
+    """One answer after the other stays a plain 404; people get a case and the audit log a row, once."""
+    for n in range(limits.ACCESS_MISSES_MAX + 30):
+        answer = merchant.http.get(f"/v1/payment_intents/pi_{n:026}")
+        assert answer.status_code == 404
+    cases = "select state from repair_case where kind = 'suspicious_access' and reference = %s"
+    name = f"enumeration {merchant.name} merchant:{merchant.name}"
+    eventually(lambda: public.rows(cases, name) == [("open",)], 30)
+    assert [row for row in audited(public, "api") if row[0] == f"{merchant.name} merchant:{merchant.name}"] == [
+        (f"{merchant.name} merchant:{merchant.name}", "access.enumeration", "done")
+    ]

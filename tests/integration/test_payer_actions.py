@@ -60,6 +60,11 @@ def test_a_payment_waits_for_its_payer_and_ends_as_the_payer_does(public: Public
     becomes(lambda: intent(merchant, canceled)["amount_refunded"], 4_000, 60, what="given back")
     assert intent(merchant, canceled)["state"] == "canceled"
     assert len(book(public, "captured", canceled)) == len(book(public, "refunded", canceled)) == 1
+    # ... and a person hears of it, once.
+    cases = "select kind, state, processor, evidence ->> 'amount', evidence ->> 'refund' from repair_case where reference = %s"
+    ((kind, state, _, amount, refund),) = public.rows(cases, canceled)
+    assert (kind, state, amount, refund[:3]) == ("late_capture", "open", "4000", "re_")
+    assert public.rows("select from repair_case where reference in (%s, %s)", done, failed) == []
     assert book(public, "captured", failed) == []
 
 

@@ -53,7 +53,7 @@ def test_ledger_lines_are_numbered_as_in_postgres() -> None:
 
 def test_exponents_follow_the_currency() -> None:
     found = {row[6]: row[7] for row in all_rows()["payment_intents"]}
-    assert found == {"USD": 2, "EUR": 2, "JPY": 0, "KWD": 3}
+    assert found == {"USD": 2, "EUR": 2, "GBP": 2, "JPY": 0, "KWD": 3}
 
 
 def test_statements_are_cut_at_semicolons_that_end_a_line() -> None:

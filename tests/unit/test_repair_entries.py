@@ -26,6 +26,27 @@ def test_entries_balance_in_every_currency_on_accounts_of_it() -> None:
         repair.require_sound(both, None)
 
 
+@pytest.mark.parametrize(
+    ("debit", "credit"),
+    [
+        ("processor_reserve:stripe:USD", "processor_receivable:stripe:USD"),  # held by the processor
+        ("processor_receivable:stripe:USD", "processor_reserve:stripe:USD"),  # released
+        ("chargeback_loss:USD", "merchant_available:m_1:USD"),  # a merchant cannot cover a dispute
+    ],
+)
+def test_what_only_a_person_decides_has_an_account(debit: str, credit: str) -> None:
+    """Reserves of processors come as adjustments in reports; who bears a loss is nobody's automatic decision."""
+    repair.require_sound([line(debit, 5, 0), line(credit, 0, 5)], "USD")
+
+
+@pytest.mark.parametrize(
+    "image", ["merchant_pending:m_1", "auth_hold:stripe", "chargeback_loss:m_1", "processor_reserve"]
+)
+def test_images_of_payments_and_unknown_accounts_are_refused(image: str) -> None:
+    with pytest.raises(InvalidCommand):
+        repair.require_sound([line(f"{image}:USD", 5, 0), line("cash:b:USD", 0, 5)], "USD")
+
+
 def test_one_proposal_is_one_command_whenever_it_is_sent() -> None:
     entries = [line("cash:b:USD", 5, 0), line("rounding:USD", 0, 5)]
     first, second = (repair.command_of("rp_1", "entries", entries, "n", "a", "b", at) for at in (1, 2))

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from dataflows.payments.webhooks import vocabulary
-from dataflows.payments.webhooks.findings import AttemptOutcome, DisputeChange, Nothing
-from dataflows.payments.webhooks.steps import AttemptSeen, Seen
-from tests.unit.test_webhook_steps import CHARGE, INTENT, REFUND, due, step
+from dataflows.payments.webhooks.findings import AttemptOutcome, DisputeChange, Nothing, Unknown
+from dataflows.payments.webhooks.steps import AttemptSeen, Case, Seen
+from schemas import limits
+from tests.unit.test_webhook_steps import CHARGE, INTENT, REFUND, due, seen, step
 
 
 def stripe_object(**fields: Any) -> bytes:
@@ -97,6 +98,24 @@ def test_the_money_of_a_stripe_dispute_is_read_from_its_balance_transactions(
     found = vocabulary.read("stripe", "charge.dispute.updated", raw)
     assert isinstance(found, DisputeChange)
     assert (found.intent_id, found.provider_ref, found.funds, found.fee) == (INTENT, "dp_1", funds, fee)
+
+
+@pytest.mark.parametrize("payment", ["pi_stripes", {"id": "pi_stripes", "object": "payment_intent"}])
+def test_a_stripe_dispute_without_anything_of_ours_names_stripes_payment(payment: object) -> None:
+    """That is what a real one looks like; until the payment is known by that name it waits, then it is a person's."""
+    raw = stripe_object(id="dp_1", status="needs_response", payment_intent=payment, charge="ch_1", metadata={})
+    found = vocabulary.read("stripe", "charge.dispute.created", raw)
+    assert isinstance(found, DisputeChange)
+    assert (found.intent_id, found.charge_ref, found.provider_ref) == ("", "pi_stripes", "dp_1")
+    waits = step(due("charge.dispute.created", raw, "stripe"), seen(processor="stripe"))
+    assert (waits.state, waits.command) == ("parked", None)
+    late = step(due("charge.dispute.created", raw, "stripe", age_s=limits.WEBHOOK_PARKED_MAX_S + 1), Seen())
+    assert (late.state, late.case) == ("case", Case(kind="unknown_reference", reference="pi_stripes"))
+
+
+def test_a_stripe_dispute_about_nothing_is_a_persons() -> None:
+    raw = stripe_object(id="dp_1", status="needs_response", charge="ch_1")
+    assert vocabulary.read("stripe", "charge.dispute.created", raw) == Unknown("dp_1")
 
 
 @pytest.mark.parametrize(("kind", "status"), [("purchase", "captured"), ("authorize", "authorized")])

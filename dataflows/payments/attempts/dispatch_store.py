@@ -16,6 +16,7 @@ from dataflows.payments.attempts.adapter import Call
 from dataflows.payments.attempts.dispatch import Change, Lease
 from dataflows.payments.attempts.facts import Fact
 from schemas import limits
+from schemas.processors import NAMED_BY_CHARGE
 from sinks.postgres import arrays
 from sinks.postgres.session import INDEXED
 from sinks.postgres.sql_files import queries
@@ -203,7 +204,12 @@ class DispatchStore:
     async def prune(self) -> int:
         """Removes finished rows that are old enough, a bounded number; how many there were."""
         rows = await self._run(
-            "attempts_prune", {"kept_s": limits.ATTEMPT_DONE_KEPT_S, "count": limits.ATTEMPT_PRUNE_BATCH_MAX}
+            "attempts_prune",
+            {
+                "kept_s": limits.ATTEMPT_DONE_KEPT_S,
+                "count": limits.ATTEMPT_PRUNE_BATCH_MAX,
+                "named_by_charge": list(NAMED_BY_CHARGE),
+            },
         )
         return int(rows[0][0])
 

@@ -21,7 +21,7 @@ class AttemptOutcome(Struct, frozen=True, kw_only=True):
 
 
 class DisputeChange(Struct, frozen=True, kw_only=True):
-    """The state of a dispute and of its money. ``intent_id`` is ours."""
+    """The state of a dispute and of its money. ``intent_id`` is ours; empty when the event only has ``charge_ref``."""
 
     intent_id: str
     provider_ref: str
@@ -31,6 +31,7 @@ class DisputeChange(Struct, frozen=True, kw_only=True):
     currency: str
     fee: int
     reason: str | None
+    charge_ref: str | None = None  # the processor's name of the charge: what it is about when nothing of ours is on it
 
 
 class Nothing(Struct, frozen=True):

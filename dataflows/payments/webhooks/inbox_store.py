@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import msgspec
 import psycopg
+from msgspec import structs
 
 from dataflows.payments.webhooks import commands
 from dataflows.payments.webhooks.findings import AttemptOutcome, DisputeChange, Finding
@@ -49,6 +50,19 @@ class InboxStore:
             },
         )
         return [Due(**dict(zip(Due.__struct_fields__, row[1:], strict=True))) for row in sorted(rows, key=_by_arrival)]
+
+    def with_payments(self, findings: Sequence[tuple[Due, Finding]]) -> list[tuple[Due, Finding]]:
+        """The same; a dispute that only names the processor's charge also names our payment, once that is known."""
+        unnamed = {(due.processor, ref) for due, found in findings if (ref := _only_charge_ref(found))}
+        if not unnamed:
+            return list(findings)
+        processors, refs = zip(*sorted(unnamed), strict=True)
+        rows = self._rows("payments_named", {"processors": list(processors), "provider_refs": list(refs)})
+        payments = {(processor, ref): intent_id for processor, ref, intent_id in rows}
+        return [
+            (due, _named(found, payments.get((due.processor, _only_charge_ref(found) or ""))))
+            for due, found in findings
+        ]
 
     def look_up(self, findings: Sequence[tuple[Due, Finding]]) -> Seen:
         """What is committed of the payments and facts that these events speak of."""
@@ -144,9 +158,17 @@ def _evidence(due: Due, step: Step) -> str:
     return _json.encode(found).decode()
 
 
+def _only_charge_ref(found: Finding) -> str | None:
+    return found.charge_ref if isinstance(found, DisputeChange) and not found.intent_id else None
+
+
+def _named(found: Finding, intent_id: str | None) -> Finding:
+    return structs.replace(found, intent_id=intent_id) if intent_id and isinstance(found, DisputeChange) else found
+
+
 def _intent_of(found: Finding) -> str | None:
     if isinstance(found, DisputeChange):
-        return found.intent_id
+        return found.intent_id or None
     if isinstance(found, AttemptOutcome) and (place := identity.place_of_operation(found.operation_id)):
         return place[0]
     return None

@@ -123,7 +123,7 @@ def _outcome_keys(due: Due, found: AttemptOutcome, attempt: AttemptSeen) -> list
 def _dispute(due: Due, found: DisputeChange, seen: Seen, issued_at: int) -> Step:
     intent = seen.intents.get(found.intent_id)
     if intent is None:
-        return _wait(due, found.intent_id, "the payment cannot be seen yet")
+        return _wait(due, found.intent_id or found.charge_ref or found.provider_ref, "the payment cannot be seen yet")
     served_by = {a.processor for (name, _), a in seen.attempts.items() if name == found.intent_id} or {intent.processor}
     if due.processor not in served_by:
         return _case("unknown_reference", found.intent_id, f"a payment at {', '.join(sorted(served_by))}")

@@ -100,16 +100,17 @@ def _refund(found: dict[str, Any]) -> Finding:
 
 
 def _dispute(found: dict[str, Any]) -> Finding:
-    """No call of ours makes a dispute: ours is on its charge, where that is expanded, or was set on it later."""
+    """No call of ours makes a dispute: it names Stripe's payment. Ours is on it where somebody expanded or set that."""
     charge = found.get("charge")
     metadata = fields.part(charge if isinstance(charge, dict) else {}, "metadata") | fields.part(found, "metadata")
-    intent_id = fields.optional_text(metadata, "reference")
-    if intent_id is None:
+    intent_id, charge_ref = fields.optional_text(metadata, "reference"), _payment_of(found)
+    if intent_id is None and charge_ref is None:
         return Unknown(fields.text(found, "id"))
     funds, fee = _funds(found)
     currency = fields.text(found, "currency").upper()
     return DisputeChange(
-        intent_id=intent_id,
+        intent_id=intent_id or "",
+        charge_ref=charge_ref,
         provider_ref=fields.text(found, "id"),
         status=fields.text(found, "status"),
         funds=funds,
@@ -118,6 +119,12 @@ def _dispute(found: dict[str, Any]) -> Finding:
         fee=fee,
         reason=fields.optional_text(found, "reason"),
     )
+
+
+def _payment_of(found: dict[str, Any]) -> str | None:
+    """The payment intent of Stripe's, by its id or expanded; it is the ``provider_ref`` of our charge."""
+    named = found.get("payment_intent")
+    return fields.optional_text(named if isinstance(named, dict) else {"id": named}, "id")
 
 
 def _funds(found: dict[str, Any]) -> tuple[str, int]:

@@ -60,7 +60,7 @@ def _checked_outcome(found: AttemptOutcome) -> Finding:
 
 
 def _checked_dispute(found: DisputeChange) -> Finding:
-    if not _INTENT_ID.fullmatch(found.intent_id):
+    if found.intent_id and not _INTENT_ID.fullmatch(found.intent_id):
         return Unknown(found.intent_id)
     return _refused("record_dispute", dispute_payload(found)) or found
 

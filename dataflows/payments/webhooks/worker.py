@@ -70,7 +70,8 @@ class WebhookWorker:
         if not claimed:
             return 0
         fail_points.reach("webhook_after_claim")
-        findings = [(due, vocabulary.read(due.processor, due.event_type, due.body)) for due in claimed]
+        read = [(due, vocabulary.read(due.processor, due.event_type, due.body)) for due in claimed]
+        findings = self._store.with_payments(read)
         seen = self._store.look_up(findings)
         issued_at = time.time_ns() // 1_000
         steps = [(due, next_step(due, found, seen, issued_at)) for due, found in findings]

@@ -175,7 +175,15 @@ with old as (
     order by updated_at limit %(count)s
     for update skip locked
 ), gone as (
-    delete from attempt_dispatch d using old where d.operation_id = old.operation_id returning 1
+    delete from attempt_dispatch d using old where d.operation_id = old.operation_id
+    returning d.processor, d.provider_ref, d.intent_id, d.kind
+), named as (
+    -- disputes of these processors name only their own charge, and come months later
+    insert into charge_name (processor, provider_ref, intent_id)
+    select processor, provider_ref, intent_id from gone
+    where kind in ('authorize', 'purchase') and provider_ref is not null
+        and split_part(processor, '_', 1) = any(%(named_by_charge)s::text[])
+    on conflict do nothing
 )
 select count(*) from gone;
 

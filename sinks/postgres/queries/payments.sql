@@ -204,7 +204,8 @@ from unnest(%s::text[], %s::text[], %s::text[], %s::bigint[]) as t (reference, r
 where c.kind = %s and c.reference = t.reference and c.state <> 'resolved';
 
 -- name: contradictions_open
--- Facts about money that were refused because they contradict what is committed. repair_case_open.
+-- Facts about money that were refused because they contradict what is committed, and money that came for canceled
+-- payments. repair_case_open.
 insert into repair_case (id, kind, reference, processor, evidence, opened_at)
 select t.id, %s, t.reference, t.processor, t.evidence::jsonb, timestamptz 'epoch' + t.opened_at * interval '1 microsecond'
 from unnest(%s::text[], %s::text[], %s::text[], %s::text[], %s::bigint[]) as t (id, reference, processor, evidence, opened_at)

@@ -282,7 +282,8 @@ where c.kind = 'settlement_difference' and c.reference = any(%(references)s) and
 
 -- name: missing_find
 -- Captured before a younger capture was begun that is settled, and without any line. Where not every report since the
--- beginning is known, only between settled ones: what is older may stand in a report that nobody gave us.
+-- beginning is known, only between settled ones: what is older may stand in a report that nobody gave us. Refunds and
+-- disputes may be called back before a processor books them: they have some days more.
 with span as (
     select processor, max(youngest_at) as youngest,
            case when bool_or(is_complete_history) then '-infinity'::timestamptz else min(oldest_at) end as oldest
@@ -292,12 +293,22 @@ insert into settlement_found
 select a.operation_id, 'missing', a.intent_id, a.amount, a.currency, null, a.operation_id, null,
        'case_' || substr(encode(sha256(convert_to('missing' || a.operation_id, 'UTF8')), 'hex'), 1, 26)
 from processor_attempt a join span s on s.processor = a.processor
-where a.kind in ('purchase', 'capture') and a.status = 'captured' and a.processor = %(processor)s
+where ((a.kind in ('purchase', 'capture') and a.status = 'captured')
+       or (a.kind = 'refund' and a.status = 'refunded' and a.updated_at < now() - make_interval(days => %(grace_days)s)))
+  and a.processor = %(processor)s
   and a.updated_at <= s.youngest and a.created_at >= s.oldest and a.settled_line is null
-  and not exists (select 1 from settlement_line l where l.matched = a.operation_id);
+  and not exists (select 1 from settlement_line l where l.matched = a.operation_id)
+union all
+select d.id, 'missing', d.intent_id, d.amount, d.currency, null, d.id, null,
+       'case_' || substr(encode(sha256(convert_to('missing' || d.id, 'UTF8')), 'hex'), 1, 26)
+from dispute d join span s on s.processor = d.processor
+where d.funds <> 'none' and d.processor = %(processor)s and d.updated_at < now() - make_interval(days => %(grace_days)s)
+  and d.updated_at <= s.youngest and d.created_at >= s.oldest
+  and not exists (select 1 from settlement_line l where l.matched = d.id);
 
 -- name: discrepancies_keep
--- New ones only: what is known, open or resolved, stays as it is.
+-- New ones only: what is known, open or resolved, stays as it is. What comes back after a report had explained it waits for
+-- a person again, with its case; what a person has settled does not come back.
 with fresh as (
     insert into settlement_discrepancy (processor, subject, class, reference, amount, currency, line_id, matched, detail,
                                         case_id)
@@ -307,7 +318,17 @@ with fresh as (
     on conflict (processor, subject, class) do update
         set state = 'open', resolved_at = null, amount = excluded.amount, first_seen = clock_timestamp()
         where settlement_discrepancy.state = 'resolved' and settlement_discrepancy.class = any(%(recurring)s)
+          and not exists (select from repair_case c
+                          where c.kind = 'settlement_difference' and c.reference = settlement_discrepancy.reference
+                            and c.state = 'resolved' and c.resolved_by <> 'reconciliation'
+                            and c.resolved_at >= settlement_discrepancy.first_seen)
     returning *
+), reopened as (
+    update repair_case c set state = 'open', resolved_at = null, resolved_by = null, note = 'it came back'
+    from (select distinct on (reference) case_id from fresh where case_id is not null order by reference, class) f
+    where c.id = f.case_id and c.state = 'resolved' and c.resolved_by = 'reconciliation'
+      and not exists (select from repair_case o
+                      where o.kind = c.kind and o.reference = c.reference and o.state <> 'resolved')
 ), opened as (
     insert into repair_case (id, kind, reference, processor, evidence)
     select distinct on (reference) case_id, 'settlement_difference', reference, processor,
@@ -405,7 +426,8 @@ from unnest(%(processors)s::text[], %(lines)s::text[], %(postings)s::text[]) as 
 where l.processor = asked.processor and l.line_id = asked.line_id and l.posting = 'due';
 
 -- name: bank_payouts
--- Payouts that an entry may be: announced, not received and not come back; of its amount, or of its name.
+-- Payouts that an entry may be: announced and not received; of its amount, or of its name. One that came back since may
+-- have been received before: only by its name.
 -- Index settlement_line_payout.
 select p.processor, p.line_id, p.created, p.posted_gross,
        (p.line_id = any(%(names)s) or p.provider_ref = any(%(names)s) or p.reference = any(%(names)s)
@@ -415,8 +437,22 @@ where p.type = 'payout' and p.class = 'announced' and p.currency = %(currency)s
   and (p.posted_gross = %(amount)s or p.provider_ref = any(%(names)s) or p.line_id = any(%(names)s)
        or p.reference = any(%(names)s) or p.batch = any(%(names)s))
   and not exists (select 1 from settlement_line r where r.matched = p.line_id
-                  and (r.counterpart = p.processor or (r.type = 'payout_reversal' and r.processor = p.processor)))
+                  and (r.counterpart = p.processor
+                       or (r.type = 'payout_reversal' and r.processor = p.processor
+                           and not (p.line_id = any(%(names)s) or p.provider_ref = any(%(names)s)))))
 order by p.posted_gross = %(amount)s desc, p.line_id limit %(limit)s;
+
+-- name: bank_payouts_taken_back
+-- Payouts that were received and that an entry of the opposite amount names. Not again one that was taken back. Index
+-- settlement_line_payout.
+select p.processor, p.line_id from settlement_line p
+where p.type = 'payout' and p.class = 'announced' and p.currency = %(currency)s and p.posted_gross = -%(amount)s
+  and (p.line_id = any(%(names)s) or p.provider_ref = any(%(names)s))
+  and exists (select from settlement_line r
+              where r.matched = p.line_id and r.counterpart = p.processor and r.net = p.posted_gross)
+  and not exists (select from settlement_line r
+                  where r.matched = p.line_id and r.counterpart = p.processor and r.net = -p.posted_gross)
+limit 2;
 
 -- name: merchant_payouts
 -- bank: our payouts that an entry names, with how many matched entries each has. Primary key; settlement_line_of.

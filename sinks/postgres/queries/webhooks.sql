@@ -16,6 +16,18 @@ from due where e.processor = due.processor and e.provider_event_id = due.provide
 returning e.received_at, e.processor, e.provider_event_id, e.event_type, e.body, e.tries,
     e.note, extract(epoch from now() - e.received_at)::float8;
 
+-- name: payments_named
+-- Rounds with disputes that carry nothing of ours: whose charge it is. Index attempt_dispatch_provider_ref, and the primary
+-- key of charge_name, where the name stays when the dispatch row leaves: disputes come months later.
+select w.processor, w.provider_ref, coalesce(k.intent_id, d.intent_id)
+from unnest(%(processors)s::text[], %(provider_refs)s::text[]) as w (processor, provider_ref)
+left join charge_name k on k.processor = w.processor and k.provider_ref = w.provider_ref
+left join lateral (
+    select intent_id from attempt_dispatch a
+    where a.provider_ref = w.provider_ref and a.processor = w.processor and a.kind in ('authorize', 'purchase')
+    limit 1) d on true
+where coalesce(k.intent_id, d.intent_id) is not null;
+
 -- name: intents_seen
 -- Every round: the payments that events speak of. Primary key.
 select id, processor, amount_received from payment_intent where id = any(%(intents)s::text[]);
