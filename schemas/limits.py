@@ -427,6 +427,7 @@ REPAIR_PERSON_LENGTH_MAX: Final = 128  # a token's subject
 REPAIR_POLL_MS: Final = 50
 REPAIR_DECISION_WAIT_S: Final = 30  # for the owner; then the repair stays approved and is finished by the next run
 REPAIRS_OF_CASE_MAX: Final = 100  # listed of one case
+CASE_DECISION_WAIT_S: Final = 30  # of a shell, for the API
 REPAIRS_LISTED_MAX: Final = 500
 AUDIT_TEXT_LENGTH_MAX: Final = 200  # of an actor or object, as a stranger may have written it
 AUDIT_FETCH_ROWS: Final = 2_000

@@ -24,6 +24,7 @@ from sinks.kafka.connection import KafkaConnection
 from sinks.kafka.topics import ensure_topics
 from sinks.postgres.migrate import migrate
 from tests.counter_server import CounterServer, limiter, policy
+from tests.eventually import patient
 from tests.quota_owner import owner_process
 from tests.quota_world import LONG_WINDOW_MS, durable, put_policies
 from tests.simulator_process import free_port
@@ -167,7 +168,7 @@ async def test_an_owner_that_dies_between_its_commit_and_its_answer_has_charged_
     with world.owner("after_commit_before_publish") as doomed:
         async with gateway(world, tmp_path, WIDE, monthly, timeout_s=20) as one:
             first = await one.check(tenant, "u", "/r", 3, "once")
-            assert doomed.wait(60) != 0
+            assert doomed.wait(patient(60)) != 0
             assert (first.allowed, first.degraded) == (False, True)
             assert await used_at_store(one, tenant) == 0  # all or nothing, as far as the gateway can know
     assert world.charged(monthly.policy_id) == 3

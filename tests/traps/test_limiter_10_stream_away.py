@@ -22,7 +22,7 @@ from schemas import limits, topics
 from sinks.kafka.connection import KafkaConnection
 from sinks.kafka.topics import ensure_topics
 from tests.counter_server import CounterServer, policies, policy
-from tests.eventually import eventually
+from tests.eventually import becomes, eventually
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -91,7 +91,7 @@ def test_decisions_go_on_while_the_broker_is_frozen_and_the_gap_is_what_is_missi
 
     try:
         assert asyncio.run(load(1)) == (A_ROUND, 0)
-        eventually(lambda: blocks.under_way == 0, 60, what="Kafka is there")
+        becomes(lambda: blocks.under_way, 0, 60, what="Kafka is there")
         assert recorder.gap() == 0
         stopped_at = time.monotonic()
         os.kill(broker, signal.SIGSTOP)
@@ -104,7 +104,7 @@ def test_decisions_go_on_while_the_broker_is_frozen_and_the_gap_is_what_is_missi
             )
         finally:
             os.kill(broker, signal.SIGCONT)
-        eventually(lambda: blocks.under_way == 0, 60, what="Kafka takes what was queued")
+        becomes(lambda: blocks.under_way, 0, 60, what="Kafka takes what was queued")
         gap = recorder.gap()
         assert gap > 0
         decided = (1 + ROUNDS) * A_ROUND
@@ -124,7 +124,7 @@ def test_a_ring_that_nobody_flushed_loses_the_oldest_and_says_so(tmp_path: Path,
     for n in range(250):
         recorder.record(f"t:u{n % 3}:/r", 1, Decision(True, 9, 0, 0, "pl_a", 1))
     recorder.flush()
-    eventually(lambda: blocks.under_way == 0, 60)
+    becomes(lambda: blocks.under_way, 0, 60)
     assert recorder.gap() == 150
     assert sorted(arrived(stack, "trap-10-ring.")) == list(range(150, 250))
     recorder.close()
@@ -144,7 +144,7 @@ def test_what_finds_no_room_is_in_the_gap_at_once_and_what_waits_only_when_it_is
     assert 0 < recorder.gap() == recorder.lost < 300
     assert (blocks.under_way, blocks.lost) == (2, 0)
     blocks._producer.purge()
-    eventually(lambda: blocks.under_way == 0, 60, what="Kafka's client says so")
+    becomes(lambda: blocks.under_way, 0, 60, what="Kafka's client says so")
     assert (recorder.gap(), blocks.lost, blocks.failed) == (300, 300 - recorder.lost, 2)
     recorder.close()
     blocks.close()
