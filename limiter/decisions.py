@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
+from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -85,6 +86,7 @@ class Recorder:
         self._sink = sink
         self.leases = leases
         self._wanted = asyncio.Event()
+        self._taken: deque[tuple[int, Records]] = deque()  # out of the ring, with the number of the first; not sent yet
         self._rows: list[Row] = []
         self._known: dict[Row, int] = {}
         self._partitions: list[int] = []
@@ -149,7 +151,10 @@ class Recorder:
                 self.leases.hear()
             if self._wanted.is_set() or time.monotonic() - flushed_at >= limits.LIMIT_DECISIONS_FLUSH_S:
                 self._wanted.clear()
-                self.flush()
+                self.take()
+                while self._taken:
+                    self.send_part()
+                    await asyncio.sleep(0)  # decisions that came meanwhile wait for a part, not for all
                 flushed_at = time.monotonic()
                 await asyncio.sleep(limits.LIMIT_LEASE_FLUSH_MIN_S)
                 if self.leases is not None:
@@ -160,8 +165,14 @@ class Recorder:
         self._wanted.set()
 
     def flush(self) -> None:
-        """Sends what was recorded. What was sent before and is safe now, a restart does not read again."""
-        if not self._sink.under_way:
+        """Sends what was recorded."""
+        self.take()
+        while self._taken:
+            self.send_part()
+
+    def take(self) -> None:
+        """Counts what was recorded. What was sent before and is safe now, a restart does not read again."""
+        if not self._sink.under_way and not self._taken:
             self.ring.flushed()
         lost = self.ring.lost
         taken = self.ring.take()
@@ -172,7 +183,13 @@ class Recorder:
         elapsed_s, self._flushed_at = now - self._flushed_at, now
         if len(taken):
             self.outcomes.count(taken, elapsed_s)
-            self._send(self._source, self.ring.taken - len(taken), taken, self._rows)
+            first = self.ring.taken - len(taken)
+            for at in range(0, len(taken), limits.LIMIT_DECISIONS_SENT_AT_ONCE):
+                self._taken.append((first + at, taken[at : at + limits.LIMIT_DECISIONS_SENT_AT_ONCE]))
+
+    def send_part(self) -> None:
+        """Sends a part of what was taken, so large that it takes about a millisecond."""
+        self._send(self._source, *self._taken.popleft(), self._rows)
 
     def gap(self) -> int:
         """Decisions of this process that are lost to the stream: overwritten, not taken, or never arrived."""

@@ -110,7 +110,7 @@ class FrameClient:
         """Decisions in the same order. Raises GatewayUnavailable, FrameError for what the gateway refuses to read."""
         return [answer for part in _parts(checks) for answer in self._checked(part)]
 
-    def refund(self, tenant: str, user: str, route: str, identity: bytes, network: str | None = None) -> bool:
+    def refund(self, tenant: str, user: str, route: str, identity: bytes, network: str | None = None) -> int:
         """As ``Limiter.refund``, of what frames consumed. Raises GatewayUnavailable, InvalidCommand, FrameError."""
         return _given_back(self._checked([Check(tenant, user, route, 0, identity, network)], frames.REFUND))
 
@@ -201,7 +201,7 @@ class AsyncFrameClient:
         found = await asyncio.gather(*(self._checked(part) for part in _parts(checks)))
         return [answer for part in found for answer in part]
 
-    async def refund(self, tenant: str, user: str, route: str, identity: bytes, network: str | None = None) -> bool:
+    async def refund(self, tenant: str, user: str, route: str, identity: bytes, network: str | None = None) -> int:
         """As ``Limiter.refund``, of what frames consumed. Raises GatewayUnavailable, InvalidCommand, FrameError."""
         return _given_back(await self._checked([Check(tenant, user, route, 0, identity, network)], frames.REFUND))
 
@@ -309,13 +309,13 @@ def _identities(checks: Sequence[Check]) -> list[bytes]:
     ]
 
 
-def _given_back(answers: Sequence[Answer]) -> bool:
-    """Of one refund. Raises GatewayUnavailable, InvalidCommand."""
+def _given_back(answers: Sequence[Answer]) -> int:
+    """Of one refund, its cost. Raises GatewayUnavailable, InvalidCommand."""
     if answers[0].flags & frames.DEGRADED:
         raise GatewayUnavailable(cause="the owner of the quota did not answer in time")
     if answers[0].flags & frames.INVALID:
         raise InvalidCommand([{"field": "refund", "reason": "must name a durable quota's key and an identity"}])
-    return answers[0].allowed
+    return answers[0].remaining
 
 
 def _is_answer(frame: Frame) -> bool:

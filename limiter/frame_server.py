@@ -225,12 +225,12 @@ class _Connection(asyncio.Protocol):
     async def _refunded(self, number: int, _cost: int, identity: bytes) -> tuple[int, ...]:
         try:
             tenant, user, route, *network = self._places[number]
-            given_back = await self._limiter.refund(tenant, user, route, _request_id(identity) or "", *network)
+            cost = await self._limiter.refund(tenant, user, route, _request_id(identity) or "", *network)
         except errors.Unavailable:
             return (DEGRADED, 0, 0, 0, 0)
         except errors.Rejected:
             return (INVALID, 0, 0, 0, 0)
-        return (int(given_back), 0, 0, 0, 0)
+        return (int(cost > 0), 0, cost, 0, 0)
 
     def _answered(self, task: asyncio.Task[None]) -> None:
         self.under_way.discard(task)

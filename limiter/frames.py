@@ -3,9 +3,9 @@
 A frame is a header and its body, all little-endian. ``KEYS`` names keys once: the n-th key of a connection has the
 number n; ``CLIENT_KEYS`` names keys with the client's address. ``CHECK`` asks for decisions on numbered keys, each
 under a request identity of 16 bytes (zeros: none). ``REFUND`` gives back what entries consumed of durable quotas: a row
-is ALLOWED where there was something, DEGRADED where nobody knows yet. ``ANSWER`` has one row for each entry, in the
-same order, under the same frame id; ``FAILED`` says why the connection ends. A frame is checked whole before anything
-of it is consumed.
+is ALLOWED where there was something, with its cost as ``remaining``, DEGRADED where nobody knows yet. ``ANSWER`` has
+one row for each entry, in the same order, under the same frame id; ``FAILED`` says why the connection ends. A frame is
+checked whole before anything of it is consumed.
 Source: reference limiter 3 rule 9.
 """
 

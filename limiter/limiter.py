@@ -163,8 +163,8 @@ class Limiter:
             return await self._decide(key, cost, None)
         return await self._once(key, cost, request_id)
 
-    async def refund(self, tenant: str, user: str, route: str, request_id: str, network: str | None = None) -> bool:
-        """Gives back, once, what a request consumed of durable quotas; whether there was anything.
+    async def refund(self, tenant: str, user: str, route: str, request_id: str, network: str | None = None) -> int:
+        """Takes back, once, what a request consumed of durable quotas. Gives what it had cost, 0 for nothing.
 
         Its identity stays known: a retry of the request is answered as before, and charged nothing. Raises
         InvalidCommand where no durable policy governs the key, and Unavailable: then the same call finds out.
@@ -175,8 +175,8 @@ class Limiter:
             if key.durable is None:
                 field, reason = "key", "is governed by no durable policy: of others nothing is given back"
             raise errors.InvalidCommand([{"field": field, "reason": reason}])
-        if (deciding := self._under_way.get((key.name, request_id))) is not None:
-            await asyncio.shield(deciding)
+        if (first := self._under_way.get((key.name, request_id))) is not None:
+            await asyncio.shield(first)
         return await self._durable.refund(key.durable, request_id)
 
     def governed(self, tenant: str, user: str, route: str, network: str | None = None) -> KeyState:

@@ -672,6 +672,7 @@ LIMIT_LEASE_SIZE_MAX: Final = 4_096
 LIMIT_SETTLING_MAX: Final = 16  # ended leases of one bucket that wait for the store
 LIMIT_DECISIONS_FLUSH_S: Final = 0.02  # well below the 50 ms that the unreported part of a lease lasts at a steady rate
 LIMIT_DECISIONS_BLOCK_MAX: Final = 8_192
+LIMIT_DECISIONS_SENT_AT_ONCE: Final = 4_096  # in one turn of the loop: about a millisecond in which nothing is decided
 LIMIT_BLOCKS_MAX: Final = 32_768  # that Kafka has not acknowledged; past it rows are counted as lost, and none waits
 LIMIT_BLOCKS_KBYTES_MAX: Final = 131_072  # the same in bytes: minutes of what a gateway decides without leases
 LIMIT_REPORTS_MAX: Final = 4_096  # messages of leases that Kafka has not acknowledged; what they say is said again

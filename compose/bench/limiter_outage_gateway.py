@@ -44,14 +44,20 @@ class Account(NamedTuple):
 
 
 class TimedRecorder(Recorder):
-    """Knows how long its longest flush took."""
+    """Knows for how long, at most, nothing was decided because of it."""
 
     flush_max_s = 0.0
 
-    def flush(self) -> None:
+    def take(self) -> None:
         """As it is."""
         began = time.perf_counter()
-        super().flush()
+        super().take()
+        self.flush_max_s = max(self.flush_max_s, time.perf_counter() - began)
+
+    def send_part(self) -> None:
+        """As it is."""
+        began = time.perf_counter()
+        super().send_part()
         self.flush_max_s = max(self.flush_max_s, time.perf_counter() - began)
 
     @property

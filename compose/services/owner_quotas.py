@@ -65,15 +65,15 @@ class OwnerQuotas:
             return Answer(allowed=False, duplicate=False, levels=_levels(body["levels"]))
         raise _refused(body)
 
-    async def refund(self, tenant: str, consumed: str) -> bool:
-        """Gives back, once, what was consumed under a digest; whether there was anything. Raises OwnerUnavailable."""
+    async def refund(self, tenant: str, consumed: str) -> int:
+        """Gives back, once, what was consumed under a digest: its cost, 0 for nothing. Raises OwnerUnavailable."""
         payload: dict[str, object] = {"tenant": tenant, "identity": consumed}
         outcome = await self._carried_out("refund_quota", f"refund:{consumed}", payload, payload)
-        if outcome.outcome == "committed":
-            return True
         body = _decode(outcome.body)
+        if outcome.outcome == "committed":
+            return int(body["result"]["cost"])
         if body["code"] in ("not_found", "state_conflict"):
-            return False
+            return 0
         raise _refused(body)
 
     async def _carried_out(

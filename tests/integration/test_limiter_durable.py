@@ -190,8 +190,8 @@ async def test_what_was_consumed_is_given_back_once(world: World, tmp_path: Path
         async with limiter(world.store.url, tmp_path, monthly, durable=quotas) as one:
             assert (await one.check("t", "u", "/r", 5, "a")).allowed
             consumed = keys.identity_digest("t:u:/r", b"a")
-            assert await quotas.refund("t", consumed) is True
-            assert await quotas.refund("t", keys.identity_digest("t:u:/r", b"b")) is False
+            assert await quotas.refund("t", consumed) == 5
+            assert await quotas.refund("t", keys.identity_digest("t:u:/r", b"b")) == 0
             assert world.charged(monthly.policy_id) == 0
             assert (await one.check("t", "u", "/r", 5, "c")).allowed
             await quotas.refund("t", consumed)
@@ -210,13 +210,13 @@ async def test_a_caller_gives_back_what_its_request_consumed_at_every_level(worl
             assert (await one.check(tenant, "u", "/r", 5, "a")).allowed
             assert not (await one.check(tenant, "u", "/r", 1, "b")).allowed
             for others in ((tenant, "u", "/r", "b"), (tenant, "v", "/r", "a"), (f"{tenant}x", "u", "/r", "a")):
-                assert await one.refund(*others) is False
+                assert await one.refund(*others) == 0
             assert (world.charged(monthly.policy_id), await used_at_store(one, tenant)) == (5, 5)
-            assert await asyncio.gather(*(one.refund(tenant, "u", "/r", "a") for _ in range(3))) == [True] * 3
+            assert await asyncio.gather(*(one.refund(tenant, "u", "/r", "a") for _ in range(3))) == [5] * 3
             assert (world.charged(monthly.policy_id), await used_at_store(one, tenant)) == (0, 0)
             assert (await one.check(tenant, "u", "/r", 5, "a")).duplicate
             assert (await one.check(tenant, "u", "/r", 4, "c")).allowed  # the refusal of before is not repeated
-            assert await one.refund(tenant, "u", "/r", "a") is True
+            assert await one.refund(tenant, "u", "/r", "a") == 5
             assert (world.charged(monthly.policy_id), await used_at_store(one, tenant)) == (4, 4)
             with pytest.raises(errors.InvalidCommand):
                 await one.refund(tenant, "u", "/r", "")
@@ -235,14 +235,14 @@ async def test_frames_give_back_what_they_consumed(world: World, tmp_path: Path)
             await server.serve_unix(socket)
             async with AsyncFrameClient(str(socket), timeout_s=PATIENT_S) as client:
                 assert (await client.check("frames", "u", "/r", 3, identity)).allowed
-                assert await client.refund("frames", "u", "/r", uuid.uuid4().bytes) is False
-                assert await client.refund("frames", "u", "/r", identity) is True
+                assert await client.refund("frames", "u", "/r", uuid.uuid4().bytes) == 0
+                assert await client.refund("frames", "u", "/r", identity) == 3
                 assert world.charged(monthly.policy_id) == 0
                 for place in (("frames", "u", "/r", frames.NO_IDENTITY), ("nobody", "u", "/r", identity)):
                     with pytest.raises(errors.InvalidCommand):
                         await client.refund(*place)
                 blocking = FrameClient(str(socket), timeout_s=PATIENT_S)
-                assert await asyncio.to_thread(blocking.refund, "frames", "u", "/r", identity) is True
+                assert await asyncio.to_thread(blocking.refund, "frames", "u", "/r", identity) == 3
                 blocking.close()
             await server.close()
             assert world.charged(monthly.policy_id) == 0
@@ -305,7 +305,7 @@ class Unanswered:
             raise OwnerUnavailable
         return self.answer
 
-    async def refund(self, tenant: str, consumed: str) -> bool:
+    async def refund(self, tenant: str, consumed: str) -> int:
         raise OwnerUnavailable
 
 

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import redis
 
+from limiter.quota_lender import QuotaLender
+from limiter.quota_shares import Share
 from limiter.shard_map import ONE_SHARD, ShardMap
 from limiter.shard_server import connected
 from limiter.store import STALE_EPOCH, CounterStore
@@ -183,6 +185,54 @@ async def decide(url: str, bucket: Bucket, epoch: int) -> list[int]:
         return await store.decide([bucket], [bucket.plain_terms], 1, b"", b"", b"l")
     finally:
         await store.close()
+
+
+async def lent(lender: QuotaLender, share: Share, gateway: Limiter) -> int:
+    """What an Envoy is given that was asked for sixty requests."""
+    share.report(0, 60, time.monotonic_ns())
+    assigned = await lender.lend(share, gateway.governed("exact", "u", "/r"))
+    assert assigned is not None
+    assert assigned.rule == "tokens"
+    return assigned.tokens
+
+
+def test_what_was_lent_and_not_passed_on_is_admitted_again_at_most_once(
+    failover: Failover, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Bound of quota that Envoys hold, at its worst: others ask the new primary for all before it hears what was lent."""
+    monkeypatch.setattr(limits, "LIMIT_RLQS_LEASE_MS", 600_000)  # longer than a slow machine takes here
+
+    async def test() -> None:
+        async with AsyncExitStack() as stack:
+            one, two = await gateways(stack, failover, tmp_path)
+            lender = QuotaLender(one, one._store, one._recorder, "g")
+            shares = [Share(time.monotonic_ns()) for _ in range(2)]
+            passed_on = await admitted(one, "exact", 100)
+            known = await lent(lender, shares[0], one)
+            failover.cut()
+            debits = await admitted(two, "exact", 30)
+            lost = await lent(lender, shares[1], one)
+            await asyncio.to_thread(failover.promote)
+            use(two, failover.after)
+            taken = await admitted(two, "exact", CAPACITY)
+            assert taken == CAPACITY - passed_on - known  # what the replica knew of is nobody else's
+            use(one, failover.after)
+            bucket = bucket_of(two, "exact")
+            for share in shares:
+                await lender.keep(share)
+            counted = await held(failover.new.url, bucket, 1)
+            assert (counted.used, counted.reserved) == (passed_on + taken, known)  # as far as there is room
+            for share in shares:
+                (lease,) = share.leases
+                share.report(lease.tokens, 0, time.monotonic_ns())
+                await lender.settle(share)
+            counted = await held(failover.new.url, bucket, 1)
+            assert (counted.used, counted.reserved) == (CAPACITY, 0)
+            assert await admitted(two, "exact", 10) == 0
+            assert lost > 0
+            assert passed_on + debits + taken + known + lost == CAPACITY + debits + lost
+
+    asyncio.run(test())
 
 
 def test_no_lease_is_granted_until_what_is_held_is_known(
