@@ -98,6 +98,7 @@ KAFKA_DELIVERY_TIMEOUT_MS: Final = 30_000
 KAFKA_PRODUCER_QUEUE_MAX: Final = 200_000
 KAFKA_FETCH_WAIT_MS: Final = 500  # an idle fetch parks at the broker so long; records end it at once
 KAFKA_ADMIN_TIMEOUT_S: Final = 10
+KAFKA_TOPICS_TIMEOUT_S: Final = 60  # until a new topic has leaders, on a machine that starts everything at once
 
 # --- embedded stack, supervisor and CLI ------------------------------------------------------------------
 HOME_FREE_BYTES_MIN: Final = 2 * 1024**3  # less than this on the home's disk and nothing is started

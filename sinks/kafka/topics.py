@@ -31,7 +31,7 @@ def ensure_topics(connection: KafkaConnection) -> list[str]:
     Raises InvariantViolation when a topic has another partition count: keys would move to other owners.
     """
     admin = AdminClient(connection.admin())
-    existing = admin.list_topics(timeout=limits.KAFKA_ADMIN_TIMEOUT_S).topics
+    existing = admin.list_topics(timeout=limits.KAFKA_TOPICS_TIMEOUT_S).topics
     for topic in topics.TOPICS:
         if topic.name in existing and len(existing[topic.name].partitions) != topic.partitions:
             raise InvariantViolation(
@@ -47,7 +47,7 @@ def ensure_topics(connection: KafkaConnection) -> list[str]:
         for t in missing
     ]
     if wanted:
-        for name, future in admin.create_topics(wanted, request_timeout=limits.KAFKA_ADMIN_TIMEOUT_S).items():
+        for name, future in admin.create_topics(wanted, request_timeout=limits.KAFKA_TOPICS_TIMEOUT_S).items():
             _settle(name, future)
         _await_leaders(admin, missing)
     return [t.name for t in missing]
@@ -61,11 +61,11 @@ def _await_leaders(admin: AdminClient, created: list[topics.Topic]) -> None:
     """A broker names itself leader of a new partition a moment before it is one: offsets are asked of the leader."""
     latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]  # the wheel's types stop short of it
     wanted = {TopicPartition(t.name, p): latest for t in created for p in range(t.partitions)}
-    deadline = time.monotonic() + limits.KAFKA_ADMIN_TIMEOUT_S
+    deadline = time.monotonic() + limits.KAFKA_TOPICS_TIMEOUT_S
     while True:
         try:
-            for future in admin.list_offsets(wanted, request_timeout=limits.KAFKA_ADMIN_TIMEOUT_S).values():
-                future.result(timeout=limits.KAFKA_ADMIN_TIMEOUT_S)
+            for future in admin.list_offsets(wanted, request_timeout=limits.KAFKA_TOPICS_TIMEOUT_S).values():
+                future.result(timeout=limits.KAFKA_TOPICS_TIMEOUT_S)
         except KafkaException as error:
             if not _is_passing(error) or time.monotonic() > deadline:
                 raise
@@ -76,7 +76,7 @@ def _await_leaders(admin: AdminClient, created: list[topics.Topic]) -> None:
 
 def _settle(name: str, future: Future[None]) -> None:
     try:
-        future.result(timeout=limits.KAFKA_ADMIN_TIMEOUT_S)
+        future.result(timeout=limits.KAFKA_TOPICS_TIMEOUT_S)
     except KafkaException as error:
         if error.args[0].name() != "TOPIC_ALREADY_EXISTS":  # another process was faster
             raise RuntimeError(f"cannot create topic {name}: {error.args[0].str()}") from error
