@@ -239,8 +239,8 @@ def new_stage(settings: Settings, *, seed: int = 1, payments: int = 0) -> Iterat
     server.command(f"create database {stage.clickhouse_database}")
     admin = AdminClient(stage.kafka.admin())
     names = [NewTopic(name, topics.PAYMENTS_PARTITIONS) for name in (world.events_topic, world.commands_topic)]
-    for made in admin.create_topics(names, request_timeout=limits.KAFKA_ADMIN_TIMEOUT_S).values():
-        made.result(limits.KAFKA_ADMIN_TIMEOUT_S)
+    for made in admin.create_topics(names, request_timeout=limits.KAFKA_TOPICS_TIMEOUT_S).values():
+        made.result(limits.KAFKA_TOPICS_TIMEOUT_S)
     try:
         yield stage
     finally:
@@ -249,7 +249,7 @@ def new_stage(settings: Settings, *, seed: int = 1, payments: int = 0) -> Iterat
         with _superuser(settings) as connection:
             connection.execute(f"drop database {stage.database} with (force)".encode())
         for gone in admin.delete_topics([t.topic for t in names]).values():
-            gone.result(limits.KAFKA_ADMIN_TIMEOUT_S)
+            gone.result(limits.KAFKA_TOPICS_TIMEOUT_S)
 
 
 @contextmanager
