@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from limiter import Decision, Limiter
+    from limiter.buckets import Bucket
 
 pytestmark = [pytest.mark.servers, pytest.mark.usefixtures("emptied")]
 __all__ = ["emptied", "server"]  # the fixtures of this module
@@ -159,6 +160,46 @@ def test_a_large_refusal_does_not_refuse_small_ones(server: CounterServer, tmp_p
             assert (await gateway.check("t", "u", "/r", 1)).allowed
 
     asyncio.run(test())
+
+
+BUCKET = {"algorithm": "token_bucket", "window_ms": None, "refill_rate": 2, "refill_period_ms": 3_600_000}
+
+
+@pytest.mark.parametrize("changes", [{}, {"algorithm": "sliding_window", "slots": 1}, BUCKET], ids=str)
+def test_a_remembered_refusal_says_the_wait_that_the_store_would(
+    server: CounterServer, tmp_path: Path, changes: dict[str, Any]
+) -> None:
+    """And what is left; a dearer request of a bucket waits longer, and what never passes never does."""
+
+    async def test() -> None:
+        async with limiter(server.url, tmp_path, policy(capacity=9, **changes), timeout_s=60) as gateway:
+            assert await burst(gateway, 7, at_once=1) == 7
+            for cost in (3, 5, 10):
+                asked = gateway.store_calls
+                told = [await gateway.check("t", "u", "/r", cost) for _ in range(3)]
+                assert not any(d.allowed for d in told)
+                assert {d.remaining for d in told} == {2}
+                if cost > 9:
+                    assert {d.retry_after_ms for d in told} == {-1}
+                else:
+                    assert max(d.retry_after_ms for d in told) - min(d.retry_after_ms for d in told) < 1_000 * SLACK_S
+                    assert min(d.retry_after_ms for d in told) > (0 if not changes else 1_800_000 * (cost - 3))
+                assert gateway.store_calls - asked < len(told) + (cost == 3)
+            (bucket,) = gateway._buckets.values()
+            bucket.deny_until_ns = 0
+            anew = await gateway.check("t", "u", "/r", 3)
+            assert abs(anew.retry_after_ms - told_of(bucket, gateway, 3)) < 1_000 * SLACK_S
+
+    asyncio.run(test())
+
+
+def told_of(bucket: Bucket, gateway: Limiter, cost: int) -> int:
+    """What is remembered now."""
+    assert bucket.deny_cost == cost
+    known = gateway.check_now("t", "u", "/r", cost, None)
+    assert known is not None
+    assert not known.allowed
+    return known.retry_after_ms
 
 
 @pytest.mark.parametrize("cost", [-1, limits.LIMIT_COST_MAX + 1, 2**40, 2**64])

@@ -210,9 +210,8 @@ local function save(key, b)
     'PX', math.floor(keep * b.tick / 1000) + 1000)
 end
 
--- ticks until a request of this cost would pass if nothing else came; -1 when it never will
-local function retry(b, cost)
-  if cost > b.C then return -1 end
+-- ticks until a request of this cost would pass if nothing else came and every lease were spent whole
+local function wait_at_most(b, cost)
   if b.a == 3 then return ends(b, cost - b.avail) end
   if b.a == 0 then return math.ceil((b.d + (cost + b.lo - b.C) * b.P) / b.R) end
   if is_window(b) then return window_end(b) - b.t end
@@ -228,6 +227,15 @@ local function retry(b, cost)
     end
   end
   return (b.S + 1) * b.sl - b.off
+end
+
+-- ticks until a request of this cost may pass if nothing else comes; -1 when it never will. A lease that would be enough
+-- may be given back unspent within its life.
+local function retry(b, cost)
+  if cost > b.C then return -1 end
+  local wait = wait_at_most(b, cost)
+  if b.lo > 0 and cost <= b.avail + b.lo then return math.min(wait, b.ttl) end
+  return wait
 end
 
 -- a lease that was not settled in time is charged whole
