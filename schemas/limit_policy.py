@@ -32,6 +32,7 @@ _TICKS_US: Final = (1, 1_000, 1_000_000)
 _CODES: Final[dict[str, int]] = {"token_bucket": 0, "sliding_window": 1, "fixed_window": 2, "concurrency": 3}
 CALENDAR_CODE: Final = 4  # a fixed window of a calendar
 _US_PER_S: Final = 1_000_000
+_US_PER_MS: Final = 1_000
 
 
 class Scope(Struct, frozen=True):
@@ -171,10 +172,20 @@ def wrong_terms(payload: dict[str, Any]) -> list[dict[str, str]]:
     if payload["consistency"] == "durable" and (by_network or payload["algorithm"] in UNCOUNTED):
         reason = "must not be durable for a policy by network, or one that counts nothing"
         wrong.append({"field": "payload.consistency", "reason": reason})
-    if not wrong and terms(as_policy(payload, "", 1)) is None:
-        reason = "capacity times the period leaves exact arithmetic, or slots do not divide the window"
-        wrong.append({"field": "payload.capacity", "reason": reason})
-    return wrong
+    return wrong or _inexact(as_policy(payload, "", 1))
+
+
+def _inexact(policy: LimitPolicy) -> list[dict[str, str]]:
+    """Why the terms of a policy leave exact arithmetic, at every tick of the clock."""
+    if terms(policy) is not None:
+        return []
+    if policy.algorithm == "sliding_window" and (policy.window_ms or 0) * _US_PER_MS % policy.slots:
+        return [{"field": "payload.slots", "reason": "must divide window_ms into slots of whole microseconds"}]
+    window_ms = policy.refill_period_ms if policy.algorithm == "token_bucket" else policy.window_ms or 0
+    slots = policy.slots if policy.algorithm == "sliding_window" else 1
+    ticks = [window_ms * _US_PER_MS // tick_us for tick_us in _TICKS_US if window_ms * _US_PER_MS % tick_us == 0]
+    most = (SAFE_INTEGER - 1) // min(count for count in ticks if count % slots == 0)
+    return [{"field": "payload.capacity", "reason": f"must be at most {most} for this window: counting is exact"}]
 
 
 def as_policy(payload: dict[str, Any], policy_id: str, version: int) -> LimitPolicy:

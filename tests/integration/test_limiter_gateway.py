@@ -321,6 +321,27 @@ def test_without_the_store_the_failure_mode_decides(
     asyncio.run(test())
 
 
+def test_while_the_store_is_away_one_call_finds_out_and_nobody_else_waits(
+    server: CounterServer, tmp_path: Path
+) -> None:
+    async def test() -> None:
+        exact = policy(consistency="exact", failure_mode="closed")
+        async with limiter(server.url, tmp_path, exact, timeout_s=3) as gateway:
+            with server.frozen():
+                assert (await gateway.check("t", "u", "/r")).degraded
+                (bucket,) = gateway._buckets.values()
+                gateway._store.store_of((bucket,))._shut_until = 0.0  # it has been left alone for long enough
+                asked = [asyncio.ensure_future(gateway.check("t", "u", "/r")) for _ in range(100)]
+                answered, waiting = await asyncio.wait(asked, timeout=1)
+                assert (len(answered), len(waiting)) == (99, 1)
+                assert all((await each).degraded for each in answered)
+            await asyncio.wait(waiting)
+            await recovered(gateway)
+            assert not (await gateway.check("t", "u", "/r")).degraded
+
+    asyncio.run(test())
+
+
 async def recovered(gateway: Limiter) -> None:
     """It answers from the store again by itself."""
     deadline = time.monotonic() + 10

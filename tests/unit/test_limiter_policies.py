@@ -103,6 +103,36 @@ def test_a_policy_that_cannot_be_computed_exactly_is_refused(changes: dict[str, 
     assert all(row["field"].startswith("payload.") for row in wrong)
 
 
+@pytest.mark.parametrize("changes", [{}, {"slots": 7, "window_ms": 700}, {"window_ms": 86_400_000}, {"window_ms": 997}])
+@pytest.mark.parametrize("algorithm", ["fixed_window", "sliding_window", "token_bucket", "concurrency"])
+def test_the_largest_capacity_of_a_window_is_told_and_is_taken(algorithm: str, changes: dict[str, Any]) -> None:
+    """C*P at the edge: one more than what is told is refused again, with the same bound."""
+    scope = {"tenant": "*", "user": "*", "route": "*"}
+    payload = {
+        "scope": scope,
+        "algorithm": algorithm,
+        "window_ms": 60_000,
+        "slots": 1,
+        "consistency": "exact",
+    } | changes
+    if algorithm == "token_bucket":
+        payload |= {"refill_rate": 1, "refill_period_ms": payload["window_ms"], "window_ms": None}
+    _, wrong = OPERATIONS["publish_policy"].normalize(payload | {"capacity": SAFE_INTEGER - 1})
+    (told,) = wrong
+    most = int(told["reason"].split()[4])
+    assert told["field"] == "payload.capacity"
+    assert OPERATIONS["publish_policy"].normalize(payload | {"capacity": most})[1] == []
+    assert OPERATIONS["publish_policy"].normalize(payload | {"capacity": most + 1})[1] == [told]
+
+
+def test_slots_that_do_not_divide_the_window_are_said_to() -> None:
+    scope = {"tenant": "*", "user": "*", "route": "*"}
+    payload = {"scope": scope, "algorithm": "sliding_window", "capacity": 10, "window_ms": 1_000}
+    for slots, field in ((7, "payload.slots"), (8, None), (60, "payload.slots")):
+        _, wrong = OPERATIONS["publish_policy"].normalize(payload | {"slots": slots})
+        assert [error["field"] for error in wrong] == ([field] if field else [])
+
+
 def test_a_payload_may_say_a_scope_only_where_it_is_a_field() -> None:
     fields = OPERATIONS["publish_policy"].payload
     assert validation.names_its_caller({"scope": {}}, fields) is None
