@@ -13,7 +13,7 @@ import secrets
 import time
 from typing import TYPE_CHECKING, Final
 
-from limiter import held, keys, store
+from limiter import given_back, held, keys, store
 from limiter.arrival import arrive, settle
 from limiter.asking import asked_terms, asks_for_lease, lease_end_ns, taken_in
 from limiter.buckets import Bucket, KeyState
@@ -167,6 +167,31 @@ class Limiter:
         """The key with its buckets under the policies in use. Raises InvalidCommand."""
         place = (tenant, user, route) if network is None else self._place(tenant, user, route, network)
         return self._keys.get(place) or self._key(place)
+
+    def holds_permits(self, tenant: str, user: str, route: str, network: str | None = None) -> bool:
+        """Whether what is allowed now holds permits until ``release``, or their time. Raises InvalidCommand."""
+        return self._policies.has_permits and given_back.holds_permits(self.governed(tenant, user, route, network))
+
+    async def refund(self, tenant: str, user: str, route: str, request_id: str, network: str | None = None) -> int:
+        """Takes a request back, once, at any gateway. Gives what it had cost, 0 where nothing is known of it.
+
+        What has leaked or faded meanwhile is back already. Raises StateConflict for durable quotas, StoreUnavailable.
+        """
+        key = self.governed(tenant, user, route, network)
+        if (first := self._under_way.get((key.name, request_id))) is not None:
+            await asyncio.shield(first)
+        if not key.buckets:
+            return 0
+        return await given_back.refund(key, request_id, await self.store_of(key), self._identities)
+
+    async def release(
+        self, tenant: str, user: str, route: str, request_id: str, cost: int = 1, network: str | None = None
+    ) -> int:
+        """Ends a request that held ``cost`` permits: they are free; again, it does nothing. Raises StoreUnavailable."""
+        key = self.governed(tenant, user, route, network)
+        if not given_back.holds_permits(key):
+            return 0
+        return await given_back.release(key, request_id, cost, await self.store_of(key))
 
     async def store_of(self, key: KeyState) -> CounterStore:
         """The store that counts a key, when it knows what former ones did. Raises StoreUnavailable, and when lapsed."""

@@ -188,6 +188,8 @@ class PolicySet:
                 level = Level(policy, computed, policy.capacity // limits.LIMIT_LEASE_SHARE, its)
                 self._by_scope.setdefault(policy.scope, []).append(level)
         self._by_id = {level.id_: level for level in self.all_levels()}
+        #: whether any of them is a concurrency limit
+        self.has_permits = any(level.policy.algorithm == "concurrency" for level in self.all_levels())
         self._prefixes = {client_network(scope.network).prefixlen for scope in self._by_scope if scope.network != ANY}
         self._finest = _finest([level.policy for level in self.all_levels()], self._prefixes)
 

@@ -158,13 +158,32 @@ class CounterStore:
         kept_ms = 2 * limits.LIMIT_FAILOVER_DEBT_S * 1_000
         return await self._of_one(b"rl1_owe", bucket, b"", lost, key, kept_ms)
 
-    async def refund(self, buckets: Sequence[Bucket], identity: bytes, identity_key: bytes) -> None:
-        """Gives back what an identity took of these buckets, once. Raises StoreUnavailable."""
+    async def refund(self, buckets: Sequence[Bucket], identity: bytes, identity_key: bytes) -> int | None:
+        """Gives back what an identity took of these buckets, and says how much; None when it was done before.
+
+        Raises StoreUnavailable.
+        """
+        code, given = await self._of_identity(b"rl1_refund", buckets, identity, identity_key, 0)
+        return None if code == DUPLICATE else given
+
+    async def release(self, buckets: Sequence[Bucket], identity: bytes, identity_key: bytes, permits: int) -> int:
+        """Frees the permits of an identity; how many it still held. Raises StoreUnavailable."""
+        _, freed = await self._of_identity(b"rl1_release", buckets, identity, identity_key, permits)
+        return freed
+
+    async def _of_identity(
+        self, function: bytes, buckets: Sequence[Bucket], identity: bytes, identity_key: bytes, cost: int
+    ) -> tuple[int, int]:
         keys = [EPOCH_KEY, identity_key]
         for bucket in buckets:
             keys.extend(bucket.keys)
-        head = _HEAD.pack(self.epoch, 0, 0, 0, 0, len(buckets))
-        await self._call(b"rl1_refund", keys, (head, b"", identity, *(bucket.plain_terms for bucket in buckets)))
+        head = _HEAD.pack(self.epoch, 0, cost, 0, 0, len(buckets))
+        code, number, *_ = await self._call(
+            function, keys, (head, b"", identity, *(bucket.plain_terms for bucket in buckets))
+        )
+        if code == STALE_EPOCH:
+            raise StoreUnavailable(cause=f"its epoch is {number}, not {self.epoch}")
+        return code, 0 if code == WRONG else number
 
     async def peek(self, bucket: Bucket) -> Counted:
         """What the bucket holds, without touching it. Raises StoreUnavailable."""

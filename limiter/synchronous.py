@@ -13,7 +13,7 @@ import os
 import threading
 from concurrent.futures import CancelledError, Future
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from limiter.store import StoreUnavailable
 from schemas import limits
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from limiter.decision import Decision
     from limiter.limiter import Limiter
 
+Answer = TypeVar("Answer")
 _CLOSED: Final = "The limiter is closed."
 
 
@@ -67,13 +68,17 @@ class SyncLimiter:
         network: str | None = None,
     ) -> Decision:
         """As ``Limiter.check``. Raises Unavailable and Overloaded too."""
-        limiter = self._open()
-        if not self._places.acquire(blocking=False):
-            raise Overloaded(cause="too many threads wait for the limiter")
-        try:
-            return self._answer(limiter.check(tenant, user, route, cost, request_id, network))
-        finally:
-            self._places.release()
+        return self._asked(lambda limiter: limiter.check(tenant, user, route, cost, request_id, network))
+
+    def refund(self, tenant: str, user: str, route: str, request_id: str, network: str | None = None) -> int:
+        """As ``Limiter.refund``. Raises Unavailable and Overloaded too."""
+        return self._asked(lambda limiter: limiter.refund(tenant, user, route, request_id, network))
+
+    def release(
+        self, tenant: str, user: str, route: str, request_id: str, cost: int = 1, network: str | None = None
+    ) -> int:
+        """As ``Limiter.release``. Raises Unavailable and Overloaded too."""
+        return self._asked(lambda limiter: limiter.release(tenant, user, route, request_id, cost, network))
 
     def close(self) -> None:
         """Gives back what is held; again, it does nothing."""
@@ -98,7 +103,16 @@ class SyncLimiter:
             raise Unavailable(_CLOSED)
         return self._limiter
 
-    def _answer(self, asked: Coroutine[Any, Any, Decision]) -> Decision:
+    def _asked(self, ask: Callable[[Limiter], Coroutine[Any, Any, Answer]]) -> Answer:
+        limiter = self._open()
+        if not self._places.acquire(blocking=False):
+            raise Overloaded(cause="too many threads wait for the limiter")
+        try:
+            return self._answer(ask(limiter))
+        finally:
+            self._places.release()
+
+    def _answer(self, asked: Coroutine[Any, Any, Answer]) -> Answer:
         try:
             answer = asyncio.run_coroutine_threadsafe(asked, self._loop)
         except RuntimeError as error:  # it was closed a moment ago

@@ -462,6 +462,21 @@ redis.register_function('rl1_refund', function(K, V)
   return {OK, cost}
 end)
 
+-- What was done under an identity has ended: its permits (H.cost of them in every such bucket) are free again, and whatever
+-- else it took stays charged. Again, it does nothing.
+redis.register_function('rl1_release', function(K, V)
+  local H = head(V)
+  local f = fenced(K, H)
+  if f then return f end
+  local freed = 0
+  for i = 1, H.n do
+    if terms(V[3 + i]).a == 3 then
+      for n = 1, H.cost do freed = freed + redis.call('ZREM', K[1 + 2 * i], H.rid .. ':' .. n) end
+    end
+  end
+  return {OK, freed}
+end)
+
 -- What a bucket holds, without touching it: {code, used, reserved, available, reset_us, version}.
 redis.register_function{function_name = 'rl1_peek', flags = {'no-writes'}, callback = function(K, V)
   local H, A, refused = asked(K, V, false)

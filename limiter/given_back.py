@@ -1,0 +1,44 @@
+"""What a request took is given back under its identity: all of it, once, or the permits that it held.
+
+The store decides what is known of an identity, for as long as it remembers it. What a lease paid it does not know by
+request: nothing of that is given back here, and the answer says 0. Source: reference limiter 2.3.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from limiter import keys
+from schemas import errors
+
+if TYPE_CHECKING:
+    from limiter.buckets import KeyState
+    from limiter.identities import Identities
+    from limiter.store import CounterStore
+
+
+def holds_permits(key: KeyState) -> bool:
+    """Whether a level of the key is a concurrency limit: its permits are to be released."""
+    return any(bucket.level.policy.algorithm == "concurrency" for bucket in key.buckets)
+
+
+async def refund(key: KeyState, request_id: str, counters: CounterStore, identities: Identities) -> int:
+    """How much was given back: 0 for what is not known, or was given back before.
+
+    A request that comes here with that identity afterwards is charged anew. Raises StateConflict, StoreUnavailable.
+    """
+    if key.durable is not None:
+        raise errors.StateConflict("Durable quotas are given back by their owner.")
+    identity = request_id.encode()
+    given = await counters.refund(key.buckets, identity, keys.identity_key(key.name, identity))
+    if given != 0:  # what is remembered here of the identity is not so any more
+        identities.doubt((key.name, request_id), time.monotonic_ns())
+    return given or 0
+
+
+async def release(key: KeyState, request_id: str, permits: int, counters: CounterStore) -> int:
+    """How many permits were freed, over all levels; what else it took stays charged. Raises StoreUnavailable."""
+    buckets = [bucket for bucket in key.buckets if bucket.level.policy.algorithm == "concurrency"]
+    identity = request_id.encode()
+    return await counters.release(buckets, identity, keys.identity_key(key.name, identity), permits) if buckets else 0
