@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, Final, Literal, get_args
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from schemas import limits
 from schemas.calendar_windows import LONGEST_S, Calendar
@@ -76,6 +76,7 @@ class LimitPolicy(Struct, frozen=True, kw_only=True):
     shadow: bool
     audit: Audit
     calendar: Calendar | None = None  # of a fixed window that has no ``window_ms``
+    boundary_guard: int | None = None  # so much of a fixed window passes at once, the rest evenly
     network_prefix_v4: int = limits.LIMIT_NETWORK_PREFIX_V4  # of the networks that counters are kept by
     network_prefix_v6: int = limits.LIMIT_NETWORK_PREFIX_V6
 
@@ -88,6 +89,24 @@ class LimitPolicy(Struct, frozen=True, kw_only=True):
     def is_by_network(self) -> bool:
         """Whether it governs only calls that say from where they come."""
         return self.scope.network != ANY or NETWORK in self.per
+
+
+def guard_of(policy: LimitPolicy) -> LimitPolicy | None:
+    """What holds beside a fixed window that guards its boundaries, under the same name: a bucket of the same rate.
+
+    Bound: in any interval as long as a window, the capacity and what the bucket holds. Source: reference limiter 2.5.
+    """
+    if policy.boundary_guard is None:
+        return None
+    return structs.replace(
+        policy,
+        algorithm="token_bucket",
+        capacity=policy.boundary_guard,
+        refill_rate=policy.capacity,
+        refill_period_ms=policy.window_ms or 1,
+        window_ms=None,
+        boundary_guard=None,
+    )
 
 
 def counted_by(policy: LimitPolicy, parts: dict[str, str]) -> str:
@@ -172,6 +191,16 @@ def wrong_terms(payload: dict[str, Any]) -> list[dict[str, str]]:
     if payload["consistency"] == "durable" and (by_network or payload["algorithm"] in UNCOUNTED):
         reason = "must not be durable for a policy by network, or one that counts nothing"
         wrong.append({"field": "payload.consistency", "reason": reason})
+    if (guard := payload["boundary_guard"]) is not None:
+        if (
+            payload["algorithm"] != "fixed_window"
+            or payload["calendar"] is not None
+            or payload["consistency"] == "durable"
+        ):
+            reason = "is only for a fixed_window with window_ms that is exact or leased"
+            wrong.append({"field": "payload.boundary_guard", "reason": reason})
+        elif guard > (payload["capacity"] or 0):
+            wrong.append({"field": "payload.boundary_guard", "reason": "must be at most the capacity"})
     return wrong or _inexact(as_policy(payload, "", 1))
 
 

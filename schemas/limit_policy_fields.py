@@ -111,6 +111,7 @@ PUBLISH_POLICY: Final[Fields] = {
     "shadow": Field(boolean, default=False),
     "audit": Field(limit_audit.wrong_audit, "full"),
     "calendar": Field(_calendar, None, nullable=True, later=True),  # in place of window_ms
+    "boundary_guard": Field(_whole(1, limit_policy.CAPACITY_MAX), None, nullable=True, later=True),
     # how wide the networks are that counters are kept by
     "network_prefix_v4": Field(_whole(1, V4_BITS), None, nullable=True, later=True),
     "network_prefix_v6": Field(_whole(1, V6_BITS), None, nullable=True, later=True),
