@@ -49,11 +49,13 @@ class Limiter:
         recorder: Recorder,
         name: str,
         durable: DurableQuotas | None = None,
+        gateways: int = 1,
     ) -> None:
+        """``gateways``: how many decide by the same policies; without the store each allows its part of an open one."""
         self._store = counter_store
         self._recorder = recorder
         self._name = f"{name}.{secrets.token_hex(4)}"  # leases of a process that ended are nobody's
-        self._without_store = WithoutStore()
+        self._without_store = WithoutStore(gateways)
         self._policies = PolicySet([], 0)
         self._keys: dict[Named, KeyState] = {}  # by tenant, user, route, and the client where it matters
         self._buckets: dict[tuple[str, int, str], Bucket] = {}
@@ -206,7 +208,7 @@ class Limiter:
     def without_store(self, key: KeyState, cost: int) -> Decision:
         """What the failure modes of a key say; counted as all decisions without the store are."""
         self.degraded += 1
-        return self._without_store.decide(key.buckets, cost)
+        return self._without_store.decide(key, cost)
 
     def _key(self, place: Named) -> KeyState:
         parts = keys.key_parts(*place)
@@ -268,7 +270,7 @@ class Limiter:
         if key.durable is not None and not self._lapsed:
             decided = await self._durable.decide(key.durable, cost, request_id)
         else:
-            decided = await self._ask(key, cost, request_id) or self._without_store.decide(key.buckets, cost)
+            decided = await self._ask(key, cost, request_id) or self._without_store.decide(key, cost, request_id)
         self.degraded += decided.degraded
         self._recorder.record(key.name, cost, decided, identity=request_id)
         return decided

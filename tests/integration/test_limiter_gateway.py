@@ -363,6 +363,22 @@ def test_an_open_outage_admits_the_capacity_of_a_level_once(server: CounterServe
     asyncio.run(test())
 
 
+def test_in_an_open_outage_an_identity_consumes_once_and_gateways_share(server: CounterServer, tmp_path: Path) -> None:
+    async def test() -> None:
+        opened = policy(capacity=30, failure_mode="open", consistency="exact")
+        async with limiter(server.url, tmp_path, opened) as gateway:
+            gateway._without_store._gateways = 3
+            with server.frozen():
+                first, *again = [await gateway.check("t", "u", "/r", 4, "r") for _ in range(4)]
+                assert (first.allowed, first.degraded, first.duplicate) == (True, True, False)
+                assert {(d.allowed, d.degraded, d.duplicate) for d in again} == {(True, True, True)}
+                with pytest.raises(errors.KeyReused):
+                    await gateway.check("t", "u", "/r", 5, "r")
+                assert await burst(gateway, 20) == 30 // 3 - 4
+
+    asyncio.run(test())
+
+
 def test_stale_spends_the_lease_that_is_held_and_then_refuses(server: CounterServer, tmp_path: Path) -> None:
     async def test() -> None:
         async with limiter(server.url, tmp_path, policy(failure_mode="stale")) as gateway:
