@@ -377,22 +377,6 @@ def test_a_new_primary_learns_of_a_lease_once(server: redis.Redis) -> None:
     assert counter.call("rl1_peek", now, 0)[1:4] == [5, 0, 95]
 
 
-@pytest.mark.parametrize("terms", [t for t in TERMS if t.capacity == 10**6], ids=str)
-def test_while_leases_would_be_enough_nobody_is_told_to_wait_longer_than_they_live(
-    server: redis.Redis, terms: Terms
-) -> None:
-    counter, now = Counter(server, terms), BASE // terms.tick_us
-    now -= now % terms.period
-    granted = counter.call("rl1_decide", now, 1, want=1_000)[5]
-    refused = counter.call("rl1_decide", now, terms.capacity - 1)
-    assert (refused[0], granted) == (DENIED, 1_000)
-    assert 0 < refused[3] <= LEASE_TICKS * terms.tick_us
-    too_much = counter.call("rl1_decide", now, terms.capacity)  # the request above was charged 1: no lease helps
-    assert too_much[3] > LEASE_TICKS * terms.tick_us or terms.algorithm == TOKEN_BUCKET
-    counter.call("rl1_settle", now, 0)
-    assert counter.call("rl1_decide", now, terms.capacity - 1)[0] == OK
-
-
 @pytest.mark.parametrize("terms", [t for t in TERMS if t.capacity == 10**6 and t.algorithm == FIXED], ids=str)
 def test_a_lease_that_nobody_settles_is_charged_whole(server: redis.Redis, terms: Terms) -> None:
     counter, now = Counter(server, terms), BASE // terms.tick_us
