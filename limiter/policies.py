@@ -12,7 +12,18 @@ from limiter import keys
 from schemas import limits
 from schemas.calendar_windows import CalendarWindows, windows_of
 from schemas.client_network import V4_BITS, client_network, widened
-from schemas.limit_policy import ANY, KEY_PARTS, NETWORK, LimitPolicy, Scope, Terms, counted_by, guard_of, terms
+from schemas.limit_policy import (
+    ANY,
+    KEY_PARTS,
+    NETWORK,
+    LimitPolicy,
+    Scope,
+    Terms,
+    counted_by,
+    guard_of,
+    spans_tenants,
+    terms,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -166,11 +177,6 @@ def _guard(policy: LimitPolicy) -> Level | None:
     if guard is None or computed is None:  # a bucket is smaller than the window that it guards: there are terms
         return None
     return Level(guard, computed, guard.capacity // limits.LIMIT_LEASE_SHARE)
-
-
-def spans_tenants(policy: LimitPolicy) -> bool:
-    """Whether one counter of it is of several tenants: then it cannot be on one of several shards."""
-    return "tenant" not in policy.per and policy.scope.tenant == ANY
 
 
 def calendars_of(policies: Iterable[LimitPolicy], now_s: int) -> tuple[CalendarWindows, ...]:

@@ -16,10 +16,10 @@ import psycopg
 
 from limiter.inspection import policies
 from limiter.keys import name as normal_name
-from limiter.policies import spans_tenants
 from limiter.restoration import Restored, restore
 from limiter.shard_map import Shard, ShardMap, ShardsRefused, decoded, encoded, plain_address, url_of
 from limiter.shard_server import connected
+from schemas.limit_policy import spans_tenants
 from sinks.postgres.sql_files import queries
 
 if TYPE_CHECKING:
@@ -55,7 +55,10 @@ class ShardChanges:
         self._actor = actor
 
     def add(self, name: str, url: str) -> ShardMap:
-        """A further shard, empty. Tenants that move there take their counters along when they are asked for."""
+        """A further shard, empty. Tenants that move there take their counters along when they are asked for.
+
+        Of this and the publication of a policy that counts over tenants, whoever commits later is refused.
+        """
         found, address = newest(self._connection), plain_address(url)
         found.check_new(name, address)
         self._check_tenants()
@@ -66,7 +69,7 @@ class ShardChanges:
                 raise ShardsRefused(f"{server.place} {was if seen.is_primary else 'is a replica: give a primary'}.")
             server.raise_epoch(1)
         losing = found.layout.shards
-        return self._moved(found, losing, lambda m: m.with_shard(name, address, losing))
+        return self._moved(found, losing, lambda m: m.with_shard(name, address, losing), self._written_of_tenants)
 
     def pin(self, tenant: str, name: str | None) -> ShardMap:
         """A tenant on the shard of that name, whatever its hash; None: where its hash puts it, again."""
@@ -103,8 +106,17 @@ class ShardChanges:
     def _restored(self, shard: Shard) -> Restored:
         return restore(self._connection, shard, self._own_url)
 
-    def _moved(self, found: ShardMap, losing: tuple[str, ...], change: Callable[[ShardMap], ShardMap]) -> ShardMap:
-        """A change that takes tenants from these shards. When one of them cannot be fenced, nobody moves."""
+    def _moved(
+        self,
+        found: ShardMap,
+        losing: tuple[str, ...],
+        change: Callable[[ShardMap], ShardMap],
+        write: Callable[[ShardMap], ShardMap] | None = None,
+    ) -> ShardMap:
+        """A change that takes tenants from these shards. When one of them cannot be fenced, nobody moves.
+
+        The same when ``write`` refuses the change in the end.
+        """
         urls = {name: url_of(found.shard(name).address, self._own_url) for name in losing}
         epochs = {name: max(found.shard(name).reserved, _epoch_at(url)) + 1 for name, url in urls.items()}
         taken = self._written(found.with_reserved(epochs)) if losing else found
@@ -114,10 +126,17 @@ class ShardChanges:
                 with connected(url) as server:
                     server.raise_epoch(epochs[name])
                 fenced.append(name)
+            return (write or self._written)(change(taken))
         except ShardsRefused:
             self._written(taken.with_fences(tuple(fenced)))  # those go on under their new epochs
             raise
-        return self._written(change(taken))
+
+    def _written_of_tenants(self, shard_map: ShardMap) -> ShardMap:
+        """``_written``, unless a policy in force counts over tenants; none comes into force meanwhile."""
+        with self._connection.transaction():
+            self._connection.execute(SQL["shards_added"].encode())
+            self._check_tenants()
+            return self._written(shard_map)
 
     def _written(self, shard_map: ShardMap) -> ShardMap:
         """It is in force: the next version, and nobody else's."""

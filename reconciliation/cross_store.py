@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import psycopg
 from clickhouse_connect.driver.exceptions import ClickHouseError
 
-from schemas import limits
+from schemas import codec, limits
 from schemas.errors import Unavailable
 from sinks.clickhouse.plans import Fence
 from sinks.clickhouse.stream import EventReader, Position
@@ -107,8 +107,13 @@ def outbox_ends(view: Snapshot, partitions: int) -> dict[int, int]:
 
 def postgres_sums(view: Snapshot, sql: str, bound: dict[int, int], *, is_level: bool) -> Sums:
     """Postgres's side up to the bound; with what changes, as it is now, when the bound is the snapshot's end."""
-    rows = view.tuples(sql, partitions=list(bound), seqs=list(bound.values()), is_level=is_level)
-    return {(what, hour, currency, kind): (int(n), int(a), int(b)) for what, hour, currency, kind, n, a, b in rows}
+    place = {"partitions": list(bound), "seqs": list(bound.values())}
+    sums: defaultdict[Key, list[int]] = defaultdict(lambda: [0, 0, 0])
+    for what, hour, currency, kind, n, a, b in view.tuples(sql, **place, is_level=is_level):
+        sums[what, hour, currency, kind] = [int(n), int(a), int(b)]
+    for (payload,) in view.tuples(_SQL["updated_events"], **place):
+        _count(sums, codec.decode_event(payload))
+    return {key: (n, a, b) for key, (n, a, b) in sums.items()}
 
 
 def clickhouse_sums(client: Client, bound: dict[int, int], *, is_level: bool) -> Sums:
@@ -157,7 +162,7 @@ def add_event(totals: defaultdict[Key, list[int]], event: Event) -> None:
     body: dict[str, Any] = event.body
     intent = body["payment_intent"]
     hour = event.occurred_at // _HOUR_US
-    _add(totals["event", hour, intent["currency"] if intent else "", event.operation], event.seq, 0)
+    _count(totals, event)
     if intent:
         versions = totals["intent_version", intent["updated_at"] // _HOUR_US, intent["currency"], intent["state"]]
         _add(versions, intent["amount_received"], intent["amount_capturable"])
@@ -172,6 +177,14 @@ def add_event(totals: defaultdict[Key, list[int]], event: Event) -> None:
         for entry in txn["entries"]:
             place = totals["ledger_line", txn["effective_at"] // _HOUR_US, entry["currency"], txn["kind"]]
             _add(place, entry["debit"], entry["credit"])
+
+
+def _count(totals: defaultdict[Key, list[int]], event: Event) -> None:
+    """The event itself, with the currency of its payment at that time."""
+    body: dict[str, Any] = event.body
+    intent = body["payment_intent"]
+    currency = intent["currency"] if intent else ""
+    _add(totals["event", event.occurred_at // _HOUR_US, currency, event.operation], event.seq, 0)
 
 
 def _add_parts(totals: defaultdict[Key, list[int]], body: dict[str, Any]) -> None:

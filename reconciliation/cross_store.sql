@@ -4,6 +4,19 @@
 -- In the check's snapshot. Primary key.
 select partition, max(seq) from outbox where topic = %(events_topic)s group by partition;
 
+-- name: updated_events
+-- Invariant 18, in the check's snapshot: the events of payments whose terms changed, up to a seq per partition.
+with bound as (select * from unnest(%(partitions)s::int[], %(seqs)s::bigint[]) as b (partition, seq))
+select o.payload
+from outbox o
+join bound b on b.partition = o.partition and o.seq <= b.seq
+where o.topic = %(events_topic)s
+  and o.aggregate_key in (select e.aggregate_key
+                          from outbox e
+                          join bound b on b.partition = e.partition and e.seq <= b.seq
+                          join idempotency i on i.event_id = e.event_id
+                          where e.topic = %(events_topic)s and i.operation = 'update_payment_intent');
+
 -- name: clickhouse_events
 -- Invariant 18, events as ClickHouse has them up to the compared positions.
 select 'event', intDiv(toUnixTimestamp(occurred_at), 3600) as hour, currency, operation, count(), sum(seq), 0

@@ -16,6 +16,8 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
+from schemas.errors import TimeZoneUnknown
+
 Unit = Literal["hour", "day", "week", "month"]
 
 LONGEST_S: Final[dict[Unit, int]] = {"hour": 3_600, "day": 86_400, "week": 7 * 86_400, "month": 31 * 86_400}
@@ -44,8 +46,8 @@ def time_zones() -> frozenset[str]:
 
 
 def window_at(calendar: Calendar, at_s: int) -> tuple[int, int]:
-    """The window that an instant lies in: where it begins, and where the next one does."""
-    zone = zoneinfo.ZoneInfo(calendar.time_zone)
+    """The window that an instant lies in: where it begins, and where the next one does. Raises TimeZoneUnknown."""
+    zone = _zone(calendar.time_zone)
     label = _floor(calendar.unit, datetime.fromtimestamp(at_s, zone).replace(tzinfo=None))
     begin = _first_instant(zone, label)
     while True:
@@ -69,6 +71,13 @@ def windows_of(calendars: Iterable[Calendar | None], from_s: int, until_s: int) 
     named = {calendar for calendar in calendars if calendar is not None and calendar.time_zone in time_zones()}
     ordered = sorted(named, key=lambda calendar: (calendar.unit, calendar.time_zone))
     return tuple(windows_from(calendar, from_s, until_s) for calendar in ordered)
+
+
+def _zone(name: str) -> zoneinfo.ZoneInfo:
+    try:
+        return zoneinfo.ZoneInfo(name)
+    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError) as error:  # none, no name of one, not readable
+        raise TimeZoneUnknown(time_zone=name) from error
 
 
 def _floor(unit: Unit, local: datetime) -> datetime:

@@ -6,7 +6,7 @@ PlatformError                  code, public message (first line of the docstring
     MalformedRequest  IdempotencyKeyRequired  Unauthenticated  Forbidden  NotFound  TooLarge  UnsupportedMediaType
     KeyReused  QuotaExceeded  VersionConflict  StateConflict
   Unavailable                  a dependency is out; carries its mode: fail_open, fail_closed, stale, read_only
-    Overloaded  DependencyTimeout  DeadlineExceeded
+    Overloaded  DependencyTimeout  DeadlineExceeded  TimeZoneUnknown
   OwnershipLost                stop this owner; nothing is wrong with the data
     Fenced
   Corrupt                      park the record and go on
@@ -134,6 +134,12 @@ class Unavailable(PlatformError):
     def __init__(self, message: str | None = None, /, *, mode: Mode = "fail_closed", **context: object) -> None:
         super().__init__(message, **context)
         self.mode = mode
+
+
+class TimeZoneUnknown(Unavailable):
+    """There is no data of the policy's time zone here: update tzdata and start this process again."""
+
+    code = "time_zone_unknown"
 
 
 class Overloaded(Unavailable):

@@ -109,6 +109,11 @@ def guard_of(policy: LimitPolicy) -> LimitPolicy | None:
     )
 
 
+def spans_tenants(policy: LimitPolicy) -> bool:
+    """Whether one counter of it is of several tenants: then it cannot be on one of several shards."""
+    return policy.is_counted and "tenant" not in policy.per and policy.scope.tenant == ANY
+
+
 def counted_by(policy: LimitPolicy, parts: dict[str, str]) -> str:
     """The values of a key that a policy keeps one counter for; of a network, as wide as the policy counts."""
     if NETWORK in policy.per:

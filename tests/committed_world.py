@@ -192,7 +192,9 @@ class CommittedWorld:
         manual = kind in ("parts", "void", "hold")
         token = "tok_sim_decline" if kind == "decline" else "tok_sim_approve"
         intent_id = self._create(amount, currency, "manual" if manual else "automatic", token)
-        if kind == "created":
+        if kind == "created":  # and agreed on anew: its first event is of another currency than it is
+            changes = dict.fromkeys(("amount", "payment_method", "capture_method", "metadata"))
+            self._act(intent_id, "update_payment_intent", {**changes, "currency": "GBP"})
             return intent_id
         self._act(intent_id, "confirm_payment_intent", {"payment_method": None})
         if kind == "unknown":

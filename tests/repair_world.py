@@ -116,6 +116,13 @@ def gaps(public: PublicSystem) -> dict[str, Any]:
     return {f["id"]: f["sample"] or f["note"] for f in json.loads(done.stdout)["invariants"] if f["gaps"]}
 
 
+def no_gaps(public: PublicSystem) -> bool:
+    """Every invariant holds, once ClickHouse has followed; fails with what does not."""
+    found = gaps(public)
+    assert not found, found
+    return True
+
+
 def millrace(public: PublicSystem, *words: str) -> subprocess.CompletedProcess[str]:
     environment = clean_environment() | public.settings.environment()
     return subprocess.run([MILLRACE, *words], env=environment, capture_output=True, text=True, check=False, timeout=150)

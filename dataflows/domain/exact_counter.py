@@ -25,7 +25,10 @@ _latest: Final[dict[Calendar, tuple[int, int]]] = {}  # the window that was aske
 
 
 def _window(calendar: Calendar, at_us: int) -> tuple[int, int]:
-    """The window that an instant lies in: where it begins and ends. The ticks of a calendar are microseconds."""
+    """The window that an instant lies in: where it begins and ends. The ticks of a calendar are microseconds.
+
+    Raises TimeZoneUnknown, and so does whatever asks a counter of that calendar for anything but its terms.
+    """
     begin, end = _latest.get(calendar, (0, 0))
     if not begin <= at_us < end:
         begin, end = (boundary_s * _US_PER_S for boundary_s in window_at(calendar, at_us // _US_PER_S))

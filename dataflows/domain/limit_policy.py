@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from schemas.limit_policy import LimitPolicy, as_policy
+from schemas.limit_policy import ANY, LimitPolicy, as_policy, spans_tenants
 from schemas.records import Command, Rejection
 
 _NOT_FOUND: Final = Rejection("not_found", "No such object.", {})
@@ -14,6 +14,12 @@ _COUNTED_ELSEWHERE: Final = Rejection(
     "invalid_command",
     "What was used would be forgotten: durable quotas are counted elsewhere. Publish another policy beside this one.",
     {"errors": [{"field": "payload.consistency", "reason": "cannot change to durable or from it"}]},
+)
+
+
+_ONE_SHARD_ONLY: Final = (
+    "One counter of this policy would be of tenants on several shards. Name `tenant` in `per`, or one tenant in the"
+    " scope."
 )
 
 
@@ -26,8 +32,23 @@ class OwnedPolicy(Struct, frozen=True, kw_only=True):
     updated_at: int
 
 
-def decide_publish(current: OwnedPolicy | None, command: Command, now: int) -> OwnedPolicy | Rejection:
-    """The next version. Another publisher's policy does not exist for the caller."""
+def decide_publish(current: OwnedPolicy | None, command: Command, now: int, shards: int = 1) -> OwnedPolicy | Rejection:
+    """The next version. Another publisher's policy does not exist for the caller.
+
+    ``shards``: over how many counters are spread; it only ever grows, so that a refusal for it is for good.
+    """
+    decided = _following(current, command, now)
+    if isinstance(decided, OwnedPolicy) and shards > 1 and spans_tenants(decided.policy):
+        return Rejection("state_conflict", _ONE_SHARD_ONLY, {"current_state": "sharded", "shards": shards})
+    return decided
+
+
+def may_count_over_tenants(payload: dict[str, Any]) -> bool:
+    """Whether a publication may be one that several shards cannot count: then their number has to be known."""
+    return "tenant" not in payload["per"] and payload["scope"]["tenant"] == ANY
+
+
+def _following(current: OwnedPolicy | None, command: Command, now: int) -> OwnedPolicy | Rejection:
     payload: dict[str, Any] = command.payload
     named: str | None = payload["policy_id"]
     if current is None:

@@ -28,12 +28,13 @@ class LimiterPartition:
         consumptions = [command for command in commands if command.operation == CONSUME]
         refunds = [command for command in commands if command.operation == REFUND]
         policies = self._policies.reads([*keys, *quota_rows.named_policies(consumptions)], commands)
-        return [*policies, *quota_rows.reads(consumptions, refunds)]
+        shards = self._policies.reads_of_shards(commands)
+        return [*policies, *quota_rows.reads(consumptions, refunds), *shards]
 
     def begin(self, rows: Sequence[list[tuple[Any, ...]]]) -> LimiterWorkspace:
         """A workspace over the rows of ``reads``."""
-        policies = self._policies.begin(rows[:1])
-        quotas = QuotasWorkspace(self._partition, policies.policy, rows[1:] or ([], [], []))
+        policies = self._policies.begin(rows[:1], rows[4:])
+        quotas = QuotasWorkspace(self._partition, policies.policy, rows[1:4] or ([], [], []))
         return LimiterWorkspace(self._partition, policies, quotas)
 
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from dataflows.domain.limit_policy import OwnedPolicy, decide_publish
+from dataflows.domain.limit_policy import OwnedPolicy, decide_publish, may_count_over_tenants
 from dataflows.owner.batch import Statement
 from dataflows.owner.service import MISROUTED, Committed
 from schemas import limit_policy
@@ -18,6 +18,7 @@ from sinks.postgres.arrays import Bigints, text_array
 from sinks.postgres.sql_files import queries
 
 SQL: Final = queries("sinks.postgres.queries", "limiter.sql")
+PUBLISH: Final = "publish_policy"
 _encode: Final = msgspec.json.Encoder(order="deterministic").encode
 _policy: Final = msgspec.json.Decoder(LimitPolicy)
 
@@ -33,21 +34,30 @@ class PoliciesPartition:
         """The policies of a batch."""
         return [(SQL["policies_read"], (text_array(keys),))] if keys else []
 
-    def begin(self, rows: Sequence[list[tuple[Any, ...]]]) -> PoliciesWorkspace:
-        """A workspace over the rows of ``reads``."""
+    def reads_of_shards(self, commands: Sequence[Command]) -> list[Statement]:
+        """The number of shards, which stays so until the batch is committed; nothing where it does not matter."""
+        if not any(command.operation == PUBLISH and may_count_over_tenants(command.payload) for command in commands):
+            return []
+        return [(SQL["shards_kept"], ()), (SQL["shards_counted"], ())]
+
+    def begin(
+        self, rows: Sequence[list[tuple[Any, ...]]], shards: Sequence[list[tuple[Any, ...]]] = ()
+    ) -> PoliciesWorkspace:
+        """A workspace over the rows of ``reads`` and of ``reads_of_shards``."""
         known = {}
         for policy_id, publisher, body, created_at, updated_at in rows[0] if rows else []:
             known[policy_id] = OwnedPolicy(
                 publisher=publisher, policy=_policy.decode(body), created_at=created_at, updated_at=updated_at
             )
-        return PoliciesWorkspace(self.partition, known)
+        return PoliciesWorkspace(self.partition, known, shards[-1][0][0] if shards else 1)
 
 
 class PoliciesWorkspace:
     """The policies of one batch in memory."""
 
-    def __init__(self, partition: int, known: dict[str, OwnedPolicy]) -> None:
+    def __init__(self, partition: int, known: dict[str, OwnedPolicy], shards: int = 1) -> None:
         self._partition = partition
+        self._shards = shards
         self._known = known
         self._read_versions = {key: owned.policy.version for key, owned in known.items()}
         self._published: list[OwnedPolicy] = []
@@ -61,7 +71,7 @@ class PoliciesWorkspace:
         """Folds one publication in."""
         if partition_for(command.aggregate_key, LIMITER_PARTITIONS) != self._partition:
             return MISROUTED
-        decided = decide_publish(self._known.get(command.aggregate_key), command, now)
+        decided = decide_publish(self._known.get(command.aggregate_key), command, now, self._shards)
         if isinstance(decided, Rejection):
             return decided
         self._known[command.aggregate_key] = decided

@@ -13,6 +13,7 @@ from dataflows.domain.durable_quota import Charge, Governed, OwnedCounter, decid
 from dataflows.limiter import quota_rows
 from dataflows.owner.batch import Statement
 from dataflows.owner.service import Committed
+from schemas.errors import TimeZoneUnknown
 from schemas.limit_policy import LimitPolicy, counted_by
 from schemas.quota_fields import quotas_of, scope_of
 from schemas.records import Command, Denial, Rejection
@@ -22,6 +23,11 @@ REFUND: Final = "refund_quota"
 _DIGEST_BYTES: Final = 16
 _POLICY_CHANGED: Final = Denial("policy_changed", "The gateway knows a policy otherwise; nothing was done.", {})
 _FOREIGN: Final = Denial("invalid_command", "The quotas are not those of the tenant in the payload.", {})
+_NO_TIME_ZONE: Final = Denial(
+    TimeZoneUnknown.code,
+    "The owner of these quotas has no data of the policy's time zone: update its tzdata and start it again.",
+    {},
+)
 _UNKNOWN: Final = Denial("not_found", "Nothing was consumed under this identity.", {})
 _REFUNDED: Final = Rejection("state_conflict", "What was consumed under this identity was given back before.", {})
 
@@ -51,15 +57,17 @@ class QuotasWorkspace:
         quota_rows.read(rows, self._of)
 
     def decide(self, command: Command, now: int) -> Committed | Rejection:
-        """Folds one command in; its payload is valid."""
+        """Folds one command in; its payload is valid. One that is refused changes nothing."""
         payload: dict[str, Any] = command.payload
         if command.aggregate_key != quotas_of(payload["tenant"]) or command.scope != scope_of(command.aggregate_key):
             return _FOREIGN
         quotas = self._of(command.aggregate_key)
         quotas.tenant = payload["tenant"]
-        if command.operation == REFUND:
-            return self._refund(quotas, command, now)
-        return self._consume(quotas, command, now)
+        try:
+            decided = self._refund if command.operation == REFUND else self._consume
+            return decided(quotas, command, now)
+        except TimeZoneUnknown:  # others of the tenant, and of the partition, go on
+            return _NO_TIME_ZONE
 
     def writes(self) -> list[Statement]:
         """The tenants by compare-and-set, then what hangs on them."""
@@ -103,27 +111,24 @@ class QuotasWorkspace:
             return _UNKNOWN
         if charge.refunded_version is not None:
             return _REFUNDED
+        held = {place: quotas.counters[place] for place in charge.counters if place in quotas.counters}  # or pruned
+        given = {place: refund(owned, charge, now) for place, owned in held.items()}
+        left = [
+            {
+                "policy_id": place[0],
+                "policy_version": owned.policy_version,
+                "remaining": max(0, owned.counter.available(now)),
+                "reset_us": owned.counter.reset_us(now),
+                "retry_us": 0,
+            }
+            for place, owned in given.items()
+        ]
         quotas.version += 1
         charge.refunded_version, charge.refunded_at = quotas.version, now
         if identity not in quotas.charged:
             quotas.refunded[identity] = None
-        left = []
-        for place in charge.counters:
-            owned = quotas.counters.get(place)
-            if owned is None:
-                continue  # it was pruned: it holds nothing any more
-            owned = quotas.counters[place] = refund(owned, charge, now)
-            quotas.written[place] = None
-            counter = owned.counter
-            left.append(
-                {
-                    "policy_id": place[0],
-                    "policy_version": owned.policy_version,
-                    "remaining": max(0, counter.available(now)),
-                    "reset_us": counter.reset_us(now),
-                    "retry_us": 0,
-                }
-            )
+        quotas.counters |= given
+        quotas.written |= dict.fromkeys(given)
         return _committed(command, quotas.version, charge.cost, left, identity, "")
 
     def _of(self, aggregate_key: str) -> TenantQuotas:

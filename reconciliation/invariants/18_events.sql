@@ -11,11 +11,14 @@ event as (
     join bound b on b.partition = o.partition and o.seq <= b.seq
     left join idempotency i on i.event_id = o.event_id
     where o.topic = %(events_topic)s
-)
+),
+-- Until it is confirmed a payment may change its currency; its earlier events keep theirs. Those few are decoded.
+updated as (select distinct aggregate_key from event where operation = 'update_payment_intent')
 select 'event' as store_kind, floor(extract(epoch from e.occurred_at) / 3600)::bigint as hour,
        coalesce(p.currency, '') as currency,
        e.operation as kind, count(*)::numeric as rows, sum(e.seq)::numeric as first_sum, 0::numeric as second_sum
 from event e left join payment_intent p on p.id = e.aggregate_key
+where not exists (select from updated u where u.aggregate_key = e.aggregate_key)
 group by 1, 2, 3, 4
 union all
 -- A transaction's number holds the offset of the command that posted it: (partition * 2^44 + offset) * 16 + number.

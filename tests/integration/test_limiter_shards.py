@@ -4,23 +4,36 @@ from __future__ import annotations
 
 import asyncio
 import json
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
 import redis
 
+from dataflows.limiter.owned import LimiterPartition
+from dataflows.owner.service import Committed
 from limiter.shard_changes import ShardChanges, newest
 from limiter.shard_map import ONE_SHARD, ShardsRefused, encoded
 from reconciliation.audit.log import entries
 from schemas import limits
+from schemas.operations import OPERATIONS
+from schemas.records import Rejection
+from schemas.topics import LIMITER_PARTITIONS, partition_for
+from sinks.postgres.owner_connection import connect
+from tests import payment_cases as cases
 from tests.counter_server import answer_of_store, limiter, policy
+from tests.eventually import eventually
 from tests.shard_world import PATIENT_S, TENANTS, ShardWorld, servers, shards
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
+    from dataflows.owner.batch import Statement
     from limiter import Limiter
+    from sinks.postgres.owner_connection import OwnerConnection
 
 __all__ = ["servers", "shards"]  # the fixtures of this module
 pytestmark = pytest.mark.servers
@@ -125,6 +138,70 @@ def test_a_policy_that_counts_over_tenants_keeps_the_map_at_one_shard(shards: Sh
             assert (decided.allowed, decided.degraded) == (False, True)
 
     asyncio.run(published_meanwhile())
+
+
+@contextmanager
+def owning(shards: ShardWorld) -> Iterator[OwnerConnection]:
+    with closing(connect(shards.dsns["millrace_owner"], "owner")) as owner:
+        owner.execute("set transaction_timeout = 0")  # however slow we are here
+        yield owner
+
+
+def publication(connection: OwnerConnection, key: str) -> tuple[Committed | Rejection, list[Statement]]:
+    """One of a policy that counts over tenants, decided as its owner does, in the transaction that is open."""
+    payload, wrong = OPERATIONS["publish_policy"].normalize(
+        {
+            "scope": {"tenant": "*", "user": "*", "route": "*"},
+            "per": ["user"],
+            "algorithm": "fixed_window",
+            "capacity": 10,
+            "window_ms": 60_000,
+        }
+    )
+    assert not wrong
+    command = cases.command("publish_policy", payload, key=key, scope="m_ops", aggregate_key=f"pl_{key}")
+    place = LimiterPartition(connection, partition_for(command.aggregate_key, LIMITER_PARTITIONS))
+    found = [connection.execute(sql, values) for sql, values in place.reads([command.aggregate_key], [command])]
+    workspace = place.begin([rows.fetchall() for rows in found])
+    return workspace.decide(command, 0, 1), workspace.writes()
+
+
+def test_a_policy_over_tenants_that_is_under_way_wins_against_a_further_shard(
+    shards: ShardWorld, tmp_path: Path
+) -> None:
+    """The shards are fenced by then: they go on under their new epochs, and the map has one of them, as before."""
+    with owning(shards) as owner, ThreadPoolExecutor(1) as operator, shards.changes() as changes:
+        with owner.transaction():
+            decided, writes = publication(owner, "first")
+            assert isinstance(decided, Committed)
+            adding = operator.submit(changes.add, "b", shards.two.address)
+            waits = "select 1 from pg_locks where locktype = 'advisory' and not granted and database ="
+            waits += " (select oid from pg_database where datname = current_database())"
+            eventually(lambda: shards.world.sql(waits) or adding.done(), PATIENT_S, what="the operator waits")
+            assert not adding.done()
+            for sql, values in writes:
+                owner.execute(sql, values)
+        with pytest.raises(ShardsRefused, match=r"pl_first.*`per` names the tenant"):
+            adding.result(PATIENT_S)
+    with shards.connection("millrace_operator") as connection:
+        found = newest(connection)
+    assert [(shard.name, shard.epoch == shard.reserved) for shard in found.shards] == [("main", True)]
+
+    async def go_on() -> None:
+        async with limiter(shards.one.url, tmp_path, EXACT, timeout_s=PATIENT_S) as gateway:
+            shards.told(gateway, tmp_path)
+            assert await allowed(gateway, "t", 3) == 3
+
+    asyncio.run(go_on())
+
+
+def test_where_there_are_several_shards_no_policy_over_tenants_is_published(shards: ShardWorld) -> None:
+    with shards.changes() as changes:
+        changes.add("b", shards.two.address)
+    with owning(shards) as owner, owner.transaction():
+        decided, writes = publication(owner, "late")
+    assert isinstance(decided, Rejection)
+    assert (decided.code, decided.extra["shards"], writes) == ("state_conflict", 2, [])
 
 
 def test_of_two_operators_at_once_one_is_refused_and_no_epoch_goes_back(shards: ShardWorld) -> None:

@@ -11,7 +11,7 @@ import pytest
 from schemas import identity
 from tests.eventually import eventually
 from tests.public_system import merchant, public
-from tests.repair_world import gaps
+from tests.repair_world import no_gaps
 
 if TYPE_CHECKING:
     from tests.public_system import Merchant, PublicSystem
@@ -196,4 +196,4 @@ def test_all_of_that_leaves_no_gap(public: PublicSystem, merchant: Merchant) -> 
     becomes(merchant, ended, "requires_capture")
     lever(public, f"/holds/{identity.operation_id(ended, 1)}/expire")
     becomes(merchant, ended, "canceled")
-    eventually(lambda: gaps(public) == {}, 90, what="no gaps")
+    eventually(lambda: no_gaps(public), 90, what="no gaps")

@@ -18,8 +18,8 @@ from tests.repair_world import (
     audited,
     bob,
     decide,
-    gaps,
     millrace,
+    no_gaps,
     opened,
     person,
     proposed,
@@ -92,7 +92,7 @@ def test_an_owners_refusal_opens_the_case_again(public: PublicSystem, ann: Merch
     found = ann.http.get(f"/v1/repairs/{repair_id}").json()
     assert (found["refusal"], found["txn_id"]) == ("invalid_command", None)
     assert state_of(ann, case_id) == "open"
-    eventually(lambda: gaps(public) == {}, 60)  # ClickHouse follows
+    eventually(lambda: no_gaps(public), 60)  # ClickHouse follows
 
 
 def test_only_operators_and_every_refusal_is_audited(public: PublicSystem, merchant: Merchant, ann: Merchant) -> None:

@@ -260,6 +260,29 @@ def test_a_months_quota_is_counted_until_the_month_of_its_zone_ends(owner: Owner
     assert owner.gaps() == []
 
 
+def test_an_owner_without_a_time_zone_refuses_what_needs_it_and_serves_the_rest(owner: Owner) -> None:
+    """Data of a zone may be missing where it was there before: nothing is lost, and nothing charged, until it is back."""
+    calendar = {"unit": "month", "time_zone": "Europe/Berlin"}
+    monthly, plain = durable(capacity=100, window_ms=None, calendar=calendar), durable("pl_b")
+    put(owner, monthly, plain)
+    assert owner.tell(consume("a", 60, monthly))[0][0] == "committed"
+    put(owner, gone := msgspec.structs.replace(monthly, version=2, calendar=Calendar("month", "Europe/Atlantis")))
+    refused = owner.tell(consume("b", 1, gone), consume("c", 1, gone, plain))
+    assert [(outcome, body["code"]) for outcome, _, body in refused] == [("refused", "time_zone_unknown")] * 2
+    assert "tzdata" in refused[0][2]["detail"]
+    assert owner.tell(consume("d", 5, plain))[0][0] == "committed"
+    owner.superuser.execute("update quota_counter set body = replace(body, 'Berlin', 'Atlantis')")
+    assert owner.tell(refund("a"))[0][2]["code"] == "time_zone_unknown"
+    assert owner.rows("select 1 from quota_charge where refunded_version is not null") == []
+    owner.superuser.execute("update quota_counter set body = replace(body, 'Atlantis', 'Berlin')")
+    put(owner, back := durable(version=3, capacity=100, window_ms=None, calendar=calendar))
+    assert [
+        outcome for outcome, *_ in owner.tell(refund("a"), consume("b", 1, back), consume("c", 1, back, plain))
+    ] == ["committed"] * 3
+    assert owner.used() == {("pl_a", "t\x1fu\x1f/r"): 2, ("pl_b", "t\x1fu\x1f/r"): 6}
+    assert owner.gaps() == []
+
+
 @pytest.mark.parametrize(
     "tampered",
     [

@@ -311,3 +311,31 @@ def test_a_policy_neither_becomes_durable_nor_ceases_to_be(before: str, after: s
         [{"field": "payload.consistency", "reason": "cannot change to durable or from it"}],
     )
     assert isinstance(published(first, before, "pl_a"), OwnedPolicy)
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_refused"),
+    [
+        ({"per": ["user"]}, True),
+        ({"per": ["route"], "scope": {"tenant": "*", "user": "u", "route": "*"}}, True),
+        ({"per": ["user"], "scope": {"tenant": "t", "user": "*", "route": "*"}}, False),
+        ({"per": ["tenant", "user"]}, False),
+        (
+            {"per": ["network"], "algorithm": "deny", "capacity": None, "window_ms": None},
+            False,
+        ),  # a list counts nothing
+    ],
+)
+def test_what_counts_over_tenants_is_refused_where_there_are_several_shards(
+    changes: dict[str, object], *, is_refused: bool
+) -> None:
+    payload = {"scope": {"tenant": "*", "user": "*", "route": "*"}, "algorithm": "fixed_window", "capacity": 10}
+    found, wrong = OPERATIONS["publish_policy"].normalize(payload | {"window_ms": 60_000} | changes)
+    assert not wrong
+    command = cases.command("publish_policy", found, key="k", aggregate_key="pl_a")
+    assert isinstance(decide_publish(None, command, 1), OwnedPolicy)
+    decided = decide_publish(None, command, 1, shards=2)
+    assert isinstance(decided, Rejection) == is_refused
+    if isinstance(decided, Rejection):
+        assert (decided.code, decided.extra) == ("state_conflict", {"current_state": "sharded", "shards": 2})
+        assert "`per`" in decided.detail

@@ -9,14 +9,14 @@ import pytest
 
 from limiter.arrival import lost_at_most
 from limiter.buckets import Bucket
-from limiter.policies import Level, PolicySet, spans_tenants
+from limiter.policies import Level, PolicySet
 from limiter.shard_health import judged
 from limiter.shard_map import ONE_SHARD, Layout, Shard, ShardMap, ShardsRefused, decoded, encoded, plain_address, url_of
 from limiter.shard_server import Seen
 from limiter.sharded_store import ShardedStore
 from limiter.store import StoreNotAsked
 from schemas import limits
-from schemas.limit_policy import Terms
+from schemas.limit_policy import Terms, spans_tenants
 from tests.counter_server import policy
 from tests.seeds import seeds
 

@@ -67,6 +67,18 @@ where counts_until > now() and reported > 0
   and key_hash in (select key_hash from limit_lease_settlement where counts_until > now() and shard in (%s, ''))
 order by key_hash, ended_at desc;
 
+-- name: shards_kept
+-- Until this transaction ends no shard is added. Beside other publications; only one that counts over tenants waits.
+select pg_advisory_xact_lock_shared(hashtextextended('millrace:limiter:shards', 0));
+
+-- name: shards_counted
+-- Over how many shards counters are spread. Primary key, from the right.
+select jsonb_array_length(body::jsonb -> 'shards') from limiter_shard_map order by version desc limit 1;
+
+-- name: shards_added
+-- Until this transaction ends no policy that counts over tenants is published; those under way are in the database.
+select pg_advisory_xact_lock(hashtextextended('millrace:limiter:shards', 0));
+
 -- name: shard_map_insert
 -- The next version: an operator's, refused when another one was first. Primary key.
 insert into limiter_shard_map (version, body, changed_by) values (%s, %s, %s);
