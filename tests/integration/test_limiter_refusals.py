@@ -40,7 +40,7 @@ def test_a_remembered_refusal_says_the_wait_that_the_store_would(
                     assert {d.retry_after_ms for d in told} == {-1}
                 else:
                     assert max(d.retry_after_ms for d in told) - min(d.retry_after_ms for d in told) < 1_000 * SLACK_S
-                    assert min(d.retry_after_ms for d in told) > (0 if not changes else 1_800_000 * (cost - 3))
+                    assert min(d.retry_after_ms for d in told) > (1_800_000 * (cost - 3) if changes == BUCKET else 0)
                 assert gateway.store_calls - asked < len(told) + (cost == 3)
             (bucket,) = gateway._buckets.values()
             bucket.deny_until_ns = 0
