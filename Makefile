@@ -3,7 +3,7 @@
 
 setup: ; @sh compose/set_up.sh
 demo: setup ; @.venv/bin/millrace demo
-test: setup ; @.venv/bin/python -m pytest -n 2 --dist loadfile
+test: setup ; @.venv/bin/python -m pytest -n $(or $(WORKERS),auto) --dist loadfile
 check: setup ; @.venv/bin/ruff check . && .venv/bin/ruff format --check . && .venv/bin/mypy && .venv/bin/lint-imports && .venv/bin/python -m pytest -q tests/tidy
 up: setup ; @.venv/bin/millrace up
 down: setup ; @.venv/bin/millrace down

@@ -13,6 +13,7 @@ from starlette.routing import Match
 
 from ingress import (
     account_routes,
+    closing_routes,
     endpoint_routes,
     health,
     limiter_routes,
@@ -49,6 +50,7 @@ API_ROUTERS: Final = (
     endpoint_routes.router,
     operators.router,
     repair_routes.router,
+    closing_routes.router,
     policy_routes.router,
     risk_routes.router,
     health.router,

@@ -75,19 +75,22 @@ async def newest_snapshot(request: Request) -> Response:
 
 @router.get("/v1/usage/{key:path}")
 async def usage(request: Request, key: str) -> Response:
-    """What a key has used, live and in the stream, each with its time."""
+    """What a key has used, live and in the stream, each with its time; from a client's network, with ``network``."""
     ingress = calling.ingress_of(request)
-    async with _audited(request, "usage.read", key):
-        found = await ingress.quota_policies.usage(key)
+    client = request.query_params.get("network")
+    async with _audited(request, "usage.read", key, {} if client is None else {"network": client}):
+        found = await ingress.quota_policies.usage(key, client)
     return calling.json(found)
 
 
 @asynccontextmanager
-async def _audited(request: Request, action: str, name: str) -> AsyncIterator[Caller]:
+async def _audited(
+    request: Request, action: str, name: str, details: dict[str, Any] | None = None
+) -> AsyncIterator[Caller]:
     """Who reads what concerns others' tenants; in the audit log before the answer is given, refusals too."""
     ingress = calling.ingress_of(request)
     caller = await ingress.authenticator.caller(request.headers.get("authorization"))
-    async with ingress.audit.privileged(caller, READ, action, name, {}):
+    async with ingress.audit.privileged(caller, READ, action, name, details or {}):
         yield caller
 
 

@@ -12,6 +12,7 @@ from typing import Any, Final
 from ingress import (
     dry_run,
     openapi_accounts,
+    openapi_closings,
     openapi_endpoints,
     openapi_limiter,
     openapi_payloads,
@@ -71,6 +72,7 @@ def document() -> Json:
     for path, item in (openapi_accounts.paths() | openapi_limiter.paths()).items():
         paths.setdefault(path, {}).update(item)
     paths |= openapi_repairs.paths()
+    paths |= openapi_closings.paths()
     paths |= openapi_policies.paths()
     paths |= openapi_endpoints.paths()
     paths["/v1/commands"] = {"post": _commands()}
@@ -84,6 +86,7 @@ def document() -> Json:
             | openapi_payloads.components()
             | openapi_endpoints.components()
             | openapi_repairs.components()
+            | openapi_closings.components()
             | openapi_accounts.components()
             | openapi_limiter.components()
             | openapi_policies.components(),

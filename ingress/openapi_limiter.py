@@ -78,6 +78,15 @@ def components() -> dict[str, Json]:
     }
     times = {name: {"type": "string", "format": "date-time"} for name in ("created_at", "updated_at")}
     live = a_schema(dict.fromkeys(("used", "reserved", "remaining", "reset_ms"), _COUNT) | {"as_of": _TIME_OR_NULL})
+    by_network = a_schema(
+        {
+            "policy_id": {"type": "string"},
+            "policy_version": {"type": "integer"},
+            "algorithm": _TERMS["algorithm"],
+            "network": {"type": ["string", "null"]},
+            "live": {"anyOf": [live, {"type": "null"}]},
+        }
+    )
     stream = a_schema(dict.fromkeys(("allowed", "denied", "allowed_cost"), _COUNT) | {"as_of": _TIME_OR_NULL})
     return {
         "QuotaPolicy": a_schema(policy),
@@ -101,6 +110,7 @@ def components() -> dict[str, Json]:
                 "policy_version": {"type": ["integer", "null"]},
                 "live": {"anyOf": [live, {"type": "null"}]},
                 "stream": stream,
+                "by_network": {"type": "array", "items": by_network},
             }
         ),
     }
@@ -109,6 +119,13 @@ def components() -> dict[str, Json]:
 def paths() -> Json:
     """The GETs of the limiter; the one POST is a command like any other."""
     key = {"name": "key", "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
+    network = {
+        "name": "network",
+        "in": "query",
+        "required": False,
+        "schema": {"type": "string", "minLength": 1, "maxLength": 43},
+        "description": "A client's address, for what policies by network have counted of it",
+    }
     same = {"304": {"description": "If-None-Match names the newest"}}
     return {
         "/v1/policies": _read(
@@ -124,7 +141,7 @@ def paths() -> Json:
             {"200": elements.answer("The snapshot", elements.JSON, "QuotaSnapshot"), **same}, ("not_found",),
         ),
         "/v1/usage/{key}": _read(
-            "get_usage", "What a key (tenant:user:route) has used, live and in the stream", [key],
+            "get_usage", "What a key (tenant:user:route) has used, live and in the stream", [key, network],
             {"200": elements.answer("The usage", elements.JSON, "Usage")}, ("not_found", "invalid_command"),
         ),
     }  # fmt: skip

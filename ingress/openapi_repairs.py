@@ -19,13 +19,13 @@ _REFUSED: Final = (
     "unsupported_media_type",
     "invalid_command",
 )
-_KEY: Final = elements.parameter("Idempotency-Key", openapi_schemas.IDEMPOTENCY_KEY, "The body is the bare payload")
-_STRING: Final[Json] = {"type": "string"}
-_TEXT_OR_NULL: Final[Json] = {"type": ["string", "null"]}
-_TIME: Final[Json] = {"type": "string", "format": "date-time"}
-_TIME_OR_NULL: Final[Json] = {"type": ["string", "null"], "format": "date-time"}
+KEY: Final = elements.parameter("Idempotency-Key", openapi_schemas.IDEMPOTENCY_KEY, "The body is the bare payload")
+STRING: Final[Json] = {"type": "string"}
+TEXT_OR_NULL: Final[Json] = {"type": ["string", "null"]}
+TIME: Final[Json] = {"type": "string", "format": "date-time"}
+TIME_OR_NULL: Final[Json] = {"type": ["string", "null"], "format": "date-time"}
 _NUMBER: Final[Json] = {"type": "integer"}
-_NOTE: Final[Json] = {
+NOTE: Final[Json] = {
     "type": "string",
     "minLength": 1,
     "maxLength": limits.REPAIR_NOTE_LENGTH_MAX,
@@ -47,23 +47,24 @@ def paths() -> Json:
     listed = {"200": elements.answer("Newest first", elements.JSON, "Repairs")}
     return {
         "/v1/cases/{case_id}/proposals": {
-            "get": _call("list_repairs", "The proposals of a case", [case], listed),
-            "post": _call("propose_repair", "Propose a ledger transaction", [case, _KEY], proposed, "RepairProposal"),
+            "get": call("list_repairs", "The proposals of a case", [case], listed),
+            "post": call("propose_repair", "Propose a ledger transaction", [case, KEY], proposed, "RepairProposal"),
         },
-        "/v1/repairs/{repair_id}": {"get": _call("get_repair", "One repair", [found], read)},
+        "/v1/repairs/{repair_id}": {"get": call("get_repair", "One repair", [found], read)},
         "/v1/repairs/{repair_id}/approve": {
-            "post": _call("approve_repair", "Approve as another person than the author", [found], posted)
+            "post": call("approve_repair", "Approve as another person than the author", [found], posted)
         },
         "/v1/repairs/{repair_id}/reject": {
-            "post": _call("reject_repair", "Reject, or withdraw one's own", [found], decided, "RepairDecision")
+            "post": call("reject_repair", "Reject, or withdraw one's own", [found], decided, "RepairDecision")
         },
         "/v1/repairs/{repair_id}/reverse": {
-            "post": _call("reverse_repair", "Propose the mirror image", [found, _KEY], proposed, "RepairReversal")
+            "post": call("reverse_repair", "Propose the mirror image", [found, KEY], proposed, "RepairReversal")
         },
     }
 
 
-def _call(operation_id: str, summary: str, parameters: list[Json], responses: Json, body: str | None = None) -> Json:
+def call(operation_id: str, summary: str, parameters: list[Json], responses: Json, body: str | None = None) -> Json:
+    """One call of an operator; where it takes an identity, its body may be an envelope."""
     made: Json = {
         "operationId": operation_id,
         "summary": summary,
@@ -74,7 +75,7 @@ def _call(operation_id: str, summary: str, parameters: list[Json], responses: Js
     }
     if body is not None:
         forms = [openapi_schemas.ref(body)]
-        if body != "RepairDecision":
+        if KEY in parameters:
             envelope = {"idempotency_key": openapi_schemas.IDEMPOTENCY_KEY, "payload": forms[0]}
             forms.append(openapi_schemas.a_schema(envelope, closed=True))
         required = body != "RepairDecision"
@@ -85,48 +86,48 @@ def _call(operation_id: str, summary: str, parameters: list[Json], responses: Js
 def components() -> dict[str, Json]:
     """The schemas of repairs."""
     amount = {"type": "integer", "minimum": 0, "maximum": limits.AMOUNT_MINOR_MAX}
-    entry = {"account_id": _STRING, "debit": amount, "credit": amount, "currency": _STRING}
+    entry = {"account_id": STRING, "debit": amount, "credit": amount, "currency": STRING}
     entries = {"type": "array", "items": openapi_schemas.a_schema(entry, closed=True)}
     given = entries | {"minItems": 2, "maxItems": limits.JOURNAL_ENTRIES_MAX}
     account = openapi_schemas.a_schema(
-        {"account_id": _STRING, "currency": _STRING, "before": _NUMBER, "change": _NUMBER, "after": _NUMBER}
+        {"account_id": STRING, "currency": STRING, "before": _NUMBER, "change": _NUMBER, "after": _NUMBER}
     )
     a_repair = {
-        "id": _STRING,
+        "id": STRING,
         "object": {"const": "repair"},
-        "case_id": _STRING,
-        "template": _STRING,
+        "case_id": STRING,
+        "template": STRING,
         "entries": entries,
-        "note": _STRING,
-        "author": _STRING,
-        "reverses": _TEXT_OR_NULL,
-        "reversed_by": _TEXT_OR_NULL,
+        "note": STRING,
+        "author": STRING,
+        "reverses": TEXT_OR_NULL,
+        "reversed_by": TEXT_OR_NULL,
         "state": {"enum": ["proposed", "approved", "rejected", "posted", "refused"]},
         "preview": {"type": "array", "items": account},
-        "proposed_at": _TIME,
-        "decided_by": _TEXT_OR_NULL,
-        "decided_at": _TIME_OR_NULL,
-        "decision_note": _TEXT_OR_NULL,
-        "txn_id": _TEXT_OR_NULL,
-        "refusal": _TEXT_OR_NULL,
-        "posted_at": _TIME_OR_NULL,
-        "reference": _STRING,
+        "proposed_at": TIME,
+        "decided_by": TEXT_OR_NULL,
+        "decided_at": TIME_OR_NULL,
+        "decision_note": TEXT_OR_NULL,
+        "txn_id": TEXT_OR_NULL,
+        "refusal": TEXT_OR_NULL,
+        "posted_at": TIME_OR_NULL,
+        "reference": STRING,
     }
     payload = {
         "template": {"enum": [*repair.TEMPLATES, None]},
         "entries": {"anyOf": [given, {"type": "null"}]},
         "amount": {"anyOf": [openapi_schemas.AMOUNT, {"type": "null"}]},
-        "currency": _TEXT_OR_NULL,
-        "account": _TEXT_OR_NULL,
-        "processor": _TEXT_OR_NULL,
+        "currency": TEXT_OR_NULL,
+        "account": TEXT_OR_NULL,
+        "processor": TEXT_OR_NULL,
         "side": _SIDE,
-        "reference": _TEXT_OR_NULL,
-        "note": _NOTE,
+        "reference": TEXT_OR_NULL,
+        "note": NOTE,
     }
     return {
         "Repair": openapi_schemas.a_schema(a_repair),
         "Repairs": openapi_schemas.a_schema({"data": {"type": "array", "items": openapi_schemas.ref("Repair")}}),
         "RepairProposal": openapi_schemas.a_schema(payload, ["note"], closed=True),
-        "RepairDecision": openapi_schemas.a_schema({"note": {"anyOf": [_NOTE, {"type": "null"}]}}, [], closed=True),
-        "RepairReversal": openapi_schemas.a_schema({"note": _NOTE}, closed=True),
+        "RepairDecision": openapi_schemas.a_schema({"note": {"anyOf": [NOTE, {"type": "null"}]}}, [], closed=True),
+        "RepairReversal": openapi_schemas.a_schema({"note": NOTE}, closed=True),
     }

@@ -15,7 +15,7 @@ from limiter.policies import PolicySet
 from limiter.snapshot import Envelope, Snapshot
 from limiter.store import StoreUnavailable
 from schemas import errors, limits, rendering
-from schemas.limit_policy import LimitPolicy, rendered
+from schemas.limit_policy import NETWORK, LimitPolicy, rendered
 
 if TYPE_CHECKING:
     from ingress.cursors import Cursors
@@ -65,21 +65,39 @@ class QuotaPolicies:
             raise errors.NotFound
         return rows[0][0], bytes(rows[0][1])
 
-    async def usage(self, key: str) -> dict[str, Any]:
-        """What a key has used: at the counter store now, and in the stream of decisions. Raises NotFound."""
-        parts = parts_of(key)
+    async def usage(self, key: str, client: str | None = None) -> dict[str, Any]:
+        """What a key has used: at the counter store now, and in the stream of decisions.
+
+        ``client``: an address, for what policies by network have counted of it. Without one these are named only.
+        Raises NotFound, InvalidCommand.
+        """
+        parts = parts_of(key, client)
         name = limit_key(parts)
-        level = _shown(await self._levels(parts))
+        policies = await self._in_force()
+        level = _shown(policies.levels(parts))
+        by_network = [level for level in policies.by_network(parts) if not level.policy.shadow]
         rows = await self._store.rows("limit_usage_by_key", {"key": name})
-        if level is None and not rows:
+        if level is None and not by_network and not rows:
             raise errors.NotFound
         found: dict[str, Any] = {"object": "usage", "limit_key": name, "policy_id": None, "policy_version": None}
         if level is not None:
             found |= {"policy_id": level.id_, "policy_version": level.version}
-        live = await self._live(level, parts) if level is not None and level.policy.is_counted else None
-        return {**found, "live": live, "stream": _stream(rows)}
+        live = None if level is None else await self._live(level, parts)
+        networks = [await self._of_network(level, parts) for level in by_network]
+        return {**found, "live": live, "stream": _stream(rows), "by_network": networks}
+
+    async def _of_network(self, level: Level, parts: dict[str, str]) -> dict[str, Any]:
+        return {
+            "policy_id": level.id_,
+            "policy_version": level.version,
+            "algorithm": level.policy.algorithm,
+            "network": level.network_from(parts),
+            "live": await self._live(level, parts) if NETWORK in parts else None,
+        }
 
     async def _live(self, level: Level, parts: dict[str, str]) -> dict[str, Any] | None:
+        if not level.policy.is_counted:
+            return None
         if level.policy.consistency == "durable":
             rows = await self._store.rows("quota_counter_by_key", durable_counters.place(level, parts))
             counted = durable_counters.counted(level, rows[0] if rows else None)
@@ -92,11 +110,11 @@ class QuotaPolicies:
             return None
         return {**counted.rendered(), "as_of": rendering.timestamp(time.time_ns() // 1_000)}
 
-    async def _levels(self, parts: dict[str, str]) -> tuple[Level, ...]:
+    async def _in_force(self) -> PolicySet:
         try:
             digest, document = await self.snapshot()
         except errors.NotFound:
-            return ()
+            return self._set
         if digest != self._digest:
             text = msgspec.json.decode(document, type=Envelope).snapshot
             snapshot = msgspec.json.decode(text, type=Snapshot)
@@ -104,12 +122,12 @@ class QuotaPolicies:
             if self._counters is not None and snapshot.shards is not None:
                 self._counters.use(snapshot.shards)
             self._digest = digest
-        return self._set.levels(parts)
+        return self._set
 
 
 def _shown(levels: tuple[Level, ...]) -> Level | None:
-    """The level that is nearest to the key: kept by most of its parts."""
-    real = [level for level in levels if not level.policy.shadow]
+    """The level that is nearest to the key: kept by most of its parts, from wherever it is asked for."""
+    real = [level for level in levels if not level.policy.shadow and not level.policy.is_by_network]
     return max(real, key=lambda level: len(level.policy.per), default=None)
 
 

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ingress import calling, envelope, reading, strict_json
-from schemas import errors, limits, repair
-
-if TYPE_CHECKING:
-    from ingress.auth import Caller
+from ingress import calling, decisions, envelope, operating
+from schemas import errors
 
 router: Final = APIRouter()
 
@@ -24,7 +21,9 @@ async def propose_repair(request: Request, case_id: str) -> Response:
     async with ingress.audit.operator(request, "repair.propose", case_id, audits_itself=True) as caller:
         calling.require_id(case_id)
         fields = envelope.header_fields(request.headers)
-        found = await ingress.repairs.propose(case_id, await _body(request), fields, _person(caller))
+        found = await ingress.repairs.propose(
+            case_id, await decisions.body_of(request), fields, operating.person(caller)
+        )
     return _created(found)
 
 
@@ -54,9 +53,9 @@ async def approve_repair(request: Request, repair_id: str) -> Response:
     ingress = calling.ingress_of(request)
     async with ingress.audit.operator(request, "repair.approve", repair_id, audits_itself=True) as caller:
         calling.require_id(repair_id)
-        if await _body(request):
+        if await decisions.body_of(request):
             raise errors.MalformedRequest("An approval has no body: what was proposed is what is approved.")
-        found = await ingress.repairs.approve(repair_id, _person(caller))
+        found = await ingress.repairs.approve(repair_id, operating.person(caller))
     answer = calling.json(found)
     answer.status_code = 202 if found["state"] == "approved" else 200
     return answer
@@ -68,7 +67,7 @@ async def reject_repair(request: Request, repair_id: str) -> Response:
     ingress = calling.ingress_of(request)
     async with ingress.audit.operator(request, "repair.reject", repair_id, audits_itself=True) as caller:
         calling.require_id(repair_id)
-        found = await ingress.repairs.reject(repair_id, await _body(request), _person(caller))
+        found = await ingress.repairs.reject(repair_id, await decisions.body_of(request), operating.person(caller))
     return calling.json(found)
 
 
@@ -79,22 +78,10 @@ async def reverse_repair(request: Request, repair_id: str) -> Response:
     async with ingress.audit.operator(request, "repair.reverse", repair_id, audits_itself=True) as caller:
         calling.require_id(repair_id)
         fields = envelope.header_fields(request.headers)
-        found = await ingress.repairs.reverse(repair_id, await _body(request), fields, _person(caller))
+        found = await ingress.repairs.reverse(
+            repair_id, await decisions.body_of(request), fields, operating.person(caller)
+        )
     return _created(found)
-
-
-async def _body(request: Request) -> dict[str, Any]:
-    raw = await reading.body(request, reading.JSON, limits.BODY_BYTES_MAX)
-    body = strict_json.parse(raw) if raw.strip() else {}
-    if not isinstance(body, dict):
-        raise errors.MalformedRequest("The body must be a JSON object.")
-    return body
-
-
-def _person(caller: Caller) -> str:
-    if not repair.is_person(caller.subject):
-        raise errors.Forbidden("The token's subject names no person.")
-    return caller.subject
 
 
 def _created(found: dict[str, Any]) -> Response:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from ingress import envelope
-from schemas import errors, identity, limits, rendering, repair, validation
+from ingress import decisions
+from schemas import errors, identity, limits, rendering, repair
 
 if TYPE_CHECKING:
     from ingress.envelope import Fields
@@ -40,13 +40,6 @@ _FIELDS: Final = (
     "posted_at",
 )
 _REVIEW: Final = "risk_review"
-_ENVELOPE: Final = frozenset(("idempotency_key", "payload"))
-
-
-class FourEyesRequired(errors.Forbidden):
-    """Another person than the author has to approve a repair."""
-
-    code = "four_eyes_required"
 
 
 class Repairs:
@@ -58,7 +51,7 @@ class Repairs:
 
     async def propose(self, case_id: str, body: dict[str, Any], fields: Fields, author: str) -> dict[str, Any]:
         """The proposal, once for each identity. Raises InvalidCommand, NotFound, StateConflict or KeyReused."""
-        key, payload = _identity_and_payload(body, fields)
+        key, payload = decisions.identity_and_payload(body, fields)
         wanted = repair.read_proposal(payload)
         rows = await self._store.rows("repairs_case", {"id": case_id})
         if not rows:
@@ -78,12 +71,12 @@ class Repairs:
             "author": author,
             "hash": identity.request_hash("propose", case_id, wanted),
         }
-        _require(await self._word("repairs_propose", parameters), "proposed")
+        decisions.require(await self._word("repairs_propose", parameters), "proposed")
         return await self.get(proposal_id)
 
     async def reverse(self, repair_id: str, body: dict[str, Any], fields: Fields, author: str) -> dict[str, Any]:
         """A new proposal with the entries of a posted one, mirrored. Raises as ``propose``."""
-        key, payload = _identity_and_payload(body, fields)
+        key, payload = decisions.identity_and_payload(body, fields)
         wanted = repair.read_decision(repair.REVERSE, payload)
         proposal_id = identity.derived_id("rp", author, f"reverse {repair_id}", key)
         parameters = {
@@ -94,12 +87,12 @@ class Repairs:
             "author": author,
             "hash": identity.request_hash("reverse", repair_id, wanted),
         }
-        _require(await self._word("repairs_reverse", parameters), "proposed")
+        decisions.require(await self._word("repairs_reverse", parameters), "proposed")
         return await self.get(proposal_id)
 
     async def approve(self, repair_id: str, approver: str) -> dict[str, Any]:
         """The proposal, posted; or approved, when its owner has not decided in time. Raises FourEyesRequired."""
-        _require(await self._word("repairs_approve", {"id": repair_id, "actor": approver}), "approved")
+        decisions.require(await self._word("repairs_approve", {"id": repair_id, "actor": approver}), "approved")
         found = await self._read(repair_id)
         if found["state"] == "approved":
             await self._post(found)
@@ -108,7 +101,7 @@ class Repairs:
     async def reject(self, repair_id: str, body: dict[str, Any], person: str) -> dict[str, Any]:
         """The proposal, rejected; its case waits again. Its author may withdraw it so."""
         wanted = repair.read_decision(repair.DECISION, body)
-        _require(
+        decisions.require(
             await self._word("repairs_reject", {"id": repair_id, "actor": person, "note": wanted["note"]}), "rejected"
         )
         return await self.get(repair_id)
@@ -156,37 +149,6 @@ class Repairs:
     async def _word(self, query: str, parameters: dict[str, Any]) -> str:
         ((word,),) = await self._store.rows(query, parameters)
         return str(word)
-
-
-def _identity_and_payload(body: dict[str, Any], fields: Fields) -> tuple[str, dict[str, Any]]:
-    """The retry identity and the payload, of an envelope or of a bare payload with the header Idempotency-Key."""
-    if not _ENVELOPE & body.keys():
-        body = {"payload": body}
-    key, payload = body.get("idempotency_key", fields.idempotency_key), body.get("payload")
-    if body.keys() - _ENVELOPE or not isinstance(payload, dict):
-        raise errors.MalformedRequest("Send {idempotency_key, payload}, or the bare payload with Idempotency-Key.")
-    if fields.idempotency_key not in (None, key):
-        raise errors.MalformedRequest("The header and the body name different idempotency keys.")
-    if key is None:
-        raise errors.IdempotencyKeyRequired
-    if reason := validation.clean_text(key, limits.IDEMPOTENCY_KEY_LENGTH_MAX):
-        raise errors.InvalidCommand([{"field": "idempotency_key", "reason": reason}])
-    envelope.refuse_card_number(key)
-    return key, payload
-
-
-def _require(word: str, done: str) -> None:
-    """Turns the database's word into an error, unless it is done now or was done before by the same person."""
-    if word in (done, "known"):
-        return
-    if word == "not_found":
-        raise errors.NotFound
-    if word == "key_reused":
-        raise errors.KeyReused
-    if word == "four_eyes_required":
-        raise FourEyesRequired
-    subject, _, state = word.partition("_")
-    raise errors.StateConflict(f"The {subject} is {state}.")
 
 
 def _render(found: dict[str, Any]) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from ingress.auth import Authenticator, Caller
 from ingress.balances import Balances
 from ingress.cases import Cases
 from ingress.checkpoints import Checkpoints
+from ingress.closings import Closings
 from ingress.commands import Commands
 from ingress.console.state import Console
 from ingress.cursors import Cursors
@@ -111,6 +112,7 @@ class Ingress:
         self.processors = Processors(self.store, config.processors)
         self._audited_store = Store(config.postgres_dsn, synchronous_commit="on")
         self.audit = Audit(self._audited_store, self.authenticator)
+        self.closings = Closings(self._audited_store)
         self.repairs = Repairs(self._audited_store, self.exchange)
         self.parked = ParkedCommands(self._audited_store, config.kafka)
         self.assessments = Assessments(self.store)

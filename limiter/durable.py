@@ -79,6 +79,9 @@ class DurableQuotas(Protocol):
     async def consume(self, asked: Asked) -> Answer:
         """The owner's answer, the same one for an identity. Raises OwnerUnavailable, KeyReused."""
 
+    async def refund(self, tenant: str, consumed: str) -> bool:
+        """Gives back, once, what was consumed under a digest; whether there was anything. Raises OwnerUnavailable."""
+
 
 class DurableKey:
     """What a key with durable levels is made of."""
@@ -160,6 +163,21 @@ class DurableLevels:
             await self._give_back(key, reserved, request)
             return decided
         return _tighter(reserved, decided)
+
+    async def refund(self, key: DurableKey, request_id: str) -> bool:
+        """Gives back what the owner, and beside it the store, charged under an identity; whether there was anything.
+
+        Once: asked again it says the same, and gives back nothing more. Raises OwnerUnavailable.
+        """
+        if self._quotas is None:
+            raise OwnerUnavailable("This process has no way to the owners of durable quotas: ask another gateway.")
+        consumed = keys.identity_digest(key.key.name, request_id.encode())
+        if not await self._quotas.refund(key.parts["tenant"], consumed):
+            return False
+        await self._give_back(key, UNLIMITED, request_id)
+        for bucket in key.owned.buckets:
+            bucket.deny_until_ns = 0  # what it was refused for may be there again
+        return True
 
     async def _ask_owner(self, key: DurableKey, cost: int, request: str) -> Decision | None:
         if self._quotas is None:

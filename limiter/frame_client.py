@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 from limiter import frames
 from limiter.frames import IDENTITY_BYTES, Answer, Frame, FrameError, Named
 from schemas import limits
-from schemas.errors import Unavailable
+from schemas.errors import InvalidCommand, Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -49,7 +49,7 @@ class _Names:
         self._numbers: dict[Named, int] = {}
         self._bytes = 0
 
-    def asked(self, frame_id: int, checks: Sequence[Check], identities: Sequence[bytes]) -> bytes:
+    def asked(self, frame_id: int, kind: int, checks: Sequence[Check], identities: Sequence[bytes]) -> bytes:
         """The frames that ask: new names first. Raises FrameError, _Full."""
         numbers = self._numbers
         entries: list[tuple[int, int, bytes]] = []
@@ -61,7 +61,7 @@ class _Names:
                 number = numbers[place] = len(numbers)
                 new.append(place)
             entries.append((number, cost, identity))
-        asked = frames.check_frame(frame_id, entries)
+        asked = frames.check_frame(frame_id, entries, kind)
         return self._named(new) + asked if new else asked
 
     def _named(self, new: list[Named]) -> bytes:
@@ -110,6 +110,10 @@ class FrameClient:
         """Decisions in the same order. Raises GatewayUnavailable, FrameError for what the gateway refuses to read."""
         return [answer for part in _parts(checks) for answer in self._checked(part)]
 
+    def refund(self, tenant: str, user: str, route: str, identity: bytes, network: str | None = None) -> bool:
+        """As ``Limiter.refund``, of what frames consumed. Raises GatewayUnavailable, InvalidCommand, FrameError."""
+        return _given_back(self._checked([Check(tenant, user, route, 0, identity, network)], frames.REFUND))
+
     def close(self) -> None:
         """The next question opens another connection."""
         if self._socket is not None:
@@ -117,12 +121,12 @@ class FrameClient:
         self._socket, self._names = None, _Names()
         self._received.clear()
 
-    def _checked(self, checks: Sequence[Check]) -> list[Answer]:
+    def _checked(self, checks: Sequence[Check], kind: int = frames.CHECK) -> list[Answer]:
         identities = _identities(checks)
         cause = ""
         for _ in range(limits.LIMIT_FRAME_ATTEMPTS):
             try:
-                return self._asked(checks, identities)
+                return self._asked(kind, checks, identities)
             except OSError as error:
                 self.close()
                 cause = type(error).__name__
@@ -131,16 +135,16 @@ class FrameClient:
                 raise
         raise GatewayUnavailable(cause=cause)
 
-    def _asked(self, checks: Sequence[Check], identities: Sequence[bytes]) -> list[Answer]:
+    def _asked(self, kind: int, checks: Sequence[Check], identities: Sequence[bytes]) -> list[Answer]:
         until = time.monotonic() + self._timeout_s
         self._last_id = frame_id = (self._last_id + 1) & frames.FRAME_ID_MAX
         connection = self._socket or self._connect()
         try:
-            asked = self._names.asked(frame_id, checks, identities)
+            asked = self._names.asked(frame_id, kind, checks, identities)
         except _Full:
             self.close()
             connection = self._connect()
-            asked = self._names.asked(frame_id, checks, identities)
+            asked = self._names.asked(frame_id, kind, checks, identities)
         connection.sendall(asked)
         while True:
             connection.settimeout(max(until - time.monotonic(), 0.001))
@@ -197,13 +201,17 @@ class AsyncFrameClient:
         found = await asyncio.gather(*(self._checked(part) for part in _parts(checks)))
         return [answer for part in found for answer in part]
 
+    async def refund(self, tenant: str, user: str, route: str, identity: bytes, network: str | None = None) -> bool:
+        """As ``Limiter.refund``, of what frames consumed. Raises GatewayUnavailable, InvalidCommand, FrameError."""
+        return _given_back(await self._checked([Check(tenant, user, route, 0, identity, network)], frames.REFUND))
+
     def close(self) -> None:
         """The next question opens another connection."""
         if self._line is not None:
             self._line.end(ConnectionAbortedError())
         self._line = None
 
-    async def _checked(self, checks: Sequence[Check]) -> list[Answer]:
+    async def _checked(self, checks: Sequence[Check], kind: int = frames.CHECK) -> list[Answer]:
         identities = _identities(checks)
         cause = ""
         for _ in range(limits.LIMIT_FRAME_ATTEMPTS):
@@ -211,7 +219,7 @@ class AsyncFrameClient:
             try:
                 async with asyncio.timeout(self._timeout_s):
                     line = await self._connected()
-                    return await line.asked(checks, identities)
+                    return await line.asked(kind, checks, identities)
             except (OSError, TimeoutError, _Full) as error:
                 cause = type(error).__name__
                 if line is not None and line is self._line:
@@ -256,13 +264,13 @@ class _Line(asyncio.Protocol):
         except FrameError as error:
             self.end(error)
 
-    async def asked(self, checks: Sequence[Check], identities: Sequence[bytes]) -> list[Answer]:
+    async def asked(self, kind: int, checks: Sequence[Check], identities: Sequence[bytes]) -> list[Answer]:
         """Raises OSError, FrameError, _Full."""
         if self.ended is not None or self._transport is None:
             raise ConnectionResetError
         self._last_id = frame_id = (self._last_id + 1) & frames.FRAME_ID_MAX
         try:
-            asked = self._names.asked(frame_id, checks, identities)
+            asked = self._names.asked(frame_id, kind, checks, identities)
         except FrameError:
             self.end(ConnectionAbortedError())  # numbers may have been given to keys that were not sent
             raise
@@ -299,6 +307,15 @@ def _identities(checks: Sequence[Check]) -> list[bytes]:
         check.identity or made[at : at + IDENTITY_BYTES]
         for check, at in zip(checks, range(0, len(made), IDENTITY_BYTES), strict=True)
     ]
+
+
+def _given_back(answers: Sequence[Answer]) -> bool:
+    """Of one refund. Raises GatewayUnavailable, InvalidCommand."""
+    if answers[0].flags & frames.DEGRADED:
+        raise GatewayUnavailable(cause="the store or owner of the quota did not answer in time")
+    if answers[0].flags & frames.INVALID:
+        raise InvalidCommand([{"field": "refund", "reason": "must name a key that a policy counts, and an identity"}])
+    return answers[0].allowed
 
 
 def _is_answer(frame: Frame) -> bool:

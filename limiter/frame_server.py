@@ -28,10 +28,13 @@ from limiter.frames import (
 from schemas import errors, limits
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
     from pathlib import Path
 
     from limiter.decision import Decision
     from limiter.limiter import Limiter
+
+    _Awaited = Callable[[int, int, bytes], Awaitable[tuple[int, ...]]]
 
 _PRIVATE: Final = 0o600
 
@@ -151,8 +154,13 @@ class _Connection(asyncio.Protocol):
 
     def _take(self, frame: frames.Frame) -> None:
         """Raises FrameError, and then nothing of the frame is consumed."""
-        if frame.kind == frames.CHECK:
-            self._decide(frame)
+        if frame.kind in (frames.CHECK, frames.REFUND):
+            if frame.entries and frames.greatest_number(frame) >= len(self._places):
+                raise FrameError("An entry's key was not named.")
+            if frame.kind == frames.CHECK:
+                self._decide(frame)
+            else:
+                self._later(frame, bytearray(frame.entries * ROW.size), list(range(frame.entries)), self._refunded)
             return
         if frame.kind not in (frames.KEYS, frames.CLIENT_KEYS):
             raise FrameError("A client names keys and asks for decisions, nothing else.")
@@ -169,10 +177,8 @@ class _Connection(asyncio.Protocol):
         self._named_bytes = named_bytes
 
     def _decide(self, frame: frames.Frame) -> None:
-        """Entry by entry, in their order. Raises FrameError, and then nothing of the frame is consumed."""
+        """Entry by entry, in their order."""
         named, body, count = self._places, frame.body, frame.entries
-        if count and frames.greatest_number(frame) >= len(named):
-            raise FrameError("An entry's key was not named.")
         spend_entries, check_named = self._limiter.spend_entries, self._limiter.check_named
         rows = bytearray(count * ROW.size)
         waiting: list[int] = []
@@ -194,14 +200,17 @@ class _Connection(asyncio.Protocol):
         if not waiting:
             self._write(frames.answer_frame(frame.frame_id, rows))
             return
-        task = asyncio.get_running_loop().create_task(self._await(frame, rows, waiting))
+        self._later(frame, rows, waiting, self._row)
+
+    def _later(self, frame: frames.Frame, rows: bytearray, waiting: list[int], row: _Awaited) -> None:
+        task = asyncio.get_running_loop().create_task(self._await(frame, rows, waiting, row))
         self.under_way.add(task)
         task.add_done_callback(self._answered)
 
-    async def _await(self, frame: frames.Frame, rows: bytearray, waiting: list[int]) -> None:
-        found = await asyncio.gather(*(self._row(*ENTRY.unpack_from(frame.body, at * ENTRY.size)) for at in waiting))
-        for at, row in zip(waiting, found, strict=True):
-            ROW.pack_into(rows, at * ROW.size, *row)
+    async def _await(self, frame: frames.Frame, rows: bytearray, waiting: list[int], row: _Awaited) -> None:
+        found = await asyncio.gather(*(row(*ENTRY.unpack_from(frame.body, at * ENTRY.size)) for at in waiting))
+        for at, numbers in zip(waiting, found, strict=True):
+            ROW.pack_into(rows, at * ROW.size, *numbers)
         self._write(frames.answer_frame(frame.frame_id, rows))
 
     async def _row(self, number: int, cost: int, identity: bytes) -> tuple[int, ...]:
@@ -212,6 +221,16 @@ class _Connection(asyncio.Protocol):
             return (REUSED, 0, 0, 0, 0)
         except errors.Rejected:
             return (INVALID, 0, 0, 0, 0)
+
+    async def _refunded(self, number: int, _cost: int, identity: bytes) -> tuple[int, ...]:
+        try:
+            tenant, user, route, *network = self._places[number]
+            given_back = await self._limiter.refund(tenant, user, route, _request_id(identity) or "", *network)
+        except errors.Unavailable:
+            return (DEGRADED, 0, 0, 0, 0)
+        except errors.Rejected:
+            return (INVALID, 0, 0, 0, 0)
+        return (int(given_back), 0, 0, 0, 0)
 
     def _answered(self, task: asyncio.Task[None]) -> None:
         self.under_way.discard(task)

@@ -2,8 +2,10 @@
 
 A frame is a header and its body, all little-endian. ``KEYS`` names keys once: the n-th key of a connection has the
 number n; ``CLIENT_KEYS`` names keys with the client's address. ``CHECK`` asks for decisions on numbered keys, each
-under a request identity of 16 bytes (zeros: none). ``ANSWER`` has one row for each entry, in the same order, under the
-same frame id; ``FAILED`` says why the connection ends. A frame is checked whole before anything of it is consumed.
+under a request identity of 16 bytes (zeros: none). ``REFUND`` gives back what entries consumed of durable quotas: a row
+is ALLOWED where there was something, DEGRADED where nobody knows yet. ``ANSWER`` has one row for each entry, in the
+same order, under the same frame id; ``FAILED`` says why the connection ends. A frame is checked whole before anything
+of it is consumed.
 Source: reference limiter 3 rule 9.
 """
 
@@ -29,10 +31,10 @@ ROW: Final = struct.Struct("<IIqqq")  # flags, policy version, remaining, reset_
 _LENGTHS: Final = {3: struct.Struct("<HHH"), 4: struct.Struct("<HHHH")}
 _MAGIC: Final = b"rf"
 VERSION: Final = 1
-KEYS, CHECK, ANSWER, FAILED, CLIENT_KEYS = 1, 2, 3, 4, 5
+KEYS, CHECK, ANSWER, FAILED, CLIENT_KEYS, REFUND = 1, 2, 3, 4, 5, 6
 _PARTS: Final = {KEYS: 3, CLIENT_KEYS: 4}
 _KINDS: Final = {parts: kind for kind, parts in _PARTS.items()}
-_SIZES: Final = {CHECK: ENTRY.size, ANSWER: ROW.size}
+_SIZES: Final = {CHECK: ENTRY.size, REFUND: ENTRY.size, ANSWER: ROW.size}
 ALLOWED, DEGRADED, DUPLICATE, APPROXIMATE = 1, 2, 4, 8
 #: nothing was decided: what can be no key or cost; an identity that had another cost
 INVALID, REUSED = 16, 32
@@ -82,8 +84,11 @@ def keys_frame(first: int, places: Sequence[Named]) -> bytes:
     return _framed(_KINDS[count], len(places), first, b"".join(parts))
 
 
-def check_frame(frame_id: int, entries: Sequence[tuple[int, int, bytes]]) -> bytes:
-    """Asks for decisions: (number of the key, cost, identity). Raises FrameError for what a frame cannot carry."""
+def check_frame(frame_id: int, entries: Sequence[tuple[int, int, bytes]], kind: int = CHECK) -> bytes:
+    """Asks for decisions, or refunds: (number of the key, cost, identity).
+
+    Raises FrameError for what a frame cannot carry.
+    """
     flat: list[int | bytes] = []
     for entry in entries:
         flat += entry
@@ -91,7 +96,7 @@ def check_frame(frame_id: int, entries: Sequence[tuple[int, int, bytes]]) -> byt
         body = _entries_of(len(entries)).pack(*flat)
     except struct.error as error:
         raise FrameError("An entry has a number, a cost or an identity out of range.") from error
-    return _framed(CHECK, len(entries), frame_id, body)
+    return _framed(kind, len(entries), frame_id, body)
 
 
 def answer_frame(frame_id: int, rows: bytes | bytearray) -> bytes:
@@ -110,7 +115,7 @@ def frames(received: bytearray) -> Iterator[Frame]:
         magic, version, kind, count, size, frame_id = HEADER.unpack_from(received)
         if magic != _MAGIC or version != VERSION:
             raise FrameError("This is no frame of version 1.")
-        if not KEYS <= kind <= CLIENT_KEYS:
+        if not KEYS <= kind <= REFUND:
             raise FrameError("The kind of the frame is not known.")
         if count > limits.LIMIT_FRAME_ENTRIES_MAX or size > limits.LIMIT_FRAME_BYTES_MAX:
             raise FrameError("The frame is too large.")

@@ -1,7 +1,7 @@
 """What a request took is given back under its identity: all of it, once, or the permits that it held.
 
 The store decides what is known of an identity, for as long as it remembers it. What a lease paid it does not know by
-request: nothing of that is given back here, and the answer says 0. Source: reference limiter 2.3.
+request: nothing of that is given back here, and the answer says so. Source: reference limiter 2.3.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import time
 from typing import TYPE_CHECKING
 
 from limiter import keys
-from schemas import errors
 
 if TYPE_CHECKING:
     from limiter.buckets import KeyState
@@ -23,18 +22,19 @@ def holds_permits(key: KeyState) -> bool:
     return any(bucket.level.policy.algorithm == "concurrency" for bucket in key.buckets)
 
 
-async def refund(key: KeyState, request_id: str, counters: CounterStore, identities: Identities) -> int:
-    """How much was given back: 0 for what is not known, or was given back before.
+async def refund(key: KeyState, request_id: str, counters: CounterStore, identities: Identities) -> bool:
+    """Whether it is given back, now or before; false where nothing is known of it. Raises StoreUnavailable.
 
-    A request that comes here with that identity afterwards is charged anew. Raises StateConflict, StoreUnavailable.
+    A request that comes here with that identity afterwards is charged anew.
     """
-    if key.durable is not None:
-        raise errors.StateConflict("Durable quotas are given back by their owner.")
     identity = request_id.encode()
     given = await counters.refund(key.buckets, identity, keys.identity_key(key.name, identity))
-    if given != 0:  # what is remembered here of the identity is not so any more
-        identities.doubt((key.name, request_id), time.monotonic_ns())
-    return given or 0
+    if given == 0:
+        return False
+    identities.doubt((key.name, request_id), time.monotonic_ns())  # what is remembered here of it is not so any more
+    for bucket in key.buckets:
+        bucket.deny_until_ns = 0  # what it was refused for may be there again
+    return True
 
 
 async def release(key: KeyState, request_id: str, permits: int, counters: CounterStore) -> int:

@@ -33,9 +33,11 @@ def policies(connection: psycopg.Connection[Any]) -> list[LimitPolicy]:
     return [_policy.decode(body) for *_, body in connection.execute(SQL["snapshot_contents"]) if body is not None]
 
 
-def owned(connection: psycopg.Connection[Any], key: str, found: list[LimitPolicy]) -> dict[str, Counted]:
+def owned(
+    connection: psycopg.Connection[Any], key: str, found: list[LimitPolicy], client: str | None = None
+) -> dict[str, Counted]:
     """What owners have counted of the durable policies that govern a key, by policy. Raises InvalidCommand."""
-    parts = parts_of(key)
+    parts = parts_of(key, client)
     rows = {}
     for level in _in_force(found).levels(parts):
         if level.policy.consistency == "durable":
@@ -46,14 +48,21 @@ def owned(connection: psycopg.Connection[Any], key: str, found: list[LimitPolicy
 
 
 async def counters(
-    key: str, found: list[LimitPolicy], by_owners: Mapping[str, Counted], store: ShardedStore
+    key: str,
+    found: list[LimitPolicy],
+    by_owners: Mapping[str, Counted],
+    store: ShardedStore,
+    client: str | None = None,
 ) -> dict[str, Any]:
-    """What every policy that governs a key has counted, shadow ones too. Raises InvalidCommand, StoreUnavailable."""
-    parts = parts_of(key)
+    """What every policy that governs a key has counted, shadow ones too. Raises InvalidCommand, StoreUnavailable.
+
+    ``client``: an address, for policies by network. Without one these are named, and what they counted is not known.
+    """
+    parts, policies_ = parts_of(key, client), _in_force(found)
     rows = []
-    for level in _in_force(found).levels(parts):
+    for level in policies_.levels(parts):
         if not level.policy.is_counted:
-            rows.append(_uncounted(level))
+            rows.append(_without_counter(level, parts))
             continue
         counted = by_owners.get(level.id_) or await store.peek(Bucket(level, level.counted_by(parts)))
         rows.append(
@@ -61,6 +70,7 @@ async def counters(
                 "policy_id": level.id_,
                 "version": counted.version,
                 "per": list(level.policy.per),
+                "network": level.network_from(parts),
                 "consistency": level.policy.consistency,
                 "shadow": level.policy.shadow,
                 "algorithm": level.policy.algorithm,
@@ -68,6 +78,8 @@ async def counters(
                 **counted.rendered(),
             }
         )
+    if client is None:
+        rows += [_without_counter(level, parts) for level in policies_.by_network(parts)]
     as_of = datetime.now(UTC).isoformat(timespec="milliseconds")
     return {"limit_key": limit_key(parts), "as_of": as_of, "counters": rows}
 
@@ -76,8 +88,17 @@ def _in_force(found: list[LimitPolicy]) -> PolicySet:
     return PolicySet(found, 0, calendars_of(found, int(time.time())))
 
 
-def _uncounted(level: Level) -> dict[str, Any]:
-    """A policy that has no counter: what it says is in its algorithm."""
+def _without_counter(level: Level, parts: dict[str, str]) -> dict[str, Any]:
+    """A policy that has no counter, as its algorithm says; or one of every network, where none was asked for."""
     policy = level.policy
-    shown = {"policy_id": level.id_, "version": level.version, "per": list(policy.per), "shadow": policy.shadow}
-    return {**shown, "algorithm": policy.algorithm, **dict.fromkeys(("capacity", *Counted(0, 0, 0, 0, 0).rendered()))}
+    return {
+        "policy_id": level.id_,
+        "version": level.version,
+        "per": list(policy.per),
+        "network": level.network_from(parts),
+        "consistency": policy.consistency if policy.is_counted else None,
+        "shadow": policy.shadow,
+        "algorithm": policy.algorithm,
+        "capacity": policy.capacity if policy.is_counted else None,
+        **dict.fromkeys(Counted(0, 0, 0, 0, 0).rendered()),
+    }

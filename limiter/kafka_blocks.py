@@ -22,12 +22,24 @@ _log: Final = structlog.get_logger(__name__)
 
 
 class KafkaBlocks:
-    """A producer of its own: the queue of decisions must never delay anything else."""
+    """A producer of its own: the queue of decisions must never delay anything else.
+
+    A block that was taken is never given up for its age: one that was under way when a broker fell silent may stand in
+    the log all the same, and would be counted as lost and as arrived. What is bounded is the queue, in blocks and in
+    bytes; a block that finds no room is the only loss, and is known at once.
+    """
 
     def __init__(self, kafka: KafkaConnection, client_id: str) -> None:
-        settings = {"compression.type": "lz4", "linger.ms": 5, "queue.buffering.max.messages": limits.LIMIT_BLOCKS_MAX}
+        settings = {
+            "compression.type": "lz4",
+            "linger.ms": 5,
+            "queue.buffering.max.messages": limits.LIMIT_BLOCKS_MAX,
+            "queue.buffering.max.kbytes": limits.LIMIT_BLOCKS_KBYTES_MAX,
+            "delivery.timeout.ms": 0,  # none
+            "delivery.report.only.error": True,  # a queue that empties at once must not call back for every block
+        }
         self._producer = Producer(kafka.producer(client_id, **settings))
-        self.failed = 0  # blocks that Kafka did not take in time: their decisions are in no total
+        self.failed = 0  # blocks that Kafka refused for good: their decisions are in no total
         self.lost = 0  # the decisions in them
 
     @property
@@ -60,7 +72,7 @@ class KafkaReports:
     """A producer of its own for reports of leases: what is held back waits for its acknowledgements."""
 
     def __init__(self, kafka: KafkaConnection, client_id: str) -> None:
-        settings = {"linger.ms": 0, "queue.buffering.max.messages": limits.LIMIT_BLOCKS_MAX}
+        settings = {"linger.ms": 0, "queue.buffering.max.messages": limits.LIMIT_REPORTS_MAX}
         self._producer = Producer(kafka.producer(client_id, **settings))
 
     def poll(self) -> None:

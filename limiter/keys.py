@@ -34,12 +34,13 @@ def limit_key(parts: dict[str, str]) -> str:
     )
 
 
-def parts_of(key: str) -> dict[str, str]:
-    """The parts of a limit key, as ``limit_key`` joins them. Raises InvalidCommand."""
+def parts_of(key: str, client: str | None = None) -> dict[str, str]:
+    """The parts of a limit key, as ``limit_key`` joins them, with the network of a client. Raises InvalidCommand."""
     pieces = key.split(":", len(PARTS) - 1)
     if len(pieces) != len(PARTS):
         raise errors.InvalidCommand([{"field": "key", "reason": "must be tenant:user:route"}])
-    return key_parts(*pieces)
+    tenant, user, route = pieces
+    return key_parts(tenant, user, route, client)
 
 
 def identity_key(limit_key_: str, identity: bytes) -> bytes:

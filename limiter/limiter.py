@@ -174,16 +174,22 @@ class Limiter:
         """Whether what is allowed now holds permits until ``release``, or their time. Raises InvalidCommand."""
         return self._policies.has_permits and given_back.holds_permits(self.governed(tenant, user, route, network))
 
-    async def refund(self, tenant: str, user: str, route: str, request_id: str, network: str | None = None) -> int:
-        """Takes a request back, once, at any gateway. Gives what it had cost, 0 where nothing is known of it.
+    async def refund(self, tenant: str, user: str, route: str, request_id: str, network: str | None = None) -> bool:
+        """Gives back, once, what a request consumed; whether there was anything: asked again, it says the same.
 
-        What has leaked or faded meanwhile is back already. Raises StateConflict for durable quotas, StoreUnavailable.
+        What has leaked or faded is back already. Raises InvalidCommand where no policy counts the key, and Unavailable:
+        then the same call finds out. A retry of the request is charged anew, of durable quotas nothing.
         """
         key = self.governed(tenant, user, route, network)
-        if (first := self._under_way.get((key.name, request_id))) is not None:
-            await asyncio.shield(first)
-        if not key.buckets:
-            return 0
+        if not key.buckets or not request_id:
+            field, reason = "request_id", "must be the one that was consumed under"
+            if not key.buckets:
+                field, reason = "key", "is governed by no policy that counts"
+            raise errors.InvalidCommand([{"field": field, "reason": reason}])
+        if (deciding := self._under_way.get((key.name, request_id))) is not None:
+            await asyncio.shield(deciding)
+        if key.durable is not None:
+            return await self._durable.refund(key.durable, request_id)
         return await given_back.refund(key, request_id, await self.store_of(key), self._identities)
 
     async def release(

@@ -163,6 +163,13 @@ class Level:
         """The values of a key that this policy keeps one counter for."""
         return counted_by(self.policy, parts)
 
+    def network_from(self, parts: dict[str, str]) -> str | None:
+        """From where requests are counted, or decided, by this policy; None: from anywhere, or the parts do not say."""
+        if NETWORK in self.policy.per and NETWORK in parts:
+            client = client_network(parts[NETWORK])
+            return str(widened(client, self.policy.network_prefix_v4, self.policy.network_prefix_v6))
+        return None if self.policy.scope.network == ANY else self.policy.scope.network
+
     def tenant_of(self, values: str) -> str:
         """The tenant that a counter of this policy belongs to; "" when it counts over tenants."""
         if spans_tenants(self.policy):
@@ -258,6 +265,17 @@ class PolicySet:
                     found[place] = level
         governing = [level for _, level in sorted(found.items(), key=lambda pair: str(pair[0]))]
         return (*governing, *(level.guard for level in governing if level.guard is not None))
+
+    def by_network(self, parts: dict[str, str]) -> tuple[Level, ...]:
+        """Counted policies, shadow ones too, that govern a key when it is asked for from some network.
+
+        With a network in the parts: those that govern it from there, which may be lists. Without: the first of all.
+        """
+        if NETWORK in parts:
+            return tuple(level for level in self.levels(parts) if level.policy.is_by_network)
+        policies = (level for level in self._by_id.values() if level.policy.is_by_network and level.policy.is_counted)
+        found = sorted((level for level in policies if level.policy.scope.covers(parts)), key=lambda level: level.id_)
+        return tuple(found[: limits.LIMIT_USAGE_NETWORKS_MAX])
 
     def network_of(self, client: str) -> str | None:
         """The widest network in which no policy tells two clients apart; None while none is by network.

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from limiter.decision import Decision
     from limiter.limiter import Limiter
 
-Answer = TypeVar("Answer")
+T = TypeVar("T")
 _CLOSED: Final = "The limiter is closed."
 
 
@@ -68,17 +68,17 @@ class SyncLimiter:
         network: str | None = None,
     ) -> Decision:
         """As ``Limiter.check``. Raises Unavailable and Overloaded too."""
-        return self._asked(lambda limiter: limiter.check(tenant, user, route, cost, request_id, network))
+        return self._answered(lambda limiter: limiter.check(tenant, user, route, cost, request_id, network))
 
-    def refund(self, tenant: str, user: str, route: str, request_id: str, network: str | None = None) -> int:
-        """As ``Limiter.refund``. Raises Unavailable and Overloaded too."""
-        return self._asked(lambda limiter: limiter.refund(tenant, user, route, request_id, network))
+    def refund(self, tenant: str, user: str, route: str, request_id: str, network: str | None = None) -> bool:
+        """As ``Limiter.refund``. Raises Overloaded too."""
+        return self._answered(lambda limiter: limiter.refund(tenant, user, route, request_id, network))
 
     def release(
         self, tenant: str, user: str, route: str, request_id: str, cost: int = 1, network: str | None = None
     ) -> int:
-        """As ``Limiter.release``. Raises Unavailable and Overloaded too."""
-        return self._asked(lambda limiter: limiter.release(tenant, user, route, request_id, cost, network))
+        """As ``Limiter.release``. Raises Overloaded too."""
+        return self._answered(lambda limiter: limiter.release(tenant, user, route, request_id, cost, network))
 
     def close(self) -> None:
         """Gives back what is held; again, it does nothing."""
@@ -103,7 +103,7 @@ class SyncLimiter:
             raise Unavailable(_CLOSED)
         return self._limiter
 
-    def _asked(self, ask: Callable[[Limiter], Coroutine[Any, Any, Answer]]) -> Answer:
+    def _answered(self, ask: Callable[[Limiter], Coroutine[Any, Any, T]]) -> T:
         limiter = self._open()
         if not self._places.acquire(blocking=False):
             raise Overloaded(cause="too many threads wait for the limiter")
@@ -112,7 +112,7 @@ class SyncLimiter:
         finally:
             self._places.release()
 
-    def _answer(self, asked: Coroutine[Any, Any, Answer]) -> Answer:
+    def _answer(self, asked: Coroutine[Any, Any, T]) -> T:
         try:
             answer = asyncio.run_coroutine_threadsafe(asked, self._loop)
         except RuntimeError as error:  # it was closed a moment ago

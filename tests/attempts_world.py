@@ -30,7 +30,7 @@ from schemas import codec, identity, topics
 from sinks.kafka.topics import ensure_topics
 from sinks.postgres.migrate import migrate
 from tests.conftest import clean_environment, servers_missing
-from tests.eventually import eventually
+from tests.eventually import eventually, patient
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -223,13 +223,14 @@ class AttemptsWorld:
         if service == "simulator":
             port = self.settings.addresses().processors[instance].port
         eventually(lambda: is_ready(port) or process.poll() is not None, 60, what=f"{service} ready")
+        assert "MILLRACE_FAIL_POINT" in environment or process.poll() is None, f"it ended with {process.returncode}"
         return process
 
     def end(self, process: subprocess.Popen[bytes]) -> int:
         """Drains a service and returns its exit status."""
         process.terminate()
         try:
-            return process.wait(_STOP_WITHIN_S)
+            return process.wait(patient(_STOP_WITHIN_S))
         finally:
             process.kill()
             process.wait()
@@ -242,7 +243,7 @@ class AttemptsWorld:
             process.terminate()
         for process in self.processes:
             try:
-                process.wait(_STOP_WITHIN_S)
+                process.wait(patient(_STOP_WITHIN_S))
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()

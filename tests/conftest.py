@@ -6,16 +6,29 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import hypothesis
+import psutil
 import pytest
 
 from compose.settings import PREFIX, Addresses, Settings
 from compose.stack.errors import StackError
 from compose.supervise import launch
 from tests import seeds  # noqa: F401 - draws the seed of the run before workers start
+from tests.eventually import begin_test, timeout_of_test
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+
+# No test asserts on time: an example or a draw that is slow says that the machine is busy, and nothing else.
+hypothesis.settings.register_profile("patient", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
+if hypothesis.settings.get_current_profile_name() == "default":  # tests.mutation has a profile of its own
+    hypothesis.settings.load_profile("patient")
+
+
+_WORKER_BYTES = 3 * 1024**3  # the public system takes 1.6 GB, a stack of servers 0.6 GB, and a test may start one more
+_WORKERS_MAX = 6
 
 
 @dataclass(frozen=True)
@@ -25,6 +38,16 @@ class Stack:
     settings: Settings
     addresses: Addresses
     home: Path
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """One worker more than cores: a test that kills something waits for leases and restarts half of its time.
+
+    At least two, as ever; more only where the memory is there, and no more than files can keep busy.
+    """
+    room = psutil.virtual_memory().available // _WORKER_BYTES
+    return max(2, min((os.cpu_count() or 1) + 1, room, _WORKERS_MAX))
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -37,11 +60,26 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Files in this order: stacks of their own, servers of the session, the public system, no servers.
 
     What is long begins first, what is short fills the end, and no stack idles beside tests that do not need it.
+    A test's timeout grows with the patience of its waits (TEST_PATIENCE), within bounds.
     """
+    for item in items:
+        item.add_marker(pytest.mark.timeout(timeout_of_test(_timeout_s(item))), append=False)
     files: dict[Path, list[pytest.Item]] = {}
     for item in items:
         files.setdefault(item.path, []).append(item)
     items[:] = [item for file in sorted(files.values(), key=_turn) for item in file]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> None:
+    """From here on the clock of pytest-timeout runs; waits end before it does."""
+    begin_test(_timeout_s(item) or float("inf"))
+
+
+def _timeout_s(item: pytest.Item) -> float:
+    """As marked, else as configured; 0 is none."""
+    marker = item.get_closest_marker("timeout")
+    return float(marker.args[0] if marker else item.config.getoption("timeout") or item.config.getini("timeout"))
 
 
 def _turn(file: list[pytest.Item]) -> int:

@@ -12,7 +12,7 @@ import httpx
 import psycopg
 import pytest
 
-from tests.eventually import eventually
+from tests.eventually import becomes, eventually
 from tests.public_system import public
 from tests.repair_world import approved, millrace, opened, proposed
 
@@ -89,7 +89,7 @@ class Scene:
 def _paid(merchant: Merchant, amount: int, **payload: Any) -> str:
     made = str(merchant.create(amount=amount, **payload).json()["result"]["id"])
     assert merchant.act(made, "confirm").status_code == 200
-    eventually(lambda: merchant.fresh(f"/v1/payment_intents/{made}").json()["state"] == "succeeded", 60)
+    becomes(lambda: merchant.fresh(f"/v1/payment_intents/{made}").json()["state"], "succeeded", 60)
     return made
 
 
@@ -99,12 +99,12 @@ def _one_of_everything(public: PublicSystem) -> Scene:
     made = merchant.create(key, amount=123_456, metadata={"note": HOSTILE})
     payment = made.json()["result"]["id"]
     assert merchant.act(payment, "confirm").status_code == 200
-    eventually(lambda: merchant.fresh(f"/v1/payment_intents/{payment}").json()["state"] == "succeeded", 60)
+    becomes(lambda: merchant.fresh(f"/v1/payment_intents/{payment}").json()["state"], "succeeded", 60)
     short = _paid(merchant, 2_000)
     _paid(merchant, 5_000, currency="JPY")
     body = {"idempotency_key": uuid.uuid4().hex, "payload": {"payment_intent": payment, "amount": 400}}
     refund = merchant.http.post("/v1/refunds", json=body).json()["result"]["id"]
-    eventually(lambda: merchant.fresh(f"/v1/refunds/{refund}").json()["state"] == "succeeded", 60)
+    becomes(lambda: merchant.fresh(f"/v1/refunds/{refund}").json()["state"], "succeeded", 60)
     processor = httpx.Client(base_url=public.settings.addresses().processor_url, timeout=30, trust_env=False)
     with processor:
         processor.post("/disputes", json={"reference": payment, "amount": 5_000}).raise_for_status()

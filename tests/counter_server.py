@@ -23,7 +23,7 @@ from limiter.sharded_store import ShardedStore
 from schemas import limits
 from schemas.limit_policy import LimitPolicy, as_policy
 from schemas.operations import OPERATIONS
-from tests.eventually import eventually
+from tests.eventually import becomes, eventually
 from tests.simulator_process import free_port
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class CounterServer:
         with redis.Redis.from_url(self.url) as connection:
             connection.config_set("masterauth", primary._valkey.password)
             connection.replicaof(host, port)
-            eventually(lambda: connection.info("replication")["master_link_status"] == "up", what="a replica in step")
+            becomes(lambda: connection.info("replication")["master_link_status"], "up", what="a replica in step")
 
     def url_of(self, user: str, *rules: str) -> str:
         """The address for a user that may do everything but what the rules take away."""

@@ -22,7 +22,7 @@ from compose.stack.errors import StackError
 from compose.supervise import launch
 from tests.attempts_world import free_port, is_ready
 from tests.conftest import clean_environment, servers_missing
-from tests.eventually import eventually
+from tests.eventually import eventually, patient
 from tests.public_system import PublicSystem
 
 if TYPE_CHECKING:
@@ -113,6 +113,7 @@ class MerchantWebhookWorld:
         process = subprocess.Popen([sys.executable, "-m", "compose.services", "merchant_webhooks"], env=variables)
         self.processes.append(process)
         eventually(lambda: is_ready(port) or process.poll() is not None, 60, what="sender ready")
+        assert "MILLRACE_FAIL_POINT" in environment or process.poll() is None, f"it ended with {process.returncode}"
         return process
 
     def end_all(self) -> None:
@@ -122,7 +123,7 @@ class MerchantWebhookWorld:
             process.terminate()
         for process in self.processes:
             try:
-                process.wait(_STOP_WITHIN_S)
+                process.wait(patient(_STOP_WITHIN_S))
             finally:
                 process.kill()
                 process.wait()

@@ -30,6 +30,13 @@ REPAIR = (
     " decided_at, txn_id) values ('rp_1', 'case_1', 'entries', '[]', 'n', 'a', '', '[]', 'posted', 'b', now(), 1)",
 )
 
+CLOSING = (
+    "insert into repair_case (id, kind, reference, state) values ('case_1', 'planted', 'x', 'resolved')",
+    "insert into case_closing (id, case_id, reason, note, author, request_hash, four_eyes, state, decided_by, decided_at)"
+    " values ('cc_1', 'case_1', 'test', 'n', 'a', '', true, 'closed', 'b', now())",
+    """select audit_append('b', 'case.close', 'case_1', 'done', '{"closing": "cc_1"}')""",
+)
+
 #: an attempt that is there, and what somebody said of it
 ASSESSED = (
     "insert into risk_assessment select intent_id, attempt, '', '{}', 1, 1, '[]', now() from processor_attempt where"
@@ -95,6 +102,7 @@ PLANTED: dict[str, list[str]] = {
     "13": [f"{EVENT} ('simulator', 'evt_1', 'x', '', 'stored', {EARLIER}, {EARLIER})"],
     "17": [f"update account_balance set debits = credits + 1 where account_id = {IN_FLIGHT}"],
     "16": ["update journal_entry set scope = 'ledger:repair' where ctid = (select min(ctid) from journal_entry)"],
+    "closings": [*CLOSING[:2]],
     "aged": [OLD_SUSPENSE],
     "audit": [AUDITED, "alter table audit_log disable trigger user", "update audit_log set actor = 'x' where seq = 1"],
     "risk": [f"update payment_intent set state = 'requires_merchant_action' where id = {SUCCEEDED}"],
@@ -236,6 +244,17 @@ OTHER_WAYS: list[tuple[str, *tuple[str, ...]]] = [
         "select audit_append('a', 'repair.approve', 'rp_1', 'done', '{}')",
     ),
     ("16", REPAIR[0], REPAIR[1].replace("'posted', 'b', now(), 1", "'approved', 'b', now(), null")),
+    ("closings", *CLOSING, "update repair_case set state = 'open' where id = 'case_1'"),
+    ("closings", *CLOSING, "update repair_case set kind = 'risk_review' where id = 'case_1'"),
+    (
+        "closings",
+        "alter table case_closing drop constraint case_closing_four_eyes",
+        CLOSING[0],
+        CLOSING[1].replace("'a'", "'b'"),
+        CLOSING[2],
+    ),
+    ("audit", "grant insert on case_closing to millrace_ingress"),
+    ("audit", "drop trigger case_closing_kept on case_closing"),
     ("audit", AUDITED, "alter table audit_log disable trigger user", "delete from audit_log where seq = 3"),
     ("audit", AUDITED, "alter table audit_log disable trigger user", "delete from audit_log where seq = 1"),
     ("audit", "grant insert on audit_log to millrace_worker"),

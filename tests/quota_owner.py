@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from dataflows.limiter.service import limiter_service
 from dataflows.owner.supervise import supervise
 from sinks.kafka.connection import KafkaConnection
+from tests.eventually import patient
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,7 +35,7 @@ def owner_process(bootstrap: str, dsn: str, fail_point: str = "") -> Iterator[su
     finally:
         if process.poll() is None:
             process.kill()
-        process.wait(timeout=30)
+        process.wait(timeout=patient(30))
 
 
 def main() -> None:

@@ -19,6 +19,7 @@ from sinks.clickhouse.connection import ClickHouseConnection
 from sinks.clickhouse.metrics import SinkMetrics
 from sinks.clickhouse.sink import Sink, SinkSettings
 from sinks.kafka.connection import KafkaConnection
+from tests.eventually import patient
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,7 +39,7 @@ def sink_process(
         if process.poll() is None:
             process.send_signal(signal.SIGCONT)
             process.kill()
-        process.wait(timeout=30)
+        process.wait(timeout=patient(30))
 
 
 def main() -> None:

@@ -26,7 +26,7 @@ from sinks.clickhouse.connection import ClickHouseConnection
 from sinks.clickhouse.sink import Sink, SinkSettings
 from sinks.postgres.migrate import migrate
 from tests.committed_world import CommittedWorld
-from tests.eventually import eventually
+from tests.eventually import eventually, patient
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -294,7 +294,7 @@ def processor(stage: Stage, folder: Path) -> Iterator[str]:
         yield url
     finally:
         process.terminate()
-        process.wait(timeout=20)
+        process.wait(timeout=patient(20))
 
 
 def free_port() -> int:

@@ -22,7 +22,7 @@ from ingress.issuer import SCOPES_DEFAULT, KeyFolder, issue_token
 from sinks.postgres.migrate import migrate
 from tests.attempts_world import free_port, is_ready
 from tests.conftest import clean_environment, servers_missing
-from tests.eventually import eventually
+from tests.eventually import eventually, patient
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -93,7 +93,7 @@ class VaultWorld:
             process.terminate()
         for process in self.processes:
             try:
-                process.wait(15)
+                process.wait(patient(15))
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()

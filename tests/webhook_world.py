@@ -28,7 +28,7 @@ from compose.supervise import launch
 from schemas import identity
 from tests.attempts_world import free_port, is_ready
 from tests.conftest import clean_environment, servers_missing
-from tests.eventually import eventually
+from tests.eventually import eventually, patient
 from tests.public_system import PublicSystem
 
 if TYPE_CHECKING:
@@ -136,13 +136,14 @@ class WebhookWorld:
         process = subprocess.Popen([sys.executable, "-m", "compose.services", "webhook_worker"], env=variables)
         self.processes.append(process)
         eventually(lambda: is_ready(port) or process.poll() is not None, 60, what="webhook worker ready")
+        assert "MILLRACE_FAIL_POINT" in environment or process.poll() is None, f"it ended with {process.returncode}"
         return process
 
     def end(self, process: subprocess.Popen[bytes]) -> int:
         """Drains a worker; its exit status."""
         process.terminate()
         try:
-            return process.wait(_STOP_WITHIN_S)
+            return process.wait(patient(_STOP_WITHIN_S))
         finally:
             process.kill()
             process.wait()

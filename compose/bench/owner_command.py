@@ -18,6 +18,9 @@ def owner(
     ] = limits.BENCH_OWNER_COMMANDS_DEFAULT,
     processes: Annotated[str, typer.Option(help="Numbers of owner processes to measure, one run each.")] = "1,2",
     repeats: Annotated[int, typer.Option(min=1, max=limits.BENCH_REPEATS_OF_RUN_MAX, help="Medians of so many.")] = 1,
+    seconds: Annotated[
+        float, typer.Option(min=1, max=limits.BENCH_SECONDS_MAX, help="Length of the latency measurement.")
+    ] = limits.BENCH_SECONDS_DEFAULT,
     home: Annotated[Path | None, typer.Option(help="Use the servers that run in this home, and leave them.")] = None,
     save: Annotated[Path | None, typer.Option(help="Append the result to this file, one JSON line a run.")] = None,
 ) -> None:
@@ -31,7 +34,7 @@ def owner(
         processes=_numbers(processes),
         repeats=repeats,
         rate=limits.BENCH_OWNER_RATE_PER_S,
-        seconds=limits.BENCH_SECONDS_DEFAULT,
+        seconds=seconds,
         home=home,
     )
     result = bench_owner(plan, narrator.say)

@@ -6,12 +6,14 @@ import typer
 
 from compose.bench.http_command import http
 from compose.bench.limiter_command import limiter
+from compose.bench.limiter_outage_command import limiter_outage
 from compose.bench.owner_command import owner
 from compose.bench.settlement_command import settlement
 
 app = typer.Typer(no_args_is_help=True)
 app.command()(http)
 app.command()(limiter)
+app.command()(limiter_outage)
 app.command()(owner)
 app.command()(settlement)
 

@@ -1,4 +1,7 @@
-"""``millrace cases``: what waits for a person. Decisions are made over HTTP, where a token says who decides."""
+"""``millrace cases``: what waits for a person, and its end without a repair.
+
+Whoever decides says so with a token, over HTTP as everybody else: no login name of a machine is a second person.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +12,19 @@ from typing import Annotated
 import typer
 
 from compose.cli.parked import operator_connection
+from schemas.case_closing import REASONS
 
 app = typer.Typer(no_args_is_help=True)
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+CaseId = Annotated[str, typer.Argument(metavar="CASE")]
+ClosingId = Annotated[str, typer.Argument(metavar="CLOSING", help="As 'millrace cases closings' shows it.")]
+Note = Annotated[str, typer.Option("--note", help="How you know; it is kept with your name.")]
+Token = Annotated[
+    str,
+    typer.Option(
+        "--token", envvar="MILLRACE_TOKEN", show_envvar=True, help="Who decides: a token with the scope operator."
+    ),
+]
 
 
 @app.command("list")
@@ -38,7 +51,7 @@ def list_(
 
 
 @app.command()
-def show(case_id: Annotated[str, typer.Argument(metavar="CASE")]) -> None:
+def show(case_id: CaseId) -> None:
     """Print one case with its evidence as JSON."""
     from reconciliation.audit.log import audited  # noqa: PLC0415
     from reconciliation.repair.lists import case_show  # noqa: PLC0415
@@ -62,6 +75,61 @@ def sweep(as_json: AsJson = False) -> None:
     for row in opened:
         print(f"{row['id']}  {row['reference']}")
     print(f"{len(opened)} cases opened")
+
+
+@app.command()
+def close(
+    case_id: CaseId,
+    reason: Annotated[str, typer.Option(help=f"One of {', '.join(REASONS)}.")],
+    note: Note,
+    token: Token,
+) -> None:
+    """Close a case that needs no money; where it concerns money this is a proposal, and another person approves it."""
+    from compose.cli.case_decisions import decide  # noqa: PLC0415 - imports the HTTP client
+
+    found = decide(token, f"{case_id}/closings", {"reason": reason, "note": note}, is_identified=True)
+    done = "is closed" if found["state"] == "closed" else f"waits for a second person: approve {found['id']}"
+    print(f"{case_id} {done}")
+
+
+@app.command()
+def closings(case_id: CaseId, token: Token) -> None:
+    """Print how a case was closed and opened again, newest first, as JSON."""
+    from compose.cli.case_decisions import read  # noqa: PLC0415
+
+    print(json.dumps(read(token, f"{case_id}/closings")["data"], indent=2))
+
+
+@app.command()
+def approve(case_id: CaseId, closing_id: ClosingId, token: Token) -> None:
+    """Close a case as another person than the one who proposed it."""
+    from compose.cli.case_decisions import decide  # noqa: PLC0415
+
+    decide(token, f"{case_id}/closings/{closing_id}/approve", {})
+    print(f"{case_id} is closed")
+
+
+@app.command()
+def reject(
+    case_id: CaseId,
+    closing_id: ClosingId,
+    token: Token,
+    note: Annotated[str | None, typer.Option("--note", help="Why not.")] = None,
+) -> None:
+    """Reject the closing of a case, or withdraw your own."""
+    from compose.cli.case_decisions import decide  # noqa: PLC0415
+
+    decide(token, f"{case_id}/closings/{closing_id}/reject", {"note": note} if note else {})
+    print(f"{case_id} waits again")
+
+
+@app.command()
+def reopen(case_id: CaseId, note: Note, token: Token) -> None:
+    """Open a case again that a person closed."""
+    from compose.cli.case_decisions import decide  # noqa: PLC0415
+
+    decide(token, f"{case_id}/reopen", {"note": note})
+    print(f"{case_id} waits again")
 
 
 def shell_user() -> str:

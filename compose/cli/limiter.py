@@ -46,17 +46,23 @@ def policies(as_json: AsJson = False) -> None:
 
 
 @app.command()
-def key(name: Annotated[str, typer.Argument(metavar="TENANT:USER:ROUTE")], as_json: AsJson = False) -> None:
+def key(
+    name: Annotated[str, typer.Argument(metavar="TENANT:USER:ROUTE")],
+    network: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="A client: for what policies by network have counted of it.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
     """Show what every policy that governs a key has counted, without taking any."""
-    found = asyncio.run(_counters(name, *_read_key(name)))
+    found = asyncio.run(_counters(name, network, *_read_key(name, network)))
     if as_json:
         print(json.dumps(found))
         return
     print(found["limit_key"])
-    print_table(
-        found["counters"],
-        ("policy_id", "version", "consistency", "shadow", "capacity", "used", "reserved", "remaining", "reset_ms"),
-    )
+    columns = ("consistency", "shadow", "capacity", "used", "reserved", "remaining", "reset_ms")
+    print_table(found["counters"], ("policy_id", "version", "network", *columns))
+    if network is None and any(row["capacity"] and row["used"] is None for row in found["counters"]):
+        print("Some policies count by network: --network ADDRESS shows what they have counted of a client.")
 
 
 def _read(action: str, what: str) -> list[LimitPolicy]:
@@ -67,7 +73,7 @@ def _read(action: str, what: str) -> list[LimitPolicy]:
         return in_force(connection)
 
 
-def _read_key(name: str) -> tuple[list[LimitPolicy], dict[str, Counted], ShardMap]:
+def _read_key(name: str, network: str | None) -> tuple[list[LimitPolicy], dict[str, Counted], ShardMap]:
     from limiter.inspection import owned  # noqa: PLC0415
     from limiter.inspection import policies as in_force  # noqa: PLC0415
     from limiter.shard_changes import newest  # noqa: PLC0415
@@ -77,13 +83,13 @@ def _read_key(name: str) -> tuple[list[LimitPolicy], dict[str, Counted], ShardMa
     with operator_connection() as connection, audited(connection, shell_user(), "limiter.key", name):
         found = in_force(connection)
         try:
-            return found, owned(connection, name, found), newest(connection)
+            return found, owned(connection, name, found, network), newest(connection)
         except PlatformError as error:
             raise StackError(str(error)) from error
 
 
 async def _counters(
-    name: str, found: list[LimitPolicy], by_owners: dict[str, Counted], shard_map: ShardMap
+    name: str, network: str | None, found: list[LimitPolicy], by_owners: dict[str, Counted], shard_map: ShardMap
 ) -> dict[str, Any]:
     from limiter.inspection import counters  # noqa: PLC0415
     from limiter.sharded_store import ShardedStore  # noqa: PLC0415
@@ -92,7 +98,7 @@ async def _counters(
     store = ShardedStore(load_settings().addresses().redis_url)
     store.use(shard_map)
     try:
-        return await counters(name, found, by_owners, store)
+        return await counters(name, found, by_owners, store, network)
     except PlatformError as error:
         raise StackError(str(error)) from error
     finally:

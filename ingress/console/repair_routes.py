@@ -17,7 +17,7 @@ from ingress import calling
 from ingress.console import pages
 from ingress.console import visit as visits
 from ingress.envelope import Fields
-from schemas import errors, limits, repair
+from schemas import case_closing, errors, limits, repair
 from schemas.currency import is_currency, parse_minor
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ingress.console.session import Session
 
 _KEY_BYTES: Final = 16
-_TIMES: Final = ("opened_at", "resolved_at", "proposed_at", "decided_at", "posted_at")
+_TIMES: Final = ("opened_at", "resolved_at", "proposed_at", "decided_at", "posted_at", "reopened_at")
 #: fields of the form that are passed on as they are, when they are not empty
 _WORDS: Final = ("template", "account", "side", "reference", "processor", "currency")
 
@@ -35,16 +35,19 @@ router: Final = visits.router()
 
 @router.get("/cases/{case_id}")
 async def show_case(request: Request, case_id: str) -> Response:
-    """A case with its evidence, what was proposed for it, and a form to propose something."""
+    """A case with its evidence, what was proposed for it, and forms to propose something or to close it."""
     async with visits.reading_of(request, "case", case_id) as visit:
         calling.require_id(case_id)
         ingress = calling.ingress_of(request)
         found = _readable(await ingress.cases.get(case_id))
         proposals = [_readable(one) for one in (await ingress.repairs.of_case(case_id))["data"]]
+        closings = [_readable(one) for one in (await ingress.closings.of_case(case_id))["data"]]
     return visit.page(
         "case.html",
         case=found,
         proposals=proposals,
+        closings=closings,
+        reasons=case_closing.REASONS,
         templates=repair.TEMPLATES,
         sides=repair.SIDES,
         key=secrets.token_hex(_KEY_BYTES),

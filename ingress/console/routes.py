@@ -8,6 +8,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from ingress.console import (
+    closing_routes,
     health_routes,
     pages,
     parked_routes,
@@ -41,6 +42,7 @@ ROUTERS: Final = (
     story_routes.router,
     health_routes.router,
     repair_routes.router,
+    closing_routes.router,
     review_routes.router,
     parked_routes.router,
     _lost,

@@ -22,13 +22,13 @@ left join lateral (select seq, hash from audit_log order by seq desc limit 1) l 
 where (h.seq, h.hash) is distinct from (coalesce(l.seq, 0), coalesce(l.hash, decode(repeat('00', 32), 'hex')))
 union all
 select relation, r.rolname || ' may ' || privilege
-from (values ('audit_log'), ('audit_head'), ('repair_proposal')) as t (relation), app_role r,
+from (values ('audit_log'), ('audit_head'), ('repair_proposal'), ('case_closing')) as t (relation), app_role r,
      (values ('INSERT'), ('UPDATE'), ('DELETE'), ('TRUNCATE'), ('TRIGGER')) as p (privilege)
 where has_table_privilege(r.oid, to_regclass('public.' || relation), privilege)
    or (privilege in ('INSERT', 'UPDATE') and has_any_column_privilege(r.oid, to_regclass('public.' || relation), privilege))
 union all
 select e.relation, 'its trigger is missing or disabled'
-from (values ('audit_log', 'audit_log_immutable'), ('audit_head', 'audit_head_kept'), ('repair_proposal', 'repair_proposal_kept'))
-     as e (relation, trigger)
+from (values ('audit_log', 'audit_log_immutable'), ('audit_head', 'audit_head_kept'), ('repair_proposal', 'repair_proposal_kept'),
+             ('case_closing', 'case_closing_kept')) as e (relation, trigger)
 where not exists (select 1 from pg_trigger t where t.tgrelid = to_regclass('public.' || e.relation)
                   and t.tgname = e.trigger and t.tgenabled in ('O', 'A'))

@@ -11,9 +11,9 @@ from schemas import limits
 _MS = 1_000
 
 
-def connect(url: str) -> Redis:
+def connect(url: str, timeout_ms: int = limits.VELOCITY_TIMEOUT_MS) -> Redis:
     """A client that connects when it is used. ``url`` holds the password: never log it."""
-    timeout_s = limits.VELOCITY_TIMEOUT_MS / _MS
+    timeout_s = timeout_ms / _MS
     pool = BlockingConnectionPool.from_url(
         url,
         max_connections=limits.VELOCITY_CONNECTIONS_MAX,

@@ -40,8 +40,9 @@ class Counting(Struct, frozen=True):
 class VelocityCounters:
     """The counters of one process's connection. Any number of processes count in the same ones."""
 
-    def __init__(self, url: str) -> None:
-        self._redis = connect(url)
+    def __init__(self, url: str, timeout_ms: int = limits.VELOCITY_TIMEOUT_MS) -> None:
+        self._redis = connect(url, timeout_ms)
+        self._timeout_s = timeout_ms / _MS
         script = resources.files("sinks.redis") / "scripts" / "velocity.lua"
         self._script = self._redis.register_script(script.read_text())
 
@@ -49,7 +50,7 @@ class VelocityCounters:
         """What each confirm's counters hold, by their names, itself counted. Raises Unavailable within its timeout."""
         found = []
         try:
-            async with asyncio.timeout(limits.VELOCITY_TIMEOUT_MS / _MS):
+            async with asyncio.timeout(self._timeout_s):
                 for start in range(0, len(countings), limits.VELOCITY_PIPELINE_MAX):
                     found += await self._counted(countings[start : start + limits.VELOCITY_PIPELINE_MAX])
         except (RedisError, OSError, TimeoutError) as error:

@@ -18,6 +18,7 @@ from dataflows.domain.decision import Context, Decision, Payment
 from dataflows.domain.fees import FeeSchedule
 from schemas import codec, topics
 from tests.conftest import clean_environment
+from tests.eventually import patient
 
 if TYPE_CHECKING:
     from tests.conftest import Stack
@@ -99,8 +100,8 @@ def test_the_command_prints_what_a_script_relies_on(stack: Stack) -> None:
     """A small run on real servers with one and two owner processes; the end state is the model's."""
     command = [sys.executable, "-c", "from compose.cli import main; main()", "bench", "owner", "--json"]
     done = subprocess.run(
-        [*command, "--commands", "6000", "--home", str(stack.home)],
-        env=clean_environment(), capture_output=True, text=True, check=False, timeout=220,
+        [*command, "--commands", "6000", "--seconds", "2", "--home", str(stack.home)],
+        env=clean_environment(), capture_output=True, text=True, check=False, timeout=patient(220),
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     result: dict[str, Any] = json.loads(done.stdout)

@@ -12,7 +12,7 @@ import pytest
 from compose.stack import processes
 from compose.stack.clickhouse import ClickHouse
 from compose.stack.ports import PortLeases
-from tests.eventually import eventually
+from tests.eventually import eventually, patient
 
 if TYPE_CHECKING:
     import subprocess
@@ -46,7 +46,7 @@ class FrontProcess:
     def stop(self, number: signal.Signals) -> int:
         assert self.handle is not None
         self.handle.send_signal(number)
-        return self.handle.wait(timeout=20)
+        return self.handle.wait(timeout=patient(20))
 
     def client(self, **options: object) -> Client:
         return clickhouse_connect.get_client(

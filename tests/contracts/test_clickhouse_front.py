@@ -19,7 +19,7 @@ from clickhouse_connect.driver.exceptions import DatabaseError, OperationalError
 from clickhouse_connect.driver.external import ExternalData
 
 from tests.contracts.conftest import PASSWORD
-from tests.eventually import eventually
+from tests.eventually import becomes, eventually
 
 if TYPE_CHECKING:
     from clickhouse_connect.driver.client import Client
@@ -352,7 +352,7 @@ def test_a_polite_stop_finishes_what_runs(front: FrontProcess) -> None:
     thread.start()
     watcher = front.client()
     running = "SELECT count() FROM system.processes WHERE query LIKE '%sleep(1)%' AND query NOT LIKE '%processes%'"
-    eventually(lambda: watcher.command(running) == 1, what="the query runs")
+    becomes(lambda: watcher.command(running), 1, what="the query runs")
     assert front.stop(signal.SIGTERM) == 0
     thread.join(timeout=10)
     assert answers == [0]

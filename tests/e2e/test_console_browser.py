@@ -10,7 +10,7 @@ from playwright.sync_api import expect, sync_playwright
 
 from tests.conftest import servers_missing
 from tests.console_world import HOSTILE, Scene, parked_payment, scene
-from tests.eventually import eventually
+from tests.eventually import becomes
 from tests.public_system import merchant, public
 from tests.repair_world import opened, transactions
 from tests.risk_cases import above
@@ -224,7 +224,7 @@ def test_a_parked_command_is_retried_by_keys_alone(public: PublicSystem, merchan
     expect(row.get_by_role("button", name="Retry")).to_be_focused()
     page.keyboard.press("Enter")
     expect(page.locator("tr[data-row]", has_text=payment)).to_have_count(0)
-    eventually(lambda: merchant.fresh(f"/v1/payment_intents/{payment}").json()["state"] == "succeeded", 60)
+    becomes(lambda: merchant.fresh(f"/v1/payment_intents/{payment}").json()["state"], "succeeded", 60)
 
 
 def test_a_risk_review_is_decided_by_keys_from_queue_and_case(
@@ -258,7 +258,7 @@ def test_a_risk_review_is_decided_by_keys_from_queue_and_case(
     expect(page.get_by_role("button", name="Reject it")).to_be_focused()
     page.keyboard.press("Enter")
     expect(page.locator("h1 .state")).to_have_text("canceled", timeout=60_000)
-    eventually(lambda: merchant.fresh(f"/v1/payment_intents/{approved}").json()["state"] == "succeeded", 60)
+    becomes(lambda: merchant.fresh(f"/v1/payment_intents/{approved}").json()["state"], "succeeded", 60)
     assert rules.post(rules.active()).status_code == 201
     operator.http.close()
 

@@ -16,7 +16,7 @@ from beancount import loader
 from beancount.core import data
 
 from tests.conftest import clean_environment
-from tests.eventually import eventually
+from tests.eventually import becomes, patient
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -83,14 +83,19 @@ def test_invoices_of_a_file_end_in_a_verdict(environment: dict[str, str], orders
     beancount, which shares no code with us, reads the whole ledger and finds every balance as the owners wrote it.
     """
     demo = started(environment, "--orders", orders, "--rate", "10", "--keep")
-    out, err = demo.communicate(timeout=DEMO_S)
+    out, err = demo.communicate(timeout=patient(DEMO_S))
 
     def printed(what: str) -> str:
         return next(line.partition(":")[2].strip() for line in out.splitlines() if line.strip().startswith(what))
 
     def shell(command: str) -> str:
         return subprocess.run(
-            ["/bin/sh", "-c", command], env=environment, capture_output=True, text=True, check=True, timeout=DEMO_S
+            ["/bin/sh", "-c", command],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=patient(DEMO_S),
         ).stdout
 
     try:
@@ -122,7 +127,9 @@ def exported(environment: dict[str, str], folder: Path) -> None:
 
     def export(*arguments: str | Path) -> str:
         command = [MILLRACE, "export", "--format", "beancount", *arguments]
-        return subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=60).stdout
+        return subprocess.run(
+            command, env=environment, capture_output=True, text=True, check=True, timeout=patient(60)
+        ).stdout
 
     assert export("--output", path) == ""
     text = path.read_text()
@@ -141,9 +148,13 @@ def exported(environment: dict[str, str], folder: Path) -> None:
     assert sum(isinstance(entry, data.Balance) for entry in entries) == len(data_accounts(entries)) > 30
     if hledger := shutil.which("hledger"):  # a program of its own: nothing of beancount's is in it
         journal = subprocess.run(
-            [MILLRACE, "export", "--format", "hledger"], env=environment, capture_output=True, check=True, timeout=60
+            [MILLRACE, "export", "--format", "hledger"],
+            env=environment,
+            capture_output=True,
+            check=True,
+            timeout=patient(60),
         ).stdout
-        subprocess.run([hledger, "-f", "-", "check", "--strict"], input=journal, check=True, timeout=60)
+        subprocess.run([hledger, "-f", "-", "check", "--strict"], input=journal, check=True, timeout=patient(60))
     planted = re.sub(r"(  Assets:ProcessorReceivable:\S+  20\.0)1 GBP", r"\g<1>2 GBP", text, count=1)
     assert planted != text
     assert {"does not balance", "Balance failed"} <= {
@@ -165,7 +176,7 @@ def test_a_demo_that_is_cut_short_cleans_up(environment: dict[str, str], orders:
     for _ in lines_until(demo, "payments, "):
         pass
     demo.send_signal(signal.SIGTERM)
-    out, _ = demo.communicate(timeout=DEMO_S)
+    out, _ = demo.communicate(timeout=patient(DEMO_S))
     assert demo.returncode == 130
     assert out.splitlines()[-1].startswith("DEMO FAILED interrupted=1")
     assert left_behind(environment) == ([], [])
@@ -177,8 +188,8 @@ def test_a_killed_demo_leaves_no_process(environment: dict[str, str], orders: Pa
     for _ in lines_until(demo, "the stack is ready"):
         pass
     demo.kill()
-    demo.communicate(timeout=DEMO_S)
-    eventually(lambda: left_behind(environment)[1] == [], within_s=DEMO_S)
+    demo.communicate(timeout=patient(DEMO_S))
+    becomes(lambda: left_behind(environment)[1], [], within_s=DEMO_S)
 
 
 def test_a_busy_port_is_one_line(environment: dict[str, str], orders: Path):
@@ -187,7 +198,7 @@ def test_a_busy_port_is_one_line(environment: dict[str, str], orders: Path):
         other.listen()
         port = other.getsockname()[1]
         demo = started(environment | {"MILLRACE_INGRESS_PORT": str(port)}, "--orders", orders)
-        out, err = demo.communicate(timeout=DEMO_S)
+        out, err = demo.communicate(timeout=patient(DEMO_S))
     assert demo.returncode == 1
     assert re.fullmatch(rf"millrace: port {port} for ingress_port is in use: .*\n", err)
     assert "Traceback" not in out
@@ -196,6 +207,6 @@ def test_a_busy_port_is_one_line(environment: dict[str, str], orders: Path):
 
 def test_a_file_that_is_none_is_one_line(environment: dict[str, str], tmp_path: Path):
     demo = started(environment, "--orders", tmp_path / "missing.csv")
-    out, err = demo.communicate(timeout=DEMO_S)
+    out, err = demo.communicate(timeout=patient(DEMO_S))
     assert (demo.returncode, out) == (1, "")
     assert re.fullmatch(r"millrace: cannot read .*missing\.csv: No such file.*\n", err)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 
+from tests.eventually import patient
 from tests.public_system import public
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def test_schemathesis_runs_clean(public: PublicSystem, tmp_path: Path) -> None:
         env=os.environ | {"PYTHONPATH": str(HERE.parents[1]), "SCHEMATHESIS_HOOKS": "tests.e2e.schemathesis_hooks"},
         capture_output=True,
         text=True,
-        timeout=280,
+        timeout=patient(280),
         check=False,
     )
     assert done.returncode == 0, done.stdout[-6_000:] + done.stderr[-1_000:]

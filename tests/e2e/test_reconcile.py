@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from tests.conftest import clean_environment
-from tests.eventually import eventually
+from tests.eventually import becomes
 from tests.integration.operator_shell import MILLRACE
 from tests.public_system import merchant, public
 
@@ -57,7 +57,7 @@ def paid(merchant: Merchant, count: int) -> list[str]:
     for n in range(count):
         made = merchant.create(amount=2_000 + n).json()["result"]["id"]
         assert merchant.act(made, "confirm").status_code == 200
-        eventually(lambda i=made: merchant.fresh(f"/v1/payment_intents/{i}").json()["state"] == "succeeded", 60)
+        becomes(lambda i=made: merchant.fresh(f"/v1/payment_intents/{i}").json()["state"], "succeeded", 60)
         ids.append(made)
     return ids
 

@@ -12,7 +12,7 @@ from compose.stack.errors import StackError
 from compose.supervise import launch
 from tests import stripe_mock
 from tests.conftest import servers_missing
-from tests.eventually import eventually
+from tests.eventually import becomes, eventually
 from tests.public_system import Merchant, PublicSystem
 from tests.stripe_account import stripe_account
 
@@ -65,8 +65,9 @@ def test_a_hold_grows_is_captured_and_refunded_once_each(at_stripe: tuple[Public
     reaches("succeeded", amount_received=1_400)
     asked = {"idempotency_key": "r1", "payload": {"payment_intent": created["id"], "amount": 400}}
     refund = merchant.http.post("/v1/refunds", json=asked).json()["result"]
-    eventually(
-        lambda: merchant.http.get(f"/v1/refunds/{refund['id']}").json()["state"] == "succeeded",
+    becomes(
+        lambda: merchant.http.get(f"/v1/refunds/{refund['id']}").json()["state"],
+        "succeeded",
         within_s=60,
         what="the refund",
     )

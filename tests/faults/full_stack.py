@@ -18,7 +18,8 @@ import psycopg
 from compose.demo.acknowledged import Acknowledgements
 from compose.supervise.state import read_state
 from ingress.client import MillraceClient, MillraceClientError
-from tests.eventually import eventually
+from ingress.issuer import SCOPES_DEFAULT, KeyFolder, issue_token
+from tests.eventually import becomes, eventually, patient
 
 if TYPE_CHECKING:
     from compose.settings import Settings
@@ -46,7 +47,7 @@ class System:
             env=os.environ | self.settings.environment(),
             capture_output=True,
             text=True,
-            timeout=90,
+            timeout=patient(90),
             check=False,
         )
         assert not check or done.returncode == 0, f"{arguments}: {done.stdout[-500:]}{done.stderr[-500:]}"
@@ -54,7 +55,11 @@ class System:
 
     def client(self, merchant: str) -> MillraceClient:
         """A client of one merchant."""
-        return MillraceClient(self.world["base_url"], self.run("token", "--merchant", merchant).strip())
+        return MillraceClient(self.world["base_url"], self.token(merchant))
+
+    def token(self, merchant: str) -> str:
+        """A token of the development issuer, as `millrace token` prints it."""
+        return issue_token(KeyFolder(self.settings.the_home().path / "keys"), merchant, SCOPES_DEFAULT)
 
     def pids(self, name: str) -> list[int]:
         """The processes of that name, as they are now."""
@@ -127,7 +132,7 @@ class System:
         """Every confirmed payment is final, and `millrace check` finds no gap, with every 2xx looked for."""
         self.stop_paying()
         assert self.unexpected == []
-        eventually(lambda: self._open_payments() == 0, 60, what="every payment final")
+        becomes(self._open_payments, 0, 60, what="every payment final")
         eventually(self.whole_again, 60, what="every process up, as the check reads all of them")
         together = self.folder / "acks.ndjson"
         together.write_text("".join(p.read_text() for p in self.folder.glob("acks-*.ndjson")))

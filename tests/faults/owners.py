@@ -15,7 +15,7 @@ import psycopg
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from schemas import codec, identity, operations, records, topics, validation
-from tests.eventually import eventually
+from tests.eventually import becomes, eventually, patient
 
 if TYPE_CHECKING:
     from compose.settings import Settings
@@ -92,10 +92,10 @@ class OwnerWorld:
                 owner.terminate()
         for owner in self.owners:
             try:
-                owner.wait(20)
+                owner.wait(patient(20))
             except subprocess.TimeoutExpired:
                 owner.kill()
-                owner.wait(5)
+                owner.wait(patient(5))
 
     # --- traffic -------------------------------------------------------------------------------------------
 
@@ -155,7 +155,7 @@ class OwnerWorld:
 
     def await_all(self, within_s: float = 45) -> None:
         """Every payment that was sent is final."""
-        eventually(lambda: self.committed() == len(self.sent), within_s, what="all payments final")
+        becomes(self.committed, len(self.sent), within_s, what="all payments final")
 
     def assert_exact(self) -> None:
         """Every payment has exactly one effect, in the aggregate, the ledger, the results, the outbox and on Kafka."""

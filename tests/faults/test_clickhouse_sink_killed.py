@@ -11,7 +11,7 @@ import pytest
 
 from compose.supervise.state import read_state
 from schemas import limits
-from tests.eventually import eventually
+from tests.eventually import becomes, eventually, patient
 from tests.sink_process import sink_process
 from tests.sink_stage import Stage, new_stage
 
@@ -50,7 +50,7 @@ def expect_exactly_once(stage: Stage) -> None:
 def test_a_sink_killed_at_any_step_loses_and_doubles_nothing(stage: Stage, step: str) -> None:
     """SIGKILL between plan, insert and mark; the successor finds the plan and completes exactly that block."""
     with sink_process(stage.sink_settings("killed"), step) as process:
-        assert process.wait(timeout=40) == -signal.SIGKILL
+        assert process.wait(timeout=patient(40)) == -signal.SIGKILL
     opened = stage.value("select count(*) from sink_plan where state = 'planned'")
     assert opened == (0 if step == "sink_after_mark" else 1)
     rows = stage.counts()["events"][0]
@@ -82,7 +82,7 @@ def test_a_sink_killed_again_and_again_loses_and_doubles_nothing(stage: Stage) -
         stage.world.payments_made(8)
         stage.store_and_publish(repeat_last=20)
         with sink_process(stage.sink_settings(f"life-{number}"), STEPS[number % 3]) as process:
-            assert process.wait(timeout=40) == -signal.SIGKILL
+            assert process.wait(timeout=patient(40)) == -signal.SIGKILL
         stage.sql("update sink_fence set heartbeat_at = '-infinity'")  # as if its lease had run out by now
     with stage.sink("last"):
         expect_exactly_once(stage)
@@ -120,7 +120,7 @@ def test_clickhouse_killed_at_any_step_loses_and_doubles_nothing(stage: Stage, s
 def test_a_frozen_sink_that_wakes_up_is_fenced(stage: Stage) -> None:
     """SIGSTOP past a take-over, then SIGCONT: the zombie finds out, changes nothing, and stands by."""
     with sink_process(stage.sink_settings("zombie")) as zombie:
-        eventually(lambda: stage.value("select count(*) from sink_fence where owner_id = 'zombie'") == 1, 40)
+        becomes(lambda: stage.value("select count(*) from sink_fence where owner_id = 'zombie'"), 1, 40)
         zombie.send_signal(signal.SIGSTOP)
         with stage.sink("successor") as (_, recorder):
             eventually(recorder.fed.is_set, within_s=30)
@@ -138,7 +138,7 @@ def test_a_frozen_sink_that_wakes_up_is_fenced(stage: Stage) -> None:
         stage.store_and_publish()
         expect_exactly_once(stage)
         zombie.send_signal(signal.SIGTERM)
-        assert zombie.wait(timeout=30) == 0
+        assert zombie.wait(timeout=patient(30)) == 0
 
 
 @pytest.mark.usefixtures("short_lease")

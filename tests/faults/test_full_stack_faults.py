@@ -82,7 +82,7 @@ def test_ingress_killed_while_a_caller_waits(system: System) -> None:
     system.kill("owner", signal.SIGSTOP)  # nothing is decided, so callers wait
     try:
         with httpx.Client(base_url=system.world["base_url"], trust_env=False, timeout=30) as http:
-            token = system.run("token", "--merchant", "m_waits").strip()
+            token = system.token("m_waits")
             call = {
                 "url": "/v1/payment_intents",
                 "headers": {"Authorization": f"Bearer {token}", "Idempotency-Key": f"waits-{os.urandom(4).hex()}"},
@@ -111,7 +111,7 @@ def _answer(http: httpx.Client, call: dict[str, object]) -> httpx.Response | Non
 
 def test_expired_deadline_leaves_nothing(system: System) -> None:
     """An owner does not start a command past its deadline; the same identity may try again and succeeds."""
-    token = system.run("token", "--merchant", "m_late").strip()
+    token = system.token("m_late")
     headers = {"Authorization": f"Bearer {token}", "Idempotency-Key": f"late-{os.urandom(4).hex()}"}
     body = {"amount": 700, "currency": "EUR", "payment_method": "tok_sim_approve"}
     with httpx.Client(base_url=system.world["base_url"], trust_env=False, timeout=40) as http:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.eventually import eventually
+from tests.eventually import becomes, eventually, patient
 from tests.merchant_webhook_world import MerchantWebhookWorld, Shop, merchant_webhook_system, shop, told
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def test_killed_anywhere_it_is_told_again_with_the_same_id(
     endpoint = told.endpoint(merchant, here.url)
     victim = told.start(MILLRACE_FAIL_POINT=fail_point)
     intent_id = told.payment(merchant)
-    assert victim.wait(30) == -signal.SIGKILL
+    assert victim.wait(patient(30)) == -signal.SIGKILL
     told.hurry(endpoint)  # the lease of the killed one; later it could be the one of the next
     told.start()
 
@@ -74,7 +74,7 @@ def test_two_senders_share_the_work_and_keep_the_order(told: MerchantWebhookWorl
     eventually(all_taken, 60, what="all delivered")
     first.send_signal(signal.SIGCONT)
     last = told.payment(merchant, 2)
-    eventually(lambda: here.versions(last) == [1, 2], 30, what="goes on")
+    becomes(lambda: here.versions(last), [1, 2], 30, what="goes on")
     for intent_id in intents:
         # The frozen one may repeat an event when it wakes up; the first time each is told is in order.
         assert list(dict.fromkeys(here.versions(intent_id))) == [1, 2]

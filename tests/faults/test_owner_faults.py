@@ -14,7 +14,7 @@ from confluent_kafka import KafkaException
 from compose.supervise import launch
 from dataflows.owner import fail_points
 from schemas import limits, topics
-from tests.eventually import eventually
+from tests.eventually import eventually, patient
 from tests.faults.bank_reads import bank_reads
 from tests.faults.owners import OwnerWorld, command
 
@@ -122,7 +122,7 @@ def test_partitions_move_while_commands_are_in_flight(owner_world: OwnerWorld) -
     owner_world.send_payments(30)
     first.terminate()
     owner_world.send_payments(30)
-    assert first.wait(20) == 0
+    assert first.wait(patient(20)) == 0
     owner_world.start_owner()
     owner_world.send_payments(30)
     owner_world.await_all()

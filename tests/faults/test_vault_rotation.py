@@ -16,7 +16,7 @@ import pytest
 
 from schemas import limits
 from tests.conftest import clean_environment
-from tests.eventually import eventually
+from tests.eventually import becomes, eventually, patient
 from tests.vault_world import vault_world
 from vault import sealing
 from vault.card import Card
@@ -50,7 +50,7 @@ def command(world: VaultWorld, *words: str) -> subprocess.Popen[str]:
 
 def run(world: VaultWorld, *words: str) -> tuple[int, str, str]:
     process = command(world, *words)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=patient(60))
     return process.returncode, out, err
 
 
@@ -121,11 +121,9 @@ def test_a_killed_rotation_goes_on(world: VaultWorld) -> None:
         locked.execute("select 1 from vault.card where id = %s for update", [blocked])
         process = command(world, "rotate")
         moved = limits.VAULT_ROTATION_STEP_CARDS
-        eventually(
-            lambda: cards_of(world).get("kek_0002") == moved, 30, what="the first step is done, the second waits"
-        )
+        becomes(lambda: cards_of(world).get("kek_0002"), moved, 30, what="the first step is done, the second waits")
         process.send_signal(signal.SIGKILL)
-        process.communicate(timeout=20)
+        process.communicate(timeout=patient(20))
     assert cards_of(world) == {"kek_0001": len(tokens) - moved, "kek_0002": moved}
     assert key_ids(world) == ["kek_0001", "kek_0002"]
     assert all_open(holder, [tokens[0], tokens[-1], blocked, holder.token()])
@@ -207,7 +205,7 @@ def test_a_rotation_waits_for_a_card_that_is_being_stored(world: VaultWorld) -> 
         process = command(world, "rotate")
         eventually(lambda: world.rows(waiting) or process.poll() is not None, 30, what="the rotation waits, or is over")
         assert process.poll() is None
-    out, err = process.communicate(timeout=30)
+    out, err = process.communicate(timeout=patient(30))
     assert json.loads(out)["rewrapped"] == 2, err
     assert cards_of(world) == {"kek_0002": 2}
     assert all_open(holder, [token, late])
@@ -223,7 +221,7 @@ def test_two_rotations_at_once_are_one(world: VaultWorld) -> None:
         eventually(lambda: world.rows("select 1 from vault.key where state = 'retiring'"), 30)
         status, _, err = run(world, "rotate")
         assert (status, err.strip()) == (1, "millrace: another rotation runs: wait for its end")
-    out, _ = first.communicate(timeout=30)
+    out, _ = first.communicate(timeout=patient(30))
     assert json.loads(out)["rewrapped"] == 1
 
 
@@ -234,12 +232,12 @@ def test_another_key_of_the_same_id_is_refused(world: VaultWorld) -> None:
     token = holder.token()
     file = world.settings.vault_keys()
     first.terminate()
-    first.wait(20)
+    first.wait(patient(20))
     right = file.path.with_name("right.json")
     shutil.move(file.path, right)
     log = world.settings.the_home().log("vault-wrong")
     wrong = world.start(log=log)  # it makes a file of its own, as on a machine whose home was lost
-    assert wrong.wait(20) != 0
+    assert wrong.wait(patient(20)) != 0
     assert (
         "in the key file is not the key of that id that cards were sealed with: restore the right one"
         in log.read_text()
@@ -263,13 +261,13 @@ def test_keys_that_vanish_close_the_vault(world: VaultWorld) -> None:
     lacking = json.loads(right)
     lacking["wrapping_keys"]["kek_0002"] = lacking["wrapping_keys"].pop("kek_0001")
     file.path.write_text(json.dumps(lacking))
-    eventually(lambda: holder.http.get("/readyz").status_code == 503, 20)
+    becomes(lambda: holder.http.get("/readyz").status_code, 503, 20)
     refused = holder.tokenize()
     assert (refused.status_code, refused.json()["code"]) == (503, "unavailable")
     assert "kek" not in refused.text
     assert world.rows("select count(*) from vault.card") == [(1,)]
     file.path.write_text(right)
-    eventually(lambda: holder.http.get("/readyz").status_code == 200, 20)
+    becomes(lambda: holder.http.get("/readyz").status_code, 200, 20)
     assert all_open(holder, [token])
 
 

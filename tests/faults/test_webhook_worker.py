@@ -14,7 +14,7 @@ import pytest
 
 from reconciliation.repair.loop import RepairLoop
 from schemas import identity, limits
-from tests.eventually import eventually
+from tests.eventually import becomes, eventually, patient
 from tests.repair_world import OPERATOR, audited, balances, opened, party, proposed, state_of, transactions
 from tests.seeds import seeds
 from tests.webhook_world import WebhookWorld, webhook_system, webhooks
@@ -128,7 +128,7 @@ def test_killed_at_any_point_nothing_is_lost_and_nothing_done_twice(
     foreign = f"foreign_{uuid.uuid4().hex[:8]}"
     told.append(webhooks.tell("charge.captured", provider_ref=foreign, amount=1, currency="USD"))
     victim = webhooks.start(MILLRACE_FAIL_POINT=fail_point)
-    assert victim.wait(20) == -signal.SIGKILL
+    assert victim.wait(patient(20)) == -signal.SIGKILL
     webhooks.start()
     for event_id in told:
         webhooks.reaches(event_id, "applied", "case")
@@ -147,7 +147,7 @@ def test_two_workers_share_the_inbox(webhooks: WebhookWorld, merchant: Any) -> N
         frozen.send_signal(signal.SIGSTOP)
         told += list(pool.map(lambda i: webhooks.tell("charge.captured", **webhooks.charge(i)), intents))
     for intent_id in intents:
-        eventually(lambda i=intent_id: state(merchant, i) == ("succeeded", 1_000), 30, what="succeeded")
+        becomes(lambda i=intent_id: state(merchant, i), ("succeeded", 1_000), 30, what="succeeded")
     frozen.send_signal(signal.SIGCONT)
     for event_id in told:
         webhooks.reaches(event_id, "applied", "superseded")
@@ -268,8 +268,8 @@ def test_settled_events_leave_and_their_facts_stay_known(webhooks: WebhookWorld,
     webhooks.end_all()
     webhooks.start()  # the first round of a worker looks at once
     left = "select count(*) from provider_event where provider_event_id like 'evt_old_%%'"
-    eventually(lambda: webhooks.system.rows(left) == [(0,)], 20, what="pruned")
-    eventually(lambda: webhooks.event(told[0]) == (), 20, what="pruned")
+    becomes(lambda: webhooks.system.rows(left), [(0,)], 20, what="pruned")
+    becomes(lambda: webhooks.event(told[0]), (), 20, what="pruned")
     assert (webhooks.event(told[1])[0], webhooks.event(case)[0]) == ("applied", "case")
     webhooks.tell("charge.captured", told[0], **webhooks.charge(old))
     webhooks.reaches(told[0], "applied", "superseded")
@@ -294,10 +294,10 @@ def test_an_approved_repair_is_posted_once_whoever_dies(webhooks: WebhookWorld, 
             "update repair_proposal set decided_at = decided_at - %s * interval '1 second' where id = %s",
             (limits.REPAIR_LOOP_GRACE_S, repair_id),
         )
-    assert webhooks.start(MILLRACE_FAIL_POINT=fail_point).wait(20) == -signal.SIGKILL
+    assert webhooks.start(MILLRACE_FAIL_POINT=fail_point).wait(patient(20)) == -signal.SIGKILL
     for _ in range(2):
         webhooks.start()
-    eventually(lambda: ann.http.get(f"/v1/repairs/{repair_id}").json()["state"] == "posted", 30, what="posted")
+    becomes(lambda: ann.http.get(f"/v1/repairs/{repair_id}").json()["state"], "posted", 30, what="posted")
     assert len(transactions(system, repair_id)) == 1
     assert balances(system, case_id)[f"recon_suspense:{party(case_id)}:USD"] == -700
     assert state_of(ann, case_id) == "resolved"

@@ -15,6 +15,7 @@ from compose.settings import PREFIX, Settings
 from compose.stack.home import Home
 from compose.stack.processes import ProcessId, marked
 from compose.supervise.state import StackState, read_state
+from tests.eventually import patient
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,7 +36,9 @@ class Operator:
     def run(self, *words: str, settings: Mapping[str, str] = MappingProxyType({})) -> subprocess.CompletedProcess[str]:
         command = [MILLRACE, *words]
         environment = self.environment(settings)
-        return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=150)
+        return subprocess.run(
+            command, env=environment, capture_output=True, text=True, check=False, timeout=patient(150)
+        )
 
     def up(self, settings: Mapping[str, str] = MappingProxyType({})) -> dict[str, Any]:
         done = self.run("up", "--detach", "--json", "--servers-only", settings=settings)

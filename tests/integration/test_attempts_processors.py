@@ -10,7 +10,7 @@ import pytest
 
 from schemas import limits
 from tests.attempts_world import AttemptsWorld, new_attempt, next_attempt, world
-from tests.eventually import eventually
+from tests.eventually import becomes, eventually
 
 if TYPE_CHECKING:
     import subprocess
@@ -82,7 +82,7 @@ def test_a_processor_that_hangs_delays_no_call_of_the_other(processor_b: Attempt
     first.signal(signal.SIGSTOP)
     hanging = of(A, 2 * limits.ATTEMPT_CALLS_IN_FLIGHT_MAX)
     world.publish(*hanging)
-    eventually(lambda: leased(world, A) == limits.ATTEMPT_CALLS_IN_FLIGHT_MAX, what="its bulkhead is full")
+    becomes(lambda: leased(world, A), limits.ATTEMPT_CALLS_IN_FLIGHT_MAX, what="its bulkhead is full")
     others = of(B, 50)
     world.publish(*others)
     eventually(lambda: is_told(world, others, "captured"), what="every payment at the second processor")
@@ -110,11 +110,11 @@ def test_routers_are_told_how_processors_are(processor_b: AttemptsWorld, first: 
     assert told["failed"] >= limits.ATTEMPT_BREAKER_FAILURES
     eventually(lambda: is_told(world, lost, "failed"), within_s=_AWAY_WITHIN_S, what="given up")
     first.start()
-    eventually(lambda: world.health(A)["breaker"] == "half_open")
+    becomes(lambda: world.health(A)["breaker"], "half_open")
     assert world.effects(A).keys().isdisjoint(a["operation_id"] for a in lost)
     world.publish(*(once := of(A, 1)))
     eventually(lambda: is_told(world, once, "captured"))
-    eventually(lambda: world.health(A)["breaker"] == "closed")
+    becomes(lambda: world.health(A)["breaker"], "closed")
 
 
 def test_only_what_never_left_is_given_up_for_the_other_processor(processor_b: AttemptsWorld, first: First) -> None:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from schemas import limits
 from tests.attempts_world import AttemptsWorld, new_attempt, world
-from tests.eventually import eventually
+from tests.eventually import becomes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 __all__ = ["world"]
 pytestmark = pytest.mark.servers
@@ -19,6 +24,13 @@ select format('op_%%s_%%s', %(status)s::text, n), format('pi_%%s_%%s', %(status)
     now() - %(age_s)s * interval '1 second'
 from generate_series(1, %(count)s) n
 """
+
+
+@pytest.fixture(autouse=True)
+def nothing_stays(world: AttemptsWorld) -> Iterator[None]:
+    """What a test started ends with it, however it ends."""
+    yield
+    world.end_all()
 
 
 def rows(world: AttemptsWorld, status: str) -> int:
@@ -42,9 +54,8 @@ def test_old_finished_rows_leave_and_nothing_else(world: AttemptsWorld) -> None:
             (limits.ATTEMPT_DONE_KEPT_S - 60,),
         )
     world.start("processor_worker")
-    eventually(lambda: rows(world, "done") == 1, 15)
+    becomes(lambda: rows(world, "done"), 1, 15)
     assert (rows(world, "reported"), rows(world, "review")) == (3, 3)
-    world.end_all()
 
 
 def test_a_pruned_attempt_is_not_carried_out_again(world: AttemptsWorld) -> None:
@@ -66,4 +77,3 @@ def test_a_pruned_attempt_is_not_carried_out_again(world: AttemptsWorld) -> None
     assert world.effects()[settled["operation_id"]] == 0
     world.settle(settled, "captured")
     assert world.row_reaches(settled, "done")["send_count"] == 0
-    world.end_all()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.attempts_world import AttemptsWorld, new_attempt, next_attempt, world
-from tests.eventually import eventually
+from tests.eventually import becomes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -117,7 +117,7 @@ def test_a_fact_that_a_webhook_told_first_is_told_at_most_once_more(working: Att
     """The event is there before the answer: the row is done at once and the fact is never repeated."""
     attempt = new_attempt("tok_sim_slow")
     working.publish(attempt)
-    eventually(lambda: working.effects()[attempt["operation_id"]] == 1)
+    becomes(lambda: working.effects()[attempt["operation_id"]], 1)
     working.settle(attempt, "captured")
     working.row_reaches(attempt, "done")
     working.fact(attempt, "captured")  # the answer comes after all; to the owner it is the same fact

@@ -9,7 +9,7 @@ import pytest
 from schemas import identity, validation
 from schemas.operations import OPERATIONS
 from tests.attempts_world import AttemptsWorld, new_attempt, trace_of, world
-from tests.eventually import eventually
+from tests.eventually import becomes, eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -91,7 +91,7 @@ def test_the_echoed_amount_is_passed_on_as_it_is(working: AttemptsWorld) -> None
 def test_garbage_is_never_believed(working: AttemptsWorld, cards: dict[str, dict[str, Any]]) -> None:
     """Half a truth with noise is unknown, on a send and on a query, each doubt a fact of its own."""
     attempt = cards["tok_sim_garbage"]
-    eventually(lambda: working.statuses(attempt) == STORIES["tok_sim_garbage"], 15)
+    becomes(lambda: working.statuses(attempt), STORIES["tok_sim_garbage"], 15)
     keys = [fact.idempotency_key for fact in working.facts(attempt)]
     assert keys == [f"{attempt['operation_id']}:unknown:{n}" for n in (1, 2)]
     row = working.row_reaches(attempt, "waiting")

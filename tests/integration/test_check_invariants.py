@@ -310,3 +310,26 @@ def test_a_file_that_is_not_one_is_a_gap_with_its_line(stage: Stage, tmp_path: P
     finding = stage.finding("20", acknowledged=file)
     assert finding.gaps == 1
     assert f"line {len(acknowledgements(stage)) + 1} of" in finding.note
+
+
+def test_a_case_whose_cause_stands_is_not_closed(stage: Stage) -> None:
+    """Else what waits for longer than it may would have no case, and nobody would look."""
+    with psycopg.connect(stage.dsn("millrace_operator"), autocommit=True) as connection:
+        cases = dict(connection.execute("select kind, id from repair_case where state = 'open'").fetchall())
+    stage.sql(
+        "insert into repair_case (id, kind, reference, processor) values ('case_2', 'settlement_difference', 'x', 'sim'),"
+        " ('case_3', 'attempt_review', (select operation_id from attempt_dispatch where status = 'waiting' limit 1), null)"
+    )
+    assert closed(stage, cases["aged_payout"]) == "payout_pending"
+    assert closed(stage, "case_3") == "attempt_open"
+    assert closed(stage, cases["aged_balance"]) == "proposed", "another case of the processor says that money waits"
+    assert closed(stage, "case_2") == "money_waits", "now it is the only one"
+    assert stage.check("aged", "aged_payouts", "closings").gaps == 0
+
+
+def closed(stage: Stage, case_id: str) -> str:
+    with psycopg.connect(stage.dsn("millrace_ingress"), autocommit=True) as ingress:
+        query = "select case_close(%s, %s, 'explained', 'n', 'ann', '', %s)"
+        row = ingress.execute(query, (f"cc_{case_id}", case_id, limits.SETTLEMENT_HORIZON_DAYS)).fetchone()
+    assert row is not None
+    return str(row[0])

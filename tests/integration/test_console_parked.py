@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from tests.console_world import HOSTILE, Visitor, Visitors, ann, parked_at, parked_payment, visitors
-from tests.eventually import eventually
+from tests.eventually import becomes
 from tests.public_system import merchant, public
 from tests.repair_world import audited
 
@@ -35,7 +35,7 @@ def test_a_parked_command_is_retried_and_carried_out_once(
     assert ann.post(form, page=queue, **fields | {"decision": "forget"}).status_code == 422
     assert payment in ann.get(queue).text
     assert ann.post(form, page=queue, **fields).headers["location"] == queue
-    eventually(lambda: merchant.fresh(f"/v1/payment_intents/{payment}").json()["state"] == "succeeded", 60)
+    becomes(lambda: merchant.fresh(f"/v1/payment_intents/{payment}").json()["state"], "succeeded", 60)
     assert payment not in ann.get(queue).text
     assert ann.post(form, page=queue, **fields).status_code == 409
     assert ann.post(form, page=queue, **fields | {"decision": "discard"}).status_code == 409
@@ -79,7 +79,7 @@ def test_a_retry_that_never_reached_kafka_waits_with_the_others(
     assert "not sent yet" in ann.get("/console/queues/parked").text
     answer = ann.post(parked_at(public, payment), page="/console/queues/parked", decision="retry", note="once more")
     assert answer.status_code == 303
-    eventually(lambda: merchant.fresh(f"/v1/payment_intents/{payment}").json()["state"] == "succeeded", 60)
+    becomes(lambda: merchant.fresh(f"/v1/payment_intents/{payment}").json()["state"], "succeeded", 60)
 
 
 def test_an_early_webhook_is_seen_while_it_waits(public: PublicSystem, ann: Visitor) -> None:

@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from schemas.facts import journal_id
-from tests.eventually import eventually
+from tests.eventually import becomes
 from tests.integration.test_ingress_disputes import produce
 from tests.public_system import merchant, public, stranger
 
@@ -55,7 +55,7 @@ def fund(public: PublicSystem, merchant: Merchant, amount: int, currency: str = 
     payload: dict[str, Any] = {"reference": reference, "kind": "funds", "entries": entries, "note": None}
     before = balance(merchant, currency)["available"]
     produce(public, "post_journal", "ledger:test", reference, journal_id(reference), payload)
-    eventually(lambda: balance(merchant, currency)["available"] == before + amount, 20)
+    becomes(lambda: balance(merchant, currency)["available"], before + amount, 20)
 
 
 def balance(merchant: Merchant, currency: str = "EUR") -> dict[str, int]:
@@ -220,7 +220,7 @@ def test_a_frozen_merchant_begins_nothing_and_facts_are_taken(
     again = operate(operator, f"accounts/{merchant.name}/freeze", "once", reason="court order")
     assert (again.content, again.headers["idempotency-replayed"]) == (frozen.content, "true")
     refused(pay_out(merchant, 1), 409, "account_frozen")
-    eventually(lambda: merchant.create().status_code == 409, 15)
+    becomes(lambda: merchant.create().status_code, 409, 15)
     refused(merchant.create(), 409, "account_frozen")
     refused(merchant.act(created["id"], "confirm"), 409, "account_frozen")
     assert tell(operator, made, "paid").status_code == 200
@@ -229,7 +229,7 @@ def test_a_frozen_merchant_begins_nothing_and_facts_are_taken(
     assert seen["balances"]["data"] == [balance(merchant)]
     assert operate(operator, f"accounts/{merchant.name}/unfreeze", reason="settled").status_code == 200
     assert pay_out(merchant, 1).status_code == 201
-    eventually(lambda: merchant.create().status_code == 201, 15)
+    becomes(lambda: merchant.create().status_code, 201, 15)
     with psycopg.connect(public.settings.addresses().postgres_dsns["millrace_operator"]) as connection:
         rows = connection.execute(
             "select action, outcome, details->'payload'->>'reason' from audit_log"

@@ -11,7 +11,7 @@ import pytest
 
 from schemas import limits
 from schemas.calendar_windows import Calendar, window_at
-from tests.eventually import eventually
+from tests.eventually import becomes
 from tests.limiter_public import OK, Envoy, envoy
 from tests.public_system import public
 
@@ -43,6 +43,6 @@ def test_a_months_quota_is_published_counted_and_kept(envoy: Envoy) -> None:
     assert end_s - live["reset_ms"] / 1_000 <= after_s
     next_version = {"policy_id": published["policy_id"], "expected_version": 1}
     assert envoy.publish(**next_version, capacity=12, window_ms=limits.LIMIT_WINDOW_MS_MAX).status_code == 201
-    eventually(lambda: envoy.check() == OK, 60)
+    becomes(envoy.check, OK, 60)
     assert envoy.allowed(3) == 1
     assert (usage()["policy_version"], usage()["live"]["used"]) == (2, 12)

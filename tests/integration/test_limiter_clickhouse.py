@@ -23,7 +23,7 @@ from schemas import topics
 from schemas.limit_audit import auditing
 from sinks.clickhouse.sink import SinkSettings
 from tests.counter_server import Blocks
-from tests.eventually import eventually
+from tests.eventually import eventually, patient
 from tests.sink_process import sink_process
 from tests.sink_stage import Recorder as Observer
 from tests.sink_stage import Stage, new_stage
@@ -215,7 +215,7 @@ def test_a_sink_killed_at_every_step_loses_and_doubles_nothing(stage: Stage, gat
         gateway.decide(30)
         gateway.publish()
         with sink_process(settings_of(stage, f"life-{number}"), step, DecisionSink) as process:
-            assert process.wait(timeout=60) == -signal.SIGKILL
+            assert process.wait(timeout=patient(60)) == -signal.SIGKILL
         stage.sql("update sink_fence set heartbeat_at = '-infinity'")  # as if its lease had run out by now
     with sinking(stage) as observer:
         expect_all_once(stage, gateway)

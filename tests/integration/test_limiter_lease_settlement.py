@@ -11,7 +11,7 @@ import pytest
 from limiter.lease_book import unreported_max
 from schemas import limits
 from tests.counter_server import policy
-from tests.eventually import eventually
+from tests.eventually import becomes, eventually
 from tests.lease_world import WITHIN_S, Settled, lease_stream, reporting
 
 if TYPE_CHECKING:
@@ -74,6 +74,6 @@ def test_a_killed_gateways_leases_are_settled_and_its_last_words_counted(
 
     asyncio.run(last_words())
     with lease_stream(stack):  # a stream that was away reads on where it was
-        eventually(lambda: settled.sums()[2] == leased, WITHIN_S, what="every spend reported")
+        becomes(lambda: settled.sums()[2], leased, WITHIN_S, what="every spend reported")
     assert settled.sums() == (rows, granted, leased, reported + assumed - leased, released)
     assert settled.violations() == []

@@ -19,7 +19,7 @@ from envoy.service.rate_limit_quota.v3 import rlqs_pb2, rlqs_pb2_grpc
 from compose.supervise import launch
 from compose.supervise.state import read_state
 from schemas import limits
-from tests.eventually import eventually
+from tests.eventually import becomes, eventually
 from tests.integration.operator_shell import Operator
 from tests.limiter_public import OK, OVER_LIMIT, SCOPES, Envoy, envoy
 from tests.public_system import merchant, public, stranger
@@ -108,14 +108,14 @@ def test_lists_and_networks_are_published_like_quotas(envoy: Envoy) -> None:
     assert denied.status_code == 201, denied.text
     assert (denied.json()["result"]["scope"], denied.json()["result"]["capacity"]) == (network, None)
     here = {"tenant": envoy.tenant, "user": "u", "route": "/r", "remote_address": "::ffff:192.0.2.9"}
-    eventually(lambda: envoy.ask(here, descriptor_cost=0).overall_code == OVER_LIMIT, 60)
+    becomes(lambda: envoy.ask(here, descriptor_cost=0).overall_code, OVER_LIMIT, 60)
     assert envoy.check() == OK
     free = envoy.publish(policy_id=first["policy_id"], expected_version=1, algorithm="unlimited", **no_quota)
     assert free.status_code == 201, free.text
-    eventually(lambda: envoy.check(cost=10_000) == OK, 60)
+    becomes(lambda: envoy.check(cost=10_000), OK, 60)
     assert envoy.ask(here).overall_code == OVER_LIMIT
     usage = envoy.operator.http.get(f"/v1/usage/{quote(envoy.tenant + ':u:/r', safe='')}").json()
-    assert (usage["policy_version"], usage["live"]) == (2, None)
+    assert (usage["policy_version"], usage["live"], usage["by_network"]) == (2, None, [])
 
 
 def test_usage_is_live_and_streamed(envoy: Envoy) -> None:
@@ -211,7 +211,7 @@ def test_without_the_store_envoy_is_answered_in_time(envoy: Envoy, mode: str, co
         assert time.monotonic() - since < 2 * limits.LIMIT_STORE_TIMEOUT_S + 1
         usage = envoy.operator.http.get("/v1/usage/" + quote(f"{envoy.tenant}:u:/r", safe=""))
         assert (usage.status_code, usage.json()["live"]) == (200, None)  # the stream's total is told all the same
-    eventually(lambda: envoy.remaining("probe") == 10, 10)
+    becomes(lambda: envoy.remaining("probe"), 10, 10)
 
 
 def expect_in_clickhouse(operator: Operator, envoy: Envoy, policy_id: str) -> None:
@@ -251,9 +251,9 @@ def test_an_operator_sees_policies_and_counters(envoy: Envoy) -> None:
 def test_durable_usage_is_shown_and_checked(envoy: Envoy) -> None:
     """Ten identities are charged in Postgres; one whose answer was late finds it by asking again."""
     found = envoy.publish(consistency="durable").json()["result"]
-    eventually(lambda: envoy.remaining("probe") == 10, 60)
+    becomes(lambda: envoy.remaining("probe"), 10, 60)
     for n in range(10):
-        eventually(lambda n=n: envoy.check(identity=f"i{n}") == OK, 60)  # type: ignore[misc]  # bound at once
+        becomes(lambda n=n: envoy.check(identity=f"i{n}"), OK, 60)  # type: ignore[misc]  # bound at once
     assert envoy.check(identity="one more") == OVER_LIMIT
     view = envoy.operator.http.get("/v1/usage/" + quote(f"{envoy.tenant}:u:/r", safe="")).json()
     assert (view["policy_id"], view["live"]["used"], view["live"]["remaining"]) == (found["policy_id"], 10, 0)
@@ -310,7 +310,7 @@ def test_publications_and_reads_are_in_the_audit_log(envoy: Envoy) -> None:
     assert envoy.publish(capacity=0).status_code == 422
     assert envoy.operator.http.get(f"/v1/policies/{id_}").status_code == 200
     usage = f"/v1/usage/{quote(envoy.tenant + ':u:/r', safe='')}"
-    eventually(lambda: envoy.operator.http.get(usage).status_code == 200, what="a policy that governs the key")
+    becomes(lambda: envoy.operator.http.get(usage).status_code, 200, what="a policy that governs the key")
     reader = envoy.public.merchant(scopes=("limits:read",))
     assert reader.http.post("/v1/policies", json={}).status_code == 403
     reader.http.close()

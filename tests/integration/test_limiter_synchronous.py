@@ -13,7 +13,7 @@ import redis
 from limiter import SyncLimiter
 from schemas import errors
 from tests.counter_server import CounterServer, limiter, policy
-from tests.eventually import eventually
+from tests.eventually import becomes
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -86,7 +86,7 @@ def test_who_asks_one_too_many_at_once_is_told(server: CounterServer, tmp_path: 
         with server.frozen(), ThreadPoolExecutor(8) as pool:
             found = list(pool.map(asked, [f"u{n}" for n in range(8)]))
         assert {"degraded", "refused"} == set(found)
-        eventually(lambda: asked("v") == "decided", 60)  # the place is free again
+        becomes(lambda: asked("v"), "decided", 60)  # the place is free again
 
 
 def test_after_its_end_it_answers_at_once(server: CounterServer, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from schemas import limits
-from tests.eventually import eventually
+from tests.eventually import becomes, eventually
 from tests.merchant_webhook_world import MerchantWebhookWorld, Shop, merchant_webhook_system, shop, signature, told
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def test_an_event_arrives_signed_and_verifies_the_endpoint(
     assert one["id"] == event["event_id"]
     assert one["signature"] == signature(endpoint["secret"], one)
     assert one["path"] == "/told?of=payments"
-    eventually(lambda: merchant.http.get(f"{ROOT}/{endpoint['id']}").json()["state"] == "active", what="active")
+    becomes(lambda: merchant.http.get(f"{ROOT}/{endpoint['id']}").json()["state"], "active", what="active")
     shown = merchant.http.get(f"{ROOT}/{endpoint['id']}").json()
     assert shown["verified_at"]
     assert shown["last_success_at"]
@@ -76,11 +76,11 @@ def test_a_later_event_of_an_object_waits_and_other_objects_do_not(
     assert merchant.create().status_code == 201
     refused = eventually(lambda: [t for t in here.of(held) if t["status"] == 500], 20, what="refused")
     other = told.payment(merchant, 2)
-    eventually(lambda: here.versions(other) == [1, 2], 20, what="the other object is told")
+    becomes(lambda: here.versions(other), [1, 2], 20, what="the other object is told")
     assert here.versions(held) == [1]
     here.refused.clear()
     told.hurry(endpoint)
-    eventually(lambda: here.versions(held) == [1, 2], 20, what="told in the end")
+    becomes(lambda: here.versions(held), [1, 2], 20, what="told in the end")
     assert {t["id"] for t in here.of(held) if t["event"]["version"] == 2} == {refused[0]["id"]}
 
 
@@ -100,7 +100,7 @@ def test_a_refused_first_event_holds_the_second_of_its_object(
     held = lambda: told.system.rows(query, intent_id) == [(1,)]  # noqa: E731 - what waits behind is put off with it
     eventually(held, what="put off together")
     here.refused.clear()  # the second try comes by itself, by the schedule
-    eventually(lambda: here.versions(intent_id) == [1, 2], 30, what="both in order")
+    becomes(lambda: here.versions(intent_id), [1, 2], 30, what="both in order")
 
 
 @pytest.mark.parametrize("status", [500, 302, 404])
@@ -111,11 +111,11 @@ def test_what_is_no_2xx_is_tried_again_with_the_same_id(
     here.statuses = [status]
     told.start()
     intent_id = told.payment(merchant)
-    eventually(lambda: here.versions(intent_id) == [1], 30, what="told by the second try")
+    becomes(lambda: here.versions(intent_id), [1], 30, what="told by the second try")
     assert len(here.tries) == 2
     assert len(set(here.ids())) == 1
     assert not any("redirected" in one["path"] for one in here.tries)
-    eventually(lambda: told.deliveries(merchant, endpoint)[0]["state"] == "delivered", what="marked")
+    becomes(lambda: told.deliveries(merchant, endpoint)[0]["state"], "delivered", what="marked")
     assert told.deliveries(merchant, endpoint)[0]["tries"] == 2
 
 
@@ -152,7 +152,7 @@ def test_only_asked_events_are_sent(told: MerchantWebhookWorld, merchant: Any, h
     told.endpoint(merchant, here.url, events=["cancel_payment_intent"])
     told.start()
     intent_id = told.payment(merchant, 2)
-    eventually(lambda: here.versions(intent_id) == [2], 20, what="only the cancellation")
+    becomes(lambda: here.versions(intent_id), [2], 20, what="only the cancellation")
     assert len(here.tries) == 1
 
 
@@ -160,12 +160,12 @@ def test_resend(told: MerchantWebhookWorld, merchant: Any, here: Shop) -> None:
     endpoint = told.endpoint(merchant, here.url)
     told.start()
     intent_id = told.payment(merchant, 2)
-    eventually(lambda: here.versions(intent_id) == [1, 2], 20, what="told")
-    eventually(lambda: {d["state"] for d in told.deliveries(merchant, endpoint)} == {"delivered"}, what="marked")
+    becomes(lambda: here.versions(intent_id), [1, 2], 20, what="told")
+    becomes(lambda: {d["state"] for d in told.deliveries(merchant, endpoint)}, {"delivered"}, what="marked")
     oldest = next(d for d in told.deliveries(merchant, endpoint) if d["event_id"] == here.ids()[0])
     again = merchant.http.post(f"/v1/webhook_deliveries/{oldest['id']}/resend")
     assert (again.status_code, again.json()["result"]["state"]) == (200, "waiting")
-    eventually(lambda: here.versions(intent_id) == [1, 2, 1], 20, what="told again")
+    becomes(lambda: here.versions(intent_id), [1, 2, 1], 20, what="told again")
     assert here.ids()[0] == here.ids()[2] == oldest["event_id"]
 
 
@@ -193,7 +193,7 @@ def test_an_endpoint_that_fails_for_its_whole_schedule_is_disabled(
     assert (enabled["state"], enabled["disabled_reason"]) == ("unverified", None)
     here.statuses.clear()
     assert merchant.http.post(resend).status_code == 200
-    eventually(lambda: here.versions(intent_id) == [1], 20, what="told at last")
+    becomes(lambda: here.versions(intent_id), [1], 20, what="told at last")
 
 
 def test_gone_disables_at_once(told: MerchantWebhookWorld, merchant: Any, here: Shop) -> None:
@@ -201,7 +201,7 @@ def test_gone_disables_at_once(told: MerchantWebhookWorld, merchant: Any, here: 
     here.statuses = [410]
     told.start()
     told.payment(merchant)
-    eventually(lambda: merchant.http.get(f"{ROOT}/{endpoint['id']}").json()["disabled_reason"] == "gone", 20)
+    becomes(lambda: merchant.http.get(f"{ROOT}/{endpoint['id']}").json()["disabled_reason"], "gone", 20)
 
 
 def test_a_deleted_endpoint_is_told_nothing(told: MerchantWebhookWorld, merchant: Any, here: Shop) -> None:
@@ -353,7 +353,7 @@ def test_a_secret_of_another_row_or_key_signs_nothing(told: MerchantWebhookWorld
         connection.execute(swap.format("kept"), (endpoint["id"], other["id"]))  # type: ignore[arg-type]
         told.start()
         intent_id = told.payment(merchant)
-        eventually(lambda: [d["tries"] for d in told.deliveries(merchant, endpoint)] == [1], 20, what="tried")
+        becomes(lambda: [d["tries"] for d in told.deliveries(merchant, endpoint)], [1], 20, what="tried")
         assert here.of(intent_id) == []
         connection.execute(swap.format("kept"), (endpoint["id"], endpoint["id"]))  # type: ignore[arg-type]
         told.hurry(endpoint)

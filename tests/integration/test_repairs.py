@@ -13,7 +13,7 @@ import psycopg
 import pytest
 
 from tests.conftest import clean_environment
-from tests.eventually import eventually
+from tests.eventually import becomes
 from tests.integration.test_ingress_refunds import refused
 from tests.public_system import merchant, public
 from tests.repair_world import (
@@ -106,7 +106,7 @@ def test_two_approvals_at_once_post_once(public: PublicSystem, ann: Merchant) ->
     assert codes <= {200, 202, 409}
     by_person = [{a.status_code for a in answers[n::2]} for n in range(2)]
     assert sorted(409 in seen for seen in by_person) == [False, True]
-    eventually(lambda: ann.http.get(f"/v1/repairs/{found['id']}").json()["state"] == "posted", 60)
+    becomes(lambda: ann.http.get(f"/v1/repairs/{found['id']}").json()["state"], "posted", 60)
     assert len(transactions(public, found["id"])) == 1
     assert balances(public, case_id)[f"recon_suspense:{party(case_id)}:USD"] == -700
     assert [row[1:] for row in audited(public, found["id"])].count(("repair.approve", "done")) == 1
@@ -162,12 +162,12 @@ def test_an_ingress_that_dies_while_it_approves_loses_nothing(
     found = proposed(ann, opened(public))
     with public.frozen("owner"), ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(lambda: _status_or_none(bob, found["id"]))
-        eventually(lambda: ann.http.get(f"/v1/repairs/{found['id']}").json()["state"] == "approved", 30)
+        becomes(lambda: ann.http.get(f"/v1/repairs/{found['id']}").json()["state"], "approved", 30)
         killed = set(public.pids("ingress"))
         for pid in killed:
             os.kill(pid, 9)
         waiting.result()
-    eventually(lambda: len(set(public.serving()) - killed) == 2, 60)
+    becomes(lambda: len(set(public.serving()) - killed), 2, 60)
     assert millrace(public, "repair", "resume").returncode == 0
     assert approved(bob, found["id"])["state"] == "posted"
     assert len(transactions(public, found["id"])) == 1

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
-from tests.eventually import eventually
+from tests.eventually import becomes, eventually
 from tests.integration.test_ingress_refunds import refused
 from tests.public_system import merchant, public
 from tests.repair_world import (
@@ -88,7 +88,7 @@ def test_an_owners_refusal_opens_the_case_again(public: PublicSystem, ann: Merch
         arguments = (repair_id, case_id, "entries", entries, "n", person(ann), b"\0" * 32)
         connection.execute("select repair_propose(%s, %s, %s, %s::jsonb, %s, %s, %s)", arguments)
     decide(bob, repair_id, "approve")
-    eventually(lambda: decide(bob, repair_id, "approve").json()["state"] == "refused", 60)
+    becomes(lambda: decide(bob, repair_id, "approve").json()["state"], "refused", 60)
     found = ann.http.get(f"/v1/repairs/{repair_id}").json()
     assert (found["refusal"], found["txn_id"]) == ("invalid_command", None)
     assert state_of(ann, case_id) == "open"

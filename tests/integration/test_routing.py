@@ -11,7 +11,7 @@ import pytest
 
 from dataflows.payments.policies import PolicyBook
 from schemas import policies
-from tests.eventually import eventually
+from tests.eventually import becomes, eventually
 from tests.public_system import merchant, public
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def test_a_processor_that_hangs_is_waited_for(public: PublicSystem, routed: Merc
     with public.frozen("simulator_b"):
         intent = routed.create(currency="EUR").json()["result"]
         routed.act(intent["id"], "confirm")
-        eventually(lambda: [row[2] for row in attempts(public, intent["id"])] == ["unknown"], within_s=20)
+        becomes(lambda: [row[2] for row in attempts(public, intent["id"])], ["unknown"], within_s=20)
 
     def over() -> bool:
         return bool(routed.http.get(f"/v1/payment_intents/{intent['id']}").json()["state"] == "succeeded")
@@ -147,7 +147,7 @@ def test_fees_are_of_the_terms_that_a_payment_was_made_under(public: PublicSyste
             paid(mine, "USD")["id"],
         )
 
-    eventually(lambda: taken() == [(117,)], within_s=60)  # a tenth of 1099, rounded, and 7
+    becomes(taken, [(117,)], within_s=60)  # a tenth of 1099, rounded, and 7
     soon = datetime.now(UTC)
     later = document | {"expected_version": version, "merchants": {}}
     for moment, status in [(soon, 422), (soon + timedelta(seconds=30), 422), (soon + timedelta(days=1), 201)]:

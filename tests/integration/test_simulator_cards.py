@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from schemas import limits
-from tests.eventually import eventually
+from tests.eventually import becomes
 from tests.simulator_process import HOLD_MS, UNREADABLE, Simulator, content_of, key, simulator
 
 __all__ = ["key", "simulator"]
@@ -51,7 +51,7 @@ def test_slow_books_at_once_and_answers_late(simulator: Simulator, key: str) -> 
     started = time.monotonic()
     with ThreadPoolExecutor(1) as pool:
         answer = pool.submit(simulator.post, key, token="tok_sim_slow")
-        eventually(lambda: simulator.query(key).status_code == 200, within_s=1.5)
+        becomes(lambda: simulator.query(key).status_code, 200, within_s=1.5)
         assert not answer.done()
         assert answer.result().json() == simulator.query(key).json()
     assert time.monotonic() - started >= limits.SIMULATOR_SLOW_ANSWER_MS / 1_000

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from schemas import limits
-from tests.eventually import eventually
+from tests.eventually import becomes
 from tests.simulator_process import SECRET, Simulator, key, running
 from tests.webhook_receiver import Received, receiving
 
@@ -56,7 +56,7 @@ def test_a_dispute_is_told_from_its_opening_to_its_end(
     def events() -> list[dict[str, Any]]:
         return [e for e in received.of(reference) if e["type"].startswith("dispute.")]
 
-    eventually(lambda: [(e["type"], e["data"]["status"], e["data"]["funds"]) for e in events()] == told)
+    becomes(lambda: [(e["type"], e["data"]["status"], e["data"]["funds"]) for e in events()], told)
     for event in events():
         assert event["data"] | {"status": "", "funds": ""} == {
             "dispute_id": dispute_id,
@@ -83,7 +83,7 @@ def test_a_verdict_is_spoken_once(simulator: Simulator, received: Received, key:
     assert closed(simulator, dispute_id, "won").content == first.content
     refused = closed(simulator, dispute_id, "lost")
     assert (refused.status_code, refused.json()["code"]) == (409, "dispute_closed")
-    eventually(lambda: len(received.of(reference)) == 5)
+    becomes(lambda: len(received.of(reference)), 5)
     assert opened(simulator, reference, 100).json()["id"] != dispute_id  # reinstated funds may be disputed again
 
 

@@ -17,7 +17,7 @@ import psutil
 import pytest
 
 from schemas import limits
-from tests.eventually import eventually
+from tests.eventually import becomes, eventually
 from tests.simulator_process import (
     ANSWER_WITHIN_S,
     UNREADABLE,
@@ -91,7 +91,7 @@ def test_every_answer_outlives_kill_9_under_load(tmp_path: Path) -> None:
 def test_a_stop_drains_even_while_an_answer_hangs(tmp_path: Path) -> None:
     with running(tmp_path, hold_ms=30_000) as simulator, ThreadPoolExecutor(1) as pool:
         hanging = pool.submit(simulator.post, "op_1", token="tok_sim_timeout_after_commit")
-        eventually(lambda: simulator.query("op_1").status_code == 200, ANSWER_WITHIN_S)
+        becomes(lambda: simulator.query("op_1").status_code, 200, ANSWER_WITHIN_S)
         started = time.monotonic()
         assert simulator.stop() == 0
         assert time.monotonic() - started < limits.SIMULATOR_DRAIN_TIMEOUT_S

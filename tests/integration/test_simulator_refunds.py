@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from schemas import limits
-from tests.eventually import eventually
+from tests.eventually import becomes
 from tests.simulator_process import Simulator, key, running, simulator
 
 __all__ = ["key", "simulator"]
@@ -101,7 +101,7 @@ def test_a_refund_that_fails_later_gives_the_money_back_even_after_kill_9(tmp_pa
         assert simulator.book("op_r")["refunded"] == {"op_r": 100}
         assert simulator.post("op_more", "refund", parent=taken).json()["status"] == "declined"
         simulator.kill_and_restart()
-        eventually(lambda: simulator.book("op_r")["refunded"] == {}, _FAILS_WITHIN_S)
+        becomes(lambda: simulator.book("op_r")["refunded"], {}, _FAILS_WITHIN_S)
         now = simulator.query("op_r").json()
         assert (now["status"], now["decline_code"], now["amount"]) == ("failed", "expired_or_canceled_card", 100)
         assert simulator.post("op_r", "refund", parent=taken).content == answer.content  # a send repeats its answer

@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from schemas import limits
-from tests.eventually import eventually
+from tests.eventually import becomes, eventually
 from tests.simulator_process import SECRET, Simulator, free_port, key, running
 from tests.webhook_receiver import Received, receiving
 
@@ -46,7 +46,7 @@ def test_every_effect_is_told_once_in_full(simulator: Simulator, received: Recei
         "refund.failed",
         "charge.declined",
     }
-    eventually(lambda: set(received.types(reference)) == told)
+    becomes(lambda: set(received.types(reference)), told)
     assert len(received.of(reference)) == len(received.ids(reference)) == len(told)
     (event,) = [e for e in received.of(reference) if e["type"] == "charge.captured"]
     assert abs(event.pop("created") - time.time()) < 60
@@ -86,7 +86,7 @@ def test_a_receiver_that_refuses_is_asked_again_with_the_same_identity(
 ) -> None:
     received.refusals = 2
     simulator.post(key, reference=f"pi_{key}")
-    eventually(lambda: received.types(f"pi_{key}") == ["charge.captured"], within_s=15)
+    becomes(lambda: received.types(f"pi_{key}"), ["charge.captured"], within_s=15)
     assert received.refusals == 0
 
 
@@ -96,7 +96,7 @@ def test_webhook_only_answers_nothing_and_tells_everything(simulator: Simulator,
         simulator.post(key, reference=f"pi_{key}", token="tok_sim_webhook_only")
     again = [simulator.post(key, reference=f"pi_{key}", token="tok_sim_webhook_only") for _ in range(2)]
     assert {answer.status_code for answer in [*again, *(simulator.query(key) for _ in range(4))]} == {500}
-    eventually(lambda: received.types(f"pi_{key}") == ["charge.captured"])
+    becomes(lambda: received.types(f"pi_{key}"), ["charge.captured"])
     assert simulator.book(key)["captured"] == {key: 100}
 
 
@@ -108,7 +108,7 @@ def test_webhook_first_is_delivered_before_the_answer(simulator: Simulator, rece
 def test_a_storm_is_five_deliveries_of_two_events(simulator: Simulator, received: Received, key: str) -> None:
     """Repeats carry the id of what they repeat; one more event, with its own id, tells the same."""
     simulator.post(key, reference=f"pi_{key}", token="tok_sim_webhook_storm")
-    eventually(lambda: len(received.of(f"pi_{key}")) == limits.SIMULATOR_WEBHOOK_STORM_COPIES)
+    becomes(lambda: len(received.of(f"pi_{key}")), limits.SIMULATOR_WEBHOOK_STORM_COPIES)
     assert sorted(received.ids(f"pi_{key}").values()) == [2, 3]
     data = [event["data"] for event in received.of(f"pi_{key}")]
     assert all(each == data[0] for each in data)
@@ -117,7 +117,7 @@ def test_a_storm_is_five_deliveries_of_two_events(simulator: Simulator, received
 def test_a_refund_that_fails_later_is_told_twice(simulator: Simulator, received: Received, key: str) -> None:
     taken = simulator.captured(key, reference=f"pi_{key}", token="tok_sim_refund_fails_later")
     simulator.post(f"{key}_r", "refund", reference=f"pi_{key}", parent=taken)
-    eventually(lambda: received.types(f"pi_{key}") == ["charge.captured", "refund.succeeded", "refund.failed"])
+    becomes(lambda: received.types(f"pi_{key}"), ["charge.captured", "refund.succeeded", "refund.failed"])
     failed = received.of(f"pi_{key}")[-1]["data"]
     assert (failed["operation_id"], failed["error_code"]) == (f"{key}_r", "expired_or_canceled_card")
     assert [e["data"]["after_success"] for e in received.of(f"pi_{key}")] == [False, False, True]

@@ -19,7 +19,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from compose.stack.processes import identify, marked
-from tests.eventually import eventually
+from tests.eventually import eventually, patient
 from tests.integration.operator_shell import MILLRACE, Operator, alive, pids
 
 if TYPE_CHECKING:
@@ -153,7 +153,7 @@ def test_a_foreground_stops_on_term(operator: Operator) -> None:
         assert foreground.stdout is not None
         assert json.loads(foreground.stdout.readline())["redis_url"]
         foreground.terminate()
-        assert foreground.wait(timeout=60) == 0
+        assert foreground.wait(timeout=patient(60)) == 0
     assert not operator.state().running()
     assert operator.state().phase == "stopped"
 
@@ -165,7 +165,7 @@ def test_two_stacks_start_at_once_on_ports_of_their_own(operator: Operator, tmp_
         subprocess.Popen(command, env=operator.environment(), stdout=subprocess.PIPE, text=True) as first,
         subprocess.Popen(command, env=other.environment(), stdout=subprocess.PIPE, text=True) as second,
     ):
-        worlds = [json.loads(process.communicate(timeout=150)[0]) for process in (first, second)]
+        worlds = [json.loads(process.communicate(timeout=patient(150))[0]) for process in (first, second)]
     try:
         addresses = [{entry["url"] for entry in world["services"] if "url" in entry} for world in worlds]
         assert len(addresses[0] | addresses[1]) == 2 * len(SERVERS)

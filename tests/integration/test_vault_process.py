@@ -15,6 +15,7 @@ import httpx
 import pytest
 
 from tests.card_traces import in_files, in_postgres
+from tests.eventually import patient
 from tests.vault_world import card, processor, world
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def test_its_memory_goes_into_no_file(world: VaultWorld) -> None:
     before = set(folder.iterdir())
     victim = world.start()
     victim.send_signal(signal.SIGSEGV)
-    assert victim.wait(20) == -signal.SIGSEGV
+    assert victim.wait(patient(20)) == -signal.SIGSEGV
     assert set(folder.iterdir()) == before
     world.processes.remove(victim)
 
@@ -61,7 +62,7 @@ def test_two_processes_are_one_vault(world: VaultWorld) -> None:
         path = answers[0].headers["location"]
         assert {fresh("GET", path).status_code for _ in range(8)} == {200}
     second.send_signal(signal.SIGKILL)
-    second.wait(20)
+    second.wait(patient(20))
     world.processes.remove(second)
     assert holder.token()
 

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from schemas import identity
-from tests.eventually import eventually
+from tests.eventually import becomes
 from tests.public_system import merchant, public
 
 if TYPE_CHECKING:
@@ -34,11 +34,11 @@ def test_every_door_posts_once(public: PublicSystem, merchant: Merchant) -> None
     for intent_id in made:
         assert merchant.act(intent_id, "confirm").status_code == 200
     for intent_id in made:
-        eventually(lambda i=intent_id: intent(merchant, i)["state"] == "succeeded", 90, what="succeeded")
+        becomes(lambda i=intent_id: intent(merchant, i)["state"], "succeeded", 90, what="succeeded")
     told_by_webhook = made[: -len(made) // len(DOORS)]
     query = "select count(distinct reference) from provider_event where reference = any(%s)"
-    eventually(lambda: public.rows(query, told_by_webhook)[0][0] == len(told_by_webhook), 30, what="webhooks came")
-    eventually(lambda: public.rows(_UNSETTLED, made)[0][0] == 0, 60, what="every event settled")
+    becomes(lambda: public.rows(query, told_by_webhook)[0][0], len(told_by_webhook), 30, what="webhooks came")
+    becomes(lambda: public.rows(_UNSETTLED, made)[0][0], 0, 60, what="every event settled")
     assert [intent(merchant, i)["amount_received"] for i in made] == [3_210] * len(made)
     references = [f"{identity.operation_id(i, 1)}:capture" for i in made]
     assert public.rows("select count(*) from ledger_txn where reference = any(%s)", references)[0][0] == len(made)
@@ -50,13 +50,13 @@ def test_a_refund_that_fails_days_after_its_success(public: PublicSystem, mercha
     """The failure comes by webhook only; the merchant has the money back, and the success is not forgotten."""
     intent_id = merchant.create(payment_method="tok_sim_refund_fails_later", amount=5_000).json()["result"]["id"]
     assert merchant.act(intent_id, "confirm").status_code == 200
-    eventually(lambda: intent(merchant, intent_id)["state"] == "succeeded", 60)
+    becomes(lambda: intent(merchant, intent_id)["state"], "succeeded", 60)
     payload = {"payment_intent": intent_id, "amount": 5_000}
     made = merchant.http.post("/v1/refunds", json={"idempotency_key": uuid.uuid4().hex, "payload": payload}).json()
     refund_id = made["result"]["id"]
-    eventually(lambda: merchant.http.get(f"/v1/refunds/{refund_id}").json()["state"] == "failed", 60, what="failed")
+    becomes(lambda: merchant.http.get(f"/v1/refunds/{refund_id}").json()["state"], "failed", 60, what="failed")
     assert intent(merchant, intent_id)["amount_refunded"] == 0
     keys = [f"{identity.operation_id(intent_id, 2)}:{end}" for end in ("refunded", "failed_later")]
     decided = public.rows("select key from idempotency where key = any(%s) and status = 'committed'", keys)
     assert (keys[1],) in decided
-    eventually(lambda: public.rows(_UNSETTLED, [intent_id])[0][0] == 0, 30, what="every event settled")
+    becomes(lambda: public.rows(_UNSETTLED, [intent_id])[0][0], 0, 30, what="every event settled")

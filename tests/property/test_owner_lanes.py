@@ -14,7 +14,7 @@ from dataflows.owner.process import OwnerProcess
 from dataflows.owner.supervise import supervise
 from schemas import codec, limits, topics
 from schemas.errors import OwnershipLost
-from tests.eventually import eventually
+from tests.eventually import becomes, eventually
 from tests.faults.owners import command
 from tests.property import end_state
 from tests.property.test_owner_model import Stream
@@ -102,7 +102,7 @@ def test_what_follows_a_failed_batch_waits_for_it(owner: OneOwner, monkeypatch: 
     assert (owner.committed(), owner.next_offset()) == ([], 0)
     assert deaths == ["before_commit"]
     thread = _supervised(owner)
-    eventually(lambda: owner.committed() == list(range(8)), 30, what="all committed by the next owner")
+    becomes(owner.committed, list(range(8)), 30, what="all committed by the next owner")
     owner.stop.set()
     thread.join(30)
 
@@ -138,7 +138,7 @@ def test_lost_ownership_starts_the_owner_over(owner: OneOwner, monkeypatch: pyte
     monkeypatch.setattr(fail_points, "reach", reach)
     owner.send(*creates(5))
     thread = _supervised(owner)
-    eventually(lambda: owner.committed() == list(range(5)), 40, what="all committed in the end")
+    becomes(owner.committed, list(range(5)), 40, what="all committed in the end")
     epochs = owner.stored.rows(f"select epoch from partition_owner where partition = {PARTITION}")
     assert (len(lost), epochs[0][0]) == (2, 3)
     owner.stop.set()
@@ -152,7 +152,7 @@ def test_a_command_in_a_partition_of_another_aggregate_is_refused_and_not_stored
     (own,) = creates(1)
     owner.send(strange, own)
     thread = _supervised(owner)
-    eventually(lambda: owner.next_offset() == 2, 30, what="both decided")
+    becomes(owner.next_offset, 2, 30, what="both decided")
     assert owner.committed() == [1]
     assert owner.stored.rows("select id from payment_intent") == [(own.aggregate_key,)]
     owner.stop.set()

@@ -26,7 +26,7 @@ from dataflows.payments.service import payments_service
 from schemas import codec, limits, topics
 from schemas.errors import OwnershipLost
 from sinks.kafka.topics import ensure_topics
-from tests.eventually import eventually
+from tests.eventually import becomes
 from tests.property import end_state
 from tests.property.history import History, Step, random_history
 from tests.seeds import seeds
@@ -143,7 +143,7 @@ def own(
                 stream.send(steps)
                 for step in steps:
                     wanted[step.partition] = wanted.get(step.partition, 0) + 1
-            eventually(lambda: _decided(stored) == wanted, _SETTLED_WITHIN_S, what="all decided")
+            becomes(lambda: _decided(stored), wanted, _SETTLED_WITHIN_S, what="all decided")
         except BaseException as error:  # noqa: BLE001 - handed to the test's own thread
             failure.append(error)
         finally:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pytest
 
-from tests.eventually import eventually
+from tests.eventually import becomes
 from tests.public_system import merchant, public
 
 if TYPE_CHECKING:
@@ -33,10 +33,10 @@ def captured_in_part(caller: Merchant) -> str:
     """7000 of 10000, the rest released."""
     made: str = caller.create(amount=AMOUNT, capture_method="manual").json()["result"]["id"]
     assert caller.act(made, "confirm").status_code == 200
-    eventually(lambda: intent_of(caller, made)["state"] == "requires_capture", 60)
+    becomes(lambda: intent_of(caller, made)["state"], "requires_capture", 60)
     captured = caller.act(made, "capture", payload={"amount": CAPTURED, "final": True})
     assert captured.status_code == 200, captured.text
-    eventually(lambda: intent_of(caller, made)["state"] == "succeeded", 60)
+    becomes(lambda: intent_of(caller, made)["state"], "succeeded", 60)
     return made
 
 
@@ -63,11 +63,11 @@ def test_one_refund_gets_the_last_of_what_neither_bank_nor_payer_has(public: Pub
         trust_env=False,
     )
     assert opened.status_code == 201, opened.text
-    eventually(lambda: intent_of(merchant, intent)["amount_disputed"] == DISPUTED, 60)
+    becomes(lambda: intent_of(merchant, intent)["amount_disputed"], DISPUTED, 60)
     left = CAPTURED - DISPUTED
     past_the_cap = (422, "amount_exceeds_refundable")
     assert race(merchant, intent, left - 1) == {(201, None): 1, past_the_cap: CALLS - 1}
     assert race(merchant, intent, 1) == {(201, None): 1, past_the_cap: CALLS - 1}
-    eventually(lambda: intent_of(merchant, intent)["amount_refunded"] == left, 60)
+    becomes(lambda: intent_of(merchant, intent)["amount_refunded"], left, 60)
     rows = public.rows("select kind, count(*) from ledger_txn where aggregate_key = %s group by 1 order by 1", intent)
     assert dict(rows) == {"authorize": 1, "capture": 1, "dispute_withdrawn": 1, "refund": 2, "refund_succeeded": 2}

@@ -21,7 +21,7 @@ from limiter.shard_server import connected
 from limiter.store import STALE_EPOCH, CounterStore
 from schemas import limits
 from tests.counter_server import CounterServer, limiter, policy
-from tests.eventually import eventually
+from tests.eventually import becomes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -64,7 +64,7 @@ class Failover:
             assert old.wait(1, PATIENT_S * 1_000) == 1
             new.config_set("masterauth", "wrong")
             new.client_kill_filter(_type="master")
-            eventually(lambda: new.info("replication")["master_link_status"] == "down", what="a cut")
+            becomes(lambda: new.info("replication")["master_link_status"], "down", what="a cut")
             old.config_set("min-replicas-to-write", 0)
 
     def promote(self) -> None:

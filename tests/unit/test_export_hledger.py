@@ -10,6 +10,7 @@ import pytest
 from reconciliation.export.hledger import HEAD, assertion, opening, transaction
 from reconciliation.export.ledger import Line, Txn
 from tests.conftest import servers_missing
+from tests.eventually import patient
 
 DAY, NEXT = "2026-02-28", "2026-03-01"
 HOSTILE = 'a; b: 1\n2026-01-01 x\r\u2028    Assets:Cash  5 USD "\\'
@@ -21,7 +22,7 @@ def found_wrong(text: str) -> str:
     if hledger is None:
         servers_missing("hledger is not installed on this machine")
     done = subprocess.run(
-        [hledger, "-f", "-", "check", "--strict"], input=text, capture_output=True, text=True, check=False, timeout=60,
+        [hledger, "-f", "-", "check", "--strict"], input=text, capture_output=True, text=True, check=False, timeout=patient(60),
         env={"LANG": "C.UTF-8"},
     )  # fmt: skip
     return "" if done.returncode == 0 else done.stderr

@@ -15,7 +15,7 @@ from limiter.policies import PolicySet
 from schemas import errors
 from schemas.client_network import client_network, widened
 from schemas.operations import OPERATIONS
-from tests.counter_server import policies, policy
+from tests.counter_server import listed, policies, policy
 
 PROXIES = (client_network("10.0.0.0/8"), client_network("2001:db8:ffff::/48"))
 BY_NETWORK = ["tenant", "network"]
@@ -164,3 +164,21 @@ def came_from(peer: str | None, *forwarded: str) -> str | None:
 )
 def test_only_trusted_proxies_are_believed(peer: str | None, forwarded: tuple[str, ...], client: str | None) -> None:
     assert came_from(peer, *forwarded) == client
+
+
+def test_a_view_of_a_key_names_what_is_by_network_and_says_whose_counter_it_shows() -> None:
+    """Without a client the counted ones that may govern the key; with one those that do, lists too."""
+    narrow = policy("pl_narrow", scope={"network": "192.0.2.0/28"}, per=["user", "network"])
+    wide = policy("pl_wide", per=["network"], shadow=True)
+    elsewhere = policy("pl_other", scope={"tenant": "other"}, per=["network"])
+    block = listed("deny", "pl_block", scope={"network": "198.51.100.0/24"}, per=["route"])
+    found = policies(narrow, wide, elsewhere, block, policy("pl_plain"))
+    from_anywhere = key_parts("t", "u", "/r")
+    shown = {level.id_: level.network_from(from_anywhere) for level in found.by_network(from_anywhere)}
+    assert shown == {"pl_narrow": "192.0.2.0/28", "pl_wide": None}
+    for client, expected in (
+        ("192.0.2.9", {"pl_narrow": "192.0.2.0/24", "pl_wide": "192.0.2.0/24"}),
+        ("198.51.100.7", {"pl_block": "198.51.100.0/24", "pl_wide": "198.51.100.0/24"}),
+    ):
+        parts = key_parts("t", "u", "/r", client)
+        assert {level.id_: level.network_from(parts) for level in found.by_network(parts)} == expected

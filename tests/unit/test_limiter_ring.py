@@ -18,6 +18,7 @@ from limiter.decisions import Recorder, as_dict
 from limiter.ring import ALLOWED, Ring, left_behind
 from limiter.usage import totals
 from tests.counter_server import Blocks
+from tests.eventually import patient
 
 if TYPE_CHECKING:
     from limiter.ring import Records
@@ -126,7 +127,7 @@ def test_a_killed_process_is_counted_once(tmp_path: Path, under_way: int) -> Non
     """It flushed 90, perhaps not safely, and recorded 60 more: the next one sends the rest, and totals hold all once."""
     program = "import sys; from tests.unit.test_limiter_ring import be_killed; be_killed(*sys.argv[1:])"
     child = [sys.executable, "-c", program, str(tmp_path), str(under_way)]
-    assert subprocess.run(child, check=False, timeout=60, cwd=ROOT).returncode == -signal.SIGKILL
+    assert subprocess.run(child, check=False, timeout=patient(60), cwd=ROOT).returncode == -signal.SIGKILL
     before = msgspec.msgpack.decode((tmp_path / "sent").read_bytes(), type=list[tuple[int, bytes]])
     blocks = Blocks()
     recorder = Recorder("g", blocks, tmp_path / "r", records=1_024)

@@ -10,6 +10,7 @@ import pytest
 
 from compose.services.gate import Gate
 from compose.stack.processes import spawn
+from tests.eventually import patient
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,7 +37,7 @@ def test_each_waits_for_its_byte_and_all_go_on(gate: Gate, tmp_path: Path) -> No
     with pytest.raises(subprocess.TimeoutExpired):
         children[0].wait(timeout=0.3)
     gate.open(len(children))
-    assert [child.wait(timeout=20) for child in children] == [0, 0]
+    assert [child.wait(timeout=patient(20)) for child in children] == [0, 0]
     assert [(tmp_path / f"{number}.log").read_text() for number in range(2)] == ["through\n"] * 2
 
 
@@ -44,7 +45,7 @@ def test_a_gate_that_closes_unopened_ends_them(tmp_path: Path) -> None:
     gate = Gate()
     child = waiting(gate, tmp_path, 0)
     gate.close()
-    assert child.wait(timeout=20) != 0
+    assert child.wait(timeout=patient(20)) != 0
     assert "the supervisor ended before the servers were ready" in (tmp_path / "0.log").read_text()
 
 
