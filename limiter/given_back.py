@@ -10,6 +10,7 @@ import time
 from typing import TYPE_CHECKING
 
 from limiter import keys
+from schemas import errors
 
 if TYPE_CHECKING:
     from limiter.buckets import KeyState
@@ -20,6 +21,14 @@ if TYPE_CHECKING:
 def holds_permits(key: KeyState) -> bool:
     """Whether a level of the key is a concurrency limit: its permits are to be released."""
     return any(bucket.level.policy.algorithm == "concurrency" for bucket in key.buckets)
+
+
+def require_counted(key: KeyState, request_id: str) -> None:
+    """Raises InvalidCommand for what can have consumed nothing."""
+    if not key.buckets:
+        raise errors.InvalidCommand([{"field": "key", "reason": "is governed by no policy that counts"}])
+    if not request_id:
+        raise errors.InvalidCommand([{"field": "request_id", "reason": "must be the one that was consumed under"}])
 
 
 async def refund(key: KeyState, request_id: str, counters: CounterStore, identities: Identities) -> bool:

@@ -181,11 +181,7 @@ class Limiter:
         then the same call finds out. A retry of the request is charged anew, of durable quotas nothing.
         """
         key = self.governed(tenant, user, route, network)
-        if not key.buckets or not request_id:
-            field, reason = "request_id", "must be the one that was consumed under"
-            if not key.buckets:
-                field, reason = "key", "is governed by no policy that counts"
-            raise errors.InvalidCommand([{"field": field, "reason": reason}])
+        given_back.require_counted(key, request_id)
         if (deciding := self._under_way.get((key.name, request_id))) is not None:
             await asyncio.shield(deciding)
         if key.durable is not None:
