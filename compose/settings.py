@@ -138,6 +138,9 @@ class Settings(ProcessorSettings):
         default=limits.LIMIT_SNAPSHOT_MAX_STALE_S, ge=0, le=limits.LIMIT_SNAPSHOT_MAX_STALE_MAX_S
     )
 
+    #: how many gateways decide by the same policies: without the counter store each allows its part of an `open` one
+    limiter_gateways: int = Field(default=1, ge=1, le=limits.LIMIT_GATEWAYS_MAX)
+
     services: Annotated[tuple[str, ...], NoDecode] = SERVICES  # MILLRACE_SERVICES=owner,ingress runs these only
     ingress_processes: int = Field(default=2, ge=1, le=limits.INGRESS_PROCESSES_MAX)
     vault_processes: int = Field(default=1, ge=1, le=limits.VAULT_PROCESSES_MAX)

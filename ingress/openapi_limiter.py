@@ -51,6 +51,13 @@ _TERMS: Final[Json] = {
     "shadow": {"type": "boolean"},
     "audit": {"type": "string", "pattern": limit_audit.PATTERN},
     "calendar": {"anyOf": [_CALENDAR, {"type": "null"}]},
+    "boundary_guard": {
+        "type": ["integer", "null"],
+        "minimum": 1,
+        "maximum": limit_policy.CAPACITY_MAX,
+        "description": "Of a fixed_window: so much passes at once, the rest evenly over the window. In any interval "
+        "as long as a window at most capacity + boundary_guard is admitted, in place of twice the capacity",
+    },
     "network_prefix_v4": {"type": ["integer", "null"], "minimum": 1, "maximum": V4_BITS},
     "network_prefix_v6": {"type": ["integer", "null"], "minimum": 1, "maximum": V6_BITS},
 }

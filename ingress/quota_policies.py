@@ -13,6 +13,7 @@ from limiter.buckets import Bucket
 from limiter.keys import limit_key, parts_of
 from limiter.policies import PolicySet
 from limiter.snapshot import Envelope, Snapshot
+from limiter.store import StoreUnavailable
 from schemas import errors, limits, rendering
 from schemas.limit_policy import NETWORK, LimitPolicy, rendered
 
@@ -103,7 +104,10 @@ class QuotaPolicies:
             return {**counted.rendered(), "as_of": rendering.timestamp(time.time_ns() // 1_000)}
         if self._counters is None:
             return None
-        counted = await self._counters.peek(Bucket(level, level.counted_by(parts)))
+        try:
+            counted = await self._counters.peek(Bucket(level, level.counted_by(parts)))
+        except StoreUnavailable:  # what the stream knows is told all the same
+            return None
         return {**counted.rendered(), "as_of": rendering.timestamp(time.time_ns() // 1_000)}
 
     async def _in_force(self) -> PolicySet:

@@ -7,9 +7,12 @@ policies nothing is asked and no answer changes. Source: draft-ietf-httpapi-rate
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from limiter.store import StoreUnavailable
 from schemas.limit_policy import terms
 
 if TYPE_CHECKING:
@@ -40,7 +43,9 @@ Refusal = Callable[["Decision"], "ASGIApp"]
 
 
 class QuotaMiddleware:
-    """Charges 1 for a request. Its identity is not taken from the caller, who could repeat one for ever and pay once.
+    """Charges 1 for a request, and frees its permits of concurrency limits when the application has answered.
+
+    Its identity is not taken from the caller, who could repeat one for ever and pay once.
 
     Rule: a request that is refused never reaches the application. Without the counter store a policy's failure mode
     decides: the answer then names the policy and not what is left of it, which nobody knows.
@@ -61,7 +66,8 @@ class QuotaMiddleware:
             await self._app(scope, receive, send)
             return
         tenant, user, route, network = asker
-        decided = await self._limiter.check(tenant, user, route, network=network)
+        permit = secrets.token_hex(16) if self._limiter.holds_permits(tenant, user, route, network) else None
+        decided = await self._limiter.check(tenant, user, route, 1, permit, network)
         policy = self._limiter.policies.by_id(decided.policy_id)
         named = {} if policy is None else fields(policy, decided)
         added = [(name.lower().encode(), value.encode()) for name, value in named.items()]
@@ -72,7 +78,12 @@ class QuotaMiddleware:
             await send(message)
 
         app = self._app if decided.allowed else self._refusal(decided)
-        await app(scope, receive, send_with_fields)
+        try:
+            await app(scope, receive, send_with_fields)
+        finally:
+            if permit is not None and decided.allowed:
+                with suppress(StoreUnavailable):  # then it ends by its time
+                    await self._limiter.release(tenant, user, route, permit, network=network)
 
 
 def fields(policy: LimitPolicy, decided: Decision) -> dict[str, str]:

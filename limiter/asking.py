@@ -58,6 +58,7 @@ def taken_in(key: KeyState, cost: int, answer: list[int], asked_ns: int, lease_i
         if code == store.DENIED and retry_us:
             kept_ns = _DENIAL_KEPT_NS if retry_us < 0 else min(_DENIAL_KEPT_NS, retry_us * _NS_PER_US)
             bucket.deny_until_ns, bucket.deny_cost = asked_ns + kept_ns, cost
+            bucket.deny_retry_ns = -1 if retry_us < 0 else asked_ns + retry_us * _NS_PER_US
             bucket.end_lease()  # of one level of several: what it holds is missing at the store now
         weight = _NEVER if retry_us < 0 else -retry_us if retry_us else available
         if least is None or weight < least[0]:

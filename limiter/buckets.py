@@ -50,6 +50,7 @@ class Bucket(BucketFields):
         "asking",
         "demand_counted",
         "deny_cost",
+        "deny_retry_ns",
         "deny_until_ns",
         "granted",
         "held",
@@ -90,6 +91,7 @@ class Bucket(BucketFields):
         self.reset_ms = 0
         self.deny_until_ns = 0
         self.deny_cost = 0
+        self.deny_retry_ns = 0  # when that cost may pass, -1 = never
         self.seen = 0  # cost asked for since ``seen_since_ns``, without what was spent of the lease meanwhile
         self.seen_since_ns = 0
         self.demand_counted = 0  # so much of what was spent of the lease is in ``seen``

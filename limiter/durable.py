@@ -145,7 +145,7 @@ class DurableLevels:
         if key.stored is not None:
             answered = await self._ask_store(key.stored, cost, request)
             if answered is None or not answered.allowed:
-                return answered or self._without.decide(key.key.buckets, cost)
+                return answered or self._without.decide(key.key, cost, request_id)
             reserved = answered
         try:
             decided = await self._ask_owner(key, cost, request)
@@ -158,7 +158,7 @@ class DurableLevels:
                 return reserved  # a policy in shadow mode decides nothing, whoever is away
             if request_id is not None:
                 self._identities.doubt((key.key.name, request_id), time.monotonic_ns())
-            decided = self._without.decide(key.key.buckets, cost)
+            decided = self._without.decide(key.key, cost, request_id)
         if not decided.allowed:
             await self._give_back(key, reserved, request)
             return decided

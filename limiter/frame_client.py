@@ -312,9 +312,9 @@ def _identities(checks: Sequence[Check]) -> list[bytes]:
 def _given_back(answers: Sequence[Answer]) -> int:
     """Of one refund, its cost. Raises GatewayUnavailable, InvalidCommand."""
     if answers[0].flags & frames.DEGRADED:
-        raise GatewayUnavailable(cause="the owner of the quota did not answer in time")
+        raise GatewayUnavailable(cause="the store or owner of the quota did not answer in time")
     if answers[0].flags & frames.INVALID:
-        raise InvalidCommand([{"field": "refund", "reason": "must name a durable quota's key and an identity"}])
+        raise InvalidCommand([{"field": "refund", "reason": "must name a key that a policy counts, and an identity"}])
     return answers[0].remaining
 
 

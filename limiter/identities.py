@@ -42,6 +42,8 @@ class Identities:
         if cost < 0:
             return None
         identity = (key.name, request_id)
+        if identity in self.doubtful:  # it was given back: only the store knows what is charged now
+            return None
         young, old = self._answers
         return cost, young.get(identity) or old.get(identity)
 

@@ -1,23 +1,20 @@
 """One stable key for all that names the same thing: percent-encoding, Unicode, dots and slashes do not tell apart.
 
-If two aliases of a route made two keys, each would get the whole quota. Source: spec 3 component 06, RFC 3986 6.
+If two aliases of a route made two keys, each would get the whole quota. The form itself is `schemas/limit_key.py`.
 """
 
 from __future__ import annotations
 
 import hashlib
-import posixpath
-import unicodedata
 from functools import lru_cache
 from typing import Final
-from urllib.parse import unquote
 
-from schemas import errors, limits
+from schemas import errors
+from schemas import limit_key as form
 from schemas.client_network import client_network
 from schemas.limit_policy import NETWORK
 
 PARTS: Final = ("tenant", "user", "route")
-_DECODINGS_MAX: Final = 4  # %2525...: a name that is still encoded after as many is refused
 _CACHED: Final = 65_536
 
 
@@ -58,17 +55,20 @@ def identity_digest(limit_key_: str, identity: bytes) -> str:
 
 @lru_cache(_CACHED)
 def name(field: str, text: str) -> str:
-    """A tenant or user in normal form."""
-    return _checked(field, _decoded(field, text))
+    """A tenant or user in normal form. Raises InvalidCommand."""
+    try:
+        return form.normal_name(text)
+    except ValueError as error:
+        raise errors.InvalidCommand([{"field": field, "reason": str(error)}]) from error
 
 
 @lru_cache(_CACHED)
 def normal_route(route: str) -> str:
-    """A route in normal form: decoded, NFC, without dot segments, doubled or closing slashes; the query is no part."""
-    path = _decoded("route", route.partition("?")[0].partition("#")[0])
-    if path.startswith("/"):
-        path = posixpath.normpath("/" + path.lstrip("/"))
-    return _checked("route", path)
+    """A route in normal form. Raises InvalidCommand."""
+    try:
+        return form.normal_route(route)
+    except ValueError as error:
+        raise errors.InvalidCommand([{"field": "route", "reason": str(error)}]) from error
 
 
 def network(text: str) -> str:
@@ -78,24 +78,3 @@ def network(text: str) -> str:
     except ValueError as error:
         reason = "must be an IP address or a network, without a zone"
         raise errors.InvalidCommand([{"field": NETWORK, "reason": reason}]) from error
-
-
-def _decoded(field: str, text: str) -> str:
-    for _ in range(_DECODINGS_MAX):
-        try:
-            decoded = unquote(text, errors="strict") if "%" in text else text
-        except UnicodeDecodeError as error:
-            raise errors.InvalidCommand([{"field": field, "reason": "is not UTF-8 when decoded"}]) from error
-        if decoded == text:
-            return unicodedata.normalize("NFC", text)
-        text = decoded
-    raise errors.InvalidCommand([{"field": field, "reason": "is percent-encoded too often"}])
-
-
-def _checked(field: str, text: str) -> str:
-    if not 1 <= len(text) <= limits.LIMIT_KEY_PART_LENGTH_MAX:
-        reason = f"must have 1 to {limits.LIMIT_KEY_PART_LENGTH_MAX} characters"
-        raise errors.InvalidCommand([{"field": field, "reason": reason}])
-    if any(c < " " or c == "\x7f" or "\ud800" <= c <= "\udfff" for c in text):
-        raise errors.InvalidCommand([{"field": field, "reason": "must not contain control characters"}])
-    return text

@@ -13,7 +13,7 @@ import secrets
 import time
 from typing import TYPE_CHECKING, Final
 
-from limiter import held, keys, store
+from limiter import given_back, held, keys, store
 from limiter.arrival import arrive, settle
 from limiter.asking import asked_terms, asks_for_lease, lease_end_ns, taken_in
 from limiter.buckets import Bucket, KeyState
@@ -49,11 +49,13 @@ class Limiter:
         recorder: Recorder,
         name: str,
         durable: DurableQuotas | None = None,
+        gateways: int = 1,
     ) -> None:
+        """``gateways``: how many decide by the same policies; without the store each allows its part of an open one."""
         self._store = counter_store
         self._recorder = recorder
         self._name = f"{name}.{secrets.token_hex(4)}"  # leases of a process that ended are nobody's
-        self._without_store = WithoutStore()
+        self._without_store = WithoutStore(gateways)
         self._policies = PolicySet([], 0)
         self._keys: dict[Named, KeyState] = {}  # by tenant, user, route, and the client where it matters
         self._buckets: dict[tuple[str, int, str], Bucket] = {}
@@ -163,26 +165,37 @@ class Limiter:
             return await self._decide(key, cost, None)
         return await self._once(key, cost, request_id)
 
-    async def refund(self, tenant: str, user: str, route: str, request_id: str, network: str | None = None) -> int:
-        """Takes back, once, what a request consumed of durable quotas. Gives what it had cost, 0 for nothing.
-
-        Its identity stays known: a retry of the request is answered as before, and charged nothing. Raises
-        InvalidCommand where no durable policy governs the key, and Unavailable: then the same call finds out.
-        """
-        key = self.governed(tenant, user, route, network)
-        if key.durable is None or not request_id:
-            field, reason = "request_id", "must be the one that was consumed under"
-            if key.durable is None:
-                field, reason = "key", "is governed by no durable policy: of others nothing is given back"
-            raise errors.InvalidCommand([{"field": field, "reason": reason}])
-        if (first := self._under_way.get((key.name, request_id))) is not None:
-            await asyncio.shield(first)
-        return await self._durable.refund(key.durable, request_id)
-
     def governed(self, tenant: str, user: str, route: str, network: str | None = None) -> KeyState:
         """The key with its buckets under the policies in use. Raises InvalidCommand."""
         place = (tenant, user, route) if network is None else self._place(tenant, user, route, network)
         return self._keys.get(place) or self._key(place)
+
+    def holds_permits(self, tenant: str, user: str, route: str, network: str | None = None) -> bool:
+        """Whether what is allowed now holds permits until ``release``, or their time. Raises InvalidCommand."""
+        return self._policies.has_permits and given_back.holds_permits(self.governed(tenant, user, route, network))
+
+    async def refund(self, tenant: str, user: str, route: str, request_id: str, network: str | None = None) -> int:
+        """Gives back, once, what a request consumed, and says what that had cost, 0 for nothing; again, the same.
+
+        What has leaked or faded is back already. Raises InvalidCommand where no policy counts the key, and Unavailable:
+        then the same call finds out. A retry of the request is charged anew, of durable quotas nothing.
+        """
+        key = self.governed(tenant, user, route, network)
+        given_back.require_counted(key, request_id)
+        if (deciding := self._under_way.get((key.name, request_id))) is not None:
+            await asyncio.shield(deciding)
+        if key.durable is not None:
+            return await self._durable.refund(key.durable, request_id)
+        return await given_back.refund(key, request_id, await self.store_of(key), self._identities)
+
+    async def release(
+        self, tenant: str, user: str, route: str, request_id: str, cost: int = 1, network: str | None = None
+    ) -> int:
+        """Ends a request that held ``cost`` permits: they are free; again, it does nothing. Raises StoreUnavailable."""
+        key = self.governed(tenant, user, route, network)
+        if not given_back.holds_permits(key):
+            return 0
+        return await given_back.release(key, request_id, cost, await self.store_of(key))
 
     async def store_of(self, key: KeyState) -> CounterStore:
         """The store that counts a key, when it knows what former ones did. Raises StoreUnavailable, and when lapsed."""
@@ -197,7 +210,7 @@ class Limiter:
     def without_store(self, key: KeyState, cost: int) -> Decision:
         """What the failure modes of a key say; counted as all decisions without the store are."""
         self.degraded += 1
-        return self._without_store.decide(key.buckets, cost)
+        return self._without_store.decide(key, cost)
 
     def _key(self, place: Named) -> KeyState:
         parts = keys.key_parts(*place)
@@ -259,7 +272,7 @@ class Limiter:
         if key.durable is not None and not self._lapsed:
             decided = await self._durable.decide(key.durable, cost, request_id)
         else:
-            decided = await self._ask(key, cost, request_id) or self._without_store.decide(key.buckets, cost)
+            decided = await self._ask(key, cost, request_id) or self._without_store.decide(key, cost, request_id)
         self.degraded += decided.degraded
         self._recorder.record(key.name, cost, decided, identity=request_id)
         return decided

@@ -12,7 +12,18 @@ from limiter import keys
 from schemas import limits
 from schemas.calendar_windows import CalendarWindows, windows_of
 from schemas.client_network import V4_BITS, client_network, widened
-from schemas.limit_policy import ANY, KEY_PARTS, NETWORK, LimitPolicy, Scope, Terms, counted_by, spans_tenants, terms
+from schemas.limit_policy import (
+    ANY,
+    KEY_PARTS,
+    NETWORK,
+    LimitPolicy,
+    Scope,
+    Terms,
+    counted_by,
+    guard_of,
+    spans_tenants,
+    terms,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -53,7 +64,19 @@ def unpacked_terms(packed: bytes) -> LeaseTerms:
 class Level:
     """One policy as gateways compute with it."""
 
-    __slots__ = ("_asked", "_plain", "_true", "_windows", "id_", "lease_cap", "policy", "store_id", "terms", "version")
+    __slots__ = (
+        "_asked",
+        "_plain",
+        "_true",
+        "_windows",
+        "guard",
+        "id_",
+        "lease_cap",
+        "policy",
+        "store_id",
+        "terms",
+        "version",
+    )
 
     def __init__(
         self, policy: LimitPolicy, computed: Terms, lease_cap: int, windows: CalendarWindows | None = None
@@ -65,6 +88,9 @@ class Level:
         self.version = policy.version
         # a shadow policy counts for itself: it never takes from a real quota
         self.store_id = f"{policy.policy_id}/shadow" if policy.shadow else policy.policy_id
+        self.guard = _guard(policy)  # holds whenever this level does
+        if self.guard is not None:
+            self.guard.store_id = f"{self.store_id}/guard"
         self._windows = windows
         self._true = _NEVER_YET  # from when until when ``_asked`` is
         self._asked = _REFUSED
@@ -152,6 +178,14 @@ class Level:
         return values.partition("\x1f")[0] if "tenant" in self.policy.per else self.policy.scope.tenant
 
 
+def _guard(policy: LimitPolicy) -> Level | None:
+    guard = guard_of(policy)
+    computed = None if guard is None else terms(guard)
+    if guard is None or computed is None:  # a bucket is smaller than the window that it guards: there are terms
+        return None
+    return Level(guard, computed, guard.capacity // limits.LIMIT_LEASE_SHARE)
+
+
 def calendars_of(policies: Iterable[LimitPolicy], now_s: int) -> tuple[CalendarWindows, ...]:
     """The windows that a snapshot of these policies must have to be of use for as long as it may be used."""
     from_s, until_s = now_s - limits.LIMIT_CALENDAR_BEFORE_S, now_s + limits.LIMIT_CALENDAR_AHEAD_S
@@ -189,7 +223,9 @@ class PolicySet:
                 its = None if policy.calendar is None else windows.get(policy.calendar)
                 level = Level(policy, computed, policy.capacity // limits.LIMIT_LEASE_SHARE, its)
                 self._by_scope.setdefault(policy.scope, []).append(level)
-        self._by_id = {level.id_: level for level in self.all_levels()}
+        self._by_id = {level.id_: level for level in self._published()}
+        #: whether any of them is a concurrency limit
+        self.has_permits = any(level.policy.algorithm == "concurrency" for level in self.all_levels())
         self._prefixes = {client_network(scope.network).prefixlen for scope in self._by_scope if scope.network != ANY}
         self._finest = _finest([level.policy for level in self.all_levels()], self._prefixes)
 
@@ -205,15 +241,19 @@ class PolicySet:
 
     def only(self, wanted: Callable[[LimitPolicy], bool]) -> PolicySet:
         """The policies of the same snapshot that are wanted."""
-        found = [level.policy for level in self.all_levels() if wanted(level.policy)]
+        found = [level.policy for level in self._published() if wanted(level.policy)]
         return PolicySet(found, self.revision, self._calendars)
 
     def all_levels(self) -> list[Level]:
-        """Every policy."""
+        """Every policy, and the guards of their windows."""
+        published = self._published()
+        return published + [level.guard for level in published if level.guard is not None]
+
+    def _published(self) -> list[Level]:
         return [level for levels in self._by_scope.values() for level in levels]
 
     def levels(self, parts: dict[str, str]) -> tuple[Level, ...]:
-        """The policies that must all allow, ordered by level; of equal scope the one with the least id."""
+        """The policies that must all allow, ordered by level, then their guards; of equal scope the least id."""
         found: dict[tuple[object, ...], Level] = {}
         for scope in self._scopes_of(parts):
             for level in self._by_scope.get(scope, ()):
@@ -223,7 +263,8 @@ class PolicySet:
                 held = found.get(place)
                 if held is None or level.policy.scope.specificity > held.policy.scope.specificity:
                     found[place] = level
-        return tuple(level for _, level in sorted(found.items(), key=lambda pair: str(pair[0])))
+        governing = [level for _, level in sorted(found.items(), key=lambda pair: str(pair[0]))]
+        return (*governing, *(level.guard for level in governing if level.guard is not None))
 
     def by_network(self, parts: dict[str, str]) -> tuple[Level, ...]:
         """Counted policies, shadow ones too, that govern a key when it is asked for from some network.

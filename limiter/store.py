@@ -79,6 +79,9 @@ class CounterStore:
         self._timeout_s = timeout_s
         self.epoch = shard.epoch
         self._shut_until = 0.0
+        #: it failed and has not answered since: one call at a time finds out whether it is back
+        self._failing = False
+        self._probing = False
         #: until then no lease is granted: a new primary has to learn of those that are held
         self.learning_until_ns = 0
         #: a newer map gave its place to another one: it is not asked any more
@@ -155,13 +158,30 @@ class CounterStore:
         kept_ms = 2 * limits.LIMIT_FAILOVER_DEBT_S * 1_000
         return await self._of_one(b"rl1_owe", bucket, b"", lost, key, kept_ms)
 
-    async def refund(self, buckets: Sequence[Bucket], identity: bytes, identity_key: bytes) -> None:
-        """Gives back what an identity took of these buckets, once. Raises StoreUnavailable."""
+    async def refund(self, buckets: Sequence[Bucket], identity: bytes, identity_key: bytes) -> int:
+        """Gives back, once, what an identity took of these buckets, and says how much: again, it says the same.
+
+        Raises StoreUnavailable.
+        """
+        return await self._of_identity(b"rl1_refund", buckets, identity, identity_key, 0)
+
+    async def release(self, buckets: Sequence[Bucket], identity: bytes, identity_key: bytes, permits: int) -> int:
+        """Frees the permits of an identity; how many it still held. Raises StoreUnavailable."""
+        return await self._of_identity(b"rl1_release", buckets, identity, identity_key, permits)
+
+    async def _of_identity(
+        self, function: bytes, buckets: Sequence[Bucket], identity: bytes, identity_key: bytes, cost: int
+    ) -> int:
         keys = [EPOCH_KEY, identity_key]
         for bucket in buckets:
             keys.extend(bucket.keys)
-        head = _HEAD.pack(self.epoch, 0, 0, 0, 0, len(buckets))
-        await self._call(b"rl1_refund", keys, (head, b"", identity, *(bucket.plain_terms for bucket in buckets)))
+        head = _HEAD.pack(self.epoch, 0, cost, 0, 0, len(buckets))
+        code, number, *_ = await self._call(
+            function, keys, (head, b"", identity, *(bucket.plain_terms for bucket in buckets))
+        )
+        if code == STALE_EPOCH:
+            raise StoreUnavailable(cause=f"its epoch is {number}, not {self.epoch}")
+        return 0 if code == WRONG else number
 
     async def peek(self, bucket: Bucket) -> Counted:
         """What the bucket holds, without touching it. Raises StoreUnavailable."""
@@ -219,28 +239,41 @@ class CounterStore:
     async def _sent(self, words: bytes) -> Reply:
         """The server's answer. Raises StoreUnavailable."""
         self._check_open()
+        finds_out = self._probing = self._failing
         try:
             line = self._line
             if line is None or line.lost:
                 line = await self._connected()
-            return await line.send(words)
+            answer = await line.send(words)
         except (OSError, LineLost) as error:  # TimeoutError is an OSError
             raise self._failed(str(error) or type(error).__name__) from error
+        finally:
+            if finds_out:
+                self._probing = False
+        self._failing = False
+        return answer
 
     async def _connected(self) -> StoreLine:
         async with self._connecting:
             if self._line is None or self._line.lost:
-                self._check_open()  # it may have failed meanwhile
+                self._check_still_open()
                 self._line = await opened(self.url, self._timeout_s)
                 self.unfit = unfit(await self._line.send(EVICTION))
             return self._line
 
     def _check_open(self) -> None:
+        self._check_still_open()
+        if self._failing and self._probing:
+            raise StoreNotAsked(cause="another call finds out whether it is back")
+
+    def _check_still_open(self) -> None:
+        """Also for a call that waited for a connection: the store may have failed meanwhile."""
         if self.replaced:
             raise StoreNotAsked(cause="the shard map changed")
         if time.monotonic() < self._shut_until:
             raise StoreNotAsked(cause="left alone after a failure")
 
     def _failed(self, cause: str) -> StoreUnavailable:
+        self._failing = True
         self._shut_until = time.monotonic() + limits.LIMIT_STORE_RETRY_S
         return StoreUnavailable(cause=cause)

@@ -74,6 +74,12 @@ class SyncLimiter:
         """As ``Limiter.refund``. Raises Unavailable and Overloaded too."""
         return self._asked(lambda limiter: limiter.refund(tenant, user, route, request_id, network))
 
+    def release(
+        self, tenant: str, user: str, route: str, request_id: str, cost: int = 1, network: str | None = None
+    ) -> int:
+        """As ``Limiter.release``. Raises Unavailable and Overloaded too."""
+        return self._asked(lambda limiter: limiter.release(tenant, user, route, request_id, cost, network))
+
     def close(self) -> None:
         """Gives back what is held; again, it does nothing."""
         if self._limiter is None or os.getpid() != self._pid:

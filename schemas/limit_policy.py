@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, Final, Literal, get_args
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from schemas import limits
 from schemas.calendar_windows import LONGEST_S, Calendar
@@ -32,6 +32,7 @@ _TICKS_US: Final = (1, 1_000, 1_000_000)
 _CODES: Final[dict[str, int]] = {"token_bucket": 0, "sliding_window": 1, "fixed_window": 2, "concurrency": 3}
 CALENDAR_CODE: Final = 4  # a fixed window of a calendar
 _US_PER_S: Final = 1_000_000
+_US_PER_MS: Final = 1_000
 
 
 class Scope(Struct, frozen=True):
@@ -75,6 +76,7 @@ class LimitPolicy(Struct, frozen=True, kw_only=True):
     shadow: bool
     audit: Audit
     calendar: Calendar | None = None  # of a fixed window that has no ``window_ms``
+    boundary_guard: int | None = None  # so much of a fixed window passes at once, the rest evenly
     network_prefix_v4: int = limits.LIMIT_NETWORK_PREFIX_V4  # of the networks that counters are kept by
     network_prefix_v6: int = limits.LIMIT_NETWORK_PREFIX_V6
 
@@ -87,6 +89,24 @@ class LimitPolicy(Struct, frozen=True, kw_only=True):
     def is_by_network(self) -> bool:
         """Whether it governs only calls that say from where they come."""
         return self.scope.network != ANY or NETWORK in self.per
+
+
+def guard_of(policy: LimitPolicy) -> LimitPolicy | None:
+    """What holds beside a fixed window that guards its boundaries, under the same name: a bucket of the same rate.
+
+    Bound: in any interval as long as a window, the capacity and what the bucket holds. Source: reference limiter 2.5.
+    """
+    if policy.boundary_guard is None:
+        return None
+    return structs.replace(
+        policy,
+        algorithm="token_bucket",
+        capacity=policy.boundary_guard,
+        refill_rate=policy.capacity,
+        refill_period_ms=policy.window_ms or 1,
+        window_ms=None,
+        boundary_guard=None,
+    )
 
 
 def spans_tenants(policy: LimitPolicy) -> bool:
@@ -176,10 +196,30 @@ def wrong_terms(payload: dict[str, Any]) -> list[dict[str, str]]:
     if payload["consistency"] == "durable" and (by_network or payload["algorithm"] in UNCOUNTED):
         reason = "must not be durable for a policy by network, or one that counts nothing"
         wrong.append({"field": "payload.consistency", "reason": reason})
-    if not wrong and terms(as_policy(payload, "", 1)) is None:
-        reason = "capacity times the period leaves exact arithmetic, or slots do not divide the window"
-        wrong.append({"field": "payload.capacity", "reason": reason})
-    return wrong
+    if (guard := payload["boundary_guard"]) is not None:
+        if (
+            payload["algorithm"] != "fixed_window"
+            or payload["calendar"] is not None
+            or payload["consistency"] == "durable"
+        ):
+            reason = "is only for a fixed_window with window_ms that is exact or leased"
+            wrong.append({"field": "payload.boundary_guard", "reason": reason})
+        elif guard > (payload["capacity"] or 0):
+            wrong.append({"field": "payload.boundary_guard", "reason": "must be at most the capacity"})
+    return wrong or _inexact(as_policy(payload, "", 1))
+
+
+def _inexact(policy: LimitPolicy) -> list[dict[str, str]]:
+    """Why the terms of a policy leave exact arithmetic, at every tick of the clock."""
+    if terms(policy) is not None:
+        return []
+    if policy.algorithm == "sliding_window" and (policy.window_ms or 0) * _US_PER_MS % policy.slots:
+        return [{"field": "payload.slots", "reason": "must divide window_ms into slots of whole microseconds"}]
+    window_ms = policy.refill_period_ms if policy.algorithm == "token_bucket" else policy.window_ms or 0
+    slots = policy.slots if policy.algorithm == "sliding_window" else 1
+    ticks = [window_ms * _US_PER_MS // tick_us for tick_us in _TICKS_US if window_ms * _US_PER_MS % tick_us == 0]
+    most = (SAFE_INTEGER - 1) // min(count for count in ticks if count % slots == 0)
+    return [{"field": "payload.capacity", "reason": f"must be at most {most} for this window: counting is exact"}]
 
 
 def as_policy(payload: dict[str, Any], policy_id: str, version: int) -> LimitPolicy:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final, get_args
 
-from schemas import calendar_windows, limit_audit, limit_policy, limits
+from schemas import calendar_windows, limit_audit, limit_key, limit_policy, limits
 from schemas.client_network import V4_BITS, V6_BITS, client_network
 from schemas.validation import Check, Field, Fields, boolean, choice, clean_text, identity
 
@@ -27,10 +27,36 @@ def _limit_scope(value: object) -> str | None:
     wanted = set(limit_policy.KEY_PARTS)
     if not isinstance(value, dict) or value.keys() - {limit_policy.NETWORK} != wanted:
         return "must have tenant, user and route, each a value or *, and may have a network"
-    for name, text in _without_any_network(value).items():
-        if reason := clean_text(text, limits.LIMIT_KEY_PART_LENGTH_MAX):
+    for name in limit_policy.KEY_PARTS:
+        if reason := _named(name, value[name]):
             return f"{name} {reason}"
-    return _network(_without_any_network(value).get(limit_policy.NETWORK, limit_policy.ANY))
+    network = _without_any_network(value).get(limit_policy.NETWORK, limit_policy.ANY)
+    if reason := clean_text(network, limits.LIMIT_KEY_PART_LENGTH_MAX):
+        return f"network {reason}"
+    return _network(network)
+
+
+def _named(name: str, value: object) -> str | None:
+    """Why no key has such a part."""
+    if reason := clean_text(value, limits.LIMIT_KEY_PART_LENGTH_MAX):
+        return reason
+    try:
+        form = _form_of(name, str(value))
+    except ValueError as error:
+        return str(error)
+    return "must not be * by another name" if form == limit_policy.ANY != value else None
+
+
+def _form_of(name: str, text: str) -> str:
+    return limit_key.normal_route(text) if name == "route" else limit_key.normal_name(text)
+
+
+def _normal_scope(scope: dict[str, Any]) -> dict[str, Any]:
+    """As keys are: a policy for an alias of a key is one for the key, and a retry by another alias hashes alike."""
+    return {
+        name: _form_of(name, text) if name in limit_policy.KEY_PARTS else text
+        for name, text in _without_any_network(scope).items()
+    }
 
 
 def _without_any_network(scope: dict[str, Any]) -> dict[str, Any]:
@@ -71,7 +97,7 @@ def _calendar(value: object) -> str | None:
 
 PUBLISH_POLICY: Final[Fields] = {
     "policy_id": Field(identity, None, nullable=True),  # absent = a new policy
-    "scope": Field(_limit_scope, normal=_without_any_network),
+    "scope": Field(_limit_scope, normal=_normal_scope),
     "per": Field(_key_parts, list(limit_policy.KEY_PARTS)),  # the parts that a counter is kept by
     "algorithm": Field(choice(*get_args(limit_policy.Algorithm))),
     "capacity": Field(_capacity, None, nullable=True),  # of what is counted
@@ -85,6 +111,7 @@ PUBLISH_POLICY: Final[Fields] = {
     "shadow": Field(boolean, default=False),
     "audit": Field(limit_audit.wrong_audit, "full"),
     "calendar": Field(_calendar, None, nullable=True, later=True),  # in place of window_ms
+    "boundary_guard": Field(_whole(1, limit_policy.CAPACITY_MAX), None, nullable=True, later=True),
     # how wide the networks are that counters are kept by
     "network_prefix_v4": Field(_whole(1, V4_BITS), None, nullable=True, later=True),
     "network_prefix_v6": Field(_whole(1, V6_BITS), None, nullable=True, later=True),

@@ -653,6 +653,7 @@ LIMIT_CALENDAR_AHEAD_S: Final = (  # and last while any gateway may decide by it
     LIMIT_SNAPSHOT_LIFE_S + LIMIT_SNAPSHOT_MAX_STALE_MAX_S + 86_400
 )
 LIMIT_CALENDAR_SKEW_S: Final = 60  # a gateway whose clock is ahead of the store's by less knows the store's window
+LIMIT_GATEWAYS_MAX: Final = 10_000  # that share what an open policy allows without the store
 LIMIT_MAINTAIN_S: Final = 0.1  # how often leases that ended are settled
 LIMIT_SYNC_WAITING_MAX: Final = 1_024  # threads that wait for one limiter at once
 LIMIT_SYNC_TIMEOUT_S: Final = 5.0  # of a thread: more than every bound of a decision together

@@ -61,7 +61,7 @@ async def _serve(settings: Settings, instance: int) -> None:
     leases = LeaseAccounts(ring_file.with_name(f"leases-{instance}.book"), ring_file, reports)
     recorder = Recorder(name, blocks, ring_file, leases=leases)
     quotas = OwnerQuotas(addresses.kafka, "limiter-gateway", instance)
-    limiter = Limiter(store, recorder, name, quotas)
+    limiter = Limiter(store, recorder, name, quotas, settings.limiter_gateways)
     remembered = settings.the_home().data("limiter") / f"revision-{instance}"
     follower = SnapshotFollower(
         addresses.base_url,

@@ -21,6 +21,7 @@ _POLICY_TERMS: Final[dict[str, Any]] = {
     "network_prefix_v4": None,
     "network_prefix_v6": 48,
     "calendar": {"unit": "month", "time_zone": "Australia/Lord_Howe"},
+    "boundary_guard": 2**40,
 }
 
 
@@ -43,7 +44,7 @@ def records(envelope: dict[str, Any]) -> dict[str, dict[str, Any]]:
             "event_id": "evt_l0003000000000001",
             "aggregate_key": "pl_golden",
             "event_type": "rate_limiter_committed",
-            "schema_version": 4,
+            "schema_version": 5,
             "trace_id": "0123456789abcdef0123456789abcdef",
             "seq": 1,
             "occurred_at": 1_800_000_000_000_002,

@@ -81,7 +81,7 @@ def test_a_lease_that_ran_out_is_not_spent(server: CounterServer, tmp_path: Path
 @pytest.mark.parametrize("consistency", ["exact", "leased"])
 def test_a_retry_consumes_once(server: CounterServer, tmp_path: Path, consistency: str) -> None:
     async def test() -> None:
-        async with limiter(server.url, tmp_path, policy(capacity=40, consistency=consistency)) as gateway:
+        async with limiter(server.url, tmp_path, policy(capacity=40, consistency=consistency), timeout_s=60) as gateway:
             names = [f"r{n % 20}" for n in range(200)]
             decided = await asyncio.gather(*(gateway.check("t", "u", "/r", 1, name) for name in names))
             assert all(d.allowed for d in decided)

@@ -209,6 +209,8 @@ def test_without_the_store_envoy_is_answered_in_time(envoy: Envoy, mode: str, co
         since = time.monotonic()
         assert envoy.check() == code
         assert time.monotonic() - since < 2 * limits.LIMIT_STORE_TIMEOUT_S + 1
+        usage = envoy.operator.http.get("/v1/usage/" + quote(f"{envoy.tenant}:u:/r", safe=""))
+        assert (usage.status_code, usage.json()["live"]) == (200, None)  # the stream's total is told all the same
     becomes(lambda: envoy.remaining("probe"), 10, 10)
 
 

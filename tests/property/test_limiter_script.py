@@ -198,7 +198,7 @@ def test_an_identity_consumes_once(server: redis.Redis, terms: Terms) -> None:
     assert counter.call("rl1_decide", now, 80, rid="r2")[0] == DENIED
     assert counter.call("rl1_decide", now, 70, rid="r2")[0] == OK  # a refusal consumed nothing and is not kept
     assert counter.call("rl1_refund", now, 0, rid="r1") == [OK, 30]
-    assert counter.call("rl1_refund", now, 0, rid="r1") == [DUPLICATE, 0]
+    assert counter.call("rl1_refund", now, 0, rid="r1") == [DUPLICATE, 30]
     assert counter.call("rl1_peek", now, 0)[1:4] == [70, 0, 30]
 
 

@@ -9,13 +9,18 @@ from __future__ import annotations
 
 import itertools
 import math
+import random
+import struct
 from typing import TYPE_CHECKING
 
 import pytest
 
+from limiter.policies import PolicySet
 from schemas.limit_policy import Terms
+from tests.counter_server import policy
 from tests.limit_oracle import FIXED, SLIDING, Oracle
-from tests.property.test_limiter_script import OK, Counter, server
+from tests.property.test_limiter_script import OK, Counter, call, server
+from tests.seeds import seeds
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -92,6 +97,49 @@ def test_a_fixed_window_holds_its_limit_and_twice_of_it_across_an_edge(server: r
     most, chosen = worst(terms, PERIOD)
     assert most == 2 * LIMIT
     assert played(server, terms, chosen) == [cost for _, cost in taken(terms, chosen).charges]
+
+
+@pytest.mark.parametrize("seed", seeds(3))
+@pytest.mark.parametrize("guard", [1, LIMIT // 10, LIMIT])
+def test_a_guarded_window_holds_little_more_than_its_limit_over_any_interval(
+    server: redis.Redis, guard: int, seed: int
+) -> None:
+    """An adversary who takes all that there is, at the edges of windows and at any time: C in a window, C + guard in any.
+
+    A refusal by either counter charges neither, and the wait that is told is the least one.
+    """
+    scope = {"tenant": "t", "user": "*", "route": "*"}
+    found = policy(capacity=LIMIT, window_ms=PERIOD, scope=scope, boundary_guard=guard, consistency="exact")
+    levels = PolicySet([found], 1).levels({"tenant": "t", "user": "u", "route": "/r"})
+    counters = [Counter(server, level.terms) for level in levels]
+    assert [counter.terms.capacity for counter in counters] == [LIMIT, guard]
+    tick_us, random_ = counters[0].terms.tick_us, random.Random(seed)
+    now, period = BASE * 1_000 // tick_us, counters[0].terms.period
+    passed: list[tuple[int, int]] = []
+    for _ in range(120):
+        at_edge = period - now % period - random_.choice([0, 1, 1, period // guard + 1])
+        now += max(0, random_.choice([at_edge, 0, random_.randint(0, period // 3)]))
+        room = min(counter.call("rl1_decide", now, 0)[1] for counter in counters)
+        if room:
+            assert decided(server, counters, now, room)[0] == OK
+            passed.append((now, room))
+        refused = decided(server, counters, now, 1)
+        assert refused[0] != OK
+        wait = max(refused[3], refused[9]) // tick_us
+        oracle = Oracle(counters[0].terms, list(passed)), Oracle(counters[1].terms, list(passed))
+        assert all(each.allows(now + wait, 1) for each in oracle)
+        assert not all(each.allows(now + wait - 1, 1) for each in oracle)
+    most = max(sum(cost for at, cost in passed if begin <= at <= begin + period) for begin, _ in passed)
+    assert most <= LIMIT + guard
+    windows = {at // period for at, _ in passed}
+    assert max(sum(cost for at, cost in passed if at // period == window) for window in windows) <= LIMIT
+
+
+def decided(server: redis.Redis, counters: Sequence[Counter], now: int, cost: int) -> list[int]:
+    """One request over all of them."""
+    head = struct.pack("<6d", 0, now * counters[0].terms.tick_us, cost, 0, 0, len(counters))
+    keys = ["rl:epoch", "", *(key for counter in counters for key in counter.keys)]
+    return call(server, "rl1_decide", keys, head, "l", "", *(counter.packed() for counter in counters))
 
 
 def played(server: redis.Redis, terms: Terms, chosen: Iterable[int]) -> list[int]:

@@ -103,6 +103,68 @@ def test_a_policy_that_cannot_be_computed_exactly_is_refused(changes: dict[str, 
     assert all(row["field"].startswith("payload.") for row in wrong)
 
 
+@pytest.mark.parametrize("changes", [{}, {"slots": 7, "window_ms": 700}, {"window_ms": 86_400_000}, {"window_ms": 997}])
+@pytest.mark.parametrize("algorithm", ["fixed_window", "sliding_window", "token_bucket", "concurrency"])
+def test_the_largest_capacity_of_a_window_is_told_and_is_taken(algorithm: str, changes: dict[str, Any]) -> None:
+    """C*P at the edge: one more than what is told is refused again, with the same bound."""
+    scope = {"tenant": "*", "user": "*", "route": "*"}
+    payload = {
+        "scope": scope,
+        "algorithm": algorithm,
+        "window_ms": 60_000,
+        "slots": 1,
+        "consistency": "exact",
+    } | changes
+    if algorithm == "token_bucket":
+        payload |= {"refill_rate": 1, "refill_period_ms": payload["window_ms"], "window_ms": None}
+    _, wrong = OPERATIONS["publish_policy"].normalize(payload | {"capacity": SAFE_INTEGER - 1})
+    (told,) = wrong
+    most = int(told["reason"].split()[4])
+    assert told["field"] == "payload.capacity"
+    assert OPERATIONS["publish_policy"].normalize(payload | {"capacity": most})[1] == []
+    assert OPERATIONS["publish_policy"].normalize(payload | {"capacity": most + 1})[1] == [told]
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_wrong"),
+    [
+        ({"boundary_guard": 10}, False),
+        ({"boundary_guard": 11}, True),
+        ({"boundary_guard": 0}, True),
+        ({"boundary_guard": 1.5}, True),
+        ({"boundary_guard": 1, "algorithm": "sliding_window"}, True),
+        ({"boundary_guard": 1, "consistency": "durable"}, True),
+        ({"boundary_guard": 1, "window_ms": None, "calendar": {"unit": "day", "time_zone": "UTC"}}, True),
+    ],
+)
+def test_a_guard_is_of_a_fixed_window_and_at_most_its_capacity(changes: dict[str, Any], is_wrong: bool) -> None:
+    scope = {"tenant": "*", "user": "*", "route": "*"}
+    payload = {"scope": scope, "algorithm": "fixed_window", "capacity": 10, "window_ms": 60_000} | changes
+    _, wrong = OPERATIONS["publish_policy"].normalize(payload)
+    assert [error["field"] for error in wrong] == ["payload.boundary_guard"] * is_wrong
+
+
+def test_a_guard_goes_where_its_window_goes() -> None:
+    """A window that a more specific policy replaces takes its guard along; by its name the window is found."""
+    parts = {"tenant": "t", "user": "u", "route": "/r"}
+    guarded = policy(boundary_guard=3)
+    found = PolicySet([guarded], 1)
+    assert [(level.id_, level.store_id) for level in found.levels(parts)] == [("pl_a", "pl_a"), ("pl_a", "pl_a/guard")]
+    assert found.by_id("pl_a") == guarded
+    assert found.only(lambda _: True).by_id("pl_a") == guarded
+    assert len(found.all_levels()) == 2
+    own = policy("pl_b", scope={"tenant": "t", "user": "*", "route": "*"})
+    assert [level.id_ for level in PolicySet([guarded, own], 1).levels(parts)] == ["pl_b"]
+
+
+def test_slots_that_do_not_divide_the_window_are_said_to() -> None:
+    scope = {"tenant": "*", "user": "*", "route": "*"}
+    payload = {"scope": scope, "algorithm": "sliding_window", "capacity": 10, "window_ms": 1_000}
+    for slots, field in ((7, "payload.slots"), (8, None), (60, "payload.slots")):
+        _, wrong = OPERATIONS["publish_policy"].normalize(payload | {"slots": slots})
+        assert [error["field"] for error in wrong] == ([field] if field else [])
+
+
 def test_a_payload_may_say_a_scope_only_where_it_is_a_field() -> None:
     fields = OPERATIONS["publish_policy"].payload
     assert validation.names_its_caller({"scope": {}}, fields) is None

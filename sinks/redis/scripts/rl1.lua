@@ -210,9 +210,8 @@ local function save(key, b)
     'PX', math.floor(keep * b.tick / 1000) + 1000)
 end
 
--- ticks until a request of this cost would pass if nothing else came; -1 when it never will
-local function retry(b, cost)
-  if cost > b.C then return -1 end
+-- ticks until a request of this cost would pass if nothing else came and every lease were spent whole
+local function wait_at_most(b, cost)
   if b.a == 3 then return ends(b, cost - b.avail) end
   if b.a == 0 then return math.ceil((b.d + (cost + b.lo - b.C) * b.P) / b.R) end
   if is_window(b) then return window_end(b) - b.t end
@@ -228,6 +227,15 @@ local function retry(b, cost)
     end
   end
   return (b.S + 1) * b.sl - b.off
+end
+
+-- ticks until a request of this cost may pass if nothing else comes; -1 when it never will. A lease that would be enough
+-- may be given back unspent within its life.
+local function retry(b, cost)
+  if cost > b.C then return -1 end
+  local wait = wait_at_most(b, cost)
+  if b.lo > 0 and cost <= b.avail + b.lo then return math.min(wait, b.ttl) end
+  return wait
 end
 
 -- a lease that was not settled in time is charged whole
@@ -419,8 +427,8 @@ redis.register_function('rl1_refund', function(K, V)
   local known = redis.call('GET', K[2])
   if not known then return {OK, 0} end
   local cost, at, refunded, rows = string.match(known, IDENTITY)
-  if refunded == '1' then return {DUPLICATE, 0} end
   cost, at = tonumber(cost), tonumber(at)
+  if refunded == '1' then return {DUPLICATE, cost} end
   local waits = {}
   for wait in string.gmatch(rows, WAIT) do waits[#waits + 1] = wait end
   if #waits ~= H.n then return {WRONG, 0} end
@@ -452,6 +460,21 @@ redis.register_function('rl1_refund', function(K, V)
   end
   redis.call('SET', K[2], string.format('%d:%d:1:', cost, at) .. rows, 'KEEPTTL')
   return {OK, cost}
+end)
+
+-- What was done under an identity has ended: its permits (H.cost of them in every such bucket) are free again, and whatever
+-- else it took stays charged. Again, it does nothing.
+redis.register_function('rl1_release', function(K, V)
+  local H = head(V)
+  local f = fenced(K, H)
+  if f then return f end
+  local freed = 0
+  for i = 1, H.n do
+    if terms(V[3 + i]).a == 3 then
+      for n = 1, H.cost do freed = freed + redis.call('ZREM', K[1 + 2 * i], H.rid .. ':' .. n) end
+    end
+  end
+  return {OK, freed}
 end)
 
 -- What a bucket holds, without touching it: {code, used, reserved, available, reset_us, version}.
