@@ -58,7 +58,7 @@ TABLE: Final[dict[str, Row]] = {
     "headers_too_large": Row(431, "Too many header fields"),
     "internal_error": Row(500, "Something went wrong"),
     "outcome_unknown": Row(502, "The call may have been carried out"),
-    "time_zone_unknown": Row(503, "A time zone is not known here"),
+    "time_zone_unknown": Row(503, "A time zone is not known here", retry=True),
     "unavailable": Row(503, "A dependency is unavailable", retry=True),
     "overloaded": Row(503, "Too much work is in flight", retry=True),
     "deadline_exceeded": Row(504, "The deadline passed before the command was started", retry=True),

@@ -19,6 +19,7 @@ _NO_LEADER: Final = frozenset(
     {
         KafkaError.NOT_LEADER_FOR_PARTITION,
         KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.UNKNOWN_LEADER_EPOCH,  # it has not heard yet that it is leader
         KafkaError.UNKNOWN_TOPIC_OR_PART,
         KafkaError._NOENT,  # noqa: SLF001 - the library's name for "No leaders found"
     }

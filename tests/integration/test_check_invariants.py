@@ -317,12 +317,13 @@ def test_a_case_whose_cause_stands_is_not_closed(stage: Stage) -> None:
     with psycopg.connect(stage.dsn("millrace_operator"), autocommit=True) as connection:
         cases = dict(connection.execute("select kind, id from repair_case where state = 'open'").fetchall())
     stage.sql(
-        "insert into repair_case (id, kind, reference, processor) values ('case_2', 'settlement_difference', 'x', 'sim'),"
-        " ('case_3', 'attempt_review', (select operation_id from attempt_dispatch where status = 'waiting' limit 1), null)"
+        "insert into repair_case (id, kind, reference, processor)"
+        " select 'case_2', 'settlement_difference', reference, 'sim' from repair_case where kind = 'aged_balance' union all"
+        " values ('case_3', 'attempt_review', (select operation_id from attempt_dispatch where status = 'waiting' limit 1), null)"
     )
     assert closed(stage, cases["aged_payout"]) == "payout_pending"
     assert closed(stage, "case_3") == "attempt_open"
-    assert closed(stage, cases["aged_balance"]) == "proposed", "another case of the processor says that money waits"
+    assert closed(stage, cases["aged_balance"]) == "proposed", "another case says that this money waits"
     assert closed(stage, "case_2") == "money_waits", "now it is the only one"
     assert stage.check("aged", "aged_payouts", "closings").gaps == 0
 

@@ -73,7 +73,7 @@ begin
                                   and e.effective_at >= now() - make_interval(days => p_horizon_days))
           and not exists (select from repair_case o
                           where o.id <> p_case.id and o.state <> 'resolved'
-                            and (o.reference = b.account_id or o.processor = split_part(b.account_id, ':', 2)))) then
+                            and o.reference = b.account_id)) then
         return 'money_waits';
     end if;
     return null;
