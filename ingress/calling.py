@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from ingress import answers, dry_run, envelope, expansion, preferences, problems, reading
 from ingress.commands import Terms
-from schemas import errors, limits
+from schemas import errors, limits, operations
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from schemas.operations import Operation
 
 READ: Final = "payments:read"
-WRITE: Final = "payments:write"
+WRITE: Final = operations.WRITE
 OPERATOR: Final = "operator"
 NO_STORE: Final = {"Cache-Control": "no-store"}
 _ID: Final = re.compile(rf"[A-Za-z0-9_]{{1,{limits.AGGREGATE_KEY_LENGTH_MAX}}}")

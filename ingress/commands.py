@@ -14,12 +14,13 @@ from msgspec import Struct
 
 from ingress import answers, envelope, request_ids
 from ingress.accepted import Note
-from schemas import errors, limits, records
+from schemas import errors, limits, operations, records
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ingress.accepted import AcceptedRequests
+    from ingress.active_policies import ActivePolicies
     from ingress.auth import Caller
     from ingress.exchange import Exchange
     from ingress.payment_methods import PaymentMethods
@@ -52,7 +53,9 @@ class Commands:
         payment_methods: PaymentMethods,
         risk_signals: RiskSignals,
         signed_requests: SignedRequests,
+        active_policies: ActivePolicies,
     ) -> None:
+        self._active_policies = active_policies
         self._signed_requests = signed_requests
         self._payment_methods = payment_methods
         self._risk_signals = risk_signals
@@ -65,12 +68,15 @@ class Commands:
     ) -> tuple[answers.Answer, str]:
         """The answer to one call and its request id. Raises Unavailable or QuotaExceeded when nothing was sent.
 
+        In maintenance a stored result is told as ever, and a merchant's new work is refused.
+
         ``proof``: who signed it; kept before the command is sent, so that none is carried out without its evidence.
         """
         request_id = request.request_id or request_ids.new()
         prior = await self._stored.find((caller.merchant, request.idempotency_key))
         if prior is not None:
             return _replay(request, prior), request_id
+        self._require_taken(request)
         await self._payment_methods.require_own(caller.merchant, request.payload)
         if proof is not None:
             await self._signed_requests.keep(proof, [request])
@@ -105,6 +111,7 @@ class Commands:
                 fresh.append((n, request))
             else:
                 found[n] = _replay(request, prior)
+        fresh = self._taken(fresh, found)
         refusals = await self._payment_methods.refusals(caller.merchant, [request.payload for _, request in fresh])
         for (n, _), refusal in zip(fresh, refusals, strict=True):
             if refusal is not None:
@@ -115,6 +122,24 @@ class Commands:
         for n, answer in await self._carry_out_all(caller, fresh, terms):
             found[n] = answer
         return [answer for answer in found if answer is not None]
+
+    def _require_taken(self, request: envelope.Request) -> None:
+        """Raises Maintenance or Unavailable for what is a merchant's; operators go on."""
+        if request.operation.scope == operations.WRITE:
+            self._active_policies.require_new_work()
+
+    def _taken(
+        self, fresh: list[tuple[int, envelope.Request]], found: list[answers.Answer | None]
+    ) -> list[tuple[int, envelope.Request]]:
+        """The lines that may begin; what the others are answered stands in ``found``."""
+        taken = []
+        for n, request in fresh:
+            try:
+                self._require_taken(request)
+                taken.append((n, request))
+            except errors.Unavailable as error:
+                found[n] = answers.failed(error)
+        return taken
 
     async def _carry_out_all(
         self, caller: Caller, fresh: list[tuple[int, envelope.Request]], terms: Terms

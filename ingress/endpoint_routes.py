@@ -37,6 +37,7 @@ async def _changing(request: Request, object_id: str) -> str:
     These calls have nothing to say; an empty object is as good as nothing. Raises MalformedRequest.
     """
     merchant = await _own(request, calling.WRITE, object_id)
+    calling.ingress_of(request).active_policies.require_new_work()
     raw = await reading.body(request, reading.JSON, limits.BODY_BYTES_MAX)
     if raw and strict_json.parse(raw) != {}:
         raise errors.MalformedRequest("This call takes no body.")
@@ -48,6 +49,7 @@ async def _changing(request: Request, object_id: str) -> str:
 async def create_endpoint(request: Request) -> Response:
     """Makes an endpoint and shows its secret, once. The URL is the identity: again, it is the same endpoint."""
     merchant = await _merchant(request, calling.WRITE)
+    calling.ingress_of(request).active_policies.require_new_work()
     raw = await reading.body(request, reading.JSON, limits.BODY_BYTES_MAX)
     await calling.ingress_of(request).signed_requests.once(request, merchant, raw)
     made, was_there = await _endpoints(request).create(merchant, strict_json.parse(raw))

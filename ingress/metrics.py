@@ -20,6 +20,8 @@ IN_FLIGHT: Final = Gauge("millrace_ingress_commands_in_flight", "Commands that a
 FOUND_IN_STORE: Final = Counter(
     "millrace_ingress_results_found_in_store", "Decisions that came from Postgres and not from the reply topic"
 )
+# 1: an operator has switched new work of merchants off (`millrace maintenance show` says why); alike in every process.
+MAINTENANCE: Final = Gauge("millrace_ingress_maintenance", "Whether new work of merchants is refused")
 # Near its bound (EVENT_STREAMS_MAX): new streams are refused.
 STREAMS: Final = Gauge("millrace_ingress_event_streams", "Open event streams")
 # Above zero: queries fail or time out; the circuit opens after some in a row.

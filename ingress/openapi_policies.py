@@ -9,7 +9,7 @@ import msgspec
 
 from ingress import openapi_elements as elements
 from ingress import openapi_schemas
-from schemas import fee_policy, limits, risk_policy, routing
+from schemas import fee_policy, limits, maintenance, risk_policy, routing
 
 Json = dict[str, Any]
 
@@ -17,6 +17,7 @@ _DOCUMENTS: Final[dict[str, Any]] = {
     "risk": risk_policy.RiskDocument,
     "routing": routing.RoutingPolicy,
     "fees": fee_policy.FeePolicy,
+    "maintenance": maintenance.Maintenance,
 }
 _READ: Final = (*elements.COMMON, "not_found", "malformed_request", "invalid_command")
 _WRITTEN: Final = (*_READ, "too_large", "unsupported_media_type", "version_conflict")

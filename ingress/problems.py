@@ -20,11 +20,12 @@ MEDIA_TYPE: Final = "application/problem+json"
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """How one code looks outside. ``retry`` = the same identity may be tried again after a moment."""
+    """How one code looks outside. ``retry`` = the same identity may be tried again after a moment, at least so long."""
 
     status: int
     title: str
     retry: bool = False
+    retry_after_s: int = 0
 
 
 TABLE: Final[dict[str, Row]] = {
@@ -61,6 +62,7 @@ TABLE: Final[dict[str, Row]] = {
     "time_zone_unknown": Row(503, "A time zone is not known here", retry=True),
     "unavailable": Row(503, "A dependency is unavailable", retry=True),
     "overloaded": Row(503, "Too much work is in flight", retry=True),
+    "maintenance": Row(503, "No new work is taken", retry=True, retry_after_s=limits.MAINTENANCE_RETRY_AFTER_S),
     "deadline_exceeded": Row(504, "The deadline passed before the command was started", retry=True),
 }
 # A 401 says how to do better (RFC 9110 section 15.5.2).
@@ -127,6 +129,7 @@ def headers_of(code: str, retry_after_s: int | None = limits.RETRY_AFTER_S) -> d
         headers["WWW-Authenticate"] = _CHALLENGES[code]
         if _CHALLENGES[code] is _SIGNATURE:
             headers["Accept-Signature"] = _ACCEPT_SIGNATURE
-    if row(code).retry and retry_after_s is not None:
-        headers["Retry-After"] = str(retry_after_s)
+    found = row(code)
+    if found.retry and retry_after_s is not None:
+        headers["Retry-After"] = str(max(retry_after_s, found.retry_after_s))
     return headers

@@ -108,7 +108,13 @@ class Ingress:
         self.signed_requests = SignedRequests(known_keys, self._audited_store)
         self.signing_keys = SigningKeys(self._audited_store, self.cursors, known_keys)
         self.commands = Commands(
-            self.stored, self.exchange, self.accepted, payment_methods, self.risk_signals, self.signed_requests
+            self.stored,
+            self.exchange,
+            self.accepted,
+            payment_methods,
+            self.risk_signals,
+            self.signed_requests,
+            self.active_policies,
         )
         self.dry_runs = DryRuns(self.store, self.stored, payment_methods, config.processors)
         self.intents = Resources(self.store, self.cursors, INTENTS)
@@ -201,6 +207,7 @@ class Ingress:
             self.keys.require_fresh()
             await self.store.rows("alive", {})
             await self.exchange.check()
+            self.active_policies.require_read()
         except errors.Unavailable as error:
             return error.public
         return None

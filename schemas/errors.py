@@ -7,7 +7,7 @@ PlatformError                  code, public message (first line of the docstring
     KeyReused  QuotaExceeded  VersionConflict  StateConflict
     SignatureRequired  SignatureInvalid  SignatureExpired    of a signed request
   Unavailable                  a dependency is out; carries its mode: fail_open, fail_closed, stale, read_only
-    Overloaded  DependencyTimeout  DeadlineExceeded  TimeZoneUnknown
+    Overloaded  DependencyTimeout  DeadlineExceeded  TimeZoneUnknown  Maintenance
   OwnershipLost                stop this owner; nothing is wrong with the data
     Fenced
   Corrupt                      park the record and go on
@@ -165,6 +165,12 @@ class Overloaded(Unavailable):
     """Too much work is in flight; try again with the same identity."""
 
     code = "overloaded"
+
+
+class Maintenance(Unavailable):
+    """No new work is taken for the moment; nothing was done. Try again later with the same identity."""
+
+    code = "maintenance"
 
 
 class DependencyTimeout(Unavailable):

@@ -594,7 +594,8 @@ POLICIES_PAGE_LIMIT_MAX: Final = 20
 FEE_VERSIONS_READ_MAX: Final = 100  # for the terms of one merchant; the one in force is among the newest
 POLICY_VERSION_MAX: Final = 10**9
 RISK_ASSESSMENTS_LISTED_MAX: Final = 200
-POLICY_ACTIVE_READ_S: Final = 1.0  # how often an ingress looks for the policies that name its signals
+POLICY_ACTIVE_READ_S: Final = 1.0  # how often an ingress looks for policies that name its signals, and for maintenance
+MAINTENANCE_RETRY_AFTER_S: Final = 30  # people work: nobody has to ask every second
 CARD_SIGNALS_CACHED_S: Final = 600
 CARD_SIGNALS_CACHED_MAX: Final = 20_000
 

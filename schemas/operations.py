@@ -12,6 +12,8 @@ from typing import Any, Final, Literal
 
 from schemas import limit_policy, limit_policy_fields, quota_fields, topics, validation
 
+#: the scope of what merchants do with their payments and money: what maintenance switches off
+WRITE: Final = "payments:write"
 #: whose account: of the caller, of the merchant in the path, of the payout in the path
 AccountBy = Literal["caller", "merchant", "payout"]
 
@@ -69,7 +71,7 @@ def _payment(
         path=path,
         record=record,
         topic=topics.COMMANDS_PAYMENTS,
-        scope="payments:write",
+        scope=WRITE,
         creates=creates,
         payload=payload,
     )
@@ -232,7 +234,7 @@ OPERATIONS: Final[dict[str, Operation]] = {
             "CreatePayout",
             validation.CREATE_PAYOUT,
             "caller",
-            scope="payments:write",
+            scope=WRITE,
         ),
         _account(
             "cancel_payout",
@@ -240,7 +242,7 @@ OPERATIONS: Final[dict[str, Operation]] = {
             "CancelPayout",
             validation.CANCEL_PAYOUT,
             "payout",
-            scope="payments:write",
+            scope=WRITE,
         ),
         _account(
             "record_payout_outcome",

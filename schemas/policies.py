@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from schemas import errors, fee_policy, limits, risk_policy, routing
+from schemas import errors, fee_policy, limits, maintenance, risk_policy, routing
 
 #: the document that a published body of a kind holds, as canonical JSON; raises InvalidCommand
 Reader = Callable[[dict[str, Any], Collection[str]], str]
@@ -49,6 +49,13 @@ def _fees(document: dict[str, Any], _: Collection[str]) -> str:
     return fee_policy.canonical(found)
 
 
+def _maintenance(document: dict[str, Any], _: Collection[str]) -> str:
+    try:
+        return maintenance.canonical(document)
+    except msgspec.ValidationError as error:
+        raise errors.InvalidCommand([fault_of(error)]) from error
+
+
 def fault_of(error: msgspec.ValidationError) -> dict[str, str]:
     """The {field, reason} that msgspec's message tells; the field is empty for the whole document."""
     if match := _AT.match(str(error)):
@@ -56,4 +63,4 @@ def fault_of(error: msgspec.ValidationError) -> dict[str, str]:
     return {"field": "", "reason": str(error)}
 
 
-READERS: Final[dict[str, Reader]] = {"risk": _risk, "routing": _routing, "fees": _fees}
+READERS: Final[dict[str, Reader]] = {"risk": _risk, "routing": _routing, "fees": _fees, "maintenance": _maintenance}

@@ -35,6 +35,7 @@ COMMANDS: Final = {
     "bench": "Measure the system and print JSON.",
     "forecast": "Say what other policies would have made of the past.",
     "parked": "List and resolve parked commands.",
+    "maintenance": "Switch new work of merchants off and on.",
     "cases": "Show what waits for a person.",
     "repair": "Show repairs of the ledger; post what two persons decided.",
     "audit": "Show and verify the record of what operators did.",

@@ -81,6 +81,7 @@ class Visit:
             "theme": theme if theme in THEMES else "",
             "here": self.request.url.path,
             "q": "",
+            "maintenance": calling.ingress_of(self.request).active_policies.maintenance,
         }
         response = pages.html(template, context | found, status, headers)
         if self.session is None and sessions.VISITOR not in self.request.cookies:

@@ -11,7 +11,7 @@ import itertools
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 from msgspec import structs
@@ -19,7 +19,7 @@ from msgspec import structs
 from dataflows.domain import commands as domain
 from dataflows.domain.decision import Payment
 from dataflows.domain.fees import fee_minor
-from dataflows.domain.ledger import is_balanced
+from dataflows.domain.ledger import Posting, is_balanced
 from dataflows.owner.batch import Record, Statement
 from dataflows.owner.fold import Fold, Known
 from dataflows.owner.service import Committed
@@ -84,6 +84,29 @@ class Plan:
         return self.tellings.get(fact, [(door, 0)])
 
 
+class Move(NamedTuple):
+    """Money that an event moved: which operation's event, the posting in it, and by how much it changed each account.
+
+    Two histories have the same events when they have the same moves. One event may carry two of them (a capture told
+    before its authorization) where two events carry one each, so how moves are spread over events is left open, and so
+    are events that move nothing: how many facts were stale depends on their order. What is pending and what is available
+    count as one here: a refund takes from the one or the other, as its capture has settled by then or not.
+    """
+
+    operation: str
+    kind: str
+    reference: str
+    changes: tuple[tuple[str, int], ...]
+
+
+def _move(operation: str, posting: Posting) -> Move:
+    changes: Counter[str] = Counter()
+    for entry in posting.entries:
+        account = entry.account_id.replace("merchant_pending:", "merchant_available:")
+        changes[account] += entry.debit - entry.credit
+    return Move(operation, posting.kind, posting.reference, tuple(sorted((a, n) for a, n in changes.items() if n)))
+
+
 class World:
     """A payment, told by its plan until nothing is left to tell."""
 
@@ -93,6 +116,7 @@ class World:
         self.known: dict[tuple[str, str], Known] = {}
         self.balances: Counter[str] = Counter()
         self.references: list[str] = []
+        self.moves: list[Move] = []
         self.events = self.copies = 0
         self._queue: list[tuple[int, int, Callable[[], list[Command]]]] = []
         self._numbers = itertools.count()
@@ -122,6 +146,7 @@ class World:
             assert is_balanced(posting.entries)
             assert posting.reference not in self.references, "a fact posts once"
             self.references.append(posting.reference)
+            self.moves.append(_move(command.operation, posting))
             for entry in posting.entries:
                 self.balances[entry.account_id] += entry.debit - entry.credit
         intent = decision.intent

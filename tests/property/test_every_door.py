@@ -1,8 +1,8 @@
 """Facts of one payment through any doors, in any number of copies, up to 14 days late: always the same end.
 
 Metamorphic: a history in which every fact is told once and at once is the measure; whatever else the doors do must end in
-its state, its balances and its postings. The commands are made by the code of each door, their identities kept by the
-owner's own fold; only time and transport are virtual. Source: traps 5 and 6.
+its state, its balances and its events (``Move`` says when events are the same). The commands are made by the code of each
+door, their identities kept by the owner's own fold; only time and transport are virtual. Source: traps 5 and 6.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def test_any_doors_in_any_order_and_any_delay_end_alike(data: st.DataObject) -> 
     assert end(world) == end(measure)
     assert +world.balances == +measure.balances
     assert -world.balances == -measure.balances
-    assert sorted(world.references) == sorted(measure.references)
+    assert sorted(world.moves) == sorted(measure.moves)
     identities = {known for known in world.known if known[1].split(":")[1] not in DOUBTS}
     assert identities <= measure.known.keys(), "every door gives a fact the same identity"
 
