@@ -78,7 +78,7 @@ class RateLimitQuotaService(rlqs_pb2_grpc.RateLimitQuotaServiceServicer):  # typ
         try:
             await _converse(envoy, context)
         except errors.Rejected as error:
-            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, error.public)
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, error.line)
         finally:
             self._open -= 1
             _streams.dec()
@@ -203,7 +203,9 @@ def _assigned(id_: BucketId, ttl_s: int, **strategy: Any) -> Any:
 
 
 def usages(report: Any, *, is_first: bool) -> list[Usage]:
-    """What a report says, all of it well-formed. Raises InvalidCommand."""
+    """What a report says, all of it well-formed; None is one that cannot be read. Raises InvalidCommand."""
+    if report is None:
+        raise _invalid("report", "must be an envoy.service.rate_limit_quota.v3.RateLimitQuotaUsageReports")
     if is_first and not report.domain:
         raise _invalid("domain", "must be given in the first report")
     if len(report.bucket_quota_usages) > limits.LIMIT_RLQS_BUCKETS_MAX:
@@ -222,7 +224,7 @@ def usages(report: Any, *, is_first: bool) -> list[Usage]:
 
 
 def _invalid(field: str, reason: str) -> errors.InvalidCommand:
-    return errors.InvalidCommand([{"field": field, "reason": reason}], f"{field} {reason}.")
+    return errors.InvalidCommand([{"field": field, "reason": reason}])
 
 
 def _made(id_: BucketId, now_ns: int) -> _Bucket:

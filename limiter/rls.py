@@ -76,14 +76,16 @@ class RateLimitService(rls_pb2_grpc.RateLimitServiceServicer):  # type: ignore[m
                     response.overall_code = _OVER_LIMIT
                     waits_s.append(retry_after_s(decided))
         except errors.Rejected as error:
-            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, error.public)
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, error.line)
         if waits_s and None not in waits_s:  # of one that never passes there is nothing to wait for
             response.response_headers_to_add.add(key="retry-after", value=str(max(w for w in waits_s if w)))
         return response
 
 
 def _all_asked(request: Any) -> list[_Asked | None]:
-    """Every descriptor of a call, all of them well-formed. Raises InvalidCommand."""
+    """Every descriptor of a call, all of them well-formed; None is one that cannot be read. Raises InvalidCommand."""
+    if request is None:
+        raise _invalid("request", "must be an envoy.service.ratelimit.v3.RateLimitRequest")
     if len(request.descriptors) > limits.LIMIT_DESCRIPTORS_MAX:
         raise _invalid("descriptors", f"must be at most {limits.LIMIT_DESCRIPTORS_MAX}")
     return [_asked(request, descriptor) for descriptor in request.descriptors]
@@ -108,7 +110,7 @@ def _asked(request: Any, descriptor: Any) -> _Asked | None:
 
 
 def _invalid(field: str, reason: str) -> errors.InvalidCommand:
-    return errors.InvalidCommand([{"field": field, "reason": reason}], f"{field} {reason}.")
+    return errors.InvalidCommand([{"field": field, "reason": reason}])
 
 
 def _placed(identity: str | None, place: int) -> str | None:

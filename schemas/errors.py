@@ -38,6 +38,11 @@ class PlatformError(Exception):
         self.context = context
         super().__init__(self.public)
 
+    @property
+    def line(self) -> str:
+        """All that is public of it, for callers who get one line and nothing else: gRPC, a terminal."""
+        return self.public
+
 
 class Rejected(PlatformError):
     """The request cannot be carried out as it stands."""
@@ -65,6 +70,11 @@ class InvalidCommand(Rejected):
     def __init__(self, errors: list[dict[str, str]], message: str | None = None) -> None:
         super().__init__(message, errors=errors)
         self.errors = errors
+
+    @property
+    def line(self) -> str:
+        """Each field with its reason, in place of "see errors"."""
+        return "; ".join(f"{error['field']} {error['reason']}" for error in self.errors) or self.public
 
 
 class Unauthenticated(Rejected):

@@ -663,6 +663,7 @@ LIMIT_SIGNING_KEYS_MAX: Final = 16  # that verify at once
 # Rate limiter: decisions
 LIMIT_COST_MAX: Final = 2**31 - 1
 LIMIT_DESCRIPTORS_MAX: Final = 64  # of one call of Envoy's RateLimitService
+LIMIT_ENVOY_CALLS_MAX: Final = 4_096  # of both of Envoy's services, streams among them; past it they are refused
 LIMIT_REQUEST_ID_LENGTH_MAX: Final = 128  # a longer one is remembered by its hash
 LIMIT_IDENTITY_MS: Final = 60_000  # how long a request identity is remembered
 LIMIT_STORE_TIMEOUT_S: Final = 0.25

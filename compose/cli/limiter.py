@@ -85,7 +85,7 @@ def _read_key(name: str, network: str | None) -> tuple[list[LimitPolicy], dict[s
         try:
             return found, owned(connection, name, found, network), newest(connection)
         except PlatformError as error:
-            raise StackError(str(error)) from error
+            raise StackError(error.line) from error
 
 
 async def _counters(
@@ -100,7 +100,7 @@ async def _counters(
     try:
         return await counters(name, found, by_owners, store, network)
     except PlatformError as error:
-        raise StackError(str(error)) from error
+        raise StackError(error.line) from error
     finally:
         await store.close()
 

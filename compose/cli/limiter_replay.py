@@ -98,7 +98,7 @@ def _decided_again(chosen: PolicySet, from_us: int, to_us: int, keys: int, tell:
         finally:
             history.close()
     except PlatformError as error:
-        raise StackError(str(error)) from error
+        raise StackError(error.line) from error
     return _result(rerun.result(keys), history, chosen) | {
         "from": _text(from_us),
         "to": _text(to_us),

@@ -10,10 +10,7 @@ import socket
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-import grpc
 import structlog
-from envoy.service.rate_limit_quota.v3 import rlqs_pb2_grpc
-from envoy.service.ratelimit.v3 import rls_pb2_grpc
 
 from compose.services.limiting import SnapshotToken, kept_going
 from compose.services.ops import LOOPBACK, serve_ops
@@ -21,6 +18,7 @@ from compose.services.owner_quotas import OwnerQuotas
 from compose.stack.errors import StackError
 from ingress.issuer import KeyFolder
 from limiter.decisions import Recorder
+from limiter.envoy_server import envoys_server
 from limiter.follower import SnapshotFollower
 from limiter.frame_server import FrameServer
 from limiter.kafka_blocks import KafkaBlocks, KafkaReports
@@ -28,14 +26,14 @@ from limiter.lease_accounts import LeaseAccounts
 from limiter.limiter import Limiter
 from limiter.metrics import GatewayMetrics, ShardMetrics
 from limiter.quota_lender import QuotaLender
-from limiter.rlqs import RateLimitQuotaService
-from limiter.rls import RateLimitService
 from limiter.sharded_store import ShardedStore
 from limiter.signing_keys import SigningKeys
 from limiter.store import StoreUnavailable
 from schemas import limits
 
 if TYPE_CHECKING:
+    import grpc
+
     from compose.settings import Settings
 
 _log = structlog.get_logger(__name__)
@@ -106,3 +104,11 @@ async def _serve(settings: Settings, instance: int) -> None:
     reports.close()  # on this thread: what is said of reports changes the accounts
     leases.shut()
     await store.close()
+
+
+def _envoys_server(limiter: Limiter, lender: QuotaLender, port: int) -> grpc.aio.Server:
+    """Both of Envoy's services, not started. StackError when the port is taken."""
+    server = envoys_server(limiter, lender)
+    if not server.add_insecure_port(f"{LOOPBACK}:{port}"):
+        raise StackError(f"port {port} is taken: set MILLRACE_RLS_PORT to another")
+    return server

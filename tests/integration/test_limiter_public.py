@@ -245,6 +245,7 @@ def test_an_operator_sees_policies_and_counters(envoy: Envoy) -> None:
     expect_in_clickhouse(operator, envoy, found["policy_id"])
     wrong = operator.run("limiter", "key", "no key")
     assert wrong.returncode == 1
+    assert "key must be tenant:user:route" in " ".join(wrong.stderr.split())
     assert "Traceback" not in wrong.stderr
 
 

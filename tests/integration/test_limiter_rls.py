@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 import grpc
 import pytest
 import redis
+from envoy.service.rate_limit_quota.v3 import rlqs_pb2, rlqs_pb2_grpc
 from envoy.service.ratelimit.v3 import rls_pb2, rls_pb2_grpc
 
-from limiter.rls import RateLimitService
+from limiter.envoy_server import envoys_server
+from limiter.quota_lender import QuotaLender
 from schemas import limits
 from tests.counter_server import CounterServer, limiter, policy, server
 
@@ -77,8 +79,7 @@ def proxied(server: CounterServer, tmp_path: Path) -> Callable[[Callable[[Proxy]
     async def gateway() -> AsyncIterator[Proxy]:
         exact = policy(capacity=CAPACITY, consistency="exact")
         async with limiter(server.url, tmp_path, exact, timeout_s=_PATIENT_S) as made:
-            served = grpc.aio.server()
-            rls_pb2_grpc.add_RateLimitServiceServicer_to_server(RateLimitService(made), served)
+            served = envoys_server(made, QuotaLender(made, made._store, made._recorder, "g"))
             port = served.add_insecure_port("127.0.0.1:0")
             await served.start()
             proxy = Proxy(f"127.0.0.1:{port}")
@@ -96,20 +97,74 @@ def proxied(server: CounterServer, tmp_path: Path) -> Callable[[Callable[[Proxy]
 
 
 @pytest.mark.parametrize(
-    "second",
+    ("second", "reason"),
     [
-        pytest.param(of(user="u\x01"), id="control character"),
-        pytest.param(of(route=""), id="empty route"),
-        pytest.param(of(tenant="%ff"), id="not UTF-8"),
-        pytest.param(of(route="/" + "x" * limits.LIMIT_KEY_PART_LENGTH_MAX), id="too long"),
-        pytest.param([*of(), ("tenant", "other")], id="two tenants"),
-        pytest.param([*of(), ("route", "/r")], id="one route twice"),
+        pytest.param(of(user="u\x01"), "user must not contain control characters", id="control character"),
+        pytest.param(of(route=""), "route must have 1 to", id="empty route"),
+        pytest.param(of(tenant="%ff"), "tenant is not UTF-8", id="not UTF-8"),
+        pytest.param(of(route="/" + "x" * limits.LIMIT_KEY_PART_LENGTH_MAX), "route must have 1 to", id="too long"),
+        pytest.param([*of(), ("tenant", "other")], "tenant must be given once", id="two tenants"),
+        pytest.param([*of(), ("route", "/r")], "route must be given once", id="one route twice"),
+        pytest.param([*of(), ("remote_address", "here")], "network must be an IP address", id="no address"),
     ],
 )
-def test_a_malformed_second_descriptor_leaves_the_first_uncharged(proxied: Any, second: Entries) -> None:
+def test_a_malformed_second_descriptor_leaves_the_first_uncharged(proxied: Any, second: Entries, reason: str) -> None:
     async def test(proxy: Proxy) -> None:
-        assert await proxy.refused(of(), second)
+        assert (await proxy.refused(of(), second)).startswith(reason)
         assert await proxy.left() == CAPACITY
+
+    proxied(test)
+
+
+#: of neither message: a tag that ends nowhere, a length past the end, text that is not UTF-8, JSON
+NO_MESSAGES = (b"\xff", b"\x0a\x7fd", b"\x0a\x02\xc3\x28", b'{"domain": "d"}')
+
+
+@pytest.mark.parametrize("data", NO_MESSAGES)
+def test_bytes_that_are_no_message_are_the_callers_fault(proxied: Any, data: bytes) -> None:
+    """Proxies take UNKNOWN for a fault of the limiter. The next call of the connection is answered."""
+
+    async def test(proxy: Proxy) -> None:
+        with pytest.raises(grpc.aio.AioRpcError) as error:
+            await proxy.channel.unary_unary("/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit")(data)
+        assert error.value.code() == grpc.StatusCode.INVALID_ARGUMENT
+        assert error.value.details() == "request must be an envoy.service.ratelimit.v3.RateLimitRequest"
+        name = "envoy.service.rate_limit_quota.v3.RateLimitQuotaService"
+        stream = proxy.channel.stream_stream(f"/{name}/StreamRateLimitQuotas")()
+        await stream.write(data)
+        assert await stream.code() == grpc.StatusCode.INVALID_ARGUMENT
+        said = "report must be an envoy.service.rate_limit_quota.v3.RateLimitQuotaUsageReports"
+        assert await stream.details() == said
+        assert await proxy.left() == CAPACITY
+
+    proxied(test)
+
+
+def test_calls_past_the_bound_are_refused_and_consume_nothing(proxied: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Streams count too; when one ends there is room again."""
+    monkeypatch.setattr(limits, "LIMIT_ENVOY_CALLS_MAX", 1)
+
+    async def test(proxy: Proxy) -> None:
+        stream = rlqs_pb2_grpc.RateLimitQuotaServiceStub(proxy.channel).StreamRateLimitQuotas()
+        report = rlqs_pb2.RateLimitQuotaUsageReports(domain="d")
+        report.bucket_quota_usages.add().bucket_id.bucket["user"] = "u"
+        await stream.write(report)
+        assert (await stream.read()).bucket_action  # the gateway holds it
+
+        async def asked() -> grpc.StatusCode:
+            try:
+                await proxy.ask(of())
+            except grpc.aio.AioRpcError as error:
+                return error.code()
+            return grpc.StatusCode.OK
+
+        assert await asked() == grpc.StatusCode.RESOURCE_EXHAUSTED
+        await stream.done_writing()
+        assert await stream.code() == grpc.StatusCode.OK
+        async with asyncio.timeout(60):
+            while await asked() != grpc.StatusCode.OK:
+                pass
+        assert await proxy.left() == CAPACITY - 1
 
     proxied(test)
 
