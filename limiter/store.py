@@ -6,6 +6,7 @@ A client that repeats a command after a lost reply would charge twice: repetitio
 from __future__ import annotations
 
 import asyncio
+import random
 import struct
 import time
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -275,5 +276,6 @@ class CounterStore:
 
     def _failed(self, cause: str) -> StoreUnavailable:
         self._failing = True
-        self._shut_until = time.monotonic() + limits.LIMIT_STORE_RETRY_S
+        # Gateways that lost one store at once do not all come back at once.
+        self._shut_until = time.monotonic() + limits.LIMIT_STORE_RETRY_S * random.uniform(0.5, 1.0)
         return StoreUnavailable(cause=cause)
