@@ -8,6 +8,7 @@ an old snapshot cannot come back. Source: reference limiter 2.9.
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
@@ -56,6 +57,7 @@ class SnapshotFollower:
         self._lapse = lapse
         self._max_stale_s = max_stale_s
         self._etag = ""
+        self._on_disk: int | None = None
         self.is_lapsed = False
         self.snapshot: Snapshot | None = None
         self.refused = 0
@@ -124,14 +126,25 @@ class SnapshotFollower:
         _log.info("snapshot_in_use", **described(snapshot))
 
     def _remember(self, revision: int) -> None:
-        """Whole or not at all: half a number would let an old snapshot in."""
+        """Whole or not at all, and on the disk before it takes its place: it has to outlive a loss of power."""
+        if revision == self._on_disk:  # renewed: the disk is not waited for
+            return
         self._remembered.parent.mkdir(parents=True, exist_ok=True)
         scratch = self._remembered.with_suffix(".new")
-        scratch.write_text(str(revision))
+        with scratch.open("w") as file:
+            file.write(str(revision))
+            file.flush()
+            os.fsync(file.fileno())
         scratch.replace(self._remembered)
+        self._on_disk = revision
 
     def _last_revision(self) -> int:
+        """What came last, before a restart too. Raises SnapshotRefused: without it an old snapshot could come back."""
+        if self.snapshot is not None:
+            return self.snapshot.revision
         try:
             return int(self._remembered.read_text())
-        except (OSError, ValueError):
-            return 0 if self.snapshot is None else self.snapshot.revision
+        except FileNotFoundError:  # the first start
+            return 0
+        except (OSError, ValueError) as error:
+            raise SnapshotRefused(f"the last revision cannot be read in {self._remembered.name}: restore it") from error

@@ -74,12 +74,8 @@ async def _serve(settings: Settings, instance: int) -> None:
     store.when_stale(follower.hurry)
     ShardMetrics(store)
     GatewayMetrics(limiter, recorder, blocks, follower)
-    server = grpc.aio.server()
-    rls_pb2_grpc.add_RateLimitServiceServicer_to_server(RateLimitService(limiter), server)
     lender = QuotaLender(limiter, store, recorder, name)
-    rlqs_pb2_grpc.add_RateLimitQuotaServiceServicer_to_server(RateLimitQuotaService(limiter, lender), server)
-    if not server.add_insecure_port(f"{LOOPBACK}:{addresses.rls_port}"):
-        raise StackError(f"port {addresses.rls_port} is taken: set MILLRACE_RLS_PORT to another")
+    server = _envoys_server(limiter, lender, addresses.rls_port)
     ended = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, ended.set)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import stat
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -129,6 +129,31 @@ def test_a_snapshot_lapses_once_and_only_after_its_grace(keys: SigningKeys, tmp_
     assert (found.used, found.follower.is_lapsed) == ([1, 2], False)
     found.follower.judge_age(end + 100)
     assert found.lapses == 2
+
+
+@pytest.mark.parametrize("left", [b"", b"seven", b"\xff\xfe", None])
+def test_nothing_is_used_while_the_last_revision_cannot_be_read(keys: SigningKeys, tmp_path: Path, left: Any) -> None:
+    """A snapshot that is signed, and may be an old one that came back. Who runs already knows its own."""
+    running = Followed(keys, tmp_path, max_stale_s=0)
+    running.follower.take(signed(keys, revision=7))
+    file = tmp_path / "revision"
+    assert file.read_text() == "7"
+    file.unlink()
+    if left is None:
+        file.mkdir()
+    else:
+        file.write_bytes(left)
+    restarted = Followed(keys, tmp_path, max_stale_s=0)
+    with pytest.raises(SnapshotRefused, match="revision"):
+        restarted.follower.take(signed(keys, revision=8))
+    assert (restarted.used, restarted.follower.is_ready) == ([], False)
+    with pytest.raises(SnapshotRefused):
+        running.follower.take(signed(keys, revision=6))
+    if left is not None:
+        running.follower.take(signed(keys, revision=9))
+        assert file.read_text() == "9"
+        with pytest.raises(SnapshotRefused):
+            restarted.follower.take(signed(keys, revision=8))
 
 
 def test_keys_are_read_again_for_every_snapshot(keys: SigningKeys, tmp_path: Path) -> None:
