@@ -23,6 +23,7 @@ WRITE: Final = "limits:write"
 _PUBLISH: Final = "policy.publish"
 _POLICIES: Final = "policies"  # the object where no policy is named
 _REFUSED: Final = 400
+_FOR_EVER: Final = "private, max-age=31536000, immutable"  # private: it is told to whoever has the scope
 
 router: Final = APIRouter()
 
@@ -67,8 +68,24 @@ async def newest_snapshot(request: Request) -> Response:
     await ingress.caller(request, READ)
     digest, document = await ingress.quota_policies.snapshot()
     etag = f'"{digest}"'
-    headers = {"Cache-Control": f"private, max-age=0, stale-if-error={limits.LIMIT_SNAPSHOT_RENEW_S}", "ETag": etag}
+    headers = {
+        "Cache-Control": f"private, max-age=0, stale-if-error={limits.LIMIT_SNAPSHOT_RENEW_S}",
+        "ETag": etag,
+        "Content-Location": f"/v1/policy_snapshots/{digest}",
+    }
     if request.headers.get("if-none-match") == etag:
+        return Response(status_code=304, headers=headers)
+    return calling.json(document, headers)
+
+
+@router.get("/v1/policy_snapshots/{digest}")
+async def snapshot(request: Request, digest: str) -> Response:
+    """The snapshot of a digest: never another one, so that whoever may read it never asks for it again."""
+    ingress = calling.ingress_of(request)
+    await ingress.caller(request, READ)
+    document = await ingress.quota_policies.snapshot_of(digest)
+    headers = {"Cache-Control": _FOR_EVER, "ETag": f'"{digest}"'}
+    if request.headers.get("if-none-match") == headers["ETag"]:
         return Response(status_code=304, headers=headers)
     return calling.json(document, headers)
 

@@ -126,7 +126,9 @@ def paths() -> Json:
         "schema": {"type": "string", "minLength": 1, "maxLength": 43},
         "description": "A client's address, for what policies by network have counted of it",
     }
-    same = {"304": {"description": "If-None-Match names the newest"}}
+    same = {"304": {"description": "If-None-Match names it"}}
+    sha256 = {"type": "string", "pattern": "^[0-9a-f]{64}$"}
+    digest = {"name": "digest", "in": "path", "required": True, "schema": sha256}
     return {
         "/v1/policies": _read(
             "list_policies", "The caller's quota policies, newest first", [elements.limit(), elements.CURSOR],
@@ -138,6 +140,11 @@ def paths() -> Json:
         ),
         "/v1/policy_snapshots/newest": _read(
             "get_policy_snapshot", "What gateways decide by, signed", [elements.NONE_MATCH],
+            {"200": elements.answer("The snapshot", elements.JSON, "QuotaSnapshot"), **same}, ("not_found",),
+        ),
+        "/v1/policy_snapshots/{digest}": _read(
+            "get_policy_snapshot_by_digest", "The signed snapshot of a digest; it never changes",
+            [digest, elements.NONE_MATCH],
             {"200": elements.answer("The snapshot", elements.JSON, "QuotaSnapshot"), **same}, ("not_found",),
         ),
         "/v1/usage/{key}": _read(

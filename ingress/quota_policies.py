@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from typing import TYPE_CHECKING, Any, Final
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 LIST: Final = "policies"
 _policy: Final = msgspec.json.Decoder(LimitPolicy)
+_DIGEST: Final = re.compile("[0-9a-f]{64}")
 _US: Final = 1_000_000
 _FIELDS: Final = ("policy_id", "publisher", "body", "version", "active_version", "created_at", "updated_at")
 
@@ -64,6 +66,14 @@ class QuotaPolicies:
         if not rows:
             raise errors.NotFound
         return rows[0][0], bytes(rows[0][1])
+
+    async def snapshot_of(self, digest: str) -> bytes:
+        """The signed snapshot of that digest. Raises NotFound when there is none, or none any more."""
+        is_one = _DIGEST.fullmatch(digest)
+        rows = await self._store.rows("limit_snapshot_by_digest", {"digest": digest}) if is_one else []
+        if not rows:
+            raise errors.NotFound
+        return bytes(rows[0][0])
 
     async def usage(self, key: str, client: str | None = None) -> dict[str, Any]:
         """What a key has used: at the counter store now, and in the stream of decisions.

@@ -40,6 +40,7 @@ EXEMPT: Final = frozenset(
         "/readyz",
         "/.well-known/jwks.json",
         "/v1/policy_snapshots/newest",
+        "/v1/policy_snapshots/{digest}",
         "/v1/policies",
         "/v1/policies/{policy_id}",
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import signal
@@ -90,6 +91,26 @@ def test_the_snapshot_is_cached_by_its_digest(envoy: Envoy) -> None:
     assert set(found.json()) == {"snapshot", "key_id", "signature"}
     unchanged = envoy.operator.http.get(path, headers={"If-None-Match": found.headers["etag"]})
     assert (unchanged.status_code, unchanged.content) == (304, b"")
+    assert httpx.get(envoy.public.base_url + path, trust_env=False).status_code == 401
+
+
+def test_a_snapshot_is_served_by_its_digest_for_ever(envoy: Envoy, merchant: Merchant) -> None:
+    """The path that newest names says the same bytes to whoever may read newest, and to nobody else."""
+    envoy.in_force()
+    newest = envoy.operator.http.get("/v1/policy_snapshots/newest")
+    path = newest.headers["content-location"]
+    digest = hashlib.sha256(newest.content).hexdigest()
+    assert path == f"/v1/policy_snapshots/{digest}"
+    found = envoy.operator.http.get(path)
+    assert (found.status_code, found.content) == (200, newest.content)
+    assert found.headers["cache-control"] == "private, max-age=31536000, immutable"
+    assert found.headers["etag"] == f'"{digest}"'
+    again = envoy.operator.http.get(path, headers={"If-None-Match": f'"{digest}"'})
+    assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", f'"{digest}"')
+    for other in ("0" * 64, digest.upper(), digest[:-1], "%00", "newest%00"):
+        missing = envoy.operator.http.get(f"/v1/policy_snapshots/{other}", headers={"If-None-Match": f'"{other}"'})
+        assert (missing.status_code, missing.json()["code"]) == (404, "not_found"), other
+    assert merchant.http.get(path).status_code == 403
     assert httpx.get(envoy.public.base_url + path, trust_env=False).status_code == 401
 
 
