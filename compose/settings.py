@@ -141,6 +141,9 @@ class Settings(ProcessorSettings):
     #: how many gateways decide by the same policies: without the counter store each allows its part of an `open` one
     limiter_gateways: int = Field(default=1, ge=1, le=limits.LIMIT_GATEWAYS_MAX)
 
+    #: CHECK frames over TCP of this machine, beside the Unix socket: whoever may connect may spend any quota
+    limiter_frames_port: int | None = Port
+
     services: Annotated[tuple[str, ...], NoDecode] = SERVICES  # MILLRACE_SERVICES=owner,ingress runs these only
     ingress_processes: int = Field(default=2, ge=1, le=limits.INGRESS_PROCESSES_MAX)
     vault_processes: int = Field(default=1, ge=1, le=limits.VAULT_PROCESSES_MAX)
@@ -188,6 +191,14 @@ class Settings(ProcessorSettings):
     def the_home(self) -> Home:
         """The home folder with an absolute path, so that a process may change its folder."""
         return Home(self.home.expanduser().absolute())
+
+    def limiter_socket(self, instance: int = 0) -> Path:
+        """Where a gateway takes CHECK frames of this user's processes."""
+        return self.the_home().run / f"limiter-{instance}.sock"
+
+    def limiter_frames_address(self) -> str | None:
+        """Where it takes them over TCP, host and port; None unless that was asked for."""
+        return None if self.limiter_frames_port is None else f"{LOOPBACK}:{self.limiter_frames_port}"
 
     def explicit_ports(self) -> dict[str, int]:
         """The ports that the operator set and that are never replaced."""

@@ -20,6 +20,7 @@ from compose.supervise.state import read_state
 from ingress.client import MillraceClient
 from ingress.issuer import SCOPES_DEFAULT, KeyFolder, issue_token
 from tests.conftest import servers_missing
+from tests.simulator_process import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -125,7 +126,8 @@ def _frozen(pids: list[int]) -> Iterator[None]:
 def public(tmp_path_factory: pytest.TempPathFactory) -> PublicSystem:
     """The system; it ends with this pytest process, however that ends."""
     if not _started:
-        settings = Settings(home=tmp_path_factory.mktemp("public"), owner_processes=1, ingress_processes=2)
+        home, frames_port = tmp_path_factory.mktemp("public"), free_port()
+        settings = Settings(home=home, owner_processes=1, ingress_processes=2, limiter_frames_port=frames_port)
         try:
             world = launch.world(settings, launch.up(settings, tied=True))
         except StackError as error:

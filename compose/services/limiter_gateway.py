@@ -32,6 +32,8 @@ from limiter.store import StoreUnavailable
 from schemas import limits
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import grpc
 
     from compose.settings import Settings
@@ -83,10 +85,7 @@ async def _serve(settings: Settings, instance: int) -> None:
         await store.load()
     await server.start()
     frame_server = FrameServer(limiter)
-    try:
-        await frame_server.serve_unix(settings.the_home().run / f"limiter-{instance}.sock")
-    except OSError as error:  # the path of a home may be too long for a socket
-        _log.warning("frames_not_served", reason=str(error))
+    await serve_frames(frame_server, settings.limiter_socket(instance), settings.limiter_frames_port)
     gc.freeze()
     gc.set_threshold(*limits.LIMIT_GC_THRESHOLDS)
     serve_ops(None, lambda: store.unfit or follower.is_ready or "no policy snapshot, or none that is valid")
@@ -100,6 +99,20 @@ async def _serve(settings: Settings, instance: int) -> None:
     reports.close()  # on this thread: what is said of reports changes the accounts
     leases.shut()
     await store.close()
+
+
+async def serve_frames(frame_server: FrameServer, path: Path, port: int | None) -> None:
+    """Over a Unix socket, and over TCP of this machine where a port is set. StackError when that is taken."""
+    try:
+        await frame_server.serve_unix(path)
+    except OSError as error:  # the path of a home may be too long for a socket
+        _log.warning("frames_not_served", reason=str(error))
+    if port is None:
+        return
+    try:
+        await frame_server.serve_tcp(LOOPBACK, port)
+    except OSError as error:
+        raise StackError(f"port {port} is taken: set MILLRACE_LIMITER_FRAMES_PORT to another") from error
 
 
 def _envoys_server(limiter: Limiter, lender: QuotaLender, port: int) -> grpc.aio.Server:

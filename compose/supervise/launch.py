@@ -144,6 +144,7 @@ def world(settings: Settings, state: StackState) -> dict[str, Any]:
         "processor_urls": addresses.processor_urls,
         "vault_url": addresses.vault_url,
         "rls_address": addresses.rls_address,
+        "limiter_frames": {"socket": str(settings.limiter_socket()), "address": settings.limiter_frames_address()},
         "webhook_secrets": {n: s for n, s in settings.webhook_secrets().items() if adapter_of(n) != "simulator"},
     }
 

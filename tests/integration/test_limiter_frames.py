@@ -10,11 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from compose.services.limiter_gateway import serve_frames
+from compose.stack.errors import StackError
 from limiter import frames
 from limiter.frame_client import AsyncFrameClient, Check, FrameClient, GatewayUnavailable
 from limiter.frame_server import FrameServer
 from schemas import limits
 from tests.counter_server import CounterServer, emptied, limiter, policy, server
+from tests.simulator_process import free_port
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -67,6 +70,27 @@ def test_a_batch_is_decided_in_order_over_either_socket(server: CounterServer, t
             assert left == [100 - sum(c.cost for c in checks if c.user == f"u{n}") for n in range(3)]
             assert stat.S_IMODE((tmp_path / "g.sock").stat().st_mode) == 0o600
         assert not (tmp_path / "g.sock").exists()
+
+    asyncio.run(test())
+
+
+def test_tcp_is_this_machines_alone_and_a_taken_port_is_said(server: CounterServer, tmp_path: Path) -> None:
+    async def test() -> None:
+        async with limiter(server.url, tmp_path, policy(capacity=3), timeout_s=_PATIENT_S) as made:
+            first, second, third = FrameServer(made), FrameServer(made), FrameServer(made)
+            port = free_port()
+            try:
+                await serve_frames(first, tmp_path / "1.sock", port)
+                assert {s.getsockname() for found in first._servers[1:] for s in found.sockets} == {("127.0.0.1", port)}
+                async with AsyncFrameClient(("127.0.0.1", port)) as client:
+                    assert (await client.check("t", "u", "/r")).allowed
+                with pytest.raises(StackError, match="MILLRACE_LIMITER_FRAMES_PORT"):
+                    await serve_frames(second, tmp_path / "2.sock", port)
+                await serve_frames(third, tmp_path / ("x" * 200), None)  # no path of a socket: said in the log
+                assert third._servers == []
+            finally:
+                for found in (first, second, third):
+                    await found.close()
 
     asyncio.run(test())
 
