@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from dataclasses import dataclass, field
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 from schemas.calendar_windows import window_at
 from schemas.limit_policy import Terms
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 TOKEN_BUCKET, SLIDING, FIXED = 0, 1, 2
 
@@ -62,3 +67,88 @@ class Oracle:
     def admitted(self, begin: int, end: int) -> int:
         """What was allowed from ``begin`` to before ``end``."""
         return sum(cost for at, cost in self.charges if begin <= at < end)
+
+
+class RunningOracle:
+    """The same answers without the history, for long runs. Whole numbers of any size over one divisor: nothing is rounded.
+
+    ``available`` of a later tick is a question and changes nothing; the clock of ``charge`` never goes back.
+    """
+
+    def __init__(self, terms: Terms, boundaries: Sequence[int] = ()) -> None:
+        self.terms = terms
+        self.boundaries = boundaries  # of a calendar's windows, in ticks
+        self.level, self.at = terms.capacity * terms.period, 0  # of a bucket: tokens times the period, and when
+        self.counts: dict[int, int] = {}  # by window or slot
+
+    def part(self, now: int) -> int:
+        """The window or slot of a tick."""
+        if self.boundaries:
+            return bisect_right(self.boundaries, now) - 1
+        return now // (self.terms.period // self.terms.slots)
+
+    def _level(self, now: int) -> int:
+        return min(self.terms.capacity * self.terms.period, self.level + (now - self.at) * self.terms.refill)
+
+    def available(self, now: int) -> int:
+        """Whole tokens that a request may take at a tick."""
+        t = self.terms
+        if t.algorithm == TOKEN_BUCKET:
+            return self._level(now) // t.period
+        here = self.part(now)
+        if t.algorithm != SLIDING:
+            return t.capacity - self.counts.get(here, 0)
+        slot, oldest = t.period // t.slots, here - t.slots
+        whole = sum(count for at, count in self.counts.items() if at > oldest)
+        still = slot if t.strict else slot - now % slot
+        return t.capacity - whole - -(-self.counts.get(oldest, 0) * still // slot)
+
+    def next_token(self, now: int) -> int:
+        """The tick at which a bucket that is not full has one more."""
+        missing = self.terms.period - self._level(now) % self.terms.period
+        return now - (-missing // self.terms.refill)
+
+    def charge(self, now: int, cost: int) -> None:
+        """Something was allowed. What is too old to count is forgotten."""
+        t = self.terms
+        if t.algorithm == TOKEN_BUCKET:
+            self.level, self.at = self._level(now) - cost * t.period, now
+            return
+        here = self.part(now)
+        if here not in self.counts:
+            kept = here - (t.slots if t.algorithm == SLIDING else 0)
+            self.counts = {at: count for at, count in self.counts.items() if at >= kept}
+        self.counts[here] = self.counts.get(here, 0) + cost
+
+    def reset(self, now: int) -> int:
+        """Ticks until what is charged by now counts no more."""
+        t = self.terms
+        if t.algorithm == TOKEN_BUCKET:
+            return -(-(t.capacity * t.period - self._level(now)) // t.refill)
+        here = self.part(now)
+        if self.boundaries:
+            return self.boundaries[here + 1] - now
+        slots = t.slots if t.algorithm == SLIDING else 0
+        return (here + slots + 1) * (t.period // t.slots) - now
+
+
+class PermitOracle:
+    """Permits by name, each until it is given back or its time is over. A grant forgets those whose time is over."""
+
+    def __init__(self, capacity: int, life: int) -> None:
+        self.capacity, self.life = capacity, life
+        self.held: dict[str, list[int]] = {}  # name: when each of its permits ends
+
+    def ends(self, now: int) -> list[int]:
+        """When the permits end that count now, the first one first."""
+        return sorted(end for ends in self.held.values() for end in ends if end > now)
+
+    def take(self, now: int, name: str, permits: int) -> None:
+        """They were granted."""
+        self.held = {kept: ends for kept, ends in self.held.items() if ends[0] > now}
+        if permits:
+            self.held[name] = [now + self.life] * permits
+
+    def give_back(self, name: str) -> int:
+        """How many of the name's there still were."""
+        return len(self.held.pop(name, ()))
