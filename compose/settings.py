@@ -192,14 +192,6 @@ class Settings(ProcessorSettings):
         """The home folder with an absolute path, so that a process may change its folder."""
         return Home(self.home.expanduser().absolute())
 
-    def limiter_socket(self, instance: int = 0) -> Path:
-        """Where a gateway takes CHECK frames of this user's processes."""
-        return self.the_home().run / f"limiter-{instance}.sock"
-
-    def limiter_frames_address(self) -> str | None:
-        """Where it takes them over TCP, host and port; None unless that was asked for."""
-        return None if self.limiter_frames_port is None else f"{LOOPBACK}:{self.limiter_frames_port}"
-
     def explicit_ports(self) -> dict[str, int]:
         """The ports that the operator set and that are never replaced."""
         named = {name: getattr(self, name) for name in PREFERRED_PORTS}

@@ -85,7 +85,7 @@ async def _serve(settings: Settings, instance: int) -> None:
         await store.load()
     await server.start()
     frame_server = FrameServer(limiter)
-    await serve_frames(frame_server, settings.limiter_socket(instance), settings.limiter_frames_port)
+    await serve_frames(frame_server, settings.the_home().run / f"limiter-{instance}.sock", settings.limiter_frames_port)
     gc.freeze()
     gc.set_threshold(*limits.LIMIT_GC_THRESHOLDS)
     serve_ops(None, lambda: store.unfit or follower.is_ready or "no policy snapshot, or none that is valid")
