@@ -6,15 +6,18 @@ import os
 import signal
 import threading
 import uuid
+from functools import partial
 from typing import TYPE_CHECKING
 
 import httpx
 import pytest
 
+from ingress.client.errors import Undecided
 from tests.eventually import eventually
 from tests.public_system import merchant, public
 
 if TYPE_CHECKING:
+    from ingress.client import MillraceClient
     from tests.public_system import Merchant, PublicSystem
 
 __all__ = ["merchant", "public"]  # the fixtures of this module
@@ -79,6 +82,14 @@ def test_a_client_gets_its_answer_over_killed_processes(public: PublicSystem) ->
     eventually(lambda: _replaced(public, before), 60)
 
 
+def created(client: MillraceClient, key: str) -> str:
+    """The intent of that key; nobody who serves is not yet an answer."""
+    try:
+        return str(client.create(amount=1, currency="USD", idempotency_key=key).result["id"])
+    except Undecided as error:
+        raise AssertionError(str(error)) from error
+
+
 def test_a_stream_goes_on_over_killed_processes(public: PublicSystem) -> None:
     """The client reconnects with its last event id: no gap and no duplicate."""
     with public.client() as client:
@@ -89,7 +100,7 @@ def test_a_stream_goes_on_over_killed_processes(public: PublicSystem) -> None:
             if number == 5:
                 for pid in public.serving():
                     os.kill(pid, signal.SIGKILL)
-                first += [client.create(amount=n + 1, currency="USD").result["id"] for n in range(5)]
+                first += [eventually(partial(created, client, uuid.uuid4().hex), 60) for _ in range(5)]
             if number == 15:
                 break
         assert sorted(heard) == sorted(first)
