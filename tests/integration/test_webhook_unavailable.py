@@ -11,10 +11,16 @@ import pytest
 
 from ingress.app import create_app
 from ingress.webhooks.gateway import WebhookGateway
+from schemas import errors
 from tests.attempts_world import free_port
 from tests.unit import test_webhook_signatures as vectors
 
 SECRETS = {"stripe": (vectors.STRIPE_SECRET,), "adyen": (vectors.ADYEN_KEY,)}
+
+
+async def nobody(authorization: str | None) -> None:
+    """Processors have no token."""
+    raise errors.Unauthenticated
 
 
 def post(processor: str, raw: bytes, headers: dict[str, str], times: int = 1) -> list[httpx.Response]:
@@ -24,7 +30,13 @@ def post(processor: str, raw: bytes, headers: dict[str, str], times: int = 1) ->
         dsn = f"postgresql://nobody@127.0.0.1:{free_port()}/none"
         gateway = WebhookGateway(dsn, SECRETS, clock=lambda: vectors.NOW)
         await gateway.open()
-        app: Any = create_app(SimpleNamespace(webhooks=gateway, config=SimpleNamespace(limiter=None)))  # type: ignore[arg-type] # all that the route asks for
+        parts: Any = SimpleNamespace(  # all that the route asks for, and who watches it
+            webhooks=gateway,
+            config=SimpleNamespace(limiter=None, trusted_proxies=()),
+            authenticator=SimpleNamespace(caller=nobody),
+            audit=SimpleNamespace(suspicious=None),
+        )
+        app: Any = create_app(parts)
         fields = {"Content-Type": "application/json"} | headers
         try:
             transport = httpx.ASGITransport(app)
