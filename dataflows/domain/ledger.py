@@ -193,23 +193,15 @@ def settled(operation_id: str, matured_minor: int, fee_difference_minor: int, pa
     )
 
 
-def settlement_difference(
-    reference: str, kind: str, gained_minor: int, parties: Parties, fee_taken_minor: int = 0
-) -> Posting:
-    """A settlement pays more (above zero) or less than was expected: it waits in suspense for a person.
-
-    What the line was charged beside any fee that was accrued is a fee: else what was paid out would never be even.
-    """
+def settlement_difference(reference: str, kind: str, gained_minor: int, parties: Parties) -> Posting:
+    """A settlement pays more (above zero) or less than was expected: it waits in suspense for a person."""
     receivable, suspense = _receivable(parties), f"recon_suspense:{parties.processor}"
-    expense = f"processor_fee_expense:{parties.processor}"
     return Posting(
         reference,
         kind,
         [
             *transfer(receivable, suspense, max(0, gained_minor), parties),
             *transfer(suspense, receivable, max(0, -gained_minor), parties),
-            *transfer(expense, receivable, max(0, fee_taken_minor), parties),
-            *transfer(receivable, expense, max(0, -fee_taken_minor), parties),
         ],
     )
 

@@ -55,18 +55,14 @@ def _refusal(attempt: ProcessorAttempt, line: dict[str, Any]) -> Rejection | Non
 
 
 def _differences(payment: Payment, attempt: ProcessorAttempt, line: dict[str, Any]) -> tuple[Posting, ...]:
-    """A charge paid twice is a gain, a refund taken twice a loss; short and over say it themselves.
-
-    A further line of a charge, a later part too, has a fee of its own; the first line's is trued up in ``settled``.
-    """
+    """A charge paid twice is a gain, a refund taken twice a loss; short and over say it themselves."""
     finding = line["finding"]
     if finding == "matched":
         return ()
     is_gain = line["gross"] > 0 if finding == "duplicate" else finding == "over"
     gained = line["difference"] if is_gain else -line["difference"]
-    reference, kind = f"{attempt.processor}:{line['line_id']}:{finding}", f"settlement_{finding}"
-    fee = line["fee"] if finding == "duplicate" and _takes_money(attempt) else 0
-    return (ledger.settlement_difference(reference, kind, gained, parties(payment, attempt), fee),)
+    reference = f"{attempt.processor}:{line['line_id']}:{finding}"
+    return (ledger.settlement_difference(reference, f"settlement_{finding}", gained, parties(payment, attempt)),)
 
 
 def _matured(payment: Payment, attempt: ProcessorAttempt, context: Context) -> int:

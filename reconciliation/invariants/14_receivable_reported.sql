@@ -29,9 +29,7 @@ line as (
     union all
     -- every further line of the same movement
     select l.processor, l.currency, case when coalesce(l.posted_gross, l.gross) > 0 then 1 else -1 end * l.posted_difference
-           - case when a.kind in ('purchase', 'capture') then coalesce(l.posted_fee, l.fee) else 0 end
     from settlement_line l
-    left join processor_attempt a on a.intent_id = l.intent_id and a.attempt = l.attempt
     join ledger_txn t on t.reference = l.processor || ':' || l.line_id || ':duplicate'
     where l.finding = 'duplicate'
     union all
@@ -55,12 +53,12 @@ select processor, currency, owed.amount as closing, reported.amount as reported,
 from owed full join reported using (processor, currency) full join movement using (processor, currency)
 where coalesce(owed.amount, 0) <> coalesce(reported.amount, 0) + coalesce(movement.amount, 0)
 union all
--- Nothing stays unmatched for longer than the horizon unless somebody knows: its processor has reported younger captures. So are refunds.
+-- Nothing stays unmatched for longer than the horizon unless somebody knows: its processor has reported younger captures.
 select a.processor, a.currency, null, null, a.amount, a.amount, a.operation_id
 from processor_attempt a
 join (select processor, max(youngest_at) as youngest from settlement_report
       where state <> 'rejected' and is_complete_history group by 1) r on r.processor = a.processor
-where a.status in ('captured', 'refunded') and a.settled_line is null and a.updated_at <= r.youngest
+where a.status = 'captured' and a.settled_line is null and a.updated_at <= r.youngest
   and a.updated_at < now() - %(horizon_days)s * interval '1 day'
   and not exists (select 1 from settlement_line l where l.matched = a.operation_id)
   and not exists (select 1 from settlement_discrepancy d where d.matched = a.operation_id)

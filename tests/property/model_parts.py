@@ -237,10 +237,7 @@ class Parts:
         if finding != "matched":
             gain = finding == "over" or (finding == "duplicate" and p["gross"] > 0)
             self._post(i, *((receivable, suspense) if gain else (suspense, receivable)), p["difference"])
-        expense = f"processor_fee_expense:{processor}"
         if finding == "duplicate":
-            if a["status"] == "captured":
-                self._post(i, *((expense, receivable) if p["fee"] > 0 else (receivable, expense)), abs(p["fee"]))
             return None
         if a["status"] == "captured":
             alone = len(self._unsettled(i)) == 1
@@ -248,6 +245,7 @@ class Parts:
             i["amount_pending"] -= matured
             self._post(i, f"merchant_pending:{i['merchant_id']}", f"merchant_available:{i['merchant_id']}", matured)
             more = p["fee"] - (a["amount"] * 60 + 5_000) // 10_000
+            expense = f"processor_fee_expense:{processor}"
             self._post(i, *((expense, receivable) if more > 0 else (receivable, expense)), abs(more))
         a["settled_line"] = p["line_id"]
         return None

@@ -55,34 +55,10 @@ def test_a_difference_waits_in_suspense_and_the_merchant_gets_its_share(finding:
 def test_a_duplicate_is_a_difference_whether_it_comes_first_or_last() -> None:
     for payment in (PAID, cases.after(PAID, cases.line(PAID, 1))):
         decision = cases.decided(payment, cases.line(payment, 1, "duplicate", 9_940))
-        # the line is of 10,000 with a fee of 60: with it the receivable holds what a payout of it brings
-        assert moved(decision) == {
-            "processor_receivable:simulator": 9_940 - 60,
-            "recon_suspense:simulator": -9_940,
-            "processor_fee_expense:simulator": 60,
-        }
+        assert moved(decision) == {"processor_receivable:simulator": 9_940, "recon_suspense:simulator": -9_940}
         assert decision.intent.amount_pending == payment.intent.amount_pending
         assert decision.attempt is not None
         assert decision.attempt.settled_line == payment.attempts[1].settled_line
-
-
-def test_halves_of_a_charge_in_two_reports_leave_no_fee_and_nothing_in_suspense() -> None:
-    """The first is short, the second the rest: all that was paid out is what the processor owed, to the last unit."""
-    first = cases.decided(PAID, cases.line(PAID, 1, "short", 5_000, gross=5_000, fee=29))
-    half = cases.apply(PAID, first)
-    rest = cases.decided(half, cases.line(half, 1, "duplicate", 5_000, gross=5_000, fee=31))
-    owed = 10_000 - 60
-    first_moved, rest_moved = moved(first), moved(rest)
-    assert owed + first_moved["processor_receivable:simulator"] == 5_000 - 29
-    assert rest_moved["processor_receivable:simulator"] == 5_000 - 31
-    assert first_moved["recon_suspense:simulator"] + rest_moved["recon_suspense:simulator"] == 0
-    assert first_moved["processor_fee_expense:simulator"] + rest_moved["processor_fee_expense:simulator"] == 0
-
-
-def test_a_fee_that_a_further_line_gives_back_is_taken_off_the_expense() -> None:
-    decision = cases.decided(PAID, cases.line(PAID, 1, "duplicate", 9, gross=9, fee=-2))
-    assert moved(decision)["processor_fee_expense:simulator"] == -2
-    assert moved(decision)["processor_receivable:simulator"] == 11
 
 
 def test_a_refund_that_is_settled_is_marked_and_moves_nothing() -> None:
@@ -142,7 +118,7 @@ def test_a_refusal_says_what_is_known() -> None:
 
 @pytest.mark.parametrize(("gross", "gained"), [(1, 9), (0, -9), (-1, -9)])
 def test_a_duplicate_is_a_gain_only_when_it_gave_us_money(gross: int, gained: int) -> None:
-    decision = cases.decided(PAID, cases.line(PAID, 1, "duplicate", 9, gross=gross, fee=0))
+    decision = cases.decided(PAID, cases.line(PAID, 1, "duplicate", 9, gross=gross))
     assert moved(decision) == {"processor_receivable:simulator": gained, "recon_suspense:simulator": -gained}
 
 
