@@ -157,26 +157,6 @@ def test_two_at_once_do_the_work_of_one(public: PublicSystem, merchant: Merchant
     assert sorted(report["new_lines"] > 0 for report in reports) == [False, True]
 
 
-def test_a_charge_that_is_settled_over_two_reports_ends_even(public: PublicSystem, merchant: Merchant) -> None:
-    """Short at first, explained by the next report; nothing stays in suspense, and no fee with the processor."""
-    ids = paid(merchant, 2)
-    settle(public, {"kind": "split_over_days", "reference": ids[0]})
-    assert mine(reconciled(public), ids) == {ids[0]: ("short", 1_000)}
-    settle(public)
-    assert mine(reconciled(public), ids) == {}
-    moved = public.rows(
-        "select e.account_id, sum(e.debit - e.credit) from ledger_entry e join ledger_txn t using (txn_id)"
-        " where t.aggregate_key = %s and e.account_id like any(array['recon_suspense:%%', 'processor_%%']) group by 1 order by 1",
-        ids[0],
-    )
-    assert [(account.split(":")[0], int(amount)) for account, amount in moved] == [
-        ("processor_fee_expense", 12),
-        ("processor_receivable", 1_988),
-        ("recon_suspense", 0),
-    ]
-    assert public.rows("select state from repair_case where reference = %s", ids[0]) == [("resolved",)]
-
-
 def test_truncated_and_resent_reports_lose_and_double_nothing(public: PublicSystem, merchant: Merchant) -> None:
     ids = paid(merchant, 4)
     reports = settle(public, {"kind": "truncated"}, {"kind": "resent"}, {"kind": "other_timezone"})
