@@ -17,6 +17,7 @@ from urllib.parse import quote, urlsplit, urlunsplit
 from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_validator
 from pydantic_settings import NoDecode, SettingsConfigDict
 
+from compose.limiter_gateways import GatewaySettings
 from compose.processors import ProcessorAddress, ProcessorSettings, port_name, secrets_of
 from compose.stack.errors import StackError
 from compose.stack.home import Home
@@ -67,7 +68,7 @@ DATABASE: Final = "millrace"
 Port = Field(default=None, ge=1, le=65535)
 
 
-class Settings(ProcessorSettings):
+class Settings(ProcessorSettings, GatewaySettings):
     """What an operator may set. Nothing is read or written before a method is called."""
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="ignore")
@@ -132,17 +133,6 @@ class Settings(ProcessorSettings):
 
     #: networks of proxies in front of the ingress whose X-Forwarded-For is believed, separated by commas
     trusted_proxies: Annotated[tuple[str, ...], NoDecode] = ()
-
-    #: for so long after it has expired a policy snapshot decides; then each policy's failure mode
-    limiter_max_stale_s: int = Field(
-        default=limits.LIMIT_SNAPSHOT_MAX_STALE_S, ge=0, le=limits.LIMIT_SNAPSHOT_MAX_STALE_MAX_S
-    )
-
-    #: how many gateways decide by the same policies: without the counter store each allows its part of an `open` one
-    limiter_gateways: int = Field(default=1, ge=1, le=limits.LIMIT_GATEWAYS_MAX)
-
-    #: CHECK frames over TCP of this machine, beside the Unix socket: whoever may connect may spend any quota
-    limiter_frames_port: int | None = Port
 
     services: Annotated[tuple[str, ...], NoDecode] = SERVICES  # MILLRACE_SERVICES=owner,ingress runs these only
     ingress_processes: int = Field(default=2, ge=1, le=limits.INGRESS_PROCESSES_MAX)

@@ -36,6 +36,7 @@ from ingress.access_watch import AccessWatch
 from ingress.console import routes as console
 from ingress.webhooks import routes as webhooks
 from limiter.asgi import QuotaMiddleware
+from limiter.request_identity import idempotency_key
 from schemas import errors, limits
 
 if TYPE_CHECKING:
@@ -100,7 +101,13 @@ def create_app(ingress: Ingress) -> FastAPI:
     if ingress.config.limiter is not None:
         routes = [route for router in ROUTERS for route in router.routes]
         askers = quotas.Askers(ingress.authenticator, routes, ingress.config.trusted_proxies)
-        app.add_middleware(QuotaMiddleware, limiter=ingress.config.limiter, who_asks=askers, refusal=quotas.refusal)
+        app.add_middleware(
+            QuotaMiddleware,
+            limiter=ingress.config.limiter,
+            who_asks=askers,
+            refusal=quotas.refusal,
+            identity_of=idempotency_key,
+        )
     app.add_middleware(
         AccessWatch,
         authenticator=ingress.authenticator,

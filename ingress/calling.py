@@ -110,7 +110,13 @@ def require_id(text: str) -> None:
         raise errors.NotFound
 
 
-def json(value: Any, headers: dict[str, str] = NO_STORE) -> Response:
+def json(value: Any, headers: dict[str, str] = NO_STORE, status: int = 200) -> Response:
     """A JSON document that no cache keeps; bytes are one already."""
     content = value if isinstance(value, bytes) else _encode(value)
-    return Response(content, headers=headers, media_type=_JSON)
+    return Response(content, status, headers, media_type=_JSON)
+
+
+def created(value: Any, location: str, *, is_replayed: bool = False) -> Response:
+    """201 with where the new thing is; a retry is told that it is one."""
+    replayed = {"Idempotency-Replayed": "true"} if is_replayed else {}
+    return json(value, NO_STORE | {"Location": location} | replayed, 201)

@@ -5,17 +5,20 @@ The function decides in one transaction with its audit row; here its word become
 
 from __future__ import annotations
 
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from ingress import envelope, reading, strict_json
+from ingress import calling, envelope, operating, reading, strict_json
 from schemas import errors, limits, validation
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import AsyncIterator, Mapping
 
     from starlette.requests import Request
 
     from ingress.envelope import Fields
+    from ingress.state import Ingress
 
 _ENVELOPE: Final = frozenset(("idempotency_key", "payload"))
 
@@ -24,6 +27,45 @@ class FourEyesRequired(errors.Forbidden):
     """Another person than the author has to approve it."""
 
     code = "four_eyes_required"
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What a person sent, and who it is."""
+
+    ingress: Ingress
+    person: str
+    body: dict[str, Any]
+    fields: Fields
+
+    def require_no_body(self) -> None:
+        """Raises MalformedRequest for an approval that would say anything of its own."""
+        if self.body:
+            raise errors.MalformedRequest("An approval has no body: what was proposed is what is approved.")
+
+
+@asynccontextmanager
+async def looking(request: Request, action: str, audited_id: str, *ids: str) -> AsyncIterator[Ingress]:
+    """An operator reads; audited. Raises as ``Audit.operator``, and NotFound for what can be nobody's id."""
+    ingress = calling.ingress_of(request)
+    async with ingress.audit.operator(request, action, audited_id):
+        for each in (audited_id, *ids):
+            calling.require_id(each)
+        yield ingress
+
+
+@asynccontextmanager
+async def deciding(request: Request, action: str, audited_id: str, *ids: str) -> AsyncIterator[Decision]:
+    """An operator decides: refusals are audited here, what is done in the block's own transaction.
+
+    Raises as ``looking``, ``operating.person`` and ``body_of``.
+    """
+    ingress = calling.ingress_of(request)
+    async with ingress.audit.operator(request, action, audited_id, audits_itself=True) as caller:
+        for each in (audited_id, *ids):
+            calling.require_id(each)
+        fields = envelope.header_fields(request.headers)
+        yield Decision(ingress, operating.person(caller), await body_of(request), fields)
 
 
 async def body_of(request: Request) -> dict[str, Any]:

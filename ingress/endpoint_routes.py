@@ -53,10 +53,7 @@ async def create_endpoint(request: Request) -> Response:
     raw = await reading.body(request, reading.JSON, limits.BODY_BYTES_MAX)
     await calling.ingress_of(request).signed_requests.once(request, merchant, raw)
     made, was_there = await _endpoints(request).create(merchant, strict_json.parse(raw))
-    headers = calling.NO_STORE | {"Location": f"/v1/webhook_endpoints/{made['id']}"}
-    answer = calling.json({"result": made}, headers | ({"Idempotency-Replayed": "true"} if was_there else {}))
-    answer.status_code = 201
-    return answer
+    return calling.created({"result": made}, f"/v1/webhook_endpoints/{made['id']}", is_replayed=was_there)
 
 
 @router.get("/v1/webhook_endpoints")

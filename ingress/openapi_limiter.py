@@ -87,7 +87,8 @@ def components() -> dict[str, Json]:
             "live": {"anyOf": [live, {"type": "null"}]},
         }
     )
-    stream = a_schema(dict.fromkeys(("allowed", "denied", "allowed_cost"), _COUNT) | {"as_of": _TIME_OR_NULL})
+    counts = ("allowed", "denied", "allowed_cost", "refunded", "refunded_cost")
+    stream = a_schema(dict.fromkeys(counts, _COUNT) | {"as_of": _TIME_OR_NULL})
     return {
         "QuotaPolicy": a_schema(policy),
         "CommittedQuotaPolicy": a_schema({"result": ref("QuotaPolicy"), "event": ref("Event")}),

@@ -110,7 +110,8 @@ def _part(name: str, state: object, properties: Json) -> Json:
 
 
 def _refund() -> Json:
-    properties = {"failure_reason": _TEXT_OR_NULL, "metadata": _METADATA}
+    waits = {"enum": [*get_args(records.RefundPendingReason), None]}
+    properties = {"pending_reason": waits, "failure_reason": _TEXT_OR_NULL, "metadata": _METADATA}
     return _part("refund", records.RefundState, properties)
 
 

@@ -12,7 +12,6 @@ from ingress import calling, operating, reading, strict_json
 from schemas import errors, limits, policies
 
 router: Final = APIRouter()
-_REPLAYED: Final = {"Idempotency-Replayed": "true"}
 
 
 def _add_routes(kind: str) -> None:
@@ -29,10 +28,7 @@ def _add_routes(kind: str) -> None:
             if not isinstance(payload, dict):
                 raise errors.MalformedRequest("The body must be a JSON object.")
             found, replayed = await ingress.policies.publish(kind, payload, who)
-        headers = calling.NO_STORE | {"Location": f"{root}/{found['version']}"}
-        answer = calling.json(found, headers | _REPLAYED if replayed else headers)
-        answer.status_code = 201
-        return answer
+        return calling.created(found, f"{root}/{found['version']}", is_replayed=replayed)
 
     @router.get(root, name=f"list_{kind}_policies")
     async def history(request: Request) -> Response:

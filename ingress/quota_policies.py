@@ -11,7 +11,7 @@ import msgspec
 from ingress.pages import NewestFirst
 from limiter import durable_counters
 from limiter.buckets import Bucket
-from limiter.keys import limit_key, parts_of
+from limiter.keys import limit_key, parts_of, signed_hash
 from limiter.policies import PolicySet
 from limiter.snapshot import Envelope, Snapshot
 from limiter.store import StoreUnavailable
@@ -86,7 +86,7 @@ class QuotaPolicies:
         policies = await self._in_force()
         level = _shown(policies.levels(parts))
         by_network = [level for level in policies.by_network(parts) if not level.policy.shadow]
-        rows = await self._store.rows("limit_usage_by_key", {"key": name})
+        rows = await self._store.rows("limit_usage_by_key", {"key": name, "hash": signed_hash(name)})
         if level is None and not by_network and not rows:
             raise errors.NotFound
         found: dict[str, Any] = {"object": "usage", "limit_key": name, "policy_id": None, "policy_version": None}
@@ -143,9 +143,11 @@ def _shown(levels: tuple[Level, ...]) -> Level | None:
 
 def _stream(rows: list[tuple[Any, ...]]) -> dict[str, Any]:
     if not rows:
-        return {"allowed": 0, "denied": 0, "allowed_cost": 0, "as_of": None}
-    _, _, allowed, denied, allowed_cost, as_of = rows[0]
-    return {"allowed": allowed, "denied": denied, "allowed_cost": allowed_cost, "as_of": rendering.timestamp(as_of)}
+        return {"allowed": 0, "denied": 0, "allowed_cost": 0, "refunded": 0, "refunded_cost": 0, "as_of": None}
+    _, _, allowed, denied, allowed_cost, as_of, refunded, refunded_cost = rows[0]
+    counted = {"allowed": allowed, "denied": denied, "allowed_cost": allowed_cost}
+    given_back = {"refunded": refunded, "refunded_cost": refunded_cost}  # of what was allowed: retries elsewhere
+    return {**counted, **given_back, "as_of": rendering.timestamp(as_of)}
 
 
 def _read(row: tuple[Any, ...]) -> dict[str, Any]:

@@ -1,8 +1,9 @@
 """Quotas on our own API: whom a request counts for, and how a refusal looks.
 
 The tenant is the merchant of the verified token, the user its subject, the route the template of the path, the network
-that of the peer, or what trusted proxies say of theirs. What comes
-without a valid token is not counted: it is refused for that, or proves itself in another way (webhooks, the console).
+that of the peer, or what trusted proxies say of theirs. Whoever comes without a valid token is a stranger: counted by
+the network alone, or a flood of wrong tokens could not be limited. What proves itself in another way (webhooks, the
+console) is not counted.
 """
 
 from __future__ import annotations
@@ -45,6 +46,10 @@ EXEMPT: Final = frozenset(
         "/v1/policies/{policy_id}",
     }
 )
+#: tenant and user of whoever has no valid token: policies by network govern them, and no others
+STRANGERS: Final = ("-", "-")
+#: whose callers have other proofs than a token: a signature, a session
+PROVEN_OTHERWISE: Final = ("/v1/webhooks/", "/console")
 _NO_ROUTE: Final = "-"
 
 
@@ -64,15 +69,17 @@ class Askers:
         self._trusted_proxies = trusted_proxies
 
     async def __call__(self, scope: Scope) -> Asker | None:
-        """None for what is exempt, and for callers who are not proven."""
+        """None for what is exempt, for what is proven otherwise, and while nobody can tell who is proven."""
         route = self._template(scope)
         if route in EXEMPT:
             return None
+        network = client_address(scope, self._trusted_proxies)
         try:
             caller = await self._authenticator.caller(Headers(scope=scope).get("authorization"))
+        except errors.Unauthenticated:
+            return None if route.startswith(PROVEN_OTHERWISE) else Asker(*STRANGERS, route, network)
         except errors.PlatformError:
             return None  # the route refuses it
-        network = client_address(scope, self._trusted_proxies)
         return Asker(caller.merchant, _user(caller.subject), route, network)
 
     def _template(self, scope: Scope) -> str:

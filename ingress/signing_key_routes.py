@@ -32,10 +32,7 @@ async def register_key(request: Request) -> Response:
     async with ingress.audit.privileged(caller, MANAGE, "signing_key.register", "-", {}, audits_itself=True):
         body, proof = await _signed(request, ingress, caller)
         found, was_there = await ingress.signing_keys.register(caller, body, proof)
-    headers = calling.NO_STORE | {"Location": f"/v1/signing_keys/{found['id']}"}
-    answer = calling.json({"result": found}, headers | ({"Idempotency-Replayed": "true"} if was_there else {}))
-    answer.status_code = 201
-    return answer
+    return calling.created({"result": found}, f"/v1/signing_keys/{found['id']}", is_replayed=was_there)
 
 
 @router.get("/v1/signing_keys")

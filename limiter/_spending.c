@@ -14,6 +14,9 @@
 #define ENTRY_BYTES 24  /* limiter.frames.ENTRY */
 #define ROW_BYTES 32    /* limiter.frames.ROW */
 #define IDENTITY_BYTES 16
+#define HASH_BYTES 8    /* limiter.ring.IDENTITY */
+#define IDENTIFIED 64   /* limiter.ring */
+#define SLOT_SHIFT 8    /* limiter.ring */
 #define NOT_SPENT -1
 #define FAILED -2
 #define UNSIGNED_32_MAX 0xffffffffLL
@@ -27,13 +30,15 @@ typedef struct {
 typedef struct {
     PyObject_HEAD
     PyObject *single, *name;
+    Py_hash_t name_hash;
     long long row;
+    unsigned long long seed;
 } Key;
 
 typedef struct {
     PyObject_HEAD
     PyObject *buffer;
-    long long at, begin, end, turns;
+    long long at, begin, end, turns, identities;
 } Ring;
 
 typedef struct {
@@ -91,16 +96,21 @@ mixed(uint64_t value) /* the finalizer of MurmurHash3 */
 
 /* Texts are told apart by their keyed 64-bit hashes, which Python keeps with them: two of one key are taken for the same
  * once in 2^64 pairs, and then the second one is not charged. An identity is never forgotten for another. */
+static Place
+place_of(Identities *self, Py_hash_t of_name, Py_hash_t of_identity)
+{
+    uint64_t print = mixed((uint64_t)of_identity + mixed((uint64_t)of_name));
+    uint32_t more = (uint32_t)mixed((uint64_t)of_name ^ ((uint64_t)of_identity << 1));
+    return (Place){(print >> 58) & (self->count - 1), print ? print : 1, more};
+}
+
 static int
-place_of(Identities *self, PyObject *name, PyObject *request_id, Place *place)
+place_of_texts(Identities *self, PyObject *name, PyObject *request_id, Place *place)
 {
     Py_hash_t of_name = PyObject_Hash(name), of_identity = PyObject_Hash(request_id);
-    if ((of_name == -1 || of_identity == -1) && PyErr_Occurred())
+    if (of_name == -1 || of_identity == -1)
         return FAILED;
-    uint64_t print = mixed((uint64_t)of_identity + mixed((uint64_t)of_name));
-    place->print = print ? print : 1;
-    place->more = (uint32_t)mixed((uint64_t)of_name ^ ((uint64_t)of_identity << 1));
-    place->shard = (print >> 58) & (self->count - 1);
+    *place = place_of(self, of_name, of_identity);
     return 0;
 }
 
@@ -150,6 +160,17 @@ known(Identities *self, const Place *place)
     return NULL;
 }
 
+/* Has the processor fetch the memory where ``known`` and ``add`` will look. */
+static void
+fetch(Identities *self, const Place *place)
+{
+    for (int old = 0; old < 2; old++) {
+        Generation *generation = &self->shards[place->shard][old];
+        if (generation->used)
+            __builtin_prefetch(&generation->entries[place->print & (generation->size - 1)], 1);
+    }
+}
+
 static int
 add(Identities *self, const Place *place, uint32_t cost)
 {
@@ -167,7 +188,7 @@ Identities_cost_of(Identities *self, PyObject *args)
 {
     PyObject *name, *request_id;
     Place place;
-    if (!PyArg_ParseTuple(args, "UU", &name, &request_id) || place_of(self, name, request_id, &place) < 0)
+    if (!PyArg_ParseTuple(args, "UU", &name, &request_id) || place_of_texts(self, name, request_id, &place) < 0)
         return NULL;
     Entry *entry = known(self, &place);
     return PyLong_FromLongLong(entry == NULL ? -1 : (long long)entry->cost);
@@ -179,7 +200,7 @@ Identities_add(Identities *self, PyObject *args)
     PyObject *name, *request_id;
     unsigned int cost;
     Place place;
-    if (!PyArg_ParseTuple(args, "UUI", &name, &request_id, &cost) || place_of(self, name, request_id, &place) < 0)
+    if (!PyArg_ParseTuple(args, "UUI", &name, &request_id, &cost) || place_of_texts(self, name, request_id, &place) < 0)
         return NULL;
     return add(self, &place, cost) < 0 ? NULL : Py_NewRef(Py_None);
 }
@@ -253,30 +274,137 @@ Identities_new(PyTypeObject *type, PyObject *args, PyObject *names)
     return (PyObject *)self;
 }
 
+/* -- what other gateways know an identity by: XXH64, by its specification -- */
+
+#define PRIME_1 0x9e3779b185ebca87ULL
+#define PRIME_2 0xc2b2ae3d27d4eb4fULL
+#define PRIME_3 0x165667b19e3779f9ULL
+#define PRIME_4 0x85ebca77c2b2ae63ULL
+#define PRIME_5 0x27d4eb2f165667c5ULL
+
+static uint64_t
+rotated(uint64_t value, int bits)
+{
+    return value << bits | value >> (64 - bits);
+}
+
+static uint64_t
+rounded(uint64_t lane, const char *from)
+{
+    uint64_t word;
+    memcpy(&word, from, 8);
+    return rotated(lane + word * PRIME_2, 31) * PRIME_1;
+}
+
+static uint64_t
+xxh64(const char *text, size_t size, uint64_t seed)
+{
+    const char *end = text + size;
+    uint64_t hash = seed + PRIME_5;
+    if (size >= 32) {
+        uint64_t lanes[4] = {seed + PRIME_1 + PRIME_2, seed + PRIME_2, seed, seed - PRIME_1};
+        for (; end - text >= 32; text += 32)
+            for (int at = 0; at < 4; at++)
+                lanes[at] = rounded(lanes[at], text + 8 * at);
+        hash = rotated(lanes[0], 1) + rotated(lanes[1], 7) + rotated(lanes[2], 12) + rotated(lanes[3], 18);
+        for (int at = 0; at < 4; at++)
+            hash = (hash ^ rotated(lanes[at] * PRIME_2, 31) * PRIME_1) * PRIME_1 + PRIME_4;
+    }
+    hash += size;
+    for (; end - text >= 8; text += 8)
+        hash = rotated(hash ^ rounded(0, text), 27) * PRIME_1 + PRIME_4;
+    if (end - text >= 4) {
+        uint32_t word;
+        memcpy(&word, text, 4);
+        hash = rotated(hash ^ word * PRIME_1, 23) * PRIME_2 + PRIME_3;
+        text += 4;
+    }
+    for (; text < end; text++)
+        hash = rotated(hash ^ (unsigned char)*text * PRIME_5, 11) * PRIME_1;
+    hash = (hash ^ hash >> 33) * PRIME_2;
+    hash = (hash ^ hash >> 29) * PRIME_3;
+    return hash ^ hash >> 32;
+}
+
 /* -- one decision -- */
 
-static int
-put_record(Spender *self, Key *key, uint32_t cost, Bucket *bucket, long long now_ns)
-{
-    Ring *ring = self->ring;
+/* Under which a request is made: the object that was given, or the digits of an entry of a frame. */
+typedef struct {
+    PyObject *object; /* borrowed; NULL: only the digits are there */
+    Py_hash_t hash;   /* as Python has it of the text */
+    int is_none;
+    char digits[2 * IDENTITY_BYTES];
+} Request;
+
+/* Where records go; held while decisions are made. */
+typedef struct {
     Py_buffer view;
-    if (PyObject_GetBuffer(ring->buffer, &view, PyBUF_WRITABLE) < 0)
+    Ring *ring;
+} Records;
+
+static int
+request_of(PyObject *object, Request *request)
+{
+    request->object = object;
+    request->is_none = object == Py_None;
+    request->hash = request->is_none ? 0 : PyObject_Hash(object);
+    return request->hash == -1 ? FAILED : 0;
+}
+
+static int
+open_records(Spender *self, Records *records)
+{
+    records->ring = self->ring;
+    return PyObject_GetBuffer(self->ring->buffer, &records->view, PyBUF_WRITABLE) < 0 ? FAILED : 0;
+}
+
+/* Whether other gateways are told of an identity that this lease is charged for. */
+static int
+is_told(Spender *self, Bucket *bucket, const Request *request)
+{
+    return !request->is_none && self->ring->identities && bucket->lease_flags >> SLOT_SHIFT;
+}
+
+static int
+hash_of(Key *key, const Request *request, uint64_t *hash)
+{
+    Py_ssize_t size = sizeof(request->digits);
+    const char *text = request->object == NULL ? request->digits : PyUnicode_AsUTF8AndSize(request->object, &size);
+    if (text == NULL)
         return FAILED;
-    if (ring->at < 0 || ring->at + RECORD_BYTES > view.len) {
-        PyBuffer_Release(&view);
+    *hash = xxh64(text, (size_t)size, key->seed);
+    return 0;
+}
+
+/* ``identity``: its hash, or NULL. */
+static int
+put_record(Spender *self, Records *to, Key *key, uint32_t cost, Bucket *bucket, long long now_ns,
+           const uint64_t *identity)
+{
+    Ring *ring = to->ring;
+    char *begin = to->view.buf;
+    if (ring->at < 0 || ring->at + RECORD_BYTES > to->view.len) {
         PyErr_SetString(PyExc_IndexError, "the next record is outside of the ring");
         return FAILED;
     }
+    long long hash_at = identity == NULL ? 0 : ring->identities + (ring->at - ring->begin) / RECORD_BYTES * HASH_BYTES;
+    if (hash_at < 0 || hash_at + HASH_BYTES > to->view.len) {
+        PyErr_SetString(PyExc_IndexError, "the next identity is outside of the ring");
+        return FAILED;
+    }
     uint32_t row = (uint32_t)key->row, flags = (uint32_t)bucket->lease_flags;
+    if (identity != NULL) {
+        flags |= IDENTIFIED;
+        memcpy(begin + hash_at, identity, HASH_BYTES);
+    }
     int32_t left = bucket->left > INT32_MAX ? INT32_MAX : (int32_t)bucket->left;
     uint64_t at_us = (uint64_t)(now_ns / 1000 + self->wall_offset_us);
-    char *record = (char *)view.buf + ring->at;
+    char *record = begin + ring->at;
     memcpy(record, &row, 4);
     memcpy(record + 4, &cost, 4);
     memcpy(record + 8, &flags, 4);
     memcpy(record + 12, &left, 4);
     memcpy(record + 16, &at_us, 8);
-    PyBuffer_Release(&view);
     ring->at += RECORD_BYTES;
     if (ring->at == ring->end) {
         ring->at = ring->begin;
@@ -287,11 +415,14 @@ put_record(Spender *self, Key *key, uint32_t cost, Bucket *bucket, long long now
 
 /* 1: the store has to say whether the identity was charged; 0: not; FAILED. */
 static int
-is_of_the_store(Spender *self, Key *key, PyObject *request_id)
+is_of_the_store(Spender *self, Key *key, const Request *request)
 {
     if (!PyDict_GET_SIZE(self->under_way) && !PyDict_GET_SIZE(self->doubtful))
         return 0;
-    PyObject *identity = PyTuple_Pack(2, key->name, request_id);
+    PyObject *text = request->object == NULL ? PyUnicode_FromStringAndSize(request->digits, sizeof(request->digits))
+                                             : Py_NewRef(request->object);
+    PyObject *identity = text == NULL ? NULL : PyTuple_Pack(2, key->name, text);
+    Py_XDECREF(text);
     if (identity == NULL)
         return FAILED;
     int found = PyDict_Contains(self->under_way, identity);
@@ -303,14 +434,16 @@ is_of_the_store(Spender *self, Key *key, PyObject *request_id)
 
 /* 1: the identity is new, and remembered; 0: it is not, or the store has to be asked; FAILED. */
 static int
-remember(Spender *self, Key *key, uint32_t cost, PyObject *request_id)
+remember(Spender *self, Key *key, uint32_t cost, const Request *request)
 {
-    Place place;
-    if (place_of(self->identities, key->name, request_id, &place) < 0)
+    if (key->name == NULL) {
+        PyErr_SetString(PyExc_AttributeError, "name");
         return FAILED;
+    }
+    Place place = place_of(self->identities, key->name_hash, request->hash);
     if (known(self->identities, &place) != NULL)
         return 0;
-    int found = is_of_the_store(self, key, request_id);
+    int found = is_of_the_store(self, key, request);
     if (found != 0)
         return found < 0 ? FAILED : 0;
     return add(self->identities, &place, cost) < 0 ? FAILED : 1;
@@ -318,7 +451,7 @@ remember(Spender *self, Key *key, uint32_t cost, PyObject *request_id)
 
 /* What is left of the lease that was spent, NOT_SPENT, or FAILED with an exception. */
 static long long
-spend(Spender *self, Key *key, long long cost, PyObject *request_id)
+spend(Spender *self, Records *records, Key *key, long long cost, const Request *request)
 {
     if (key->single == NULL || !PyObject_TypeCheck(key->single, &BucketType))
         return NOT_SPENT;
@@ -326,14 +459,18 @@ spend(Spender *self, Key *key, long long cost, PyObject *request_id)
     long long now = monotonic_ns();
     if (cost < 0 || cost > UNSIGNED_32_MAX || bucket->left < cost || now >= bucket->lease_ends_ns)
         return NOT_SPENT;
-    if (request_id != Py_None) {
-        int is_new = remember(self, key, (uint32_t)cost, request_id);
+    uint64_t hash;
+    int told = is_told(self, bucket, request);
+    if (!request->is_none) {
+        if (told && hash_of(key, request, &hash) < 0)
+            return FAILED;
+        int is_new = remember(self, key, (uint32_t)cost, request);
         if (is_new <= 0)
             return is_new < 0 ? FAILED : NOT_SPENT;
     }
     bucket->left -= cost;
     long long left = bucket->left;
-    if (put_record(self, key, (uint32_t)cost, bucket, now) < 0)
+    if (put_record(self, records, key, (uint32_t)cost, bucket, now, told ? &hash : NULL) < 0)
         return FAILED;
     if (left < bucket->refill_below) {
         bucket->refill_below = 0;
@@ -342,6 +479,19 @@ spend(Spender *self, Key *key, long long cost, PyObject *request_id)
             return FAILED;
         Py_DECREF(done);
     }
+    return left;
+}
+
+/* One decision for a caller in this process. */
+static long long
+spend_one(Spender *self, Key *key, long long cost, PyObject *request_id)
+{
+    Request request;
+    Records records;
+    if (request_of(request_id, &request) < 0 || open_records(self, &records) < 0)
+        return FAILED;
+    long long left = spend(self, &records, key, cost, &request);
+    PyBuffer_Release(&records.view);
     return left;
 }
 
@@ -400,7 +550,7 @@ Spender_check_now(Spender *self, PyObject *const *args, Py_ssize_t count)
     if (cost == -1 && PyErr_Occurred())
         return NULL;
     Py_INCREF(key);
-    long long left = overflow ? NOT_SPENT : spend(self, key, cost, args[4]);
+    long long left = overflow ? NOT_SPENT : spend_one(self, key, cost, args[4]);
     PyObject *decided = NULL;
     if (left >= 0)
         decided = allowed(self, (Bucket *)key->single, left);
@@ -412,42 +562,93 @@ Spender_check_now(Spender *self, PyObject *const *args, Py_ssize_t count)
 
 /* -- the entries of a frame -- */
 
-static PyObject *
-identity_of(const unsigned char *bytes)
+#define AT_ONCE 16 /* entries whose memory is fetched before the first of them is decided */
+
+typedef struct {
+    const unsigned char *entries;
+    PyObject *places; /* a list: what the connection calls its keys */
+    PyObject *known;  /* a list as long: the keys of those that were found */
+} Asked;
+
+static uint32_t
+number_of(const unsigned char *entry, int at)
+{
+    uint32_t number;
+    memcpy(&number, entry + at, 4);
+    return number;
+}
+
+static void
+request_of_entry(const unsigned char *entry, Request *request)
 {
     static const char digits[] = "0123456789abcdef";
     int any = 0;
-    for (int at = 0; at < IDENTITY_BYTES; at++)
-        any |= bytes[at];
-    if (!any)
-        return Py_NewRef(Py_None);
-    PyObject *text = PyUnicode_New(2 * IDENTITY_BYTES, 127);
-    if (text == NULL)
-        return NULL;
-    Py_UCS1 *to = PyUnicode_1BYTE_DATA(text);
     for (int at = 0; at < IDENTITY_BYTES; at++) {
-        to[2 * at] = (Py_UCS1)digits[bytes[at] >> 4];
-        to[2 * at + 1] = (Py_UCS1)digits[bytes[at] & 15];
+        unsigned char byte = entry[8 + at];
+        any |= byte;
+        request->digits[2 * at] = digits[byte >> 4];
+        request->digits[2 * at + 1] = digits[byte & 15];
     }
-    return text;
+    request->object = any ? NULL : Py_None;
+    request->is_none = !any;
+    request->hash = any ? _Py_HashBytes(request->digits, sizeof(request->digits)) : 0;
+}
+
+/* Who they are, of the next entries. Their keys, buckets and identities lie anywhere in memory: all are fetched at once,
+ * and not one after another. Nothing is decided, and nothing of Python runs. */
+static void
+prepare(Spender *self, const Asked *asked, Py_ssize_t at, int count, Request *requests)
+{
+    Key *keys[AT_ONCE];
+    for (int n = 0; n < count; n++) {
+        uint32_t number = number_of(asked->entries + (at + n) * ENTRY_BYTES, 0);
+        keys[n] = number < PyList_GET_SIZE(asked->known) ? (Key *)PyList_GET_ITEM(asked->known, number) : NULL;
+        __builtin_prefetch(keys[n]);
+    }
+    for (int n = 0; n < count; n++)
+        request_of_entry(asked->entries + (at + n) * ENTRY_BYTES, &requests[n]);
+    for (int n = 0; n < count; n++) {
+        if (keys[n] == NULL || !PyObject_TypeCheck(keys[n], &KeyType))
+            continue;
+        for (size_t line = 0; keys[n]->single != NULL && line < sizeof(Bucket); line += 64)
+            __builtin_prefetch((char *)keys[n]->single + line, 1);
+        if (!requests[n].is_none) {
+            Place place = place_of(self->identities, keys[n]->name_hash, requests[n].hash);
+            fetch(self->identities, &place);
+        }
+    }
+}
+
+/* A new reference to the key of a number; NULL without an exception when it is not known. */
+static Key *
+key_of_number(Spender *self, const Asked *asked, uint32_t number)
+{
+    if (number >= PyList_GET_SIZE(asked->places) || number >= PyList_GET_SIZE(asked->known)) {
+        PyErr_SetString(PyExc_IndexError, "the key was not named");
+        return NULL;
+    }
+    PyObject *found = PyList_GET_ITEM(asked->known, number);
+    if (PyObject_TypeCheck(found, &KeyType))
+        return (Key *)Py_NewRef(found);
+    Key *key = key_of(self, PyList_GET_ITEM(asked->places, number));
+    if (key == NULL)
+        return NULL;
+    Py_INCREF(key);
+    if (PyList_SetItem(asked->known, number, Py_NewRef(key)) == 0)
+        return key;
+    Py_DECREF(key);
+    return NULL;
 }
 
 /* 1: decided, and its row is written; 0: not; FAILED. */
 static int
-spend_entry(Spender *self, const unsigned char *entry, PyObject *places, char *row)
+spend_entry(Spender *self, Records *records, const Asked *asked, Py_ssize_t at, const Request *request, char *row)
 {
-    uint32_t number, cost;
-    memcpy(&number, entry, 4);
-    memcpy(&cost, entry + 4, 4);
-    PyObject *place = PyList_GetItem(places, number); /* raises IndexError */
-    Key *key = place == NULL ? NULL : key_of(self, place);
+    const unsigned char *entry = asked->entries + at * ENTRY_BYTES;
+    Key *key = key_of_number(self, asked, number_of(entry, 0));
     if (key == NULL)
         return PyErr_Occurred() ? FAILED : 0;
-    PyObject *request_id = identity_of(entry + 8);
-    if (request_id == NULL)
-        return FAILED;
-    Py_INCREF(key);
-    long long left = spend(self, key, cost, request_id);
+    long long left = spend(self, records, key, number_of(entry, 4), request);
     if (left >= 0) {
         Bucket *bucket = (Bucket *)key->single;
         uint32_t flags = (uint32_t)bucket->lease_flags & 0xff;
@@ -458,8 +659,28 @@ spend_entry(Spender *self, const unsigned char *entry, PyObject *places, char *r
         memcpy(row + 8, rest, 24);
     }
     Py_DECREF(key);
-    Py_DECREF(request_id);
     return left >= 0 ? 1 : left == NOT_SPENT ? 0 : FAILED;
+}
+
+/* The number of the first entry from ``at`` on that is not decided, or how many there are; FAILED. */
+static Py_ssize_t
+spend_entries(Spender *self, const Asked *asked, Py_ssize_t at, Py_ssize_t count, char *rows)
+{
+    Request requests[AT_ONCE];
+    Records records;
+    if (open_records(self, &records) < 0)
+        return FAILED;
+    int done = 1;
+    for (Py_ssize_t first = at; done == 1 && first < count; first = at) {
+        int some = count - first < AT_ONCE ? (int)(count - first) : AT_ONCE;
+        prepare(self, asked, first, some, requests);
+        for (int n = 0; done == 1 && n < some; n++) {
+            done = spend_entry(self, &records, asked, at, &requests[n], rows + at * ROW_BYTES);
+            at += done == 1;
+        }
+    }
+    PyBuffer_Release(&records.view);
+    return done == FAILED ? FAILED : at;
 }
 
 static PyObject *
@@ -467,23 +688,20 @@ Spender_spend_entries(Spender *self, PyObject *args)
 {
     Py_buffer body, rows;
     Py_ssize_t at;
-    PyObject *places;
-    if (!PyArg_ParseTuple(args, "y*nO!w*", &body, &at, &PyList_Type, &places, &rows))
+    Asked asked;
+    if (!PyArg_ParseTuple(args, "y*nO!O!w*", &body, &at, &PyList_Type, &asked.places, &PyList_Type, &asked.known,
+                          &rows))
         return NULL;
     Py_ssize_t count = body.len / ENTRY_BYTES;
-    int done = 1;
+    asked.entries = body.buf;
     if (at < 0 || rows.len < count * ROW_BYTES) {
         PyErr_SetString(PyExc_ValueError, "there is no room for the rows");
-        done = FAILED;
-    }
-    while (done == 1 && at < count) {
-        done = spend_entry(self, (const unsigned char *)body.buf + at * ENTRY_BYTES, places,
-                           (char *)rows.buf + at * ROW_BYTES);
-        at += done == 1;
-    }
+        at = FAILED;
+    } else
+        at = spend_entries(self, &asked, at, count, rows.buf);
     PyBuffer_Release(&body);
     PyBuffer_Release(&rows);
-    return done == FAILED ? NULL : PyLong_FromSsize_t(at);
+    return at == FAILED ? NULL : PyLong_FromSsize_t(at);
 }
 
 static PyObject *
@@ -497,7 +715,7 @@ Spender_spend(Spender *self, PyObject *const *args, Py_ssize_t count)
     long long cost = PyLong_AsLongLongAndOverflow(args[1], &overflow);
     if (cost == -1 && PyErr_Occurred())
         return NULL;
-    long long left = overflow ? NOT_SPENT : spend(self, (Key *)args[0], cost, args[2]);
+    long long left = overflow ? NOT_SPENT : spend_one(self, (Key *)args[0], cost, args[2]);
     return left == FAILED ? NULL : PyLong_FromLongLong(left);
 }
 
@@ -530,6 +748,31 @@ Key_clear(Key *self)
 {
     Py_CLEAR(self->single);
     Py_CLEAR(self->name);
+    return 0;
+}
+
+static PyObject *
+Key_name(Key *self, void *Py_UNUSED(closure))
+{
+    if (self->name == NULL) {
+        PyErr_SetString(PyExc_AttributeError, "name");
+        return NULL;
+    }
+    return Py_NewRef(self->name);
+}
+
+static int
+Key_set_name(Key *self, PyObject *name, void *Py_UNUSED(closure))
+{
+    if (name == NULL || !PyUnicode_Check(name)) {
+        PyErr_SetString(PyExc_TypeError, "the name of a key is a text");
+        return -1;
+    }
+    Py_hash_t hash = PyObject_Hash(name);
+    if (hash == -1)
+        return -1;
+    self->name_hash = hash; /* with the name, so that no decision reads the text */
+    Py_XSETREF(self->name, Py_NewRef(name));
     return 0;
 }
 
@@ -618,14 +861,16 @@ static PyMemberDef bucket_members[] = {
     NUMBER(Bucket, remaining), NUMBER(Bucket, reset_ms),     NUMBER(Bucket, version),
     {"id_", T_OBJECT_EX, offsetof(Bucket, id), 0, NULL},     {NULL}};
 static PyMemberDef key_members[] = {{"single", T_OBJECT, offsetof(Key, single), 0, NULL},
-                                    {"name", T_OBJECT_EX, offsetof(Key, name), 0, NULL},
                                     NUMBER(Key, row),
+                                    {"seed", T_ULONGLONG, offsetof(Key, seed), 0, NULL},
                                     {NULL}};
+static PyGetSetDef key_name[] = {{"name", (getter)Key_name, (setter)Key_set_name, NULL, NULL}, {NULL}};
 static PyMemberDef ring_members[] = {{"buffer", T_OBJECT_EX, offsetof(Ring, buffer), 0, NULL},
                                      NUMBER(Ring, at),
                                      NUMBER(Ring, begin),
                                      NUMBER(Ring, end),
                                      NUMBER(Ring, turns),
+                                     NUMBER(Ring, identities),
                                      {NULL}};
 static PyMethodDef identities_methods[] = {{"cost_of", (PyCFunction)Identities_cost_of, METH_VARARGS, NULL},
                                            {"add", (PyCFunction)Identities_add, METH_VARARGS, NULL},
@@ -660,6 +905,7 @@ PyInit__spending(void)
 {
     BucketType.tp_members = bucket_members;
     KeyType.tp_members = key_members;
+    KeyType.tp_getset = key_name;
     RingType.tp_members = ring_members;
     SpenderType.tp_methods = spender_methods;
     SpenderType.tp_init = (initproc)Spender_init;

@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Final
 
-from limiter.store import OK, StoreUnavailable
+from limiter.store import OK
 from schemas import limits
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ async def settle(bucket: Bucket, store: CounterStore) -> None:
         ended = bucket.settling.pop()  # taken first: another call may be settling the same bucket
         try:
             answer = await store.settle(bucket, *ended)
-        except StoreUnavailable:
+        except BaseException:  # without the store, and when whoever asked goes away
             bucket.to_settle(*ended)
             raise
         if bucket.accounts is not None:

@@ -12,7 +12,9 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from limiter.request_identity import Repetitions
 from limiter.store import StoreUnavailable
+from schemas import errors
 from schemas.limit_policy import terms
 
 if TYPE_CHECKING:
@@ -40,22 +42,39 @@ class Asker(NamedTuple):
 WhoAsks = Callable[["Scope"], Awaitable[Asker | None]]
 #: the answer to a refused request
 Refusal = Callable[["Decision"], "ASGIApp"]
+#: what a request is charged under, once however often it is sent; None for one that is charged each time
+IdentityOf = Callable[["Scope"], str | None]
+#: what a request costs, from 0 to ``LIMIT_COST_MAX``
+CostOf = Callable[["Scope"], int]
 
 
 class QuotaMiddleware:
-    """Charges 1 for a request, and frees its permits of concurrency limits when the application has answered.
+    """Charges a request, and frees its permits of concurrency limits when the application has answered.
 
-    Its identity is not taken from the caller, who could repeat one for ever and pay once.
+    ``identity_of`` (``request_identity.idempotency_key``) names retries: they consume once. A caller who repeats one
+    identity for ever pays for what is past ``LIMIT_REPETITIONS_FREE_MAX``; an identity that had another cost is none.
+    Where a concurrency limit governs, every try holds permits of its own, and is charged.
 
     Rule: a request that is refused never reaches the application. Without the counter store a policy's failure mode
     decides: the answer then names the policy and not what is left of it, which nobody knows.
     """
 
-    def __init__(self, app: ASGIApp, limiter: Limiter, who_asks: WhoAsks, refusal: Refusal) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        limiter: Limiter,
+        who_asks: WhoAsks,
+        refusal: Refusal,
+        identity_of: IdentityOf = lambda _: None,
+        cost_of: CostOf = lambda _: 1,
+    ) -> None:
         self._app = app
         self._limiter = limiter
         self._who_asks = who_asks
         self._refusal = refusal
+        self._identity_of = identity_of
+        self._cost_of = cost_of
+        self._repetitions = Repetitions()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Passes the request on, or answers for the application."""
@@ -66,8 +85,9 @@ class QuotaMiddleware:
             await self._app(scope, receive, send)
             return
         tenant, user, route, network = asker
+        cost = self._cost_of(scope)
         permit = secrets.token_hex(16) if self._limiter.holds_permits(tenant, user, route, network) else None
-        decided = await self._limiter.check(tenant, user, route, 1, permit, network)
+        decided = await self._charged(asker, cost, permit, None if permit else self._identity_of(scope))
         policy = self._limiter.policies.by_id(decided.policy_id)
         named = {} if policy is None else fields(policy, decided)
         added = [(name.lower().encode(), value.encode()) for name, value in named.items()]
@@ -83,7 +103,21 @@ class QuotaMiddleware:
         finally:
             if permit is not None and decided.allowed:
                 with suppress(StoreUnavailable):  # then it ends by its time
-                    await self._limiter.release(tenant, user, route, permit, network=network)
+                    await self._limiter.release(tenant, user, route, permit, cost, network)
+
+    async def _charged(self, asker: Asker, cost: int, permit: str | None, identity: str | None) -> Decision:
+        """Under the permit; or once under the identity, while its repetitions look like retries."""
+        tenant, user, route, network = asker
+        if identity is not None:
+            counted = (tenant, user, route, identity)
+            with suppress(errors.KeyReused):
+                decided = await self._limiter.check(tenant, user, route, cost, identity, network)
+                if not decided.duplicate:
+                    self._repetitions.charged(counted)
+                    return decided
+                if not self._repetitions.is_one_too_many(counted):
+                    return decided
+        return await self._limiter.check(tenant, user, route, cost, permit, network)
 
 
 def fields(policy: LimitPolicy, decided: Decision) -> dict[str, str]:

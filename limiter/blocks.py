@@ -91,7 +91,17 @@ class Block(Struct, frozen=True, kw_only=True):
 
 
 decode: Final = msgspec.msgpack.Decoder(Block).decode
-encode: Final = msgspec.msgpack.Encoder().encode
+_encode: Final = msgspec.msgpack.Encoder().encode
+
+
+def encoded_row(row: Row) -> bytes:
+    """As it stands in a block."""
+    return _encode(row)
+
+
+def encode(block: Block, rows: bytes) -> bytes:
+    """A block whose rows are encoded already, as a list."""
+    return _encode(msgspec.structs.replace(block, rows=msgspec.Raw(rows)))
 
 
 def summed(records: Records, weights: npt.NDArray[np.uint32] | None = None) -> npt.NDArray[np.void]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import xxhash
 
+from limiter.keys import key_hash
 from limiter.ring import ALLOWED, APPROXIMATE, SLOT_SHIFT
 from limiter.spending import BucketFields, KeyFields
 from schemas import limits
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 _SECOND_NS: Final = 1_000_000_000
 _HALF_NS: Final = _SECOND_NS // 2
-_REFILL_NS: Final = 400_000_000  # a lease is to last about this long at the rate of the moment
+_REFILL_NS: Final = 900_000_000  # a lease is to last nearly its life at the rate of the moment
 _LEASED: Final = ALLOWED | APPROXIMATE  # the flags of a decision out of a lease
 _LEASE_MIN: Final = 2  # a key that spends less between refills is asked for one by one
 _REFILL_SHARE: Final = 4  # the next lease is asked for when a quarter of this one is left
@@ -195,6 +196,7 @@ class KeyState(KeyFields):
         verdict: Decision | None = None,
     ) -> None:
         self.name = name
+        self.seed = key_hash(name)
         self.buckets = buckets
         real = tuple(bucket for bucket in buckets if not bucket.level.policy.shadow)
         self.real = buckets if len(real) == len(buckets) else real  # those that may refuse

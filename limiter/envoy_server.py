@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 
 def envoys_server(limiter: Limiter, lender: QuotaLender) -> grpc.aio.Server:
     """Both services, not started and without a port. Calls past the bound are RESOURCE_EXHAUSTED and charge nothing."""
-    server = grpc.aio.server(maximum_concurrent_rpcs=limits.LIMIT_ENVOY_CALLS_MAX)
+    # gateways of one machine share the address: the kernel gives each connection to one that lives
+    options = [("grpc.so_reuseport", 1)]
+    server = grpc.aio.server(maximum_concurrent_rpcs=limits.LIMIT_ENVOY_CALLS_MAX, options=options)
     check = grpc.unary_unary_rpc_method_handler(
         RateLimitService(limiter).ShouldRateLimit,
         request_deserializer=_read(rls_pb2.RateLimitRequest),

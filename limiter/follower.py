@@ -60,6 +60,7 @@ class SnapshotFollower:
         self._on_disk: int | None = None
         self.is_lapsed = False
         self.snapshot: Snapshot | None = None
+        self.has_one = asyncio.Event()
         self.refused = 0
 
     @property
@@ -89,7 +90,7 @@ class SnapshotFollower:
                 await self._round()
                 await asyncio.sleep(limits.LIMIT_MAP_SOONEST_S)
                 with suppress(TimeoutError):
-                    async with asyncio.timeout(limits.LIMIT_SNAPSHOT_POLL_S - limits.LIMIT_MAP_SOONEST_S):
+                    async with asyncio.timeout(limits.LIMIT_SNAPSHOT_FOLLOW_S - limits.LIMIT_MAP_SOONEST_S):
                         await self._hurried.wait()
                 self._hurried.clear()
         finally:
@@ -122,6 +123,7 @@ class SnapshotFollower:
             self._use_shards(snapshot.shards)
         self._use(PolicySet(snapshot.policies, snapshot.revision, snapshot.calendars))
         self.snapshot, self.is_lapsed = snapshot, False
+        self.has_one.set()
         self._remember(snapshot.revision)
         _log.info("snapshot_in_use", **described(snapshot))
 

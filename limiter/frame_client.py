@@ -13,7 +13,7 @@ import socket
 import time
 from typing import TYPE_CHECKING, NamedTuple, cast
 
-from limiter import frames
+from limiter import columns, frames
 from limiter.frames import IDENTITY_BYTES, Answer, Frame, FrameError, Named
 from schemas import limits
 from schemas.errors import InvalidCommand, Unavailable
@@ -49,19 +49,14 @@ class _Names:
         self._numbers: dict[Named, int] = {}
         self._bytes = 0
 
-    def asked(self, frame_id: int, kind: int, checks: Sequence[Check], identities: Sequence[bytes]) -> bytes:
-        """The frames that ask: new names first. Raises FrameError, _Full."""
-        numbers = self._numbers
-        entries: list[tuple[int, int, bytes]] = []
+    def asked(self, frame_id: int, kind: int, checks: Sequence[Check], made: bytes) -> bytes:
+        """The frames that ask: new names first. ``made``: identities of those without. Raises FrameError, _Full."""
         new: list[Named] = []
-        for (tenant, user, route, cost, _, network), identity in zip(checks, identities, strict=True):
-            place: Named = (tenant, user, route) if network is None else (tenant, user, route, network)
-            number = numbers.get(place)
-            if number is None:
-                number = numbers[place] = len(numbers)
-                new.append(place)
-            entries.append((number, cost, identity))
-        asked = frames.check_frame(frame_id, entries, kind)
+        try:
+            entries = columns.entries(self._numbers, checks, made, new)
+        except (TypeError, ValueError) as error:
+            raise FrameError("An entry has a cost or an identity that no frame can carry.") from error
+        asked = frames.asking_frame(frame_id, entries, kind)
         return self._named(new) + asked if new else asked
 
     def _named(self, new: list[Named]) -> bytes:
@@ -114,6 +109,12 @@ class FrameClient:
         """As ``Limiter.refund``, of what frames consumed. Raises GatewayUnavailable, InvalidCommand, FrameError."""
         return _given_back(self._checked([Check(tenant, user, route, 0, identity, network)], frames.REFUND))
 
+    def release(
+        self, tenant: str, user: str, route: str, identity: bytes, permits: int = 1, network: str | None = None
+    ) -> int:
+        """As ``Limiter.release``, of what frames hold. Raises GatewayUnavailable, InvalidCommand, FrameError."""
+        return _given_back(self._checked([Check(tenant, user, route, permits, identity, network)], frames.RELEASE))
+
     def close(self) -> None:
         """The next question opens another connection."""
         if self._socket is not None:
@@ -122,11 +123,11 @@ class FrameClient:
         self._received.clear()
 
     def _checked(self, checks: Sequence[Check], kind: int = frames.CHECK) -> list[Answer]:
-        identities = _identities(checks)
+        made = _made(checks)
         cause = ""
         for _ in range(limits.LIMIT_FRAME_ATTEMPTS):
             try:
-                return self._asked(kind, checks, identities)
+                return self._asked(kind, checks, made)
             except OSError as error:
                 self.close()
                 cause = type(error).__name__
@@ -135,16 +136,16 @@ class FrameClient:
                 raise
         raise GatewayUnavailable(cause=cause)
 
-    def _asked(self, kind: int, checks: Sequence[Check], identities: Sequence[bytes]) -> list[Answer]:
+    def _asked(self, kind: int, checks: Sequence[Check], made: bytes) -> list[Answer]:
         until = time.monotonic() + self._timeout_s
         self._last_id = frame_id = (self._last_id + 1) & frames.FRAME_ID_MAX
         connection = self._socket or self._connect()
         try:
-            asked = self._names.asked(frame_id, kind, checks, identities)
+            asked = self._names.asked(frame_id, kind, checks, made)
         except _Full:
             self.close()
             connection = self._connect()
-            asked = self._names.asked(frame_id, kind, checks, identities)
+            asked = self._names.asked(frame_id, kind, checks, made)
         connection.sendall(asked)
         while True:
             connection.settimeout(max(until - time.monotonic(), 0.001))
@@ -154,7 +155,7 @@ class FrameClient:
             self._received += data
             for frame in frames.frames(self._received):
                 if _is_answer(frame) and frame.frame_id == frame_id:
-                    return frames.answers_of(frame)
+                    return columns.answers(Answer, frame.body)
 
     def _connect(self) -> socket.socket:
         if isinstance(self._address, str):
@@ -205,6 +206,13 @@ class AsyncFrameClient:
         """As ``Limiter.refund``, of what frames consumed. Raises GatewayUnavailable, InvalidCommand, FrameError."""
         return _given_back(await self._checked([Check(tenant, user, route, 0, identity, network)], frames.REFUND))
 
+    async def release(
+        self, tenant: str, user: str, route: str, identity: bytes, permits: int = 1, network: str | None = None
+    ) -> int:
+        """As ``Limiter.release``, of what frames hold. Raises GatewayUnavailable, InvalidCommand, FrameError."""
+        asked = [Check(tenant, user, route, permits, identity, network)]
+        return _given_back(await self._checked(asked, frames.RELEASE))
+
     def close(self) -> None:
         """The next question opens another connection."""
         if self._line is not None:
@@ -212,14 +220,14 @@ class AsyncFrameClient:
         self._line = None
 
     async def _checked(self, checks: Sequence[Check], kind: int = frames.CHECK) -> list[Answer]:
-        identities = _identities(checks)
+        made = _made(checks)
         cause = ""
         for _ in range(limits.LIMIT_FRAME_ATTEMPTS):
             line = None
             try:
                 async with asyncio.timeout(self._timeout_s):
                     line = await self._connected()
-                    return await line.asked(kind, checks, identities)
+                    return await line.asked(kind, checks, made)
             except (OSError, TimeoutError, _Full) as error:
                 cause = type(error).__name__
                 if line is not None and line is self._line:
@@ -260,17 +268,17 @@ class _Line(asyncio.Protocol):
             for frame in frames.frames(self._received):
                 waiting = self._waiting.pop(frame.frame_id, None) if _is_answer(frame) else None
                 if waiting is not None and not waiting.done():
-                    waiting.set_result(frames.answers_of(frame))
+                    waiting.set_result(columns.answers(Answer, frame.body))
         except FrameError as error:
             self.end(error)
 
-    async def asked(self, kind: int, checks: Sequence[Check], identities: Sequence[bytes]) -> list[Answer]:
+    async def asked(self, kind: int, checks: Sequence[Check], made: bytes) -> list[Answer]:
         """Raises OSError, FrameError, _Full."""
         if self.ended is not None or self._transport is None:
             raise ConnectionResetError
         self._last_id = frame_id = (self._last_id + 1) & frames.FRAME_ID_MAX
         try:
-            asked = self._names.asked(frame_id, kind, checks, identities)
+            asked = self._names.asked(frame_id, kind, checks, made)
         except FrameError:
             self.end(ConnectionAbortedError())  # numbers may have been given to keys that were not sent
             raise
@@ -301,20 +309,17 @@ def _parts(checks: Sequence[Check]) -> Iterator[Sequence[Check]]:
         yield checks[at : at + limits.LIMIT_FRAME_ENTRIES_MAX]
 
 
-def _identities(checks: Sequence[Check]) -> list[bytes]:
-    made = os.urandom(IDENTITY_BYTES * len(checks))
-    return [
-        check.identity or made[at : at + IDENTITY_BYTES]
-        for check, at in zip(checks, range(0, len(made), IDENTITY_BYTES), strict=True)
-    ]
+def _made(checks: Sequence[Check]) -> bytes:
+    """An identity for each that has none: the same in every attempt."""
+    return os.urandom(IDENTITY_BYTES * len(checks))
 
 
 def _given_back(answers: Sequence[Answer]) -> int:
-    """Of one refund, its cost. Raises GatewayUnavailable, InvalidCommand."""
+    """Of one refund its cost, of one release its permits. Raises GatewayUnavailable, InvalidCommand."""
     if answers[0].flags & frames.DEGRADED:
         raise GatewayUnavailable(cause="the store or owner of the quota did not answer in time")
     if answers[0].flags & frames.INVALID:
-        raise InvalidCommand([{"field": "refund", "reason": "must name a key that a policy counts, and an identity"}])
+        raise InvalidCommand([{"field": "identity", "reason": "must be one that a counted key was asked for with"}])
     return answers[0].remaining
 
 

@@ -1,7 +1,8 @@
 """Serves CHECK frames on sockets of this host: most entries are decided on the spot, the others awaited together.
 
 A frame that is wrong consumes nothing: it is answered with the reason, and the connection ends. What one connection
-may hold is bounded: its keys, the bytes of a frame, and the frames under way; past that nothing more is read from it.
+may hold is bounded: its keys, the bytes of a frame, and the frames under way; past that nothing more is read from it,
+and nothing from anybody while too many entries of all of them wait for the store.
 Whoever may open the socket may spend any quota: a Unix socket is its owner's alone, TCP is for loopback.
 """
 
@@ -12,6 +13,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final, cast
 
 from limiter import frames
+from limiter.frame_room import FrameRoom
 from limiter.frames import (
     APPROXIMATE,
     DEGRADED,
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from pathlib import Path
 
+    from limiter.buckets import KeyState
     from limiter.decision import Decision
     from limiter.limiter import Limiter
 
@@ -46,7 +49,9 @@ class FrameServer:
         self._limiter = limiter
         self._servers: list[asyncio.Server] = []
         self._sockets: list[Path] = []
+        self._room = FrameRoom()
         self.connections: set[_Connection] = set()
+        limiter.when_keys_are_void.add(self._void_keys)
 
     async def serve_unix(self, path: Path) -> None:
         """Listens on a socket that only this user may open. Raises OSError; a path may be too long for a socket."""
@@ -63,11 +68,16 @@ class FrameServer:
         self._servers.append(server)
         return int(server.sockets[0].getsockname()[1])
 
+    def _void_keys(self) -> None:
+        for connection in self.connections:
+            connection.void_keys()
+
     def _connection(self) -> _Connection:
-        return _Connection(self._limiter, self.connections)
+        return _Connection(self._limiter, self.connections, self._room)
 
     async def close(self) -> None:
         """Takes no more; what is under way is answered, within the bound of a decision."""
+        self._limiter.when_keys_are_void.discard(self._void_keys)
         for server in self._servers:
             server.close()
         for connection in self.connections:
@@ -84,10 +94,12 @@ class FrameServer:
 class _Connection(asyncio.Protocol):
     """One client. Answers leave in the order in which they are known, each under its frame id."""
 
-    def __init__(self, limiter: Limiter, connections: set[_Connection]) -> None:
+    def __init__(self, limiter: Limiter, connections: set[_Connection], room: FrameRoom) -> None:
         self._limiter = limiter
         self._connections = connections
+        self._room = room
         self._places: list[Named] = []
+        self._keys: list[KeyState | None] = []  # of the places: those that were found under the policies in use
         self._named_bytes = 0
         self._received = bytearray()
         self._transport: asyncio.Transport | None = None
@@ -105,6 +117,7 @@ class _Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - of the protocol
         self._transport = None
         self._connections.discard(self)
+        self._room.forget(self._go_on)
 
     def pause_writing(self) -> None:
         self._writable = False
@@ -118,6 +131,10 @@ class _Connection(asyncio.Protocol):
         self._received += data
         self._go_on()
 
+    def void_keys(self) -> None:
+        """All are looked up again."""
+        self._keys = [None] * len(self._places)
+
     def drain(self) -> None:
         """Reads no more."""
         self._draining = True
@@ -129,7 +146,7 @@ class _Connection(asyncio.Protocol):
             self._transport.close()
 
     def _busy(self) -> bool:
-        full = len(self.under_way) >= limits.LIMIT_FRAMES_UNDER_WAY_MAX
+        full = len(self.under_way) >= limits.LIMIT_FRAMES_UNDER_WAY_MAX or self._room.is_full
         return full or not self._writable or self._draining or self._transport is None
 
     def _read_or_not(self) -> None:
@@ -137,6 +154,8 @@ class _Connection(asyncio.Protocol):
             return
         if self._busy():
             self._transport.pause_reading()
+            if self._room.is_full:
+                self._room.call_when_there_is_some(self._go_on)
         else:
             self._transport.resume_reading()
 
@@ -154,13 +173,14 @@ class _Connection(asyncio.Protocol):
 
     def _take(self, frame: frames.Frame) -> None:
         """Raises FrameError, and then nothing of the frame is consumed."""
-        if frame.kind in (frames.CHECK, frames.REFUND):
+        if frame.kind in (frames.CHECK, frames.REFUND, frames.RELEASE):
             if frame.entries and frames.greatest_number(frame) >= len(self._places):
                 raise FrameError("An entry's key was not named.")
             if frame.kind == frames.CHECK:
                 self._decide(frame)
             else:
-                self._later(frame, bytearray(frame.entries * ROW.size), list(range(frame.entries)), self._refunded)
+                given_back = self._refunded if frame.kind == frames.REFUND else self._released
+                self._later(frame, bytearray(frame.entries * ROW.size), list(range(frame.entries)), given_back)
             return
         if frame.kind not in (frames.KEYS, frames.CLIENT_KEYS):
             raise FrameError("A client names keys and asks for decisions, nothing else.")
@@ -174,16 +194,17 @@ class _Connection(asyncio.Protocol):
         ):
             raise FrameError("The connection names too many keys.")
         self._places += places
+        self._keys += [None] * len(places)
         self._named_bytes = named_bytes
 
     def _decide(self, frame: frames.Frame) -> None:
         """Entry by entry, in their order."""
-        named, body, count = self._places, frame.body, frame.entries
+        named, known, body, count = self._places, self._keys, frame.body, frame.entries
         spend_entries, check_named = self._limiter.spend_entries, self._limiter.check_named
         rows = bytearray(count * ROW.size)
         waiting: list[int] = []
         at = 0
-        while (at := spend_entries(body, at, named, rows)) < count:
+        while (at := spend_entries(body, at, named, known, rows)) < count:
             number, cost, identity = ENTRY.unpack_from(body, at * ENTRY.size)
             try:
                 decided = check_named(named[number], cost, _request_id(identity))
@@ -205,7 +226,8 @@ class _Connection(asyncio.Protocol):
     def _later(self, frame: frames.Frame, rows: bytearray, waiting: list[int], row: _Awaited) -> None:
         task = asyncio.get_running_loop().create_task(self._await(frame, rows, waiting, row))
         self.under_way.add(task)
-        task.add_done_callback(self._answered)
+        self._room.take(len(waiting))
+        task.add_done_callback(lambda ended: self._answered(ended, len(waiting)))
 
     async def _await(self, frame: frames.Frame, rows: bytearray, waiting: list[int], row: _Awaited) -> None:
         found = await asyncio.gather(*(row(*ENTRY.unpack_from(frame.body, at * ENTRY.size)) for at in waiting))
@@ -223,17 +245,19 @@ class _Connection(asyncio.Protocol):
             return (INVALID, 0, 0, 0, 0)
 
     async def _refunded(self, number: int, _cost: int, identity: bytes) -> tuple[int, ...]:
-        try:
-            tenant, user, route, *network = self._places[number]
-            cost = await self._limiter.refund(tenant, user, route, _request_id(identity) or "", *network)
-        except errors.Unavailable:
-            return (DEGRADED, 0, 0, 0, 0)
-        except errors.Rejected:
-            return (INVALID, 0, 0, 0, 0)
-        return (int(cost > 0), 0, cost, 0, 0)
+        tenant, user, route, *network = self._places[number]
+        return await _given_back(self._limiter.refund(tenant, user, route, _request_id(identity) or "", *network))
 
-    def _answered(self, task: asyncio.Task[None]) -> None:
+    async def _released(self, number: int, permits: int, identity: bytes) -> tuple[int, ...]:
+        tenant, user, route, *network = self._places[number]
+        request_id = _request_id(identity)
+        if request_id is None or permits > limits.LIMIT_COST_MAX:  # what was allowed without an identity ends by itself
+            return (INVALID, 0, 0, 0, 0)
+        return await _given_back(self._limiter.release(tenant, user, route, request_id, permits, *network))
+
+    def _answered(self, task: asyncio.Task[None], entries: int) -> None:
         self.under_way.discard(task)
+        self._room.give_back(entries)
         if not task.cancelled() and task.exception() is not None:
             self._fail(0, "The gateway failed.")
             task.result()  # the loop says where
@@ -252,6 +276,16 @@ class _Connection(asyncio.Protocol):
 
 def _request_id(identity: bytes) -> str | None:
     return None if identity == NO_IDENTITY else identity.hex()
+
+
+async def _given_back(amount: Awaitable[int]) -> tuple[int, ...]:
+    try:
+        given = await amount
+    except errors.Unavailable:
+        return (DEGRADED, 0, 0, 0, 0)
+    except errors.Rejected:
+        return (INVALID, 0, 0, 0, 0)
+    return (int(given > 0), 0, given, 0, 0)
 
 
 def _row_of(decided: Decision) -> tuple[int, ...]:

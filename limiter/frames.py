@@ -3,7 +3,8 @@
 A frame is a header and its body, all little-endian. ``KEYS`` names keys once: the n-th key of a connection has the
 number n; ``CLIENT_KEYS`` names keys with the client's address. ``CHECK`` asks for decisions on numbered keys, each
 under a request identity of 16 bytes (zeros: none). ``REFUND`` gives back what entries consumed of durable quotas: a row
-is ALLOWED where there was something, with its cost as ``remaining``, DEGRADED where nobody knows yet. ``ANSWER`` has
+is ALLOWED where there was something, with its cost as ``remaining``, DEGRADED where nobody knows yet. ``RELEASE`` frees
+the permits that entries hold, as many as their cost, and is answered alike. ``ANSWER`` has
 one row for each entry, in the same order, under the same frame id; ``FAILED`` says why the connection ends. A frame is
 checked whole before anything of it is consumed.
 Source: reference limiter 3 rule 9.
@@ -31,10 +32,10 @@ ROW: Final = struct.Struct("<IIqqq")  # flags, policy version, remaining, reset_
 _LENGTHS: Final = {3: struct.Struct("<HHH"), 4: struct.Struct("<HHHH")}
 _MAGIC: Final = b"rf"
 VERSION: Final = 1
-KEYS, CHECK, ANSWER, FAILED, CLIENT_KEYS, REFUND = 1, 2, 3, 4, 5, 6
+KEYS, CHECK, ANSWER, FAILED, CLIENT_KEYS, REFUND, RELEASE = 1, 2, 3, 4, 5, 6, 7
 _PARTS: Final = {KEYS: 3, CLIENT_KEYS: 4}
 _KINDS: Final = {parts: kind for kind, parts in _PARTS.items()}
-_SIZES: Final = {CHECK: ENTRY.size, REFUND: ENTRY.size, ANSWER: ROW.size}
+_SIZES: Final = {CHECK: ENTRY.size, REFUND: ENTRY.size, RELEASE: ENTRY.size, ANSWER: ROW.size}
 ALLOWED, DEGRADED, DUPLICATE, APPROXIMATE = 1, 2, 4, 8
 #: nothing was decided: what can be no key or cost; an identity that had another cost
 INVALID, REUSED = 16, 32
@@ -85,7 +86,7 @@ def keys_frame(first: int, places: Sequence[Named]) -> bytes:
 
 
 def check_frame(frame_id: int, entries: Sequence[tuple[int, int, bytes]], kind: int = CHECK) -> bytes:
-    """Asks for decisions, or refunds: (number of the key, cost, identity).
+    """Asks for decisions, refunds or releases: (number of the key, cost, identity).
 
     Raises FrameError for what a frame cannot carry.
     """
@@ -96,7 +97,12 @@ def check_frame(frame_id: int, entries: Sequence[tuple[int, int, bytes]], kind: 
         body = _entries_of(len(entries)).pack(*flat)
     except struct.error as error:
         raise FrameError("An entry has a number, a cost or an identity out of range.") from error
-    return _framed(kind, len(entries), frame_id, body)
+    return asking_frame(frame_id, body, kind)
+
+
+def asking_frame(frame_id: int, body: bytes, kind: int = CHECK) -> bytes:
+    """The frame of packed entries. Raises FrameError for too many."""
+    return _framed(kind, len(body) // ENTRY.size, frame_id, body)
 
 
 def answer_frame(frame_id: int, rows: bytes | bytearray) -> bytes:
@@ -115,7 +121,7 @@ def frames(received: bytearray) -> Iterator[Frame]:
         magic, version, kind, count, size, frame_id = HEADER.unpack_from(received)
         if magic != _MAGIC or version != VERSION:
             raise FrameError("This is no frame of version 1.")
-        if not KEYS <= kind <= REFUND:
+        if not KEYS <= kind <= RELEASE:
             raise FrameError("The kind of the frame is not known.")
         if count > limits.LIMIT_FRAME_ENTRIES_MAX or size > limits.LIMIT_FRAME_BYTES_MAX:
             raise FrameError("The frame is too large.")
@@ -152,14 +158,6 @@ def places_of(frame: Frame) -> list[Named]:
 def greatest_number(frame: Frame) -> int:
     """The greatest number of a key that a frame's entries name; there is at least one."""
     return int(max(_numbers_of(frame.entries).unpack(frame.body)))
-
-
-def answers_of(frame: Frame) -> list[Answer]:
-    """The rows of an answer."""
-    return [
-        Answer(bool(flags & ALLOWED), remaining, reset_ms, retry_ms, version, flags)
-        for flags, version, remaining, reset_ms, retry_ms in ROW.iter_unpack(frame.body)
-    ]
 
 
 def _framed(kind: int, count: int, frame_id: int, body: bytes) -> bytes:

@@ -69,9 +69,13 @@ class KafkaBlocks:
 
 
 class KafkaReports:
-    """A producer of its own for reports of leases: what is held back waits for its acknowledgements."""
+    """A producer of its own for reports of leases: what is held back waits for its acknowledgements.
 
-    def __init__(self, kafka: KafkaConnection, client_id: str) -> None:
+    And one more for charges under identities (``topic``).
+    """
+
+    def __init__(self, kafka: KafkaConnection, client_id: str, topic: str = topics.LEASES) -> None:
+        self._topic = topic
         settings = {"linger.ms": 0, "queue.buffering.max.messages": limits.LIMIT_REPORTS_MAX}
         self._producer = Producer(kafka.producer(client_id, **settings))
 
@@ -83,7 +87,7 @@ class KafkaReports:
         """Takes a message without waiting; False when the queue is full."""
         try:
             self._producer.produce(
-                topics.LEASES, message, partition=partition, on_delivery=lambda error, _: told(error is None)
+                self._topic, message, partition=partition, on_delivery=lambda error, _: told(error is None)
             )
         except BufferError:
             return False

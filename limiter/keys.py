@@ -9,6 +9,8 @@ import hashlib
 from functools import lru_cache
 from typing import Final
 
+import xxhash
+
 from schemas import errors
 from schemas import limit_key as form
 from schemas.client_network import client_network
@@ -51,6 +53,29 @@ def identity_key(limit_key_: str, identity: bytes) -> bytes:
 def identity_digest(limit_key_: str, identity: bytes) -> str:
     """An identity under its key, of one length and without personal data: the same on every gateway."""
     return hashlib.blake2b(limit_key_.encode() + b"\x1f" + identity, digest_size=16).hexdigest()
+
+
+def key_hash(limit_key_: str) -> int:
+    """XXH64 of a limit key: the seed of the hashes of its identities. Never 0 in practice, which means no key."""
+    return xxhash.xxh64_intdigest(limit_key_.encode())
+
+
+def signed(hash_: int) -> int:
+    """The same 64 bits as a number of Postgres."""
+    return hash_ - 2**64 if hash_ >= 2**63 else hash_
+
+
+def signed_hash(limit_key_: str) -> int:
+    """The hash of a limit key as tables have it."""
+    return signed(key_hash(limit_key_))
+
+
+def identity_hash(of_key: int, identity: str) -> int:
+    """An identity under its key in 64 bits, the same on every gateway.
+
+    Two that are made to collide are as good as one that is used twice: whoever chooses identities can do that anyway.
+    """
+    return xxhash.xxh64_intdigest(identity.encode(), of_key)
 
 
 @lru_cache(_CACHED)

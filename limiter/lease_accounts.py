@@ -9,31 +9,33 @@ for it: figures are taken from the bucket and from the ring when the ring is flu
 from __future__ import annotations
 
 import time
+from collections import deque
 from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
 import structlog
 from msgspec import structs
 
+from limiter.charges import LeasesBySlot
 from limiter.lease_book import (
     ALLOWED_N,
-    COST,
     DENIED_N,
     LeaseBook,
     LeaseReport,
     encode_reports,
+    partition_of,
     reports_left_behind,
+    slots_left_behind,
     unreported_max,
 )
-from limiter.ring import ALLOWED, SLOT_SHIFT
 from schemas import limits
-from schemas.topics import LEASES_PARTITIONS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
     from limiter.buckets import Bucket
+    from limiter.charges import Charges
     from limiter.ring import Records, Ring
 
 _log: Final = structlog.get_logger(__name__)
@@ -101,6 +103,11 @@ class LeaseAccounts:
         self._under_way = 0
         self._heard_ns = 0
         self.unreported = 0  # leases that found no free slot
+        self._over: deque[tuple[int, int]] = deque()  # slots to give back when these charges are safe
+        self.charges: Charges | None = None  # told to other gateways, by lease
+        self.by_slot = LeasesBySlot(slots)
+        #: what slots were of a process that ended: its ring names them
+        self.slots_before = slots_left_behind(book_file)
         left_behind = reports_left_behind(book_file, ring_file)
         for report in left_behind:
             if slot := self._book.take():
@@ -113,6 +120,11 @@ class LeaseAccounts:
     def is_waiting(self) -> bool:
         """Reports are on their way: what is held back waits for them."""
         return self._under_way > 0
+
+    @property
+    def has_news(self) -> bool:
+        """Something is to be reported at the next flush."""
+        return bool(self._changed)
 
     def hear(self) -> None:
         """What arrived lets more be spent."""
@@ -149,6 +161,7 @@ class LeaseAccounts:
         )
         account = LeaseAccount(slot, report, bucket, self)
         self._book.write(slot, report, account.writes)
+        self.by_slot.put(slot, report)
         self._by_slot[slot] = self._by_lease[bucket.lease_id] = self._changed[slot] = account
         account.free_more()
         return account
@@ -166,23 +179,14 @@ class LeaseAccounts:
 
         Not ``is_whole`` when the ring was overrun: then what buckets say of their leases is taken.
         """
-        slots = taken["flags"] >> SLOT_SHIFT
-        leased = slots != 0
-        if is_whole and not leased.any():
-            return
-        slots, costs = slots[leased], taken["cost"][leased]
-        allowed = taken["flags"][leased] & ALLOWED != 0
-        counters = self._book.counters
-        size = counters.shape[1]
-        counters[COST] += np.bincount(slots[allowed], costs[allowed], size).astype(np.int64)
-        counters[ALLOWED_N] += np.bincount(slots[allowed], minlength=size)
-        counters[DENIED_N] += np.bincount(slots[~allowed], minlength=size)
+        due = self._book.count(taken, self._due)
         if not is_whole:
             for slot, account in self._by_slot.items():
                 if account.bucket is not None:
-                    counters[COST, slot] = account.bucket.spent
+                    self._book.spent(slot, account.bucket.spent)
+                    due.add(slot)
         self._book.write_counters(counted)
-        for slot in np.flatnonzero(counters[COST] >= self._due).tolist():
+        for slot in due:
             self._changed[slot] = self._by_slot[slot]
 
     def hurry(self, account: LeaseAccount) -> None:
@@ -194,6 +198,7 @@ class LeaseAccounts:
     def flush(self) -> None:
         """Sends what changed; what cannot be sent stays changed."""
         self.hear()
+        self._give_back()
         by_partition: dict[int, list[LeaseAccount]] = {}
         for account in self._changed.values():
             by_partition.setdefault(partition_of(account.report.key_hash), []).append(account)
@@ -241,7 +246,13 @@ class LeaseAccounts:
             if account.is_over and seq == account.report.seq and self._by_slot.get(account.slot) is account:
                 del self._by_slot[account.slot]
                 self._changed.pop(account.slot, None)
-                self._book.give_back(account.slot)
+                self._over.append((0 if self.charges is None else self.charges.made, account.slot))
+                self._give_back()
+
+    def _give_back(self) -> None:
+        """A killed process's charges are read by their slots: a slot is another lease's when they are in Kafka."""
+        while self._over and (self.charges is None or self._over[0][0] <= self.charges.safe):
+            self._book.give_back(self._over.popleft()[1])
 
     def changed(self, account: LeaseAccount) -> None:
         """Its report is written down, and sent at the next flush."""
@@ -261,8 +272,3 @@ class LeaseAccounts:
 def _due_at(account: LeaseAccount) -> int:
     """The spend at which it is reported again: a quarter of what may be spent unreported, so that nothing waits."""
     return _NEVER if account.bucket is None else account.said + max(1, unreported_max(account.report.granted) // 4)
-
-
-def partition_of(key_hash: str) -> int:
-    """All leases of a bucket are in one partition."""
-    return int(key_hash[-8:], 16) % LEASES_PARTITIONS

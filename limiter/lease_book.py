@@ -18,13 +18,17 @@ import numpy as np
 import xxhash
 from msgspec import Struct
 
+from limiter.columns import count_leases, write_stale
 from limiter.ring import ALLOWED, SLOT_SHIFT, left_behind
 from schemas import limits
+from schemas.topics import LEASES_PARTITIONS
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     import numpy.typing as npt
+
+    from limiter.ring import Records
 
     Counters = npt.NDArray[np.int64]
 
@@ -78,6 +82,11 @@ def unreported_max(granted: int) -> int:
     return -(-granted // limits.LIMIT_LEASE_UNREPORTED_SHARE)
 
 
+def partition_of(key_hash: str) -> int:
+    """All leases of a bucket are in one partition."""
+    return int(key_hash[-8:], 16) % LEASES_PARTITIONS
+
+
 class LeaseBook:
     """The slots of one process. Slot 0 means no lease."""
 
@@ -93,6 +102,7 @@ class LeaseBook:
         self._free = deque(range(1, slots + 1))  # round and round: a slot is not used again soon
         self.counters = np.zeros((_COLUMNS, slots + 1), np.int64)  # what the ring said of every slot
         self._half = 0
+        self._stale = np.zeros((2, slots + 1), np.bool_)  # in which half what the file says of a slot is old
 
     def begin(self) -> None:
         """Takes the place of the book before, all at once: call it when what that one held is in this one."""
@@ -116,11 +126,20 @@ class LeaseBook:
         self._map[at + _HALF.size : at + _HALF.size + len(body)] = body
         _HALF.pack_into(self._map, at, xxhash.xxh3_64_intdigest(body), len(body))
 
+    def count(self, records: Records, due_at: npt.NDArray[np.int64]) -> set[int]:
+        """Adds decisions to the counters of their slots; gives those whose cost is due."""
+        return count_leases(records, self.counters, due_at, self._stale)
+
+    def spent(self, slot: int, cost: int) -> None:
+        """So much of its lease is spent, whatever was counted."""
+        self.counters[COST, slot] = cost
+        self._stale[:, slot] = True
+
     def write_counters(self, counted: int) -> None:
         """All counters, with the ring counted up to this number; those before are good until these are written."""
         self._half = 1 - self._half
         at = _COUNTERS_AT + self._half * self.counters.nbytes
-        np.frombuffer(self._map, np.int64, self.counters.size, at)[:] = self.counters.ravel()
+        write_stale(self.counters, self._stale[self._half], memoryview(self._map)[at : at + self.counters.nbytes])
         _STATE.pack_into(self._map, _STATE_AT, counted * 2 + self._half)
 
     def give_back(self, slot: int) -> None:
@@ -128,11 +147,23 @@ class LeaseBook:
         at = self._slots_at + slot * _SLOT_BYTES
         self._map[at : at + _SLOT_BYTES] = bytes(_SLOT_BYTES)
         self.counters[:, slot] = 0
+        self._stale[:, slot] = True
         self._free.append(slot)
 
     def close(self) -> None:
         """The file stays."""
         self._map.close()
+
+
+def slots_left_behind(book: Path) -> dict[int, LeaseReport]:
+    """What a process that ended had in its slots: the lease of every record of its ring from ``counted`` on."""
+    try:
+        data = book.read_bytes()
+    except FileNotFoundError:
+        return {}
+    if len(data) < _COUNTERS_AT or not data.startswith(_FORMAT):
+        return {}
+    return _newest_of_slots(data, _COUNTERS_AT + 2 * _counters_bytes(_HEAD.unpack_from(data)[1]))
 
 
 def reports_left_behind(book: Path, ring: Path) -> list[LeaseReport]:
@@ -148,7 +179,7 @@ def reports_left_behind(book: Path, ring: Path) -> list[LeaseReport]:
     (state,) = _STATE.unpack_from(data, _STATE_AT)
     counted, at = state // 2, _COUNTERS_AT + state % 2 * _counters_bytes(slots_n)
     counters = np.frombuffer(data, np.int64, _COLUMNS * (slots_n + 1), at).reshape(_COLUMNS, -1)
-    first, records = left_behind(ring)
+    first, records, _ = left_behind(ring)
     numbers = np.arange(first, first + len(records))
     slots = records["flags"] >> SLOT_SHIFT
     allowed = records["flags"] & ALLOWED != 0

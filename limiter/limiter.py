@@ -16,28 +16,25 @@ from typing import TYPE_CHECKING, Final
 from limiter import given_back, held, keys, store
 from limiter.arrival import arrive, settle
 from limiter.asking import asked_terms, asks_for_lease, lease_end_ns, taken_in
-from limiter.buckets import Bucket, KeyState
 from limiter.decision import UNLIMITED, Decision
-from limiter.durable import DurableLevels, durable_key
+from limiter.durable import DurableLevels
 from limiter.failure import WithoutStore
 from limiter.fast_path import fast_path, otherwise_over
+from limiter.governed import GovernedKeys
 from limiter.identities import Identities, Identity
-from limiter.policies import PolicySet
-from limiter.uncounted import verdict
 from schemas import errors, limits
-from schemas.limit_audit import auditing
 
 if TYPE_CHECKING:
+    from limiter.buckets import Bucket, KeyState
     from limiter.decisions import Recorder
     from limiter.durable import DurableQuotas
     from limiter.frames import Named
     from limiter.identities import Known
-    from limiter.policies import Level
+    from limiter.policies import PolicySet
     from limiter.sharded_store import ShardedStore
     from limiter.store import CounterStore
 
-_US_PER_MS: Final = 1_000
-_NS_PER_US: Final = 1_000
+_NS_PER_MS: Final = 1_000_000
 
 
 class Limiter:
@@ -56,15 +53,14 @@ class Limiter:
         self._recorder = recorder
         self._name = f"{name}.{secrets.token_hex(4)}"  # leases of a process that ended are nobody's
         self._without_store = WithoutStore(gateways)
-        self._policies = PolicySet([], 0)
-        self._keys: dict[Named, KeyState] = {}  # by tenant, user, route, and the client where it matters
-        self._buckets: dict[tuple[str, int, str], Bucket] = {}
-        self._identities = Identities(limits.LIMIT_IDENTITY_MS * _US_PER_MS * _NS_PER_US)
+        self._governed = GovernedKeys(recorder)
+        self._keys, self._buckets = self._governed.keys, self._governed.buckets
+        self.when_keys_are_void = self._governed.when_void
+        self._identities = Identities(limits.LIMIT_IDENTITY_MS * _NS_PER_MS)
         self._durable = DurableLevels(durable, self._ask, counter_store, self._without_store, self._identities)
         self._under_way: dict[Identity, asyncio.Future[tuple[int, Decision] | None]] = {}
         self._lease_numbers = itertools.count(1)
         self._calls = 0
-        self._lapsed = False  # the policies are too old to decide by
         self.store_calls = 0
         self.degraded = 0
         self._refills: set[asyncio.Task[None]] = set()
@@ -77,12 +73,12 @@ class Limiter:
     @property
     def revision(self) -> int:
         """The revision of the policies in use."""
-        return self._policies.revision
+        return self._governed.policies.revision
 
     @property
     def policies(self) -> PolicySet:
         """The policies in use."""
-        return self._policies
+        return self._governed.policies
 
     def leases(self) -> int:
         """How many are held now."""
@@ -90,27 +86,12 @@ class Limiter:
 
     def use(self, policies: PolicySet) -> None:
         """Other policies from now on. Leases of policies that changed end; what was spent of them is settled."""
-        self._policies = policies
-        self._lapsed = False
-        self._recorder.sampling.use(
-            {(level.id_, level.version): auditing(level.policy.audit) for level in policies.all_levels()}
-        )
+        self._governed.use(policies)
         self._durable.prepare(policies)
-        self._keys.clear()
-        levels = {(level.store_id, level.version): level for level in policies.all_levels()}
-        for (store_id, version, _), bucket in self._buckets.items():
-            level = levels.get((store_id, version))
-            if level is None:
-                bucket.end_lease()
-            else:
-                bucket.level = level  # the same terms, with the windows that its snapshot knows
 
     def lapse(self) -> None:
         """The policies are too old to count by: their failure modes decide, until ``use`` brings others."""
-        self._lapsed = True
-        self._keys.clear()
-        for bucket in self._buckets.values():
-            bucket.end_lease()
+        self._governed.lapse()
 
     def check_named(self, place: Named, cost: int, request_id: str | None) -> Decision | None:
         """``check_now`` for a key that a connection has named, maybe with a client: once found, it has that name too.
@@ -120,17 +101,8 @@ class Limiter:
         tenant, user, route, *client = place
         if not client:
             return self.check_now(tenant, user, route, cost, request_id)
-        key = self._keys.get(place)
-        if key is None:
-            key = self._keys.get(self._place(tenant, user, route, *client))
-            if key is None:
-                return None
-            self._keys[place] = key
-        return self._check_held(key, cost, request_id)
-
-    def _place(self, tenant: str, user: str, route: str, client: str) -> Named:
-        network = self._policies.network_of(client)
-        return (tenant, user, route) if network is None else (tenant, user, route, network)
+        key = self._governed.found(place)
+        return None if key is None else self._check_held(key, cost, request_id)
 
     async def check(
         self,
@@ -147,7 +119,7 @@ class Limiter:
         is consumed then.
         """
         if network is not None:
-            place = self._place(tenant, user, route, network)
+            place = self._governed.place(tenant, user, route, network)
             known = self._keys.get(place)
             decided = None if known is None else self._check_held(known, cost, request_id)
         else:
@@ -158,7 +130,7 @@ class Limiter:
         if not 0 <= cost <= limits.LIMIT_COST_MAX:
             reason = f"must be from 0 to {limits.LIMIT_COST_MAX}"
             raise errors.InvalidCommand([{"field": "cost", "reason": reason}])
-        key = self._keys.get(place) or self._key(place)
+        key = self._governed.key(place)
         if not key.buckets:
             return self._check_held(key, cost, request_id) or UNLIMITED
         if request_id is None:
@@ -167,12 +139,14 @@ class Limiter:
 
     def governed(self, tenant: str, user: str, route: str, network: str | None = None) -> KeyState:
         """The key with its buckets under the policies in use. Raises InvalidCommand."""
-        place = (tenant, user, route) if network is None else self._place(tenant, user, route, network)
-        return self._keys.get(place) or self._key(place)
+        place = (tenant, user, route) if network is None else self._governed.place(tenant, user, route, network)
+        return self._governed.key(place)
 
     def holds_permits(self, tenant: str, user: str, route: str, network: str | None = None) -> bool:
         """Whether what is allowed now holds permits until ``release``, or their time. Raises InvalidCommand."""
-        return self._policies.has_permits and given_back.holds_permits(self.governed(tenant, user, route, network))
+        return self._governed.policies.has_permits and given_back.holds_permits(
+            self.governed(tenant, user, route, network)
+        )
 
     async def refund(self, tenant: str, user: str, route: str, request_id: str, network: str | None = None) -> int:
         """Gives back, once, what a request consumed, and says what that had cost, 0 for nothing; again, the same.
@@ -199,7 +173,7 @@ class Limiter:
 
     async def store_of(self, key: KeyState) -> CounterStore:
         """The store that counts a key, when it knows what former ones did. Raises StoreUnavailable, and when lapsed."""
-        if self._lapsed:
+        if self._governed.is_lapsed:
             raise store.StoreNotAsked(cause="the policies are too old to count by")
         counters = self._store.store_of(key.buckets)
         for bucket in key.buckets:
@@ -211,35 +185,6 @@ class Limiter:
         """What the failure modes of a key say; counted as all decisions without the store are."""
         self.degraded += 1
         return self._without_store.decide(key, cost)
-
-    def _key(self, place: Named) -> KeyState:
-        parts = keys.key_parts(*place)
-        if len(self._keys) >= limits.LIMIT_KEYS_MAX:
-            self._keys.clear()
-            self._recorder.forget()
-        decided, counted = verdict(self._policies.levels(parts))
-        buckets = tuple(self._bucket(level, parts) for level in counted)
-        name = keys.limit_key(parts)
-        row = self._recorder.row(name, buckets[0].id_, buckets[0].version) if buckets else 0
-        key = self._keys[place] = KeyState(name, buckets, row, leases=not self._lapsed, verdict=decided)
-        key.durable = durable_key(key, parts)
-        return key
-
-    def _bucket(self, level: Level, parts: dict[str, str]) -> Bucket:
-        values = level.counted_by(parts)
-        place = (level.store_id, level.version, values)
-        bucket = self._buckets.get(place)
-        if bucket is None:
-            if len(self._buckets) >= limits.LIMIT_KEYS_MAX:
-                self._forget()
-            bucket = self._buckets[place] = Bucket(level, values, self._recorder.leases)
-        return bucket
-
-    def _forget(self) -> None:
-        """Makes room: buckets that hold nothing are made again when they are asked for."""
-        self._keys.clear()
-        for place in [p for p, b in self._buckets.items() if not b.lease_id and not b.settling]:
-            del self._buckets[place]
 
     async def _once(self, key: KeyState, cost: int, request_id: str) -> Decision:
         """A decision under an identity: one that is under way is shared, one that was made is repeated."""
@@ -260,6 +205,8 @@ class Limiter:
             return decided
         finally:
             del self._under_way[identity]
+            if decided is None:  # whoever asked went away, maybe when the store had charged: only it knows
+                self._identities.doubt(identity, time.monotonic_ns())
             mine.set_result(None if decided is None else (cost, decided))
 
     def _repeated(self, key: KeyState, cost: int, known: Known, request_id: str) -> Decision:
@@ -269,7 +216,7 @@ class Limiter:
         return decided
 
     async def _decide(self, key: KeyState, cost: int, request_id: str | None) -> Decision:
-        if key.durable is not None and not self._lapsed:
+        if key.durable is not None and not self._governed.is_lapsed:
             decided = await self._durable.decide(key.durable, cost, request_id)
         else:
             decided = await self._ask(key, cost, request_id) or self._without_store.decide(key, cost, request_id)
@@ -279,7 +226,7 @@ class Limiter:
 
     async def _ask(self, key: KeyState, cost: int, request_id: str | None) -> Decision | None:
         """One call of the store over all buckets; None when it does not answer in time, or must not be asked."""
-        if self._lapsed or self._calls >= limits.LIMIT_STORE_CALLS_MAX:
+        if self._governed.is_lapsed or self._calls >= limits.LIMIT_STORE_CALLS_MAX:
             return None
         self._calls += 1
         self.store_calls += 1

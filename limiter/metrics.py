@@ -36,13 +36,17 @@ class ShardMetrics(Collector):
         epochs = GaugeMetricFamily("millrace_limiter_shard_epoch", "Epoch of a shard in the map", labels=("shard",))
         learning = GaugeMetricFamily("millrace_limiter_shard_learning", "1: grants no leases", labels=("shard",))
         fenced = GaugeMetricFamily("millrace_limiter_shard_fenced", "1: refuses our epoch", labels=("shard",))
+        ahead = GaugeMetricFamily("millrace_limiter_clock_skew_seconds", "Our clock less a shard's", labels=("shard",))
         now_ns = time.monotonic_ns()
         for name, store in list(self._store.stores.items()):
             epochs.add_metric((name,), store.epoch)
             learning.add_metric((name,), now_ns < store.learning_until_ns)
             # 1 for longer than a change takes: the map and the store differ; `millrace limiter shards` says what to do.
             fenced.add_metric((name,), store.fenced_by is not None)
-        yield from (epochs, learning, fenced)
+            if store.clock_ahead_s is not None:
+                # Beyond 0.25 either way: calendar windows, debts after a failover and expiry go by a wrong clock.
+                ahead.add_metric((name,), store.clock_ahead_s)
+        yield from (epochs, learning, fenced, ahead)
         # Growing for longer than a change takes: the same.
         refused = self._store.refused_calls
         yield CounterMetricFamily("millrace_limiter_stale_epochs", "Calls refused by their epoch", value=refused)
@@ -89,6 +93,10 @@ class GatewayMetrics(Collector):
         # Any: Kafka is away for long; totals of keys are too low by as much.
         gap = recorder.gap()
         yield CounterMetricFamily("millrace_limiter_gap", "Decisions lost to the stream", value=gap)
+        if recorder.charges is not None:
+            # Any: Kafka is away for long; retries of these at other gateways stay charged.
+            lost = recorder.charges.gap
+            yield CounterMetricFamily("millrace_limiter_identities_gap", "Charges not told to others", value=lost)
         failed = self._blocks.failed
         yield CounterMetricFamily("millrace_limiter_blocks_failed", "Blocks that Kafka did not take", value=failed)
         # Any: somebody offers snapshots that are not ours, or keys were rotated in the wrong order.

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import struct
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
-
+from limiter.columns import KINDS, tally
 from limiter.ring import ALLOWED, ALSO, APPROXIMATE, DEGRADED, DUPLICATE
 
 if TYPE_CHECKING:
     from limiter.ring import Records
 
 _OUTCOMES: Final = {0: "denied", ALLOWED: "allowed", ALLOWED | DUPLICATE: "repeated"}
+_TALLY: Final = struct.Struct(f"<{2 * KINDS}Q")
 
 
 class Outcomes:
@@ -27,15 +28,19 @@ class Outcomes:
         """Decisions by what was decided."""
         return {name: self._by_flags[flags] for flags, name in _OUTCOMES.items()}
 
-    def count(self, taken: Records, elapsed_s: float) -> None:
-        """Adds what was taken from the ring since the flush before, so long ago."""
-        flags = taken["flags"]
-        kind = flags & (ALLOWED | DUPLICATE | ALSO)
-        for outcome in _OUTCOMES:
-            self._by_flags[outcome] += int(np.count_nonzero(kind == outcome))
-        fresh = kind == ALLOWED
-        degraded = flags & DEGRADED != 0
-        self.from_leases += int(np.count_nonzero(fresh & (flags & APPROXIMATE != 0) & ~degraded))
-        self.overshoot += int(taken["cost"][fresh & degraded].sum(dtype=np.uint64))
-        if degraded.any():
-            self.degraded_s += elapsed_s
+    def count(self, taken: Records) -> bool:
+        """Adds what was taken from the ring; True when the failure mode decided some of it."""
+        tallied = _TALLY.unpack(tally(taken))
+        is_degraded = False
+        for flags in range(KINDS):
+            count, cost = tallied[flags], tallied[KINDS + flags]
+            if not count:
+                continue
+            is_degraded |= flags & DEGRADED != 0
+            kind = flags & (ALLOWED | DUPLICATE | ALSO)
+            if kind in self._by_flags:
+                self._by_flags[kind] += count
+            if kind == ALLOWED:
+                self.from_leases += count * (flags & (APPROXIMATE | DEGRADED) == APPROXIMATE)
+                self.overshoot += cost * (flags & DEGRADED != 0)
+        return is_degraded

@@ -207,14 +207,20 @@ def _finest(policies: Sequence[LimitPolicy], prefixes: set[int]) -> tuple[int, i
 class PolicySet:
     """All policies of one snapshot by scope: a key asks for its possible scopes, not for every policy.
 
-    A call that does not say from where it comes is not governed by policies that name or count networks.
+    A call that does not say from where it comes is not governed by policies that name or count networks, and
+    ``strangers``, a tenant and user whom nobody has proven, are governed by no other ones.
     """
 
     def __init__(
-        self, policies: Sequence[LimitPolicy], revision: int, calendars: Sequence[CalendarWindows] = ()
+        self,
+        policies: Sequence[LimitPolicy],
+        revision: int,
+        calendars: Sequence[CalendarWindows] = (),
+        strangers: tuple[str, str] | None = None,
     ) -> None:
         self.revision = revision
         self._calendars = calendars
+        self._strangers = strangers
         windows = {found.calendar: found for found in calendars}
         self._by_scope: dict[Scope, list[Level]] = {}
         for policy in sorted(policies, key=lambda policy: policy.policy_id):  # ``levels`` takes the first
@@ -239,10 +245,10 @@ class PolicySet:
         level = self._by_id.get(policy_id)
         return None if level is None else level.policy
 
-    def only(self, wanted: Callable[[LimitPolicy], bool]) -> PolicySet:
+    def only(self, wanted: Callable[[LimitPolicy], bool], strangers: tuple[str, str] | None = None) -> PolicySet:
         """The policies of the same snapshot that are wanted."""
         found = [level.policy for level in self._published() if wanted(level.policy)]
-        return PolicySet(found, self.revision, self._calendars)
+        return PolicySet(found, self.revision, self._calendars, strangers)
 
     def all_levels(self) -> list[Level]:
         """Every policy, and the guards of their windows."""
@@ -255,9 +261,12 @@ class PolicySet:
     def levels(self, parts: dict[str, str]) -> tuple[Level, ...]:
         """The policies that must all allow, ordered by level, then their guards; of equal scope the least id."""
         found: dict[tuple[object, ...], Level] = {}
+        is_stranger = (parts["tenant"], parts["user"]) == self._strangers
         for scope in self._scopes_of(parts):
             for level in self._by_scope.get(scope, ()):
                 if NETWORK in level.policy.per and NETWORK not in parts:
+                    continue
+                if is_stranger and not level.policy.is_by_network:
                     continue
                 place = (level.policy.per, level.policy.shadow)  # a shadow policy takes nobody's place
                 held = found.get(place)

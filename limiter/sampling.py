@@ -54,10 +54,13 @@ class Sampling:
             return 0
         return LEFT_OUT
 
-    def split(self, records: Records, rows: list[int]) -> Kept | None:
-        """Which records are kept; None when all are, each for itself. ``rows``: what the records' rows point at."""
-        if self._all_full:
-            return None
+    @property
+    def is_all(self) -> bool:
+        """Every decision is a row, and stands for itself."""
+        return self._all_full
+
+    def split(self, records: Records, rows: list[int]) -> Kept:
+        """Which records are kept. ``rows``: what the records' rows point at."""
         found = [self._of_rows[row] for row in rows]
         one_in = np.array([auditing.one_in for auditing in found], np.uint32)[records["row"]]
         keeps_denied = np.array([auditing.keeps_denied for auditing in found], np.bool_)[records["row"]]

@@ -110,6 +110,11 @@ class ShardedStore:
         for store in [*self.stores.values()]:
             await store.load()
 
+    async def compare_clocks(self) -> None:
+        """Looks at the clock of every shard that is connected to."""
+        for store in [*self.stores.values()]:
+            await store.compare_clocks()
+
     async def close(self) -> None:
         """Closes all connections."""
         for store in self.stores.values():

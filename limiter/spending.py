@@ -12,6 +12,7 @@ from time import monotonic_ns
 from typing import TYPE_CHECKING, Any, Final
 
 from limiter.frames import COST_MAX, ENTRY, NO_IDENTITY, ROW, VERSION_MAX
+from limiter.keys import identity_hash
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from limiter.ring import Ring
 
 _NS_PER_US: Final = 1_000
-_FLAGS: Final = 0xFF  # of a record's flags, those of a decision
+_FLAGS: Final = 0xFF  # of a record's flags, those of a decision; the lease is above them
 _make: Final = tuple.__new__  # of a Decision: half of the cost of calling it
 
 
@@ -46,9 +47,10 @@ class PlainBucketFields:
 class PlainKeyFields:
     """What every spend reads of a key."""
 
-    __slots__ = ("name", "row", "single")
+    __slots__ = ("name", "row", "seed", "single")
 
     name: str
+    seed: int  # of the hashes of its identities: the same on every gateway
     row: int  # in the stream's dictionary, for the single bucket's policy
     single: Bucket | None  # decides the key alone
 
@@ -56,12 +58,13 @@ class PlainKeyFields:
 class PlainRingFields:
     """Where the next record goes: whoever writes one moves ``at`` on."""
 
-    __slots__ = ("at", "begin", "buffer", "end", "turns")
+    __slots__ = ("at", "begin", "buffer", "end", "identities", "turns")
 
     at: int
     begin: int
     buffer: mmap
     end: int
+    identities: int  # where their hashes begin; 0: none are kept
     turns: int
 
 
@@ -163,26 +166,34 @@ class PlainSpender:
         left = bucket.left - index(cost)
         if left < 0 or not 0 <= cost <= COST_MAX or now >= bucket.lease_ends_ns:
             return -1
+        identity: int | None = None
         if request_id is not None:
+            if self._ring.identities and bucket.lease_flags > _FLAGS:
+                identity = identity_hash(key.seed, request_id)
             if self._identities.cost_of(key.name, request_id) >= 0 or self._is_of_the_store(key, request_id):
                 return -1
             self._identities.add(key.name, request_id, cost)
         bucket.left = left
-        self._ring.put(key.row, cost, bucket.lease_flags, left, now // _NS_PER_US + self._wall_offset_us)
+        self._ring.put(key.row, cost, bucket.lease_flags, left, now // _NS_PER_US + self._wall_offset_us, identity)
         if left < bucket.refill_below:
             bucket.refill_below = 0
             self._refill_soon(bucket)
         return left
 
-    def spend_entries(self, body: bytes, at: int, places: list[Named], rows: bytearray) -> int:
+    def spend_entries(
+        self, body: bytes, at: int, places: list[Named], known: list[KeyState | None], rows: bytearray
+    ) -> int:
         """Decides entries of a frame in their order, from the one at ``at``, and writes their rows.
 
-        Gives the number of the first one that no single lease decides, or how many there are.
+        Gives the number of the first one that no single lease decides, or how many there are. ``known``: the keys of
+        these places that were found before; those that are found now are put there.
         """
         count = len(body) // ENTRY.size
         while at < count:
             number, cost, identity = ENTRY.unpack_from(body, at * ENTRY.size)
-            key = self._keys.get(places[number])
+            key = known[number]
+            if key is None:
+                key = known[number] = self._keys.get(places[number])
             left = -1 if key is None else self.spend(key, cost, None if identity == NO_IDENTITY else identity.hex())
             bucket = None if key is None else key.single
             if left < 0 or bucket is None:

@@ -9,10 +9,12 @@ import asyncio
 import random
 import struct
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from limiter import keys as names
 from limiter.shard_map import ONE_SHARD
+from limiter.store_clock import ahead_s
 from limiter.store_line import LineLost, Refusal, Reply, StoreLine, opened
 from limiter.store_script import EVICTION, AsFunctions, AsScript, is_not_offered, unfit
 from schemas import limits
@@ -93,6 +95,8 @@ class CounterStore:
         self.on_stale: Callable[[], None] = _nothing
         #: why the server that was connected to last must not be trusted with counters
         self.unfit: str | None = None
+        #: by how much our clock is ahead of the store's, when it was looked at last; None before that
+        self.clock_ahead_s: float | None = None
 
     async def load(self) -> None:
         """The functions are there afterwards, or the script where there can be none. Raises StoreUnavailable."""
@@ -159,6 +163,15 @@ class CounterStore:
         kept_ms = 2 * limits.LIMIT_FAILOVER_DEBT_S * 1_000
         return await self._of_one(b"rl1_owe", bucket, b"", lost, key, kept_ms)
 
+    async def credit(self, bucket: LeasedBucket, lease_id: bytes, mark: str, cost: int, at_us: int) -> int:
+        """Takes back what a settled lease was charged for an identity at that time, once for each mark.
+
+        Gives what there was to take back, or -1 when the lease is not settled. Raises StoreUnavailable.
+        """
+        key = names.identity_key(bucket.keys[0].decode(), mark.encode())
+        kept_ms = limits.LIMIT_REFUND_MARK_MS
+        return (await self._of_one(b"rl1_credit", bucket, lease_id, cost, key, kept_ms, caller_us=at_us))[1]
+
     async def refund(self, buckets: Sequence[Bucket], identity: bytes, identity_key: bytes) -> int:
         """Gives back, once, what an identity took of these buckets, and says how much: again, it says the same.
 
@@ -198,9 +211,10 @@ class CounterStore:
         identity_key: bytes = b"",
         kept_ms: int = 0,
         now_us: int = 0,
+        caller_us: int = 0,
     ) -> list[int]:
         """A store of another epoch is not the one that was meant: it has changed nothing, and is asked again later."""
-        head = _HEAD.pack(self.epoch, now_us, cost, kept_ms, 0, 1)
+        head = _HEAD.pack(self.epoch, now_us, cost, kept_ms, caller_us, 1)
         keys = [EPOCH_KEY, identity_key, *bucket.keys]
         answer = await self._call(function, keys, (head, lease_id, b"", bucket.plain_terms))
         if answer[0] == STALE_EPOCH:
@@ -259,8 +273,15 @@ class CounterStore:
             if self._line is None or self._line.lost:
                 self._check_still_open()
                 self._line = await opened(self.url, self._timeout_s)
-                self.unfit = unfit(await self._line.send(EVICTION))
+                evicts, self.clock_ahead_s = await asyncio.gather(self._line.send(EVICTION), ahead_s(self._line))
+                self.unfit = unfit(evicts)
             return self._line
+
+    async def compare_clocks(self) -> None:
+        """Looks at the store's clock, where there is a connection: every connection has begun with that."""
+        if self._line is not None and not self._line.lost:
+            with suppress(LineLost):  # the next call finds out
+                self.clock_ahead_s = await ahead_s(self._line)
 
     def _check_open(self) -> None:
         self._check_still_open()

@@ -116,7 +116,11 @@ def _reply(lines: list[bytes], at: int) -> tuple[Reply, int]:
     line = lines[at]
     kind = line[:1]
     if kind == b"*":
-        after = at + 1 + int(line[1:])
+        count = int(line[1:])
+        if lines[at + 1 : at + 2] and lines[at + 1][:1] == b"$":  # TIME says its integers as texts
+            after = at + 1 + 2 * count
+            return ([int(row) for row in lines[at + 2 : after : 2]] if after <= len(lines) else 0), after
+        after = at + 1 + count
         return ([int(row[1:]) for row in lines[at + 1 : after]] if after <= len(lines) else 0), after
     if kind == b":":
         return int(line[1:]), at + 1

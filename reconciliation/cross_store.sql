@@ -6,16 +6,20 @@ select partition, max(seq) from outbox where topic = %(events_topic)s group by p
 
 -- name: updated_events
 -- Invariant 18, in the check's snapshot: the events of payments whose terms changed, up to a seq per partition.
-with bound as (select * from unnest(%(partitions)s::int[], %(seqs)s::bigint[]) as b (partition, seq))
+-- Step by step (materialized): on tables without statistics yet one join of all has no bound.
+with bound as (select * from unnest(%(partitions)s::int[], %(seqs)s::bigint[]) as b (partition, seq)),
+change as materialized (select event_id from idempotency where operation = 'update_payment_intent'),
+updated as materialized (
+    select distinct o.aggregate_key
+    from outbox o
+    join bound b on b.partition = o.partition and o.seq <= b.seq
+    join change c on c.event_id = o.event_id
+    where o.topic = %(events_topic)s
+)
 select o.payload
 from outbox o
 join bound b on b.partition = o.partition and o.seq <= b.seq
-where o.topic = %(events_topic)s
-  and o.aggregate_key in (select e.aggregate_key
-                          from outbox e
-                          join bound b on b.partition = e.partition and e.seq <= b.seq
-                          join idempotency i on i.event_id = e.event_id
-                          where e.topic = %(events_topic)s and i.operation = 'update_payment_intent');
+where o.topic = %(events_topic)s and o.aggregate_key in (select aggregate_key from updated);
 
 -- name: clickhouse_events
 -- Invariant 18, events as ClickHouse has them up to the compared positions.

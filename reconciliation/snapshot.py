@@ -39,6 +39,19 @@ class Snapshot:
             yield from cursor
 
 
+def parameters(events_topic: str, commands_topic: str, grace_s: int) -> dict[str, Any]:
+    """What the queries of the invariants are given by name."""
+    return {
+        "events_topic": events_topic,
+        "commands_topic": commands_topic,
+        "grace_s": grace_s,
+        "events_grace_s": limits.CHECK_EVENTS_GRACE_S,
+        "horizon_days": limits.SETTLEMENT_HORIZON_DAYS,
+        "payout_horizon_days": limits.PAYOUT_HORIZON_DAYS,
+        "roles": list(ROLES),
+    }
+
+
 @contextmanager
 def snapshot(dsn: str, *, events_topic: str, commands_topic: str, grace_s: int) -> Iterator[Snapshot]:
     """A read-only view of this moment; it must not outlive the check, for it holds vacuum back."""
@@ -47,15 +60,6 @@ def snapshot(dsn: str, *, events_topic: str, commands_topic: str, grace_s: int) 
     ) as connection:
         connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
         connection.read_only = True
-        parameters = {
-            "events_topic": events_topic,
-            "commands_topic": commands_topic,
-            "grace_s": grace_s,
-            "events_grace_s": limits.CHECK_EVENTS_GRACE_S,
-            "horizon_days": limits.SETTLEMENT_HORIZON_DAYS,
-            "payout_horizon_days": limits.PAYOUT_HORIZON_DAYS,
-            "roles": list(ROLES),
-        }
         connection.execute(f"set local statement_timeout = {limits.CHECK_STATEMENT_TIMEOUT_MS}")
-        yield Snapshot(connection, parameters)
+        yield Snapshot(connection, parameters(events_topic, commands_topic, grace_s))
         connection.rollback()

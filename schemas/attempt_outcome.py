@@ -48,6 +48,7 @@ def command_of(
             **said,
             "redirect_url": None,
             "authorized_until": None,
+            "pending_reason": None,
         },
         trace_id=facts.trace_of(scope, key),
         issued_at=issued_at,

@@ -64,6 +64,14 @@ def outcome_key(operation_id: str, status: str) -> str:
     return f"{operation_id}:{status}"
 
 
+def pending_key(operation_id: str, reason: str | None) -> str:
+    """The identity of a processor's own word, at its time, that a refund is pending and why: once per reason.
+
+    Who asks learns what is true now, each time anew; such a word may arrive when it is true no more.
+    """
+    return f"{operation_id}:pending:{reason or 'no_reason'}"
+
+
 def journal_id(reference: str) -> str:
     """The aggregate of a journal entry: whoever posts the reference reaches the same owner."""
     return identity.derived_id("jr", "ledger", "post_journal", reference)

@@ -10,7 +10,7 @@ from typing import Final, Literal
 from msgspec import Struct, field
 
 EVENT_TYPE_PAYMENTS: Final = "payment_system_committed"
-EVENT_SCHEMA_VERSION_PAYMENTS: Final = 3
+EVENT_SCHEMA_VERSION_PAYMENTS: Final = 4
 
 IntentState = Literal[
     "requires_payment_method",
@@ -39,6 +39,7 @@ AttemptStatus = Literal[
     "submitted",  # evidence that lies with the processor
 ]
 RefundState = Literal["pending", "requires_action", "succeeded", "failed", "canceled"]
+RefundPendingReason = Literal["processing", "insufficient_funds", "charge_pending"]
 DisputeState = Literal[
     "warning_needs_response",
     "warning_under_review",
@@ -156,6 +157,7 @@ class Refund(Struct, kw_only=True):
     version: int
     created_at: int
     updated_at: int
+    pending_reason: RefundPendingReason | None = None  # while it is pending; None then = of before it was kept
 
 
 class Dispute(Struct, kw_only=True):

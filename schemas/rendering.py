@@ -64,6 +64,7 @@ def refund(part: records.Refund) -> dict[str, Any]:
         "currency": part.currency,
         "state": part.state,
         "reason": part.reason,
+        "pending_reason": part.pending_reason,
         "failure_reason": part.failure_reason,
         "version": part.version,
         "metadata": part.metadata,

@@ -13,6 +13,7 @@ EVENTS_LIMITER: Final = "events.limiter.v1"
 DEAD_LETTERS_LIMITER: Final = "dead_letters.limiter.v1"
 DECISIONS: Final = "limiter.decisions.v1"
 LEASES: Final = "limiter.leases.v1"
+IDENTITIES: Final = "limiter.identities.v1"
 RESULTS: Final = "results.v1"
 
 PAYMENTS_PARTITIONS: Final = 8
@@ -30,9 +31,11 @@ class Topic:
     partitions: int
     retention_ms: int  # -1 = for ever
     doc: str
+    appended: bool = False  # its messages have the broker's time, not the producer's
 
 
 _WEEK_MS: Final = 7 * 24 * 3_600_000
+_DAY_MS: Final = 24 * 3_600_000
 _HOUR_MS: Final = 3_600_000
 DECISIONS_KEPT_MS: Final = _WEEK_MS
 
@@ -84,6 +87,13 @@ TOPICS: Final = (
         partitions=LEASES_PARTITIONS,
         retention_ms=_WEEK_MS,
         doc="leases of the rate limiter: granted and spent so far, cumulative; by the bucket that they are of",
+    ),
+    Topic(
+        name=IDENTITIES,
+        partitions=LEASES_PARTITIONS,
+        retention_ms=_DAY_MS,
+        doc="what leases were charged for under identities, hashed; by the bucket, as the leases are",
+        appended=True,
     ),
     Topic(
         name=RESULTS,

@@ -248,6 +248,9 @@ ATTEMPT_OUTCOME: Final[Fields] = {
     "error_code": Field(_text, None, nullable=True),
     "redirect_url": Field(web_address, None, nullable=True, later=True),  # where the payer goes: with requires_action
     "authorized_until": Field(_time, None, nullable=True, later=True),  # when the hold ends, as the processor says
+    "pending_reason": Field(
+        choice(*get_args(records.RefundPendingReason)), None, nullable=True, later=True
+    ),  # of a refund: with pending
 }
 
 REVIEW: Final[Fields] = {

@@ -140,13 +140,13 @@ def store_parts(connection: psycopg.Connection, fresh: list[Commit]) -> None:
     _upsert(connection, "merchant_account", MerchantAccount, [a for a, _ in accounts.values()], partitions)
     connection.cursor().executemany(
         "insert into settlement_line (processor, line_id, report_id, line_no, type, operation_id, currency, gross, fee,"
-        " net, net_currency, class, matched, intent_id, attempt, finding, posting)"
-        " values (%s, %s, 'rpt', 1, 'charge', %s, %s, %s, %s, %s, %s, 'matched', %s, %s, %s, %s, 'decided')",
+        " net, net_currency, class, matched, intent_id, attempt, finding, posted_difference, posting)"
+        " values (%s, %s, 'rpt', 1, 'charge', %s, %s, %s, %s, %s, %s, 'matched', %s, %s, %s, %s, %s, 'decided')",
         [
             (
                 *(c.command.scope.removeprefix("settlement:"), line["line_id"], line["operation_id"], line["currency"]),
                 *(line["gross"], line["fee"], line["gross"] - line["fee"], line["currency"], line["operation_id"]),
-                *(c.command.aggregate_key, line["attempt"], line["finding"]),
+                *(c.command.aggregate_key, line["attempt"], line["finding"], line["difference"]),
             )
             for c in fresh
             if c.command.operation == "record_settlement_line" and (line := c.command.payload)

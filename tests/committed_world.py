@@ -132,11 +132,12 @@ class CommittedWorld:
         payment = self._payments[intent_id]
         amount = payment.intent.amount_received // 4
         for captured in [a for a in payment.attempts.values() if a.status == "captured" and number % 3 == 0]:
-            self.settled(captured)
+            self.settled(captured, in_halves=number % 6 == 0)
         if number % 2 == 0:
             self.refund(intent_id, amount)
             if number % 4 == 0:
                 self.outcome(intent_id, "refunded")
+                self._line(self._payments[intent_id].attempts[payment.intent.latest_attempt + 1], -amount)
             if number % 8 == 2:  # its failure is heard of before its success
                 self.outcome(intent_id, "failed", error_code="lost_card", key="failed_later")
         if number % 5 == 0:
@@ -162,20 +163,30 @@ class CommittedWorld:
         scope = f"processor:{self._payments[intent_id].intent.processor}"
         self._commit("record_dispute", scope, intent_id, payload, f"dis_{intent_id}:{status}:{funds}")
 
-    def settled(self, attempt: ProcessorAttempt) -> None:
-        """A settlement line that matches a capture, with another fee than was accrued."""
+    def settled(self, attempt: ProcessorAttempt, *, in_halves: bool = False) -> None:
+        """A settlement of a capture, in one line or over two days."""
+        half = attempt.amount // 2
+        rest = attempt.amount - half
+        if in_halves:
+            self._line(attempt, half, "short", rest)
+            self._line(attempt, rest, "duplicate", rest)
+        else:
+            self._line(attempt, attempt.amount)
+
+    def _line(self, attempt: ProcessorAttempt, gross: int, finding: str = "matched", difference: int = 0) -> None:
+        """A settlement line with another fee than was accrued."""
+        line_id = f"line_{attempt.operation_id}" + ("" if finding == "matched" else f"_{finding}")
         payload: dict[str, object] = {
-            "line_id": f"line_{attempt.operation_id}",
+            "line_id": line_id,
             "attempt": attempt.attempt,
             "operation_id": attempt.operation_id,
-            "finding": "matched",
-            "gross": attempt.amount,
+            "finding": finding,
+            "gross": gross,
             "fee": 7,
-            "difference": 0,
+            "difference": difference,
             "currency": attempt.currency,
         }
-        scope = f"settlement:{attempt.processor}"
-        self._commit("record_settlement_line", scope, attempt.intent_id, payload, f"line_{attempt.operation_id}")
+        self._commit("record_settlement_line", f"settlement:{attempt.processor}", attempt.intent_id, payload, line_id)
 
     def journal(self, reference: str, amount: int = 5) -> None:
         """A payout on its way: a ledger transaction that belongs to no payment."""

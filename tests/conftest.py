@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import hypothesis
 import psutil
+import psycopg
 import pytest
 
 from compose.settings import PREFIX, Addresses, Settings
@@ -111,5 +112,17 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
         launch.up(settings, servers_only=True, tied=True)
     except StackError as error:
         servers_missing(str(error))
+    forgo_fsync(settings)
     yield Stack(settings=settings, addresses=settings.addresses(), home=settings.the_home().path)
     launch.down(settings)
+
+
+def forgo_fsync(settings: Settings) -> None:
+    """Postgres of servers that no test kills: a commit is as atomic, and waits for no disk.
+
+    What is not flushed is lost with the machine's power only, which no test cuts. Stacks whose servers are killed keep it on.
+    """
+    with psycopg.connect(settings.addresses().postgres_superuser_dsn, autocommit=True) as connection:
+        connection.execute("alter system set fsync = off")
+        connection.execute("alter system set full_page_writes = off")
+        connection.execute("select pg_reload_conf()")

@@ -16,6 +16,7 @@ import redis
 
 from compose.stack.valkey import Valkey
 from limiter import Limiter
+from limiter.charges import Charges
 from limiter.decisions import Recorder
 from limiter.lease_accounts import LeaseAccounts
 from limiter.policies import PolicySet, calendars_of
@@ -34,11 +35,15 @@ if TYPE_CHECKING:
     from limiter.durable import DurableQuotas
     from limiter.lease_accounts import ReportSink
 
+PATIENT_S = 60  # for a store that is there, on a loaded machine
+TEN_MINUTES_MS = 600_000
+YEAR_MS = 365 * 24 * 3_600_000
+
 
 class Blocks:
     """A list instead of Kafka: every block is safe at once."""
 
-    lost = 0
+    lost = failed = 0
 
     def __init__(self, under_way: int = 0) -> None:
         self.sent: list[tuple[int, bytes]] = []
@@ -144,6 +149,7 @@ async def limiter(
     timeout_s: float = limits.LIMIT_STORE_TIMEOUT_S,
     durable: DurableQuotas | None = None,
     reports: ReportSink | None = None,
+    charged: ReportSink | None = None,
     loaded: bool = True,
 ) -> AsyncIterator[Limiter]:
     """A limiter of a gateway that ends without giving anything back, as a killed one does."""
@@ -152,7 +158,8 @@ async def limiter(
         await store.load()
     ring = folder / f"{name}.ring"
     leases = None if reports is None else LeaseAccounts(folder / f"{name}.book", ring, reports)
-    recorder = Recorder(name, Blocks(), ring, records=65_536, leases=leases)
+    charges = None if charged is None else Charges(charged)
+    recorder = Recorder(name, Blocks(), ring, records=65_536, leases=leases, charges=charges)
     made = Limiter(store, recorder, name, durable)
     made.use(policies(*found))
     try:

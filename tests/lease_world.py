@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import psycopg
 
+from dataflows.limiter.identities.flow import IdentityStream
 from dataflows.limiter.leases.flow import LeaseStream
 from limiter.kafka_blocks import KafkaReports
 from reconciliation.invariant import invariants
+from schemas import topics
 from sinks.kafka.topics import ensure_topics
 from sinks.postgres.migrate import migrate
 from tests.counter_server import limiter
@@ -29,27 +31,32 @@ WITHIN_S: Final = 120.0
 
 
 @contextmanager
-def lease_stream(stack: Stack) -> Iterator[LeaseStream]:
-    """Leases are settled meanwhile."""
+def lease_stream(stack: Stack) -> Iterator[None]:
+    """Leases are settled, and what was charged twice is given back, meanwhile."""
     addresses = stack.addresses
     migrate(addresses.postgres_superuser_dsn, stack.settings.role_passwords())
     ensure_topics(addresses.kafka)
-    stream = LeaseStream(addresses.kafka, addresses.postgres_dsns["millrace_leases"], addresses.redis_url, "leases")
-    thread = threading.Thread(target=stream.run)
-    thread.start()
+    servers = (addresses.kafka, addresses.postgres_dsns["millrace_leases"], addresses.redis_url)
+    streams = LeaseStream(*servers, "leases"), IdentityStream(*servers, "identities")
+    threads = [threading.Thread(target=stream.run) for stream in streams]
+    for thread in threads:
+        thread.start()
     try:
-        yield stream
+        yield
     finally:
-        stream.stop()
-        thread.join()
+        for stream in streams:
+            stream.stop()
+        for thread in threads:
+            thread.join()
 
 
 @asynccontextmanager
 async def reporting(stack: Stack, folder: Path, policy: LimitPolicy, name: str) -> AsyncIterator[Limiter]:
     """A gateway that flushes as one does, and ends without a word, as a killed one does."""
     reports = KafkaReports(stack.addresses.kafka, name)
+    charged = KafkaReports(stack.addresses.kafka, f"{name}-identities", topics.IDENTITIES)
     async with limiter(
-        stack.addresses.redis_url, folder, policy, name=name, timeout_s=PATIENT_S, reports=reports
+        stack.addresses.redis_url, folder, policy, name=name, timeout_s=PATIENT_S, reports=reports, charged=charged
     ) as gateway:
         flushing = asyncio.create_task(gateway._recorder.run())
         try:
@@ -58,6 +65,7 @@ async def reporting(stack: Stack, folder: Path, policy: LimitPolicy, name: str) 
             flushing.cancel()
             await asyncio.gather(flushing, return_exceptions=True)
             reports.close()
+            charged.close()
 
 
 class Settled:

@@ -117,6 +117,7 @@ def fact(payment: Payment, status: str, *, number: int = 0, **said: object) -> C
         "error_code": None,
         "redirect_url": None,
         "authorized_until": None,
+        "pending_reason": None,
     }
     return command(OUTCOME, payload | said, scope=f"processor:{attempt.processor if attempt else PROCESSOR}")
 

@@ -89,7 +89,7 @@ PLANTED: dict[str, list[str]] = {
     "5": ["alter table ledger_entry disable trigger ledger_entry_immutable"],
     "ledger_chain": [f"update ledger_entry set account_id = 'x' || account_id where {ENTRY}"],
     "6": [f"update processor_attempt set amount = amount + 1 where operation_id = {CAPTURED}"],
-    "refunds": ["update refund set state = 'succeeded', version = 2 where state = 'pending'"],
+    "refunds": ["update refund set state = 'succeeded', pending_reason = null, version = 2 where state = 'pending'"],
     "payouts": ["update payout set state = 'paid' where state = 'pending'"],
     "payouts_in_transit": ["update payout set amount = amount + 1 where state = 'pending'"],
     "aged_payouts": ["update repair_case set state = 'resolved' where kind = 'aged_payout'"],
@@ -172,7 +172,10 @@ OTHER_WAYS: list[tuple[str, *tuple[str, ...]]] = [
         "insert into ledger_entry values (1, 0, 'a:USD', 5, 0, 'USD', now()), (1, 1, 'b:USD', 0, 5, 'USD', now())",
     ),
     ("6", f"update processor_attempt set status = 'failed' where operation_id = {CAPTURED}"),
-    ("6", "update ledger_txn set reference = 'other:capture' where txn_id = (select min(txn_id) from ledger_txn)"),
+    (
+        "6",
+        "update ledger_txn set reference = 'other:capture' where txn_id = (select min(txn_id) from ledger_txn where kind = 'capture')",
+    ),
     ("7", f"update payment_intent set state = 'canceled' where id = {SUCCEEDED}"),
     ("7", f"delete from payment_intent where id = {SUCCEEDED}"),
     ("7", f"update payment_intent set amount_refunded = amount_refunded - 1 where id = {REFUNDED}"),
@@ -216,6 +219,10 @@ OTHER_WAYS: list[tuple[str, *tuple[str, ...]]] = [
     ("12", f"update processor_attempt set status = 'manual_review', updated_at = {EARLIER} where status = 'unknown'"),
     ("14", "update account_balance set debits = debits + 1 where starts_with(account_id, 'processor_receivable:')"),
     ("14", "delete from settlement_line"),
+    # fees of a further line and of a refund, which are not the ones that were booked
+    ("14", "update settlement_line set fee = fee + 1, net = net - 1 where finding = 'duplicate'"),
+    ("14", "update settlement_line set fee = fee + 1, net = net - 1 where gross < 0"),
+    ("14", "update ledger_txn set kind = 'another' where kind = 'settlement_fee'"),
     (
         "14",
         PAYOUT,

@@ -19,7 +19,7 @@ from compose.supervise import launch
 from compose.supervise.state import read_state
 from ingress.client import MillraceClient
 from ingress.issuer import SCOPES_DEFAULT, KeyFolder, issue_token
-from tests.conftest import servers_missing
+from tests.conftest import forgo_fsync, servers_missing
 from tests.simulator_process import free_port
 
 if TYPE_CHECKING:
@@ -132,6 +132,7 @@ def public(tmp_path_factory: pytest.TempPathFactory) -> PublicSystem:
             world = launch.world(settings, launch.up(settings, tied=True))
         except StackError as error:
             servers_missing(str(error))
+        forgo_fsync(settings)
         _started.append(PublicSystem(settings, world["base_url"]))
         atexit.register(launch.down, settings)
     return _started[0]

@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit, urlunsplit
 
 import psycopg
 
@@ -16,15 +15,13 @@ from reconciliation.settlement.ingest import ReportFile, Taken, take_in
 from reconciliation.settlement.simulator_report import COLUMNS, read_rows
 from reconciliation.settlement.store import found_table, keep_found, missing_find
 from schemas import identity
-from sinks.postgres.migrate import migrate
+from tests.migrated import fresh_database, in_database
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from compose.settings import Settings
 
-_TEMPLATE = "settlement_template"
-_with_template: set[str] = set()  # servers
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
@@ -173,30 +170,6 @@ def csv_of(rows: list[dict[str, Any]], report_id: str = "rpt_1") -> bytes:
 @contextmanager
 def settlement_world(settings: Settings) -> Iterator[SettlementWorld]:
     """An empty database of its own in the running server."""
-    admin = settings.addresses().postgres_superuser_dsn
     name = f"settlement_{uuid.uuid4().hex[:12]}"
-    _migrated_template(admin, settings)
-    with psycopg.connect(admin, autocommit=True) as connection:
-        connection.execute(f"create database {name} template {_TEMPLATE}")
-    world = SettlementWorld(
-        _in_database(admin, name), _in_database(settings.addresses().postgres_dsns["millrace_operator"], name)
-    )
-    try:
-        yield world
-    finally:
-        with psycopg.connect(admin, autocommit=True) as connection:
-            connection.execute(f"drop database {name} with (force)")
-
-
-def _migrated_template(admin: str, settings: Settings) -> None:
-    """What every world of this server is cloned from: migrated once."""
-    if admin in _with_template:
-        return
-    _with_template.add(admin)
-    with psycopg.connect(admin, autocommit=True) as connection:
-        connection.execute(f"create database {_TEMPLATE}")
-    migrate(_in_database(admin, _TEMPLATE), settings.role_passwords())
-
-
-def _in_database(dsn: str, name: str) -> str:
-    return urlunsplit(urlsplit(dsn)._replace(path=f"/{name}"))
+    with fresh_database(settings, name) as dsn:
+        yield SettlementWorld(dsn, in_database(settings.addresses().postgres_dsns["millrace_operator"], name))

@@ -1,13 +1,16 @@
-"""What lies between a gateway and its store in tests: replies that are lost, and replies that are late."""
+"""What lies between a gateway and its store in tests: replies that are lost, late, or by a clock that is wrong."""
 
 from __future__ import annotations
 
 import asyncio
+import re
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+
+_TIME = re.compile(rb"\*2\r\n\$10\r\n(\d{10})\r\n")  # how an answer to TIME begins
 
 
 class StoreProxy:
@@ -23,6 +26,7 @@ class StoreProxy:
         self.dropping = False
         self.dropped = 0
         self.waiting = 0
+        self.clock_ahead_s = 0  # what TIME says
         self.delivering = asyncio.Event()
         self.delivering.set()
 
@@ -40,7 +44,7 @@ class StoreProxy:
                 while (data := await answers.read(65_536)) and not self._drops():
                     self.waiting += not self.delivering.is_set()
                     await self.delivering.wait()
-                    writer.write(data)
+                    writer.write(_TIME.sub(self._told, data))
             for end in (writer, store):
                 end.close()
             await asyncio.gather(asked, writer.wait_closed(), store.wait_closed(), return_exceptions=True)
@@ -56,6 +60,9 @@ class StoreProxy:
     def _drops(self) -> bool:
         self.dropped += self.dropping
         return self.dropping
+
+    def _told(self, said: re.Match[bytes]) -> bytes:
+        return b"*2\r\n$10\r\n%d\r\n" % (int(said[1]) + self.clock_ahead_s)
 
     @staticmethod
     async def _handed_on(reader: asyncio.StreamReader, store: asyncio.StreamWriter) -> None:

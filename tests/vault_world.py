@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import uuid
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -17,16 +18,20 @@ import pytest
 
 from compose.settings import Settings
 from compose.stack.errors import StackError
+from compose.stack.home import write_private
 from compose.supervise import launch
 from ingress.issuer import SCOPES_DEFAULT, KeyFolder, issue_token
 from sinks.postgres.migrate import migrate
 from tests.attempts_world import free_port, is_ready
 from tests.conftest import clean_environment, servers_missing
 from tests.eventually import eventually, patient
+from tests.migrated import fresh_database
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
+
+    from tests.conftest import Stack
 
 #: addresses of servers that a vault has no business with: only Postgres is started
 _NOWHERE = "127.0.0.1:9"
@@ -124,33 +129,63 @@ class VaultWorld:
             return cursor.fetchall() if cursor.description else []
 
 
+@contextmanager
 def vault_world(home: Path) -> Iterator[VaultWorld]:
-    """Postgres with every table, and no vault yet."""
-    settings = Settings(
+    """Postgres with every table in this home, for whoever reads its files or stops its roles; and no vault yet."""
+    settings = _settings(home)
+    try:
+        launch.up(settings, servers_only=True, tied=True)
+    except StackError as error:
+        servers_missing(str(error))
+    try:
+        migrate(settings.addresses().postgres_superuser_dsn, settings.role_passwords())
+        with _ended(VaultWorld(settings)) as made:
+            yield made
+    finally:
+        launch.down(settings)
+
+
+@contextmanager
+def vault_on(stack: Stack, home: Path) -> Iterator[VaultWorld]:
+    """A database of its own with every table on the session's Postgres, keys of its own, and no vault yet."""
+    passwords = {f"postgres_{role.removeprefix('millrace_')}_password": value for role, value in _roles(stack)}
+    with fresh_database(stack.settings, f"vault_{uuid.uuid4().hex[:12]}") as dsn:
+        settings = _settings(home, postgres_dsn=dsn, **passwords)
+        settings.the_home().prepare()
+        ports = {name: free_port() for name in settings.preferred_ports()}
+        write_private(settings.the_home().ports_file, json.dumps(ports))
+        with _ended(VaultWorld(settings)) as made:
+            yield made
+
+
+def _settings(home: Path, **changes: Any) -> Settings:
+    return Settings(
         home=home,
         kafka_bootstrap=_NOWHERE,
         redis_url=f"redis://{_NOWHERE}",
         clickhouse_url=f"http://{_NOWHERE}",
         processor_port=free_port(),
         vault_port=free_port(),
+        **changes,
     )
-    try:
-        launch.up(settings, servers_only=True, tied=True)
-    except StackError as error:
-        servers_missing(str(error))
-    migrate(settings.addresses().postgres_superuser_dsn, settings.role_passwords())
-    made = VaultWorld(settings)
+
+
+def _roles(stack: Stack) -> Iterable[tuple[str, str]]:
+    return stack.settings.role_passwords().items()
+
+
+@contextmanager
+def _ended(made: VaultWorld) -> Iterator[VaultWorld]:
     try:
         yield made
     finally:
         made.end_all()
-        launch.down(settings)
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[VaultWorld]:
+def world(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[VaultWorld]:
     """One world with one vault for a module's tests; each uses merchants of its own."""
-    for made in vault_world(tmp_path_factory.mktemp("vault")):
+    with vault_on(stack, tmp_path_factory.mktemp("vault")) as made:
         made.start()
         yield made
 

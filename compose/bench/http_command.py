@@ -66,6 +66,11 @@ def _show(narrator: Narrator, result: dict[str, Any]) -> None:
     narrator.console.print(table)
     for stage, found in result["single"]["where_the_time_went"].items():
         print(f"{stage:24} p50 {found.get('p50_ms', '-')} ms, p99 {found.get('p99_ms', '-')} ms: {found['what']}")
+    print(f"idle: CPU ms per second: {_spent(result['idle_cpu_ms_per_s'])}")
     for part in ("single", "ndjson"):
-        spent = ", ".join(f"{name} {us:g}" for name, us in result[part]["cpu_us_per_command"].items() if us)
-        print(f"{part}: CPU us per command: {spent}; batches {result[part]['batches']}")
+        spent = _spent(result[part]["cpu_ms_per_command"])
+        print(f"{part}: CPU ms per command: {spent}; batches {result[part]['batches']}")
+
+
+def _spent(by_service: dict[str, float]) -> str:
+    return ", ".join(f"{name} {amount:g}" for name, amount in by_service.items() if amount)

@@ -8,6 +8,7 @@ import platform
 import secrets
 import sys
 import time
+from collections import defaultdict
 from dataclasses import dataclass
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final
@@ -26,7 +27,7 @@ from schemas import limits
 from sinks.postgres.sql_files import queries
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from compose.demo.own_stack import OwnStack
 
@@ -35,6 +36,8 @@ SINGLE_P99_GOAL_MS: Final = 40.0
 BULK_GOAL_PER_S: Final = 5_000
 _PACKAGES: Final = ("millrace", "bytewax", "confluent-kafka", "fastapi", "granian", "msgspec", "psycopg")
 _US_PER_S: Final = 1_000_000
+_US_PER_MS: Final = 1_000
+_MS_PER_S: Final = 1_000
 _QUERIES: Final = queries("compose.bench", "http_queries.sql")
 
 
@@ -72,6 +75,7 @@ class HttpBench:
                 "single": "open: latency counts from the scheduled start",
                 "ndjson": "closed: each connection sends its next list at once; latency is that of one list",
             },
+            "idle_cpu_ms_per_s": self._idle(),
             "single": self._measured(f"single commands, {plan.rate:g} per second", self._single),
             "ndjson": self._measured(f"lists of {plan.lines} over {plan.bulk_connections} connections", self._bulk),
         }
@@ -79,8 +83,7 @@ class HttpBench:
     def _measured(self, what: str, measure: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         """What a part found, with CPU by process and the owners' batches around it."""
         self._say(what)
-        world = self._stack.world
-        pids = {entry["name"]: [entry["pid"]] for entry in world["services"] if entry["kind"] != "supervisor"}
+        world, pids = self._stack.world, self._pids()
         busy, counted, own = cpu_seconds(pids), totals(world["ops"]), time.process_time()
         began = time.perf_counter()
         found = measure()
@@ -88,11 +91,26 @@ class HttpBench:
         commands = found["commands_sent"]
         after = cpu_seconds(pids) | {"load_generator": time.process_time() - own}
         found["cpu_us_per_command"] = _us_per_command(busy, after, commands)
+        found["cpu_ms_per_command"] = by_service(found["cpu_us_per_command"], _US_PER_MS)
         found["cpus_busy"] = round((sum(after.values()) - sum(busy.values())) / took, 2)
         found["batches"] = batches(counted, totals(world["ops"]))
         open_attempts, drained_s = self._drain()
         found["attempts_open_at_end"], found["attempts_done_after_s"] = open_attempts, drained_s
         return found
+
+    def _pids(self) -> dict[str, list[int]]:
+        """The processes by name; the supervisor's children are all of them, so it is not among them itself."""
+        return {e["name"]: [e["pid"]] for e in self._stack.world["services"] if e["kind"] != "supervisor"}
+
+    def _idle(self) -> dict[str, float]:
+        """What every service uses while nobody asks for anything: it is part of what a command seems to cost."""
+        self._say("idle")
+        time.sleep(limits.BENCH_IDLE_SETTLE_S)
+        pids = self._pids()
+        before, began = cpu_seconds(pids), time.perf_counter()
+        time.sleep(limits.BENCH_IDLE_S)
+        after, took = cpu_seconds(pids), time.perf_counter() - began
+        return by_service({name: (after[name] - before[name]) / took for name in after}, 1 / _MS_PER_S)
 
     def _single(self) -> dict[str, Any]:
         plan = self._plan
@@ -164,6 +182,16 @@ def _us_per_command(before: dict[str, float], after: dict[str, float], commands:
     used = {name: (after[name] - before.get(name, 0.0)) * _US_PER_S for name in after}
     ordered = sorted(used.items(), key=lambda item: -item[1])
     return {name: round(spent / max(1, commands), 1) for name, spent in ordered}
+
+
+def by_service(used: Mapping[str, float], unit: float) -> dict[str, float]:
+    """What single processes used as sums of their services, in a unit, the heaviest first, with their total."""
+    sums: defaultdict[str, float] = defaultdict(float)
+    for name, spent in used.items():
+        service, _, instance = name.rpartition("-")
+        sums[service if instance.isdecimal() else name] += spent / unit
+    ordered = sorted(sums.items(), key=lambda item: -item[1])
+    return {"total": round(sum(sums.values()), 3), **{name: round(spent, 3) for name, spent in ordered}}
 
 
 def _cpus() -> int:

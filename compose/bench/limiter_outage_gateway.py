@@ -9,9 +9,8 @@ import time
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-import structlog
-
 from compose.bench.limiter_world import policy
+from compose.services.logs import configure_logs
 from limiter.decisions import Recorder
 from limiter.frame_server import FrameServer
 from limiter.kafka_blocks import KafkaBlocks, KafkaReports
@@ -93,7 +92,7 @@ class StreamingLimiter:
 @asynccontextmanager
 async def streaming_limiter(addresses: Addresses, folder: Path, blocks_max: int) -> AsyncIterator[StreamingLimiter]:
     """Everything that a gateway has and does in the background, under one leased policy that nothing exhausts."""
-    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))  # stdout is the figures'
+    configure_logs("info", sys.stderr)  # stdout is the figures'
     limits.LIMIT_BLOCKS_MAX = blocks_max  # type: ignore[misc] # of this process
     store = CounterStore(addresses.redis_url)
     await store.load()

@@ -10,6 +10,7 @@ import typer
 
 from compose.cli import limiter_keys, limiter_shards
 from compose.cli.cases import shell_user
+from compose.cli.limiter_gateways import gateways
 from compose.cli.limiter_replay import replay
 from compose.cli.limiter_top import top
 from compose.cli.parked import operator_connection
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 app = typer.Typer(no_args_is_help=True)
 app.command()(top)
 app.command()(replay)
+app.command()(gateways)
 app.add_typer(limiter_shards.app, name="shards")
 app.add_typer(limiter_keys.app, name="keys")
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
@@ -105,13 +107,13 @@ async def _counters(
         await store.close()
 
 
-def print_table(rows: list[dict[str, Any]], columns: tuple[str, ...]) -> None:
+def print_table(rows: list[dict[str, Any]], columns: tuple[str, ...], *, none: str = "no policy") -> None:
     """What a command found, for people."""
     from rich.console import Console  # noqa: PLC0415
     from rich.table import Table  # noqa: PLC0415
 
     if not rows:
-        print("no policy")
+        print(none)
         return
     table = Table(box=None, pad_edge=False)
     for column in columns:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from compose.cli.cases import shell_user
+from compose.cli.limiter_gateways import COLUMNS, look, shown
 from compose.cli.parked import operator_connection
 from compose.settings import load_settings
 from compose.stack.errors import StackError
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     import psycopg
     from clickhouse_connect.driver.client import Client
+    from rich.console import Group
     from rich.table import Table
 
 
@@ -58,7 +60,8 @@ def top(
     """Show who asks most, or is refused most.
 
     The figures are exact, whatever the policies' audit setting keeps, and a few seconds old. Retries are not counted
-    as asked. GAP are decisions that were lost on their way (Kafka away for long): in no figure here.
+    as asked. GAP are decisions that were lost on their way (Kafka away for long): in no figure here. Below, each
+    gateway process of this machine with its own figures since it started.
 
     Examples: millrace limiter top --by denied
               millrace limiter top --what tenant --minutes 60 --once
@@ -73,12 +76,12 @@ def top(
             print(json.dumps(found))
             return
         if once or not console.is_terminal:
-            console.print(_table(found))
+            console.print(_tables(found))
             return
-        with Live(_table(found), console=console, screen=True, auto_refresh=False) as live:
+        with Live(_tables(found), console=console, screen=True, auto_refresh=False) as live:
             while True:
                 time.sleep(limits.LIMIT_TOP_REFRESH_S)
-                live.update(_table(_look(client, connection, what, by, minutes, limit)), refresh=True)
+                live.update(_tables(_look(client, connection, what, by, minutes, limit)), refresh=True)
 
 
 @contextmanager
@@ -105,12 +108,25 @@ def _look(
     from schemas.errors import PlatformError  # noqa: PLC0415
 
     try:
-        return busiest(client, connection, what=what.value, by=by.value, minutes=minutes, limit=limit)
+        found = busiest(client, connection, what=what.value, by=by.value, minutes=minutes, limit=limit)
     except PlatformError as error:
         hint = (
             "is 'limiter_decisions' running? 'millrace status' says; 'millrace logs limiter_decisions-0' says why not"
         )
         raise StackError(f"{error}; {hint}") from error
+    return found | {"gateways": look(load_settings())}
+
+
+def _tables(found: dict[str, Any]) -> Group:
+    from rich.console import Group  # noqa: PLC0415
+    from rich.table import Table  # noqa: PLC0415
+
+    gateways = Table(title="gateways, since each started", title_justify="left", box=None, pad_edge=False)
+    for name in COLUMNS:
+        gateways.add_column(name, overflow="fold")
+    for row in found["gateways"]:
+        gateways.add_row(*(shown(row[name]) for name in COLUMNS))
+    return Group(_table(found), *([gateways] if found["gateways"] else []))
 
 
 def _table(found: dict[str, Any]) -> Table:

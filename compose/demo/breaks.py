@@ -56,7 +56,7 @@ def breaks() -> list[Break]:
     return [
         one("short", "0.07 less than was captured", 2_000, 7, "settled", "settlement_short"),
         one("missing", "no line at all", 2_001, 2_001),
-        one("duplicate", "the same line twice", 2_002, 2_002, "settled", "settlement_duplicate"),
+        one("duplicate", "the same line twice", 2_002, 2_002, "settled", "settlement_duplicate", "settlement_fee"),
         one("sign_flipped", "taken instead of paid", 2_003, 2_003),
     ]
 

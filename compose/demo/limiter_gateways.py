@@ -7,7 +7,6 @@ settled in the background), without Envoy's service and without Kafka behind the
 from __future__ import annotations
 
 import asyncio
-import logging
 import multiprocessing
 import signal
 import sys
@@ -18,11 +17,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-import structlog
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from compose.bench.limiter_world import NoStream, counter_server
 from compose.services.limiting import kept_going
+from compose.services.logs import configure_logs
 from compose.stack.errors import StackError
 from compose.stack.ports import LOOPBACK
 from limiter.decisions import Recorder
@@ -184,10 +183,7 @@ def lease_owner(number: int) -> str:
 
 def _serve(number: int, store_url: str, file: str, snapshots: str, public_key: bytes) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's, which stops its gateways
-    structlog.configure(  # stdout is the parent's
-        wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
-    )
+    configure_logs("warning", sys.stderr)  # stdout is the parent's
     asyncio.run(_served(number, store_url, Path(file), snapshots, Ed25519PublicKey.from_public_bytes(public_key)))
 
 
@@ -200,7 +196,7 @@ async def _served(number: int, store_url: str, file: Path, snapshots: str, key: 
     follower = SnapshotFollower(snapshots, lambda: "demo", lambda: {key_id(key): key}, limiter.use, remembered)
     ended = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, ended.set)
-    async with kept_going(limiter, recorder, follower, lambda _: ended.set()):
+    async with kept_going(limiter, store, recorder, follower, lambda _: ended.set()):
         while not follower.is_ready and not ended.is_set():  # noqa: ASYNC110 - else nothing would be limited
             await asyncio.sleep(_LOOK_S)
         server = FrameServer(limiter)

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from compose.settings import PREFERRED_PORTS, PREFIX, SERVICES, Settings, load_settings
+from compose.settings import PREFIX, SERVICES, Settings, load_settings
 from compose.stack.errors import StackError
 from compose.stack.home import write_private
 from compose.stack.ports import PortLeases
@@ -119,7 +119,7 @@ def _choose_ports(settings: Settings) -> None:
     """Free ports in place of the preferred ones, which belong to a stack that somebody works with."""
     settings.the_home().prepare()
     leases = PortLeases()
-    ports = {name: leases.take_any() for name in PREFERRED_PORTS}
+    ports = {name: leases.take_any() for name in settings.preferred_ports()}
     write_private(settings.the_home().ports_file, json.dumps(ports))
 
 

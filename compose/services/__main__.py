@@ -10,6 +10,7 @@ import importlib
 import sys
 
 from compose.services.gate import pass_gate
+from compose.services.logs import configure_logs
 from compose.settings import SERVICES, load_settings
 from compose.stack.errors import StackError
 
@@ -21,9 +22,11 @@ def main() -> None:
     parser.add_argument("--instance", type=int, default=0)
     arguments = parser.parse_args()
     try:
+        settings = load_settings()
+        configure_logs(settings.log_level)
         module = importlib.import_module(f"compose.services.{arguments.service}")
         pass_gate()
-        module.run(load_settings(), arguments.instance)
+        module.run(settings, arguments.instance)
     except StackError as error:
         sys.exit(str(error))
 

@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING
 
 import structlog
 
+from compose.limiter_gateways import gateway_address, gateways_everywhere
 from compose.services.limiting import SnapshotToken, kept_going
 from compose.services.ops import LOOPBACK, serve_ops
 from compose.services.owner_quotas import OwnerQuotas
 from compose.stack.errors import StackError
 from ingress.issuer import KeyFolder
+from limiter.charges import Charges
 from limiter.decisions import Recorder
 from limiter.envoy_server import envoys_server
 from limiter.follower import SnapshotFollower
@@ -29,7 +31,7 @@ from limiter.quota_lender import QuotaLender
 from limiter.sharded_store import ShardedStore
 from limiter.signing_keys import SigningKeys
 from limiter.store import StoreUnavailable
-from schemas import limits
+from schemas import limits, topics
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -59,9 +61,12 @@ async def _serve(settings: Settings, instance: int) -> None:
     ring_file = settings.the_home().data("limiter") / f"decisions-{instance}.ring"
     reports = KafkaReports(addresses.kafka, f"{name}-leases")
     leases = LeaseAccounts(ring_file.with_name(f"leases-{instance}.book"), ring_file, reports)
-    recorder = Recorder(name, blocks, ring_file, leases=leases)
+    charged = None
+    if settings.limiter_refunds:
+        charged = KafkaReports(addresses.kafka, f"{name}-identities", topics.IDENTITIES)
+    recorder = Recorder(name, blocks, ring_file, leases=leases, charges=None if charged is None else Charges(charged))
     quotas = OwnerQuotas(addresses.kafka, "limiter-gateway", instance)
-    limiter = Limiter(store, recorder, name, quotas, settings.limiter_gateways)
+    limiter = Limiter(store, recorder, name, quotas, gateways_everywhere(settings))
     remembered = settings.the_home().data("limiter") / f"revision-{instance}"
     follower = SnapshotFollower(
         addresses.base_url,
@@ -77,28 +82,60 @@ async def _serve(settings: Settings, instance: int) -> None:
     ShardMetrics(store)
     GatewayMetrics(limiter, recorder, blocks, follower)
     lender = QuotaLender(limiter, store, recorder, name)
-    server = _envoys_server(limiter, lender, addresses.rls_port)
     ended = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, ended.set)
     with suppress(StoreUnavailable):
         await store.load()
-    await server.start()
-    frame_server = FrameServer(limiter)
-    await serve_frames(frame_server, settings.the_home().run / f"limiter-{instance}.sock", settings.limiter_frames_port)
-    gc.freeze()
-    gc.set_threshold(*limits.LIMIT_GC_THRESHOLDS)
-    serve_ops(None, lambda: store.unfit or follower.is_ready or "no policy snapshot, or none that is valid")
+    listening = asyncio.Event()
+    serve_ops(None, lambda: _why_not_ready(store, follower, listening) or True)
     # a part that fails ends the process; the supervisor starts another
-    async with kept_going(limiter, recorder, follower, lambda _: ended.set()):
-        await ended.wait()
-        await server.stop(limits.LIMIT_STORE_TIMEOUT_S)
-        await frame_server.close()
+    async with kept_going(limiter, store, recorder, follower, lambda _: ended.set()):
+        # Without policies nothing would be limited: until then others are asked, and callers' failure modes decide.
+        # An address that is shared is not listened at before either: the kernel would give us connections.
+        await _first_of(follower.has_one, ended)
+        if not ended.is_set():
+            await _listen(settings, instance, limiter, lender, listening, ended)
     await quotas.close()
     await asyncio.to_thread(blocks.close)
+    if charged is not None:
+        charged.close()
     reports.close()  # on this thread: what is said of reports changes the accounts
     leases.shut()
     await store.close()
+
+
+async def _listen(
+    settings: Settings,
+    instance: int,
+    limiter: Limiter,
+    lender: QuotaLender,
+    listening: asyncio.Event,
+    ended: asyncio.Event,
+) -> None:
+    """Answers until the end. StackError when a port is taken."""
+    server, frame_server = _envoys_server(limiter, lender, settings.addresses().rls_port), FrameServer(limiter)
+    await server.start()
+    await serve_frames(frame_server, *gateway_address(settings, instance)[1:])
+    gc.freeze()
+    gc.set_threshold(*limits.LIMIT_GC_THRESHOLDS)
+    listening.set()
+    await ended.wait()
+    await server.stop(limits.LIMIT_STORE_TIMEOUT_S)
+    await frame_server.close()
+
+
+def _why_not_ready(store: ShardedStore, follower: SnapshotFollower, listening: asyncio.Event) -> str | None:
+    if store.unfit or not follower.is_ready:
+        return store.unfit or "no policy snapshot, or none that is valid"
+    return None if listening.is_set() else "does not listen yet"
+
+
+async def _first_of(*events: asyncio.Event) -> None:
+    waiting = [asyncio.create_task(event.wait()) for event in events]
+    await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+    for task in waiting:
+        task.cancel()
 
 
 async def serve_frames(frame_server: FrameServer, path: Path, port: int | None) -> None:

@@ -11,7 +11,7 @@ import structlog
 
 from compose.services.owner_quotas import OwnerQuotas
 from ingress.issuer import KeyFolder, issue_token
-from ingress.quotas import is_for_our_api
+from ingress.quotas import STRANGERS, is_for_our_api
 from limiter.decisions import Recorder
 from limiter.follower import SnapshotFollower
 from limiter.kafka_blocks import KafkaBlocks, KafkaReports
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from compose.settings import Settings
     from limiter.policies import PolicySet
+    from limiter.store import CounterStore
 
 _TOKEN_LIFE_S: Final = 3_600
 _log: Final = structlog.get_logger(__name__)
@@ -51,13 +52,18 @@ class SnapshotToken:
 
 @asynccontextmanager
 async def kept_going(
-    limiter: Limiter, recorder: Recorder, follower: SnapshotFollower, on_end: Callable[[asyncio.Task[None]], object]
+    limiter: Limiter,
+    store: CounterStore | ShardedStore,
+    recorder: Recorder,
+    follower: SnapshotFollower,
+    on_end: Callable[[asyncio.Task[None]], object],
 ) -> AsyncIterator[None]:
     """A limiter has its policies, its stream and its settlements; afterwards it has given back what it held.
 
-    ``on_end`` hears of each of the three parts that ends, which none does by itself unless it fails.
+    ``on_end`` hears of each of the parts that ends, which none does by itself unless it fails.
     """
-    tasks = [asyncio.create_task(part) for part in (follower.run(), recorder.run(), _settling(limiter))]
+    parts = (follower.run(), recorder.run(), _settling(limiter), _comparing_clocks(store))
+    tasks = [asyncio.create_task(part) for part in parts]
     for task in tasks:
         task.add_done_callback(on_end)
     try:
@@ -80,6 +86,13 @@ async def _settling(limiter: Limiter) -> None:
             await limiter.maintain()
 
 
+async def _comparing_clocks(store: CounterStore | ShardedStore) -> None:
+    """Looks at the stores' clocks until cancelled."""
+    while True:
+        await asyncio.sleep(limits.LIMIT_CLOCK_LOOK_S)
+        await store.compare_clocks()
+
+
 @asynccontextmanager
 async def api_limiter(settings: Settings, name: str, instance: int) -> AsyncIterator[Limiter]:
     """The limiter in front of one ingress process; it follows the snapshots that the ingress itself serves.
@@ -98,11 +111,11 @@ async def api_limiter(settings: Settings, name: str, instance: int) -> AsyncIter
     leases = LeaseAccounts(book_file, ring_file, reports, limits.LIMIT_API_LEASE_SLOTS)
     recorder = Recorder(name, blocks, ring_file, limits.LIMIT_API_RING_RECORDS, leases)
     quotas = OwnerQuotas(addresses.kafka, "api-limiter", instance)
-    limiter = Limiter(store, recorder, name, quotas)
+    limiter = Limiter(store, recorder, name, quotas, settings.ingress_processes)
     token = SnapshotToken(KeyFolder(keys), "ingress")
 
     def use(policies: PolicySet) -> None:
-        limiter.use(policies.only(is_for_our_api))
+        limiter.use(policies.only(is_for_our_api, STRANGERS))
 
     remembered = folder / f"revision-ingress-{instance}"
     follower = SnapshotFollower(
@@ -119,7 +132,7 @@ async def api_limiter(settings: Settings, name: str, instance: int) -> AsyncIter
     ShardMetrics(store)
     GatewayMetrics(limiter, recorder, blocks, follower)
     try:
-        async with kept_going(limiter, recorder, follower, _ended):
+        async with kept_going(limiter, store, recorder, follower, _ended):
             yield limiter
     finally:
         await quotas.close()

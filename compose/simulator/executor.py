@@ -153,7 +153,7 @@ class Executor:
             QUERIES["action_insert"],
             (operation.operation_id, operation.fingerprint, token, text, now_ms + limits.SIMULATOR_ACTION_MS),
         )
-        outcome = _waiting(operation.operation_id, operation.body)
+        outcome = _waiting(operation.operation_id, operation.body, mode)
         if self._tells:
             webhooks.tell(self._connection, webhooks.event_of_outcome(outcome), mode, now_ms)
         return outcome
@@ -258,7 +258,8 @@ class Executor:
         if row is None:
             return None
         _, fingerprint, token, text = row
-        return _Stored(_waiting(operation_id, _body_of(text)), fingerprint, modes.mode_of(token))
+        mode = modes.mode_of(token)
+        return _Stored(_waiting(operation_id, _body_of(text), mode), fingerprint, mode)
 
     def _hold(self, provider_ref: str | None) -> Hold | None:
         row = self._connection.execute(QUERIES["hold_fetch"], (provider_ref,)).fetchone()
@@ -304,17 +305,18 @@ def capture_of(row: tuple[str, str, str, str, str, int, int, int] | None) -> Cap
     )
 
 
-def _waiting(operation_id: str, body: OperationBody) -> Outcome:
+def _waiting(operation_id: str, body: OperationBody, mode: modes.Mode) -> Outcome:
     return Outcome(
         provider_ref=provider_ref_for(operation_id),
         operation_id=operation_id,
         kind=body.kind,
-        status="requires_action",
+        status="pending" if mode.refund_pending else "requires_action",
         reference=body.reference,
         amount=body.amount,
         currency=body.currency,
         decline_code=None,
         redirect_url=f"{_CHALLENGES}/{operation_id}" if body.kind in _WITH_CHALLENGE else None,
+        pending_reason=mode.refund_pending,
     )
 
 

@@ -18,6 +18,8 @@ from schemas import limits
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from compose.simulator.operations import PendingReason
+
 
 class Answer(Enum):
     """What leaves the processor on the wire; the book is true in any case."""
@@ -53,8 +55,10 @@ class Mode:
     garbage_queries: int = 0
     #: Every query gets this in place of the truth, for ever.
     query_answer: Answer = Answer.TRUTH
-    #: Operations of these kinds wait for the payer first.
+    #: Operations of these kinds wait for somebody first, the payer or (see below) us.
     actions: frozenset[str] = frozenset()
+    #: Refunds are pending for this reason, until somebody ends that.
+    refund_pending: PendingReason | None = None
     #: Holds end by themselves after this.
     hold_ms: int = limits.SIMULATOR_AUTHORIZATION_MS
     #: ... or only say that they do, and wait to be asked.
@@ -109,6 +113,7 @@ MODES: Final[Mapping[str, Mode]] = {
     ),
     "tok_sim_requires_action": Mode(actions=frozenset({"authorize", "purchase"})),
     "tok_sim_refund_requires_action": Mode(actions=frozenset({"refund"})),
+    "tok_sim_refund_pending": Mode(actions=frozenset({"refund"}), refund_pending="insufficient_funds"),
     "tok_sim_short_hold": Mode(hold_ms=limits.SIMULATOR_SHORT_AUTHORIZATION_MS),
     "tok_sim_stubborn_hold": Mode(hold_ms=limits.SIMULATOR_SHORT_AUTHORIZATION_MS, hold_stays=True),
     "tok_sim_increment_declined": Mode(increment_decline_code="insufficient_funds"),

@@ -17,7 +17,10 @@ from compose.simulator.requests import read
 from schemas import limits
 
 Kind = Literal["authorize", "purchase", "increment", "capture", "void", "refund", "evidence"]
-Status = Literal["authorized", "captured", "voided", "refunded", "submitted", "declined", "failed", "requires_action"]
+PendingReason = Literal["processing", "insufficient_funds", "charge_pending"]  # of a refund
+Status = Literal[
+    "authorized", "captured", "voided", "refunded", "submitted", "declined", "failed", "requires_action", "pending"
+]
 # Printable ASCII without blanks: nothing that a log, a header or a settlement file could mangle.
 Identity = Annotated[str, msgspec.Meta(max_length=limits.SIMULATOR_IDENTITY_LENGTH_MAX, pattern=r"^[!-~]+\Z")]
 # A void names no amount of its own (it releases what is left), so zero is allowed here and refused below.
@@ -65,6 +68,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     redirect_url: str | None = None
     #: When the hold ends.
     authorized_until_ms: int | None = None
+    #: Why a refund is pending.
+    pending_reason: PendingReason | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     import sqlite3
 
 #: faults of one charge's line, which ``reference`` names
-LineFault = Literal["short", "over", "missing", "duplicate", "sign_flipped", "split"]
+LineFault = Literal["short", "over", "missing", "duplicate", "sign_flipped", "split", "split_over_days"]
 #: faults of a report as a whole
 ReportFault = Literal["other_timezone", "resent", "truncated", "payout_failed"]
-_LINE_FAULTS: Final = frozenset({"short", "over", "missing", "duplicate", "sign_flipped", "split"})
+_LINE_FAULTS: Final = frozenset({"short", "over", "missing", "duplicate", "sign_flipped", "split", "split_over_days"})
 _OTHER_OFFSET_MINUTES: Final = 120
 
 
@@ -55,12 +55,13 @@ class MakeReport:
         kinds = {fault.kind for fault in self.body.faults}
         offset = _OTHER_OFFSET_MINUTES if "other_timezone" in kinds else 0
         # 1. Lie in what is about to be reported.
-        _plant(connection, [fault for fault in self.body.faults if fault.kind in _LINE_FAULTS])
+        held_back = _plant(connection, [fault for fault in self.body.faults if fault.kind in _LINE_FAULTS])
         # 2. It becomes the report, with the payout of its sum.
         report_id = _new_report(connection, offset, now_ms, is_truncated="truncated" in kinds)
         prefix = report_id.replace("rpt_", "ln_")
         connection.execute(QUERIES["lines_insert"], {"report_id": report_id, "line_prefix": prefix})
         connection.execute(QUERIES["unsettled_clear"])
+        connection.executemany(QUERIES["unsettled_insert"], held_back)
         _pay_out(connection, report_id, prefix, now_ms, fails="payout_failed" in kinds)
         made = [report_id]
         # 3. The same lines come again, whole this time.
@@ -70,7 +71,8 @@ class MakeReport:
         return {"report_id": report_id, "reports": made}
 
 
-def _plant(connection: sqlite3.Connection, faults: list[Fault]) -> None:
+def _plant(connection: sqlite3.Connection, faults: list[Fault]) -> list[tuple[Any, ...]]:
+    """Lies in what is unsettled; returns what the next report is to bring."""
     references = [fault.reference for fault in faults]
     charges = {
         reference: (sequence, gross, fee)
@@ -85,8 +87,14 @@ def _plant(connection: sqlite3.Connection, faults: list[Fault]) -> None:
     ]
     if wrong:
         raise errors.InvalidOperation(errors=wrong)
+    held_back = []
     for fault in faults:
-        _plant_one(connection, fault, *charges[str(fault.reference)])
+        sequence, gross, fee = charges[str(fault.reference)]
+        if fault.kind == "split_over_days":
+            held_back.append(_hold_back(connection, sequence, gross, fee))
+        else:
+            _plant_one(connection, fault, sequence, gross, fee)
+    return held_back
 
 
 def _problem_with(fault: Fault, charges: dict[str, tuple[int, int, int]], references: list[str | None]) -> str | None:
@@ -97,9 +105,16 @@ def _problem_with(fault: Fault, charges: dict[str, tuple[int, int, int]], refere
     _, gross, _ = charges[fault.reference]
     if fault.kind == "short" and fault.amount >= gross:
         return f"nothing would be left: the capture is of {gross}"
-    if fault.kind == "split" and gross == 1:
+    if fault.kind in ("split", "split_over_days") and gross == 1:
         return "one minor unit cannot be split"
     return None
+
+
+def _hold_back(connection: sqlite3.Connection, sequence: int, gross: int, fee: int) -> tuple[Any, ...]:
+    """The second half of a charge, for the next report; the first stays in this one."""
+    row = connection.execute(QUERIES["unsettled_row"], (sequence,)).fetchone()
+    connection.execute(QUERIES["unsettled_change"], (gross // 2, fee // 2, sequence))
+    return (*row[:5], gross - gross // 2, fee - fee // 2, row[5])
 
 
 def _plant_one(connection: sqlite3.Connection, fault: Fault, sequence: int, gross: int, fee: int) -> None:

@@ -19,6 +19,10 @@ UPDATE unsettled SET gross = ?, fee = ? WHERE sequence = ?;
 INSERT INTO unsettled (type, operation_id, reference, provider_ref, currency, gross, fee, booked_at_ms)
 SELECT type, operation_id, reference, provider_ref, currency, ?, ?, booked_at_ms FROM unsettled WHERE sequence = ?;
 
+-- name: unsettled_row
+-- Planting a fault: what the second half of a charge keeps of it. Primary key.
+SELECT type, operation_id, reference, provider_ref, currency, booked_at_ms FROM unsettled WHERE sequence = ?;
+
 -- name: unsettled_delete
 -- Planting a fault: a line that no report will ever hold.
 DELETE FROM unsettled WHERE sequence = ?;

@@ -78,7 +78,7 @@ def event_of_outcome(outcome: Outcome) -> Event:
     is_refused = outcome.status in {"declined", "failed"}
     if outcome.kind == "refund":
         kind = "refund.failed" if is_refused else "refund.succeeded"
-        kind = "refund.requires_action" if outcome.status == "requires_action" else kind
+        kind = f"refund.{outcome.status}" if outcome.status in {"requires_action", "pending"} else kind
     elif (outcome.kind, outcome.status) == ("authorize", "voided"):
         kind = "charge.expired"
     else:
@@ -96,6 +96,8 @@ def event_of_outcome(outcome: Outcome) -> Event:
         "redirect_url": outcome.redirect_url,
         "authorized_until_ms": outcome.authorized_until_ms,
     }
+    if outcome.pending_reason is not None:
+        data["pending_reason"] = outcome.pending_reason
     identity = f"{outcome.operation_id}:{kind}" + (":later" if outcome.after_success else "")
     return Event(
         type=kind, identity=identity, reference=outcome.reference, operation_id=outcome.operation_id, data=data

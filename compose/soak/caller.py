@@ -14,6 +14,7 @@ import httpx
 
 from compose.demo.journal import CURRENT
 from compose.demo.persistence import persistently
+from compose.soak.outages import Answers
 from compose.soak.plans import Care
 from ingress.client import CallRefused
 from schemas import limits
@@ -41,6 +42,7 @@ class Counts:
     answers_lost: int = 0
     duplicates: int = 0
     by_kind: dict[str, int] = field(default_factory=dict)
+    answers: Answers = field(default_factory=Answers)
 
 
 class Caller:
@@ -61,14 +63,16 @@ class Caller:
         if care is Care.LOST:
             CURRENT.get().answers_to_lose = 1
             self._counts.answers_lost += 1
-        at_once = _AT_ONCE if care is Care.AT_ONCE else 1
+        at_once, sent_at = _AT_ONCE if care is Care.AT_ONCE else 1, time.monotonic()
         try:
             answers = list(await asyncio.gather(*(self._persistently(call) for _ in range(at_once))))
-            if care is Care.TWICE:
-                answers.append(await self._persistently(call))
         except CallRefused:
+            self._counts.answers.note(sent_at)
             self._counts.refused += 1
             raise
+        self._counts.answers.note(sent_at)
+        if care is Care.TWICE:
+            answers.append(await self._persistently(call))
         self._counts.duplicates += len(answers) - 1
         for answer in answers:
             self._acknowledged.note(self.merchant, key, answer)

@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from compose.soak.verdict import Verdict
 
 
-def show(console: Console, verdict: Verdict) -> None:
-    """Kinds, disturbances, proofs, problems."""
+def show(console: Console, verdict: Verdict, *, what: str = "Payments") -> None:
+    """Kinds, outages, proofs, problems."""
     console.print()
-    console.print(_kinds(verdict))
+    console.print(_kinds(verdict, what))
     console.print()
-    console.print(_disturbances(verdict))
+    console.print(_outages(verdict))
     console.print()
     console.print(_proofs(verdict))
     for problem in verdict.problems[: limits.SOAK_PROBLEMS_SHOWN_MAX]:
@@ -30,8 +30,8 @@ def show(console: Console, verdict: Verdict) -> None:
     console.print()
 
 
-def _kinds(verdict: Verdict) -> Table:
-    table = Table(title="Payments", title_justify="left", box=None, pad_edge=False)
+def _kinds(verdict: Verdict, what: str) -> Table:
+    table = Table(title=what, title_justify="left", box=None, pad_edge=False)
     for _ in range(2):
         table.add_column("kind")
         table.add_column("", justify="right")
@@ -42,10 +42,16 @@ def _kinds(verdict: Verdict) -> Table:
     return table
 
 
-def _disturbances(verdict: Verdict) -> Table:
-    table = Table(title="Disturbances", title_justify="left", box=None, pad_edge=False, show_header=False)
-    for one in verdict.disturbances:
-        table.add_row(escape(one))
+def _outages(verdict: Verdict) -> Table:
+    title = "Outages: seconds until a command sent afterwards was answered, the longest wait, and until all was ready"
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
+    table.add_column("process")
+    table.add_column("was")
+    for column in ("times", "answered", "at most", "longest wait", "ready", "at most"):
+        table.add_column(column, justify="right")
+    for one in verdict.outages:
+        seconds = (one.answered_median_s, one.answered_max_s, one.longest_wait_s, one.ready_median_s, one.ready_max_s)
+        table.add_row(one.name, one.how, str(one.times), *(f"{value:.1f}" for value in seconds))
     return table
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import httpx
+import psycopg
 
 from compose.cli.reconcile import ROLE
 from compose.demo.acknowledged import Acknowledgements
@@ -201,10 +202,18 @@ class _Soak:
             await asyncio.sleep(seconds / (early + 1))
             if number == 0 and self._run.operators is not None:
                 await self._run.operators.reroute(self._processors)
-            await self._settlements.report()
-            await run_reconcile(self._reconcile, self._run.books)
+            await self._settle()
             await self._repair()
             await self._pay_out()
+
+    async def _settle(self) -> None:
+        """Reports of two days, reconciled day by day: what one of them settles by half, the next one ends."""
+        books = self._run.books
+        await self._settlements.report()
+        await run_reconcile(self._reconcile, books)
+        books.problems += books.halves_not_found()
+        await self._settlements.rest()
+        await run_reconcile(self._reconcile, books)
 
     async def _pay_out(self) -> None:
         if self._run.payouts is not None:
@@ -246,8 +255,7 @@ class _Soak:
 
     async def _last_settlement(self) -> None:
         run = self._run
-        await self._settlements.report()
-        await run_reconcile(self._reconcile, run.books)
+        await self._settle()
         await self._pay_out()
         if run.payouts is not None:
             await run.payouts.race()
@@ -260,7 +268,7 @@ class _Soak:
         """What goes wrong is a problem of the run, not its end."""
         try:
             await act
-        except (Unexpected, StackError, MillraceClientError, httpx.HTTPError, OSError) as error:
+        except (Unexpected, StackError, MillraceClientError, httpx.HTTPError, psycopg.Error, OSError) as error:
             self._run.problems.append(f"{what}: {str(error) or type(error).__name__}")
 
     async def _tell(self) -> None:

@@ -1,12 +1,13 @@
 """Settlement rounds: processors' reports with lies planted in them, and what reconciliation must say about each.
 
 A round pays victims of its own, plants one fault in the line of each and some in the report as a whole, and remembers
-what has to be found: those, in their classes, and nothing else.
+what has to be found: those, in their classes, and nothing else. What is settled over two days is short between them.
 """
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import Counter
 from dataclasses import dataclass, field
 from itertools import chain, cycle
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from compose.soak.caller import Unexpected
 from reconciliation.settlement.run import reconcile
 from schemas import limits
-from schemas.errors import PlatformError
+from schemas.errors import PlatformError, Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -35,6 +36,7 @@ LINE_FAULTS: Final[dict[str, int | None]] = {
     "duplicate": None,
     "sign_flipped": None,
     "split": 0,
+    "split_over_days": 0,
 }
 #: faults of whole reports, one report after the other; what is truncated comes again, or its end were lost
 REPORT_FAULTS: Final = (
@@ -69,6 +71,7 @@ class Books:
     """What was planted and what was found, over all rounds of all processors."""
 
     planted: list[Finding] = field(default_factory=list)
+    halves: list[Finding] = field(default_factory=list)  # charges whose other half the next report brings
     faults: Counter[str] = field(default_factory=Counter)
     repaired: set[Finding] = field(default_factory=set)  # by two persons: explained since
     found: list[Discrepancy] = field(default_factory=list)  # open after the last run
@@ -84,6 +87,11 @@ class Books:
         lost = [f"planted and not found: {one}" for one in sorted((wanted - there).elements(), key=str)]
         lost += [f"never planted: {kind}" for kind in never]
         return lost + [f"found and not planted: {one}" for one in sorted((there - wanted).elements(), key=str)]
+
+    def halves_not_found(self) -> list[str]:
+        """Charges of which a report had only one half, and that are not short by the other one."""
+        there = set(map(finding, self.found))
+        return [f"settled by half and not found: {one}" for one in self.halves if one not in there]
 
 
 def finding(one: Discrepancy) -> Finding:
@@ -110,13 +118,22 @@ class Settlements:
         for name, processor in self._processors.items():
             await self._report(processor, [one for one in victims if one.processor == name])
 
+    async def rest(self) -> None:
+        """The reports of the next day, without a lie: whatever was settled by half is whole."""
+        for processor in self._processors.values():
+            await self._note_payouts(processor, (await processor.settle([]))[-1])
+        self._books.halves.clear()
+
     async def _report(self, processor: Processor, victims: list[Victim]) -> None:
         whole = next(self._wholes) if victims else ()
         faults: list[dict[str, Any]] = [{"kind": kind} for kind in whole]
         for victim, kind in zip(victims, self._kinds, strict=False):  # in this order: no kind is drawn for nobody
             off = LINE_FAULTS[kind]
             faults.append({"kind": kind, "reference": victim.intent_id, "amount": off or 1})
-            if off != 0:
+            if kind == "split_over_days":
+                rest = victim.amount - victim.amount // 2
+                self._books.halves.append(("short", victim.intent_id, rest, victim.currency))
+            elif off != 0:
                 self._books.planted.append((kind, victim.intent_id, off or victim.amount, victim.currency))
         reports = await processor.settle(faults)
         self._books.faults.update(fault["kind"] for fault in faults)
@@ -136,18 +153,30 @@ class Settlements:
 
 
 async def run_reconcile(settings: ReconcileSettings, books: Books, files: Sequence[GivenFile] = ()) -> ReconcileReport:
-    """One run of ``millrace reconcile``, again until everything that is due is decided, as its user would."""
-    try:
-        report = await asyncio.to_thread(reconcile, settings, list(files))
-        while report.unavailable or report.posted.undecided:
-            report = await asyncio.to_thread(reconcile, settings, list(files))
-    except PlatformError as error:
-        raise Unexpected(f"reconcile: {error}") from error
+    """One run of ``millrace reconcile``, again until everything that is due is decided, as its user would.
+
+    A server that went away meanwhile is said in a line, and the run is done again too.
+    """
+    ends_at = time.monotonic() + limits.SOAK_PERSISTENCE_S
+    while (report := await _whole_run(settings, files)) is None:
+        if time.monotonic() > ends_at:
+            raise Unexpected(f"reconcile: something is unavailable or undecided for {limits.SOAK_PERSISTENCE_S} s")
+        await asyncio.sleep(limits.SOAK_POLL_MS / 1_000)
     books.runs += 1
     books.found, books.matched = report.discrepancies, report.matched
     if report.posted.refused:
         books.problems.append(f"reconcile: owners refused {report.posted.refused} postings")
     return report
+
+
+async def _whole_run(settings: ReconcileSettings, files: Sequence[GivenFile]) -> ReconcileReport | None:
+    try:
+        report = await asyncio.to_thread(reconcile, settings, list(files))
+    except Unavailable:
+        return None
+    except PlatformError as error:
+        raise Unexpected(f"reconcile: {error}") from error
+    return None if report.unavailable or report.posted.undecided else report
 
 
 async def reconcile_twice(settings: ReconcileSettings, books: Books) -> None:

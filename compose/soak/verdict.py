@@ -13,6 +13,7 @@ from compose.cli.check import check_settings
 from compose.cli.parked import operator_connection
 from compose.demo.evidence import gather
 from compose.soak.accounts import FROZEN_MERCHANT
+from compose.soak.outages import Outages, died_alone, missed, outages
 from compose.soak.plans import MERCHANTS, WRONG_AMOUNT
 from compose.soak.policy_proofs import accounts, risk, routing
 from compose.soak.proof import Proof
@@ -38,6 +39,7 @@ class Verdict:
     figures: dict[str, int]
     by_kind: dict[str, int]
     disturbances: list[str]
+    outages: list[Outages] = field(default_factory=list)
     proofs: list[Proof] = field(default_factory=list)
 
     @property
@@ -71,6 +73,7 @@ def prove(run: Run) -> Verdict:
         figures=_figures(run),
         by_kind=dict(sorted(run.counts.by_kind.items())),
         disturbances=[str(one) for one in disturbances],
+        outages=outages(disturbances, run.counts.answers),
         proofs=[proof for prove_one in _PROOFS for proof in _guarded(prove_one, run)],
     )
 
@@ -112,16 +115,19 @@ def _payments(run: Run) -> Iterator[Proof]:
 
 def _disturbed(run: Run) -> Iterator[Proof]:
     done = run.disturber.done if run.disturber else []
-    how = Counter(one.how for one in done)
-    there = set(run.stack.pids("")) - {"supervisor"}
-    servers = {entry["name"] for entry in run.stack.world["services"] if entry["kind"] != "service"}
-    never = there - servers - {one.name for one in done if one.how == "killed"}
-    problems = [f"never killed: {name}" for name in sorted(never)]
-    problems += [str(one) for one in done if one.back_after_s is None]
-    problems += [] if how["frozen"] else ["no owner was frozen"]
-    names = {one.name for one in done}
-    says = f"{how['killed']} kills over {len(names)} processes, {how['frozen']} freezes of owners"
-    yield Proof(name="every process was killed and came back", says=says, problems=problems)
+    there = list(run.disturber.there().values()) if run.disturber else []
+    how, names = Counter(one.how for one in done), {name for one in done for name in one.ended}
+    counts = f"{how['killed']} kills, {how['killed together']} of several at once, {how['shut down']} shutdowns"
+    yield Proof(
+        name="every process was killed and came back",
+        says=f"{counts} over {len(names)} processes, {how['frozen']} freezes of owners",
+        problems=missed(there, done, run.counts.answers),
+    )
+    yield Proof(
+        name="nothing died that was not killed",
+        says=f"{sum(process.restarts for process in there)} restarts of {len(there)} processes",
+        problems=died_alone(there, done),
+    )
 
 
 def _check(run: Run) -> Iterator[Proof]:

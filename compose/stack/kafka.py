@@ -130,14 +130,13 @@ class Kafka:
 
     def command(self) -> Sequence[str]:
         """The broker in the foreground."""
-        archive = archive_path()
-        program, *options = self._java()
-        faster = [f"-XX:AOTCache={archive}"] if archive.exists() else []
-        return [program, *faster, *options, "kafka.Kafka", str(self._configuration)]
+        return [*self._java(), "kafka.Kafka", str(self._configuration)]
 
     def _java(self) -> list[str]:
+        archive = archive_path()
         return [
             java(),
+            *([f"-XX:AOTCache={archive}"] if archive.exists() else []),
             f"-Xmx{limits.KAFKA_HEAP_MEGABYTES_MAX}m",
             "-XX:+UseSerialGC",
             # Beside all the others on a few cores the broker's time is that of its compilers: the first one suffices,

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 _STATE_FIELD = 0  # of /proc/<pid>/stat after the name: the state letter
+_PARENT_FIELD = 1  # and the pid of its parent
 _START_TIME_FIELD = 19  # and the start time in clock ticks since boot
 
 
@@ -44,12 +45,16 @@ def identify(pid: int) -> ProcessId:
 
 
 def _stat(pid: int) -> tuple[str, int] | None:
+    fields = _fields(pid)
+    return None if fields is None else (fields[_STATE_FIELD], int(fields[_START_TIME_FIELD]))
+
+
+def _fields(pid: int) -> list[str] | None:
     try:
         text = Path(f"/proc/{pid}/stat").read_text()
     except (FileNotFoundError, ProcessLookupError):
         return None
-    fields = text.rpartition(")")[2].split()
-    return fields[_STATE_FIELD], int(fields[_START_TIME_FIELD])
+    return text.rpartition(")")[2].split()
 
 
 def spawn(
@@ -102,6 +107,22 @@ def kill_session(process: ProcessId) -> None:
         return  # the pid was recycled, which the kernel allows only once the session had no member left
     for member in _session_members(process.pid):
         send(member, signal.SIGKILL)
+
+
+def descendants(process: ProcessId) -> list[ProcessId]:
+    """The children of a process, theirs and so on: also those that lead sessions of their own, as Postgres's do."""
+    children: dict[int, list[int]] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and (fields := _fields(int(entry.name))) is not None:
+            children.setdefault(int(fields[_PARENT_FIELD]), []).append(int(entry.name))
+    found: list[ProcessId] = []
+    wanted = [process.pid]
+    while wanted:
+        for pid in children.get(wanted.pop(), []):
+            if (stat := _stat(pid)) is not None:
+                found.append(ProcessId(pid, stat[1]))
+                wanted.append(pid)
+    return found
 
 
 def _session_members(session: int) -> list[ProcessId]:

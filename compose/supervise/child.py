@@ -37,6 +37,7 @@ class ChildSpec:
     start_timeout_s: float
     log: Path
     folder: Path
+    restart_timeout_s: float | None = None  # of later starts, where they take longer than the first
     address: str | None = None
     ops_url: str | None = None
 
@@ -86,12 +87,19 @@ class Child:
         if code is not None:
             self._died(code)
         elif self.condition == "starting":
-            reason = self.spec.unhealthy()
-            if reason is None:
-                self.condition, self.note = "ready", ""
-            elif time.monotonic() - self._started_at > self.spec.start_timeout_s:
-                self.end()
-                self.plan_restart(f"not ready within {self.spec.start_timeout_s:.0f} s: {reason}")
+            self._look_whether_ready()
+
+    def _look_whether_ready(self) -> None:
+        reason, within_s = self.spec.unhealthy(), self.spec.start_timeout_s
+        if self.restarts and self.spec.restart_timeout_s is not None:
+            within_s = self.spec.restart_timeout_s
+        if reason is None:
+            self.condition, self.note = "ready", ""
+        elif time.monotonic() - self._started_at > within_s:
+            self.end()
+            self.plan_restart(f"not ready within {within_s:.0f} s: {reason}")
+        elif self.restarts:
+            self.note = f"not ready yet: {reason}"
 
     def _died(self, code: int) -> None:
         self.end()

@@ -9,9 +9,9 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from compose.limiter_gateways import gateway_address, running_gateways
 from compose.stack import processes
 from compose.stack.errors import StackError
-from compose.stack.ports import LOOPBACK
 from compose.supervise import guard
 from compose.supervise.state import STACK_ID_VARIABLE, StackState, read_state
 from schemas import limits
@@ -145,10 +145,8 @@ def world(settings: Settings, state: StackState) -> dict[str, Any]:
         "processor_urls": addresses.processor_urls,
         "vault_url": addresses.vault_url,
         "rls_address": addresses.rls_address,
-        "limiter_frames": {
-            "socket": str(settings.the_home().run / "limiter-0.sock"),
-            "address": settings.limiter_frames_port and f"{LOOPBACK}:{settings.limiter_frames_port}",
-        },
+        "limiter_frames": gateway_address(settings, 0).as_object(),
+        "limiter_gateways": [gateway.as_object() for gateway in running_gateways(settings, state)],
         "webhook_secrets": {n: s for n, s in settings.webhook_secrets().items() if adapter_of(n) != "simulator"},
     }
 

@@ -9,9 +9,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from compose.limiter_gateways import gateway_addresses
 from compose.processors import port_name
 from compose.services import ops
 from compose.stack.clickhouse import ClickHouse
+from compose.stack.errors import StackError
 from compose.stack.kafka import Kafka
 from compose.stack.ports import LOOPBACK, PortLeases
 from compose.stack.postgres import Postgres
@@ -44,8 +46,20 @@ def assign_ports(settings: Settings, leases: PortLeases, *, servers_only: bool) 
             "rls_port",
             *map(port_name, settings.embedded_processors()),
         }
+    if not servers_only:
+        _lease_frames_ports(settings, leases)
     explicit = {name: port for name, port in settings.explicit_ports().items() if name not in unused}
     return leases.assign(settings.the_home(), settings.preferred_ports(), explicit)
+
+
+def _lease_frames_ports(settings: Settings, leases: PortLeases) -> None:
+    gateways = gateway_addresses(settings)
+    for gateway in gateways:
+        if gateway.port is not None and not leases.take(gateway.port):
+            raise StackError(
+                f"port {gateway.port} for the frames of {gateway.name} is in use: set MILLRACE_LIMITER_FRAMES_PORT "
+                f"to the first of {len(gateways)} free ports"
+            )
 
 
 def embedded_servers(settings: Settings, ports: dict[str, int]) -> list[EmbeddedServer]:
@@ -75,6 +89,7 @@ def server_spec(settings: Settings, server: EmbeddedServer, stack_id: str) -> Ch
         unhealthy=server.unhealthy,
         stop_signal=server.stop_signal,
         start_timeout_s=limits.SERVER_START_TIMEOUT_S,
+        restart_timeout_s=limits.SERVER_RECOVERY_TIMEOUT_S,
         log=home.log(server.name),
         folder=home.path,
         address=server.address,
@@ -87,6 +102,7 @@ def service_specs(settings: Settings, leases: PortLeases, stack_id: str) -> list
         "ingress": settings.ingress_processes,
         "owner": settings.owner_processes,
         "vault": settings.vault_processes,
+        "limiter_gateway": settings.limiter_gateway_processes,
         "simulator": len(settings.embedded_processors()),
     }
     return [

@@ -7,10 +7,15 @@ every insert. A reference is made of the ids of the fact and is unique for ever:
 
 from __future__ import annotations
 
+from typing import Final
+
 from msgspec import Struct
 
 from dataflows.domain.fees import FeeSchedule, fee_minor
 from schemas.records import LedgerEntry
+
+#: kind of the posting of a fee that a settlement line brings beside what was accrued
+SETTLEMENT_FEE: Final = "settlement_fee"
 
 
 class Posting(Struct, frozen=True):
@@ -180,17 +185,20 @@ def dispute_lost(dispute_id: str, amount_minor: int, parties: Parties) -> Postin
 
 def settled(operation_id: str, matured_minor: int, fee_difference_minor: int, parties: Parties) -> Posting:
     """A capture is in a settlement: the merchant's share matures, and the accrued fee becomes what was really taken."""
-    receivable, expense = _receivable(parties), f"processor_fee_expense:{parties.processor}"
     pending, available = f"merchant_pending:{parties.merchant}", f"merchant_available:{parties.merchant}"
     return Posting(
         f"{operation_id}:settled",
         "settled",
         [
             *transfer(pending, available, matured_minor, parties),
-            *transfer(expense, receivable, max(0, fee_difference_minor), parties),
-            *transfer(receivable, expense, max(0, -fee_difference_minor), parties),
+            *_processor_fee(fee_difference_minor, parties),
         ],
     )
+
+
+def settlement_fee(reference: str, fee_minor_: int, parties: Parties) -> Posting:
+    """The processor kept a fee that was not accrued, or, below zero, gave one back: it owes what its payout brings."""
+    return Posting(reference, SETTLEMENT_FEE, _processor_fee(fee_minor_, parties))
 
 
 def settlement_difference(reference: str, kind: str, gained_minor: int, parties: Parties) -> Posting:
@@ -225,6 +233,14 @@ def _fee_returned(fee_returned_minor: int, parties: Parties) -> list[LedgerEntry
     return [
         *transfer(income, available, max(0, fee_returned_minor), parties),
         *transfer(available, income, max(0, -fee_returned_minor), parties),
+    ]
+
+
+def _processor_fee(fee_minor_: int, parties: Parties) -> list[LedgerEntry]:
+    receivable, expense = _receivable(parties), f"processor_fee_expense:{parties.processor}"
+    return [
+        *transfer(expense, receivable, max(0, fee_minor_), parties),
+        *transfer(receivable, expense, max(0, -fee_minor_), parties),
     ]
 
 

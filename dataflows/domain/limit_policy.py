@@ -10,6 +10,11 @@ from schemas.limit_policy import ANY, LimitPolicy, as_policy, spans_tenants
 from schemas.records import Command, Rejection
 
 _NOT_FOUND: Final = Rejection("not_found", "No such object.", {})
+_EXPECTS_NOTHING: Final = Rejection(
+    "invalid_command",
+    "Two who publish at once would overwrite each other. Say which version this one follows.",
+    {"errors": [{"field": "expected_version", "reason": "is required with policy_id"}]},
+)
 _COUNTED_ELSEWHERE: Final = Rejection(
     "invalid_command",
     "What was used would be forgotten: durable quotas are counted elsewhere. Publish another policy beside this one.",
@@ -58,16 +63,22 @@ def _following(current: OwnedPolicy | None, command: Command, now: int) -> Owned
         return _NOT_FOUND
     if named is None:
         return Rejection("state_conflict", "This policy exists.", {"current_version": version})
-    if command.expected_version not in (None, version):
-        return Rejection(
-            "version_conflict",
-            f"Version {command.expected_version} was expected; the current one is {version}.",
-            {"current_version": version},
-        )
+    if command.expected_version != version:
+        return _expects_another(command.expected_version, version)
     following = as_policy(payload, command.aggregate_key, version + 1)
     if (following.consistency == "durable") != (current.policy.consistency == "durable"):
         return _COUNTED_ELSEWHERE
     return OwnedPolicy(publisher=current.publisher, policy=following, created_at=current.created_at, updated_at=now)
+
+
+def _expects_another(expected: int | None, version: int) -> Rejection:
+    if expected is None:
+        return _EXPECTS_NOTHING
+    return Rejection(
+        "version_conflict",
+        f"Version {expected} was expected; the current one is {version}.",
+        {"current_version": version},
+    )
 
 
 def _first(command: Command, payload: dict[str, Any], now: int) -> OwnedPolicy | Rejection:

@@ -16,9 +16,18 @@ from dataflows.domain.fact import changed, parties
 from dataflows.domain.payment_intent import advance, new_attempt
 from schemas import identity
 from schemas.operations import OPERATIONS
-from schemas.records import Command, PaymentIntent, ProcessorAttempt, Refund, RefundState, Rejection
+from schemas.records import (
+    Command,
+    PaymentIntent,
+    ProcessorAttempt,
+    Refund,
+    RefundPendingReason,
+    RefundState,
+    Rejection,
+)
 
 AUTOMATIC: Final = "payment_canceled"  # reason of a refund that nobody asked for
+_ON_ITS_WAY: Final[RefundPendingReason] = "processing"  # why a refund is pending of which nothing else is known
 #: refunds that count against what was received
 ACTIVE: Final = frozenset({"pending", "requires_action", "succeeded"})
 _TEMPLATE: Final = OPERATIONS["create_refund"].template
@@ -112,6 +121,7 @@ def _started(
         version=1,
         created_at=context.now,
         updated_at=context.now,
+        pending_reason=_ON_ITS_WAY,
     )
     return Decision(
         intent=structs.replace(
@@ -167,5 +177,7 @@ def back_to_pending(payment: Payment, refund: Refund, context: Context) -> int:
 
 
 def refund_changed(refund: Refund, context: Context, **changes: object) -> Refund:
-    """The refund one version on."""
-    return structs.replace(refund, version=refund.version + 1, updated_at=context.now, **changes)
+    """The refund one version on. Why it is pending is said exactly while it is."""
+    after = structs.replace(refund, version=refund.version + 1, updated_at=context.now, **changes)
+    after.pending_reason = (after.pending_reason or _ON_ITS_WAY) if after.state == "pending" else None
+    return after

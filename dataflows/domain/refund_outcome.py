@@ -28,7 +28,7 @@ from dataflows.domain.fact import (
 )
 from dataflows.domain.payment_intent import advance
 from dataflows.domain.refund import back_to_pending, committed, money_back, refund_changed
-from schemas.facts import FAILED_LATER, outcome_key
+from schemas.facts import FAILED_LATER, outcome_key, pending_key
 from schemas.records import Command, ProcessorAttempt, Refund, RefundState, Rejection
 
 _FAILURE_REASONS: Final = {
@@ -65,23 +65,41 @@ def decide_outcome(
     if is_over or attempt.status == "refunded" or (attempt.status not in OPEN and not is_success):
         return stale(attempt)
     if status in UNDECIDED:
-        return _undecided(payment, refund, attempt, fact, context)
+        said_then = command.idempotency_key == pending_key(attempt.operation_id, fact.get("pending_reason"))
+        return _undecided(payment, refund, attempt, fact, context, said_then=said_then)
     if status in REFUSED:
         return _failed(payment, refund, attempt, fact, context)
     return (_succeeded if attempt.status in OPEN else _succeeded_late)(payment, refund, attempt, fact, context)
 
 
 def _undecided(
-    payment: Payment, refund: Refund, attempt: ProcessorAttempt, fact: dict[str, Any], context: Context
+    payment: Payment,
+    refund: Refund,
+    attempt: ProcessorAttempt,
+    fact: dict[str, Any],
+    context: Context,
+    *,
+    said_then: bool,
 ) -> Decision | Rejection:
-    """The refund waits for the payer exactly while its attempt does. It counts against the cap all along."""
+    """The refund waits for the payer exactly while its attempt does. It counts against the cap all along.
+
+    ``said_then``: a word of the processor's that may be late. It ends no wait for the payer, which may be newer.
+    """
+    if said_then and attempt.status == "requires_action":
+        return stale(attempt)
+    reason = fact.get("pending_reason") if fact["status"] == "pending" else None
+    if attempt.status == "pending" and reason not in (None, refund.pending_reason):
+        after = refund_changed(refund, context, pending_reason=reason)
+        told = changed(attempt, context, provider_ref=fact["provider_ref"])
+        return Decision(intent=advance(payment.intent, context), attempt=told, refund=after)
     doubt = undecided(payment, attempt, fact, context)
     if isinstance(doubt, Rejection) or doubt.attempt is None:
         return doubt
     state: RefundState = "requires_action" if doubt.attempt.status == "requires_action" else "pending"
-    if state == refund.state:
+    if state == refund.state and reason in (None, refund.pending_reason):
         return doubt
-    return structs.replace(doubt, refund=refund_changed(refund, context, state=state))
+    known = {} if reason is None else {"pending_reason": reason}
+    return structs.replace(doubt, refund=refund_changed(refund, context, state=state, **known))
 
 
 def _succeeded(

@@ -1,6 +1,18 @@
 """Settlement lines that were matched to an attempt: its money matures once, differences wait in suspense.
 
 Short, over and duplicate lines never change what a merchant gets: the platform stands in until a person has looked.
+After its lines a processor owes what they pay out, gross less fee, whatever was expected (invariant 14). What a line of
+gross g and fee f adds, of a capture of A that left A - f0 as receivable and the accrued fee f0 as expense:
+
+    line                            receivable       expense  suspense  postings
+    first, g = A (or parts = A)     f0 - f           f - f0   0         settled
+    first, short or over            g - A + f0 - f   f - f0   A - g     settled, settlement_short or settlement_over
+    later part, duplicate           g - f            f        -g        settlement_duplicate, settlement_fee
+    refund, first                   -f               f        0         settlement_fee
+    resent, or one for a person     0                0        0         none: owners are not told
+
+So over all lines, in any order, suspense is what was paid less what was expected, and the expense all fees taken. Of a
+duplicate its money waits in suspense; its fee was kept, and what comes back of it comes with a line of its own.
 Source: reference 3.5 and trap 10.
 """
 
@@ -28,7 +40,7 @@ def decide_line(payment: Payment, command: Command, context: Context) -> Decisio
     refusal = _refusal(attempt, line)
     if refusal is not None:
         return refusal
-    postings = _differences(payment, attempt, line)
+    postings = (*_differences(payment, attempt, line), *_fee_of_its_own(payment, attempt, line))
     if line["finding"] == "duplicate":  # whether the first line was heard of or not
         return Decision(intent=advance(payment.intent, context), attempt=attempt, postings=postings)
     matured = _matured(payment, attempt, context)
@@ -63,6 +75,14 @@ def _differences(payment: Payment, attempt: ProcessorAttempt, line: dict[str, An
     gained = line["difference"] if is_gain else -line["difference"]
     reference = f"{attempt.processor}:{line['line_id']}:{finding}"
     return (ledger.settlement_difference(reference, f"settlement_{finding}", gained, parties(payment, attempt)),)
+
+
+def _fee_of_its_own(payment: Payment, attempt: ProcessorAttempt, line: dict[str, Any]) -> tuple[Posting, ...]:
+    """What was taken with a further line, a later part too, or with a refund: no fee was accrued for it."""
+    if line["fee"] == 0 or (_takes_money(attempt) and line["finding"] != "duplicate"):
+        return ()
+    reference = f"{attempt.processor}:{line['line_id']}:fee"
+    return (ledger.settlement_fee(reference, line["fee"], parties(payment, attempt)),)
 
 
 def _matured(payment: Payment, attempt: ProcessorAttempt, context: Context) -> int:

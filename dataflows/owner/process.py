@@ -114,11 +114,18 @@ class Lane:
     def next_batch(self) -> PartitionBatch | None:
         """The next batch to commit, None when there is none for now; keeps positions moving meanwhile."""
         self._publisher.serve()
-        batch = self._reader.next_batch(limits.BATCH_POLL_TIMEOUT_MS / 1_000)
+        wait_ms = limits.BATCH_POLL_TIMEOUT_MS if self._is_behind() else limits.OWNER_IDLE_WAIT_MS
+        batch = self._reader.next_batch(wait_ms / 1_000)
         if batch is None:  # the row of a partition in work is locked by its transaction
             idle = [lease for lease in self._leases.all() if not self._reader.in_work(lease.partition)]
             self._marks.run(self.connection, idle, self._publisher, self._leases.mark)
         return batch
+
+    def _is_behind(self) -> bool:
+        """Acknowledgements are to be taken in, or positions to be stored: then no lane waits for long."""
+        return self._publisher.backlog() > 0 or any(
+            self._publisher.published_seq(lease.partition) > lease.published_seq for lease in self._leases.all()
+        )
 
     def commit(self, batch: PartitionBatch) -> list[CommittedBatch]:
         """Commits one batch, in pieces when a record of it must be parked; every piece must be published, in order.

@@ -14,7 +14,7 @@ from typing import Final
 
 import psycopg
 import structlog
-from confluent_kafka import OFFSET_END, Consumer, KafkaException, Message, TopicPartition
+from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from dataflows.owner.batch import PartitionBatch, Record
 from dataflows.owner.fold import envelope_fault
@@ -26,6 +26,7 @@ from sinks.kafka.connection import KafkaConnection
 from sinks.postgres.owner_connection import OwnerConnection
 
 _POLL_S: Final = limits.BATCH_POLL_TIMEOUT_MS / 1_000
+_IDLE_S: Final = limits.OWNER_IDLE_WAIT_MS / 1_000
 log = structlog.get_logger()
 
 
@@ -45,14 +46,17 @@ class Reader:
         self._publisher = publisher
         self._topic = leases.service.commands_topic
         self._stopping = threading.Event()
-        self._changed = threading.Condition()  # guards the three below
+        lock = threading.Lock()  # guards the three below
+        self._offered = threading.Condition(lock)  # lanes wait here: one more batch is worth one of them
+        self._changed = threading.Condition(lock)  # for room, and for a partition to be idle
         self._ready: deque[PartitionBatch] = deque()  # decoded, in the order of reading
         self._taken: set[int] = set()  # partitions of which a lane has a batch in work
         self._in_work: Counter[int] = Counter()  # batches ready or taken, per partition
         self._clearing_due = 0.0
         self._positions: dict[int, int] = {}  # assigned partition -> the offset after the last one read
         self._assignments = 0  # grows with every change of what is assigned
-        self.joined = False  # true from the first assignment, also an empty one
+        self.joined = False  # true from the first assignment, also an empty one, until the group has thrown us out
+        self._join_by = 0.0
         self.failure: Exception | None = None
         self._consumer = Consumer(
             kafka.consumer(
@@ -69,6 +73,7 @@ class Reader:
 
     def start(self) -> None:
         """Joins the group and begins to read."""
+        self._expect_to_join()
         self._consumer.subscribe([self._topic], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost)
         self._thread.start()
 
@@ -79,9 +84,9 @@ class Reader:
         """
         if self.failure is not None:
             raise self.failure
-        with self._changed:
+        with self._offered:
             batch = self._oldest_free()
-            if batch is None and self._changed.wait(timeout_s):
+            if batch is None and self._offered.wait(timeout_s):
                 batch = self._oldest_free()
             return batch
 
@@ -99,6 +104,8 @@ class Reader:
         with self._changed:
             self._taken.discard(partition)
             self._in_work[partition] -= 1
+            if self._ready:  # it may be of this partition
+                self._offered.notify()
             self._changed.notify_all()
 
     def in_work(self, partition: int) -> bool:
@@ -111,7 +118,9 @@ class Reader:
 
     @property
     def drained(self) -> bool:
-        """True when reading has ended and everything read was taken."""
+        """True when reading has ended and everything read was taken. Raises what the reading thread died of."""
+        if self.failure is not None:
+            raise self.failure
         return self._stopping.is_set() and not self._thread.is_alive() and not self._ready
 
     def close(self) -> None:
@@ -133,6 +142,7 @@ class Reader:
     def _run(self) -> None:
         try:
             while not self._stopping.is_set():
+                self._check_joined()
                 self._resume_cleared()
                 if self._publisher.backlog() > limits.PUBLISH_BACKLOG_MAX:
                     self._stopping.wait(_POLL_S)
@@ -143,6 +153,16 @@ class Reader:
             self.failure = error
             self._stopping.set()
 
+    def _expect_to_join(self) -> None:
+        self.joined = False
+        self._join_by = time.monotonic() + limits.OWNER_JOIN_TIMEOUT_S
+
+    def _check_joined(self) -> None:
+        """A consumer that does not get into its group serves nobody and says nothing: a new one is made."""
+        if not self.joined and time.monotonic() > self._join_by:
+            waited = f"Not in the consumer group for {limits.OWNER_JOIN_TIMEOUT_S:.0f} s."
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT, waited))  # noqa: SLF001 - the library's name for it
+
     def _put(self, batch: PartitionBatch) -> None:
         if self._leases.get(batch.partition) is None:
             return
@@ -152,11 +172,11 @@ class Reader:
             if not self._stopping.is_set():
                 self._in_work[batch.partition] += 1
                 self._ready.append(batch)
-                self._changed.notify_all()
+                self._offered.notify()
 
     def _read(self) -> list[PartitionBatch]:
         assignments = self._assignments
-        first = self._consumer.poll(_POLL_S)
+        first = self._consumer.poll(_IDLE_S)
         if first is None:
             return []
         messages = [first, *self._consumer.consume(limits.BATCH_MESSAGES_MAX - 1, 0)]
@@ -237,6 +257,7 @@ class Reader:
 
     def _lost(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         """Somebody else has them already: nothing to give back, batches in work will be fenced."""
+        self._expect_to_join()
         self._unassigned(partitions)
         for place in partitions:
             self._leases.forget(place.partition)

@@ -9,6 +9,7 @@ import random
 import threading
 from collections.abc import Callable
 from functools import partial
+from typing import Final
 
 import psycopg
 import structlog
@@ -22,6 +23,7 @@ from schemas import limits
 from schemas.errors import OwnershipLost
 from sinks.kafka.connection import KafkaConnection
 
+_PASSING: Final = (OwnershipLost, psycopg.OperationalError, psycopg.InterfaceError, KafkaException)
 log = structlog.get_logger()
 
 
@@ -52,15 +54,23 @@ def supervise(
             PARTITIONS_OWNED.set_function(partial(_owned, process))
             runner(driver)(process)
             failures = 0
-        except (OwnershipLost, psycopg.OperationalError, psycopg.InterfaceError, KafkaException) as error:
+        except _PASSING as error:
             failures += 1
             RESTARTS.labels(type(error).__name__).inc()
             log.warning("owner_restarts", cause=type(error).__name__, error=str(error).strip(), failures=failures)
         finally:
             if process is not None:
-                process.close()
+                _close(process)
         if failures and not stop.is_set():
             stop.wait(_backoff_s(failures))
+
+
+def _close(process: OwnerProcess) -> None:
+    """A server that goes away while we leave it is no reason to stop for good."""
+    try:
+        process.close()
+    except _PASSING as error:
+        log.warning("owner_left_uncleanly", cause=type(error).__name__, error=str(error).strip())
 
 
 def _owned(process: OwnerProcess) -> float:

@@ -39,6 +39,7 @@ class PaymentsPartition:
         self.fees = fees
         self.processor = processor
         self.policies = policies
+        policies.recent(connection)
         row = connection.execute(statements.SQL["chain_read"], (partition,)).fetchone()
         self.link, self.hash = row or (0, GENESIS)
         self._asked: tuple[str, ...] = ()  # what the last reads are of, in their order

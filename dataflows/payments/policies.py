@@ -2,13 +2,16 @@
 
 An owner decides nothing before it has read what is published (``wait``): a restart is no way around a rule.
 A decision takes whatever ``current`` is, without waiting. When Postgres does not answer, the last good policies stay:
-an owner that cannot reach Postgres commits nothing either. A policy that cannot be read (a newer build published it)
-also leaves the last good one of its kind in force, and is logged once for every version.
+an owner that cannot reach Postgres commits nothing either. When it is back the owner takes its partitions anew, and for
+each it asks that what was read is ``recent``: the rounds may find Postgres a moment after the lanes do. A policy that
+cannot be read (a newer build published it) also leaves the last good one of its kind in force, and is logged once for
+every version.
 """
 
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
@@ -38,11 +41,14 @@ class PolicyBook:
         self.current = current
         self._refused: set[tuple[str, int]] = set()
         self._was_read = False
+        self._read_at = 0.0
+        self._replacing = threading.Lock()
 
     def refresh(self, connection: psycopg.Connection[Any]) -> None:
         """Reads what is active now. Raises psycopg.Error when Postgres does not answer."""
+        began = time.monotonic()
         active = {kind: (version, body) for kind, version, body in connection.execute(SQL["policies_active"])}
-        self.current = structs.replace(
+        found = structs.replace(
             self.current,
             risk=self._read("risk", active.get("risk"), self.current.risk, risk.read_policy),
             routing=self._read("routing", active.get("routing"), self.current.routing, routing.read_policy),
@@ -53,7 +59,14 @@ class PolicyBook:
                 for row in connection.execute(SQL["processors_health"])
             },
         )
-        self._was_read = True
+        with self._replacing:
+            if began >= self._read_at:  # else somebody began after us and was faster
+                self.current, self._read_at, self._was_read = found, began, True
+
+    def recent(self, connection: psycopg.Connection[Any]) -> None:
+        """What was read once is of the last seconds afterwards. Raises psycopg.Error when Postgres does not answer."""
+        if self._was_read and time.monotonic() - self._read_at > limits.POLICIES_RECENT_S:
+            self.refresh(connection)
 
     def wait(self, stop: threading.Event) -> None:
         """Returns when everything that is published was read, or at ``stop``. Call it before anything is decided."""

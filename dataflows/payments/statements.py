@@ -138,6 +138,7 @@ def refunds_insert(refunds: Sequence[Refund]) -> Statement:
         Bigints([r.version for r in refunds]),
         Bigints([r.created_at for r in refunds]),
         Bigints([r.updated_at for r in refunds]),
+        optional_text_array([r.pending_reason for r in refunds]),
     )
 
 
@@ -150,6 +151,7 @@ def refunds_update(refunds: Sequence[Refund]) -> Statement:
         Bigints([r.from_pending for r in refunds]),
         Bigints([r.version for r in refunds]),
         Bigints([r.updated_at for r in refunds]),
+        optional_text_array([r.pending_reason for r in refunds]),
         len(refunds),
     )
 

@@ -70,6 +70,8 @@ def command(
     if expected_version is not None:
         envelope["expected_version"] = expected_version
     headers = {"Content-Type": "application/json", "Prefer": f"wait={wait_s:.0f}"}
+    if key.isascii() and key.isprintable() and " " not in key:  # quotas know a retry by it before a body is read
+        headers["Idempotency-Key"] = key
     if deadline_ms is not None:
         headers["X-Deadline-Ms"] = str(deadline_ms)
     send = Send("POST", path, headers, json.dumps(envelope).encode(), wait_s=wait_s)

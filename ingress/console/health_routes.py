@@ -48,18 +48,18 @@ async def pipeline(request: Request) -> Response:
     async with visits.reading_of(request, "pipeline", "pipeline") as visit:
         limit, counted = limits.CONSOLE_ROWS_MAX, limits.CONSOLE_COUNTED_MAX
         partitions, readers, oldest = await asyncio.gather(
-            visit.console.records("pipeline_partitions", events=topics.EVENTS_PAYMENTS, limit=limit),
-            visit.console.records("pipeline_sinks", limit=limit),
+            visit.console.records("pipeline_partitions", limit=limit),
+            visit.console.records("pipeline_sinks", payments=topics.EVENTS_PAYMENTS, limit=limit),
             visit.console.records("pipeline_oldest", counted=counted),
         )
         ends = await visit.console.topic_ends.of([(row["topic"], row["partition"]) for row in partitions])
-    last_seq = {row["partition"]: row["last_seq"] for row in partitions}
+    last_seq = {(row["events"], row["partition"]): row["last_seq"] for row in partitions}
     for row in partitions:
         end = ends.get((row["topic"], row["partition"]))
         row["lag"] = None if end is None else max(0, end - row["next_offset"])
         row["unpublished"] = max(0, row["last_seq"] - row["published_seq"])
     for row in readers:
-        row["behind"] = max(0, last_seq.get(row["partition"], 0) - row["last_seq"])
+        row["behind"] = max(0, last_seq.get((row["topic"], row["partition"]), 0) - row["last_seq"])
     return visit.page("pipeline.html", partitions=partitions, readers=_by_reader(readers), oldest=oldest)
 
 

@@ -11,14 +11,13 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import Response
 
 from ingress import calling
-from ingress.console import pages
+from ingress.console import decision
 from ingress.console import visit as visits
 from ingress.envelope import Fields
-from schemas import attempt_outcome, case_closing, errors, limits, repair
-from schemas.currency import is_currency, parse_minor
+from schemas import attempt_outcome, case_closing, limits, repair
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -61,13 +60,10 @@ async def show_case(request: Request, case_id: str) -> Response:
 
 @router.post("/cases/{case_id}/proposals")
 async def propose(request: Request, case_id: str) -> Response:
-    """Proposes a repair; the form's own key makes a second press the same proposal."""
-    async with visits.deciding(request, "repair.propose", case_id) as (visit, fields):
-        calling.require_id(case_id)
-        body = {"idempotency_key": fields.get("key", ""), "payload": _payload(fields)}
-        repairs = calling.ingress_of(request).repairs
-        found = await repairs.propose(case_id, body, Fields(), _person(visit.who))
-    return _to(found)
+    """Proposes a repair."""
+    async with decision.deciding(request, "repair.propose", case_id) as form:
+        found = await form.ingress.repairs.propose(case_id, form.proposal(form.payload(_WORDS)), Fields(), form.person)
+    return decision.to("repairs", found["id"])
 
 
 @router.get("/repairs/{repair_id}")
@@ -89,58 +85,26 @@ async def show_repair(request: Request, repair_id: str) -> Response:
 @router.post("/repairs/{repair_id}/approve")
 async def approve(request: Request, repair_id: str) -> Response:
     """Approves as another person than the author, and posts."""
-    async with visits.deciding(request, "repair.approve", repair_id) as (visit, _):
-        calling.require_id(repair_id)
-        found = await calling.ingress_of(request).repairs.approve(repair_id, _person(visit.who))
-    return _to(found)
+    async with decision.deciding(request, "repair.approve", repair_id) as form:
+        await form.ingress.repairs.approve(repair_id, form.person)
+    return decision.to("repairs", repair_id)
 
 
 @router.post("/repairs/{repair_id}/reject")
 async def reject(request: Request, repair_id: str) -> Response:
     """Rejects a proposal, or withdraws one's own."""
-    async with visits.deciding(request, "repair.reject", repair_id) as (visit, fields):
-        calling.require_id(repair_id)
-        note = fields.get("note", "").strip()
-        repairs = calling.ingress_of(request).repairs
-        found = await repairs.reject(repair_id, {"note": note} if note else {}, _person(visit.who))
-    return _to(found)
+    async with decision.deciding(request, "repair.reject", repair_id) as form:
+        await form.ingress.repairs.reject(repair_id, form.words(["note"]), form.person)
+    return decision.to("repairs", repair_id)
 
 
 @router.post("/repairs/{repair_id}/reverse")
 async def reverse(request: Request, repair_id: str) -> Response:
     """Proposes the mirror image of a posted repair, for two persons again."""
-    async with visits.deciding(request, "repair.reverse", repair_id) as (visit, fields):
-        calling.require_id(repair_id)
-        body = {"idempotency_key": fields.get("key", ""), "payload": {"note": fields.get("note", "")}}
-        repairs = calling.ingress_of(request).repairs
-        found = await repairs.reverse(repair_id, body, Fields(), _person(visit.who))
-    return _to(found)
-
-
-def _payload(fields: Mapping[str, str]) -> dict[str, Any]:
-    """The payload of a proposal from a form: empty fields are silent, the amount is a decimal of its currency."""
-    payload: dict[str, Any] = {name: fields[name].strip() for name in _WORDS if fields.get(name, "").strip()}
-    payload["note"] = fields.get("note", "").strip()
-    amount = fields.get("amount", "").strip()
-    if amount:
-        payload["amount"] = minor(amount, payload.get("currency", ""))
-    return payload
-
-
-def minor(amount: str, currency: str) -> int:
-    """A decimal of a form in minor units. Raises InvalidCommand."""
-    if not is_currency(currency):
-        raise errors.InvalidCommand([{"field": "currency", "reason": "must be a currency, such as USD"}])
-    try:
-        return parse_minor(amount, currency)
-    except ValueError as error:
-        raise errors.InvalidCommand([{"field": "amount", "reason": str(error)}]) from error
-
-
-def _person(session: Session) -> str:
-    if not repair.is_person(session.subject):
-        raise errors.Forbidden("The token's subject names no person.")
-    return session.subject
+    async with decision.deciding(request, "repair.reverse", repair_id) as form:
+        body = form.proposal({"note": form.fields.get("note", "")})
+        found = await form.ingress.repairs.reverse(repair_id, body, Fields(), form.person)
+    return decision.to("repairs", found["id"])
 
 
 def _why_not(session: Session) -> str | None:
@@ -162,7 +126,3 @@ def _readable(found: dict[str, Any]) -> dict[str, Any]:
     times = {name: datetime.fromisoformat(found[name]) for name in _TIMES if found.get(name)}
     documents = {name: json.loads(bytes(found[name])) for name in ("evidence", "entries", "preview") if name in found}
     return found | times | documents
-
-
-def _to(found: Mapping[str, Any]) -> Response:
-    return RedirectResponse(f"/console/repairs/{found['id']}", 303, pages.HEADERS)

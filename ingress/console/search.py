@@ -88,7 +88,9 @@ def _target(row: dict[str, Any]) -> str:
         return f"/console/cases/{name}"
     if kind == "repair":
         return f"/console/repairs/{name}"
-    if kind in ("merchant", "endpoint"):
+    if kind in ("closing", "outcome"):
+        return f"/console/cases/{quote(row['aggregate_key'], safe='')}"
+    if kind in ("merchant", "endpoint", "signing key"):
         return f"/console/merchants/{owner}"
     if row["aggregate_key"] is None:
         what = {"processor event": "webhook", "settlement line": "line"}.get(kind)

@@ -97,8 +97,17 @@ async def _tied(console: Console, references: list[str]) -> dict[str, list[Any]]
     known = {row["id"] for row in cases}
     more = await _rows(console, "story_cases", references=about_lines) if about_lines else []
     cases += [row for row in more if row["id"] not in known]
-    repairs = await _rows(console, "story_repairs", cases=[row["id"] for row in cases]) if cases else []
-    return {"webhook": webhooks, "settlement": lines, "discrepancy": discrepancies, "case": cases, "repair": repairs}
+    told = {"webhook": webhooks, "settlement": lines, "discrepancy": discrepancies, "case": cases}
+    return told | await _decided(console, [row["id"] for row in cases])
+
+
+async def _decided(console: Console, cases: list[str]) -> dict[str, list[Any]]:
+    """What persons made of the cases."""
+    queries = {"repair": "story_repairs", "closing": "story_closings", "outcome": "story_outcomes"}
+    if not cases:
+        return {kind: [] for kind in queries}
+    rows = await asyncio.gather(*(_rows(console, query, cases=cases) for query in queries.values()))
+    return dict(zip(queries, rows, strict=True))
 
 
 def _references(aggregate: str, journal: Row | None, parts: dict[str, list[Any]]) -> list[str]:
@@ -135,4 +144,6 @@ _MAKERS: Final[dict[str, Callable[[Row], Entry]]] = {
     "discrepancy": timeline.discrepancy,
     "case": timeline.case,
     "repair": timeline.repair,
+    "closing": timeline.closing,
+    "outcome": timeline.outcome,
 }

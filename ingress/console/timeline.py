@@ -16,7 +16,7 @@ Row = Mapping[str, Any]
 DETAIL: Final = "/console/detail"
 _PROCESSOR_SCOPE: Final = "processor:"
 _RANK: Final = ("command", "risk", "attempt", "refund", "dispute", "payout", "webhook", "posting", "settlement",
-                "discrepancy", "case", "repair", "delivery")  # fmt: skip
+                "discrepancy", "case", "repair", "closing", "outcome", "delivery")  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,6 +146,7 @@ def refund(row: Row) -> Entry:
         facts=(
             ("refund", row["id"]),
             ("reason", row["reason"]),
+            ("pending because", row["pending_reason"]),
             ("failure", row["failure_reason"]),
             ("attempt", row["attempt"]),
             ("version", row["version"]),
@@ -293,6 +294,48 @@ def repair(row: Row) -> Entry:
     )
 
 
+def closing(row: Row) -> Entry:
+    """A case that persons closed without money, and opened again perhaps."""
+    return Entry(
+        at=row["proposed_at"],
+        kind="closing",
+        title=f"closing: {row['reason']}",
+        id=row["id"],
+        state=row["state"],
+        by=row["author"],
+        link=f"/console/cases/{row['case_id']}",
+        facts=(
+            ("note", row["note"]),
+            *_two_persons(row),
+            ("opened again by", row["reopened_by"]),
+            ("opened again", row["reopened_at"]),
+            ("note of it", row["reopen_note"]),
+        ),
+    )
+
+
+def outcome(row: Row) -> Entry:
+    """What persons say became of an attempt, with evidence."""
+    return Entry(
+        at=row["proposed_at"],
+        kind="outcome",
+        title=f"outcome by hand: {row['status']}",
+        id=row["id"],
+        state=row["state"],
+        amount=row["amount"],
+        currency=row["currency"],
+        by=row["author"],
+        link=f"/console/cases/{row['case_id']}",
+        facts=(
+            ("attempt", row["operation_id"]),
+            ("evidence", row["note"]),
+            *_two_persons(row),
+            ("recorded", row["recorded_at"]),
+            ("refused", row["refusal"]),
+        ),
+    )
+
+
 def delivery(row: Row) -> Entry:
     """What the merchant was told."""
     return Entry(
@@ -311,6 +354,16 @@ def delivery(row: Row) -> Entry:
             ("last error", row["last_error"]),
             ("finished", row["finished_at"]),
         ),
+    )
+
+
+def _two_persons(row: Row) -> tuple[tuple[str, Any], ...]:
+    """Who proposed, and who decided, when and why."""
+    return (
+        ("proposed by", row["author"]),
+        ("decided by", row["decided_by"]),
+        ("decided", row["decided_at"]),
+        ("why", row["decision_note"]),
     )
 
 

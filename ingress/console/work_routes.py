@@ -13,7 +13,7 @@ from starlette.responses import Response
 
 from ingress import calling, cases
 from ingress.console import visit as visits
-from schemas import errors, limits, topics
+from schemas import errors, limits
 from schemas.currency import is_currency
 
 QUEUES: Final = {
@@ -42,7 +42,7 @@ async def overview(request: Request) -> Response:
             _discrepancies(visit),
             console.records("board_accounts", limit=limits.CONSOLE_ROWS_MAX),
             console.recent_totals(),
-            console.records("pipeline_partitions", events=topics.EVENTS_PAYMENTS, limit=limits.CONSOLE_ROWS_MAX),
+            console.records("pipeline_partitions", limit=limits.CONSOLE_ROWS_MAX),
             console.records("processor_outcomes", counted=limits.CONSOLE_COUNTED_MAX),
         )
     return visit.page(

@@ -1,4 +1,6 @@
--- GET /v1/usage/{key}: what the stream counted. Served by the primary key.
-select policy_id, policy_version, allowed, denied, allowed_cost, (extract(epoch from as_of) * 1000000)::bigint
-from limit_usage
-where limit_key = %(key)s
+-- GET /v1/usage/{key}: what the stream counted, and gave back. Served by the primary keys.
+select policy_id, policy_version, allowed, denied, allowed_cost, (extract(epoch from as_of) * 1000000)::bigint,
+       coalesce(r.refunded, 0), coalesce(r.refunded_cost, 0)
+from limit_usage u
+left join (select refunded, refunded_cost from limit_usage_refund where limit_key = %(hash)s) r on true
+where u.limit_key = %(key)s

@@ -13,22 +13,21 @@ with movement as (
         and ((t.kind = 'capture' and t.reference = a.operation_id || ':capture')
              or (t.kind = 'refund_succeeded' and t.reference = a.operation_id || ':refunded'))
     where starts_with(e.account_id, 'processor_receivable:') and a.operation_id is null
-        and t.kind not in ('settled', 'settlement_short', 'settlement_over', 'settlement_duplicate', 'payout_announced',
-                           'payout_returned')
+        and t.kind not in ('settled', 'settlement_short', 'settlement_over', 'settlement_duplicate', 'settlement_fee',
+                           'payout_announced', 'payout_returned')
     group by 1, 2
 ),
 line as (
-    -- the line that settled a movement: its own amount, and of a charge its own fee
-    select l.processor, l.currency,
-           coalesce(l.posted_gross, l.gross) - case when a.status = 'captured' then coalesce(l.posted_fee, l.fee) else 0 end
-               as amount
+    -- the line that settled a movement: its own amount less its own fee
+    select l.processor, l.currency, coalesce(l.posted_gross, l.gross) - coalesce(l.posted_fee, l.fee) as amount
     from settlement_line l
     join processor_attempt a on a.intent_id = l.intent_id and a.attempt = l.attempt and a.processor = l.processor
         and a.settled_line = l.line_id
     where l.finding in ('matched', 'short', 'over')
     union all
-    -- every further line of the same movement
+    -- every further line of the same movement, the same
     select l.processor, l.currency, case when coalesce(l.posted_gross, l.gross) > 0 then 1 else -1 end * l.posted_difference
+           - coalesce(l.posted_fee, l.fee)
     from settlement_line l
     join ledger_txn t on t.reference = l.processor || ':' || l.line_id || ':duplicate'
     where l.finding = 'duplicate'

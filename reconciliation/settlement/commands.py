@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from dataflows.domain.ledger import SETTLEMENT_FEE
 from reconciliation.settlement import merchant_payouts
 from schemas import facts
 from schemas.records import Command
@@ -50,6 +51,13 @@ def command_of(due: Due, issued_at: int) -> Command:
         bank = due.processor.removeprefix("bank:")
         return merchant_payouts.outcome_command(bank, str(due.matched), due.gross, due.currency, issued_at)
     return _taken_back_command(due, issued_at) if due.type == BANK_RETURN else _received_command(due, issued_at)
+
+
+def late_fee_command(due: Due, issued_at: int) -> Command:
+    """The fee of a line that was decided when owners did not book it with the line. Its reference is theirs: once."""
+    p, ccy = due.processor, due.currency
+    entries = _transfer(f"processor_fee_expense:{p}", f"processor_receivable:{p}", due.fee, ccy)
+    return _journal_command(f"{p}:{due.line_id}:fee", SETTLEMENT_FEE, entries, issued_at)
 
 
 def outcome_command(

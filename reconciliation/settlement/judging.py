@@ -174,7 +174,9 @@ def found_of(candidate: Candidate, found_class: str, amount: int, *, is_case: bo
         currency=line.currency,
         line_id=line.line_id,
         matched=candidate.matched,
-        detail=f"{line.type} of {line.gross}, expected {candidate.amount}" if candidate.amount else None,
+        detail=f"{line.type} of {line.gross}, fee {line.fee}, expected {candidate.amount}"
+        if candidate.amount
+        else None,
         is_case=is_case,
     )
 
@@ -232,7 +234,7 @@ def _candidate(row: tuple[Any, ...]) -> Candidate:
         amount=row[18],
         expected_currency=row[19],
         expected_fee=row[20],
-        settled=Settled(gross=row[21], lines=row[22]),
+        settled=Settled(gross=row[21], fee=row[22], lines=row[23]),
     )
 
 

@@ -1,8 +1,9 @@
 """What a line means beside what we expected: a pure function, so that every rule can be proved on its own.
 
 The first line of an expected movement settles it: what it pays less or more waits in suspense. Whatever line comes
-after it is posted like a duplicate, with its whole amount, so that over all lines suspense = paid - expected, in any
-order and over any number of reports. Lines of one report that add up to what was expected are one settlement in parts.
+after it is posted like a duplicate, with its whole amount and its own fee, so that over all lines suspense = paid -
+expected and fees = taken, in any order and over any number of reports. Lines of one report that add up to what was
+expected are one settlement in parts.
 """
 
 from __future__ import annotations
@@ -46,11 +47,12 @@ class Settled(Struct, frozen=True, kw_only=True):
     """What lines paid towards it so far."""
 
     gross: int = 0
+    fee: int = 0
     lines: int = 0
 
-    def with_line(self, gross: int) -> Settled:
+    def with_line(self, line: Line) -> Settled:
         """After another line."""
-        return Settled(gross=self.gross + gross, lines=self.lines + 1)
+        return Settled(gross=self.gross + line.gross, fee=self.fee + line.fee, lines=self.lines + 1)
 
 
 class Verdict(Struct, frozen=True, kw_only=True):
@@ -77,11 +79,11 @@ def judge_all(expected: Expected, settled: Settled, lines: Iterable[Line]) -> It
     parts = _parts(expected, head) if settled.lines == 0 else 0
     if parts:
         yield from _in_parts(expected, head[:parts])
-        settled = Settled(gross=expected.amount, lines=parts)
+        settled = Settled(gross=expected.amount, fee=sum(line.fee for line in head[:parts]), lines=parts)
     for line in chain(head[parts:], remaining):
         verdict = judge(expected, settled, line)
         if verdict.line_class in PAYING:
-            settled = settled.with_line(line.gross)
+            settled = settled.with_line(line)
         yield verdict
 
 
@@ -114,7 +116,10 @@ def _later(expected: Expected, settled: Settled, line: Line) -> Verdict:
     if rest <= 0 or line.gross == expected.amount:
         return _posted(line, "duplicate", "duplicate", abs(line.gross), abs(line.gross))
     difference = settled.gross + line.gross - expected.amount
-    found: LineClass = "matched" if difference == 0 else "short" if difference < 0 else "over"
+    found: LineClass = "short" if difference < 0 else "over"
+    if difference == 0:  # all parts are there: their fees must add up, too
+        difference = settled.fee + line.fee - expected.fee
+        found = "fee_difference" if difference else "matched"
     return _posted(line, found, "duplicate", abs(difference), abs(line.gross), settles_rest=True)
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from confluent_kafka import Producer
 from msgspec import Struct
 
-from reconciliation.settlement.commands import Due, command_of, outcome_command
+from reconciliation.settlement.commands import Due, command_of, late_fee_command, outcome_command
 from reconciliation.settlement.store import Found, execute, found_table, keep_found
 from schemas import limits
 from schemas.errors import Unavailable
@@ -84,6 +84,31 @@ def post_due(connection: psycopg.Connection, teller: Teller, on_posted: Callable
     return posted
 
 
+def book_late_fees(connection: psycopg.Connection, teller: Teller) -> int:
+    """Lines that were decided before owners booked the fees of further lines: their fees, once. Tells how many.
+
+    A line is looked at once: when its fee is seen in the ledger, or its posting committed, it is marked.
+    """
+    booked = 0
+    while rows := execute(connection, "fees_unchecked", limit=limits.SETTLEMENT_COPY_LINES).fetchall():
+        checked = [_due(line) for *line, is_booked in rows if is_booked]
+        missing = [_due(line) for *line, is_booked in rows if not is_booked]
+        commands = [late_fee_command(due, _now_us()) for due in missing]
+        decisions = teller.tell(commands) if commands else {}
+        told = [decisions.get((c.scope, c.idempotency_key), ("", b""))[0] == "committed" for c in commands]
+        checked += [due for due, is_committed in zip(missing, told, strict=True) if is_committed]
+        execute(
+            connection,
+            "fees_checked",
+            processors=[due.processor for due in checked],
+            lines=[due.line_id for due in checked],
+        )
+        booked += sum(told)
+        if not all(told):
+            return booked  # the rest is for the next run
+    return booked
+
+
 def tell_outcomes(connection: psycopg.Connection, teller: Teller) -> int:
     """Settlement is one of the doors of a fact: an attempt that is open here and equal to its line has succeeded."""
     rows = execute(connection, "waiting_outcomes", limit=limits.SETTLEMENT_COPY_LINES).fetchall()
@@ -150,7 +175,7 @@ def _refusal_found(due: Due, answer: bytes) -> Found:
     )
 
 
-def _due(row: tuple[Any, ...]) -> Due:
+def _due(row: Sequence[Any]) -> Due:
     return Due(**dict(zip(Due.__struct_fields__, row, strict=True)))
 
 

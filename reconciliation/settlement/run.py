@@ -17,7 +17,7 @@ from msgspec import Struct, field
 from reconciliation.repair.lists import aged_cases_open
 from reconciliation.settlement.bank import take_in_statements
 from reconciliation.settlement.ingest import ReportFile, take_in, take_in_waiting
-from reconciliation.settlement.posting import Posted, Teller, post_due, tell_outcomes
+from reconciliation.settlement.posting import Posted, Teller, book_late_fees, post_due, tell_outcomes
 from reconciliation.settlement.sources import (
     READERS,
     GivenFile,
@@ -141,6 +141,7 @@ class _Run:
         self._find_missing()
         # 4. Effects, through the owners alone.
         posted = post_due(self._connection, self._teller, lambda n: self._on_step(f"{n} lines posted"))
+        posted.decided += book_late_fees(self._connection, self._teller)
         self._on_step("posted")
         # 5. What waits in suspense or on its way for too long is a person's.
         aged_cases_open(self._connection)

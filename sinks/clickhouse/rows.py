@@ -164,6 +164,7 @@ def _refund_row(place: tuple[int, int], refund: dict[str, Any]) -> Row:
         refund["from_pending"],
         refund["created_at"],
         refund["updated_at"],
+        refund.get("pending_reason"),  # of events before version 4, nobody kept it
     )
 
 

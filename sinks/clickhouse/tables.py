@@ -77,6 +77,7 @@ REFUNDS: Final = Table(
     columns=(
         *("kafka_partition", "seq", "id", "version", "payment_intent", "merchant_id", "attempt", "amount", "currency"),
         *("currency_exponent", "state", "reason", "failure_reason", "from_pending", "created_at", "updated_at"),
+        "pending_reason",
     ),
 )
 DISPUTES: Final = Table(
@@ -135,7 +136,7 @@ def _apply(client: Client, file: str, text: str, known: dict[str, str]) -> bool:
     digest = hashlib.sha256(text.encode()).hexdigest()
     if known.get(file) == digest:
         return False
-    if file in known and "create table" in text:
+    if file in known and ("create table" in text or "alter table" in text):
         raise InvariantViolation(f"{file} was edited after it was applied; write a new file instead")
     for statement in statements(text):
         client.command(statement)

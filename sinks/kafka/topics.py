@@ -43,7 +43,10 @@ def ensure_topics(connection: KafkaConnection) -> list[str]:
         NewTopic(
             t.name,
             t.partitions,
-            config={"retention.ms": str(t.retention_ms), "message.timestamp.type": "CreateTime"},
+            config={
+                "retention.ms": str(t.retention_ms),
+                "message.timestamp.type": "LogAppendTime" if t.appended else "CreateTime",
+            },
         )
         for t in missing
     ]

@@ -89,6 +89,7 @@ _REFUND: Final[dict[str, Any]] = {
     "version": 3,
     "created_at": 1_800_000_000_000_001,
     "updated_at": 1_800_000_000_000_002,
+    "pending_reason": "insufficient_funds",
 }
 _DISPUTE: Final[dict[str, Any]] = {
     "id": "dp_golden_abcdefghij",
@@ -249,6 +250,7 @@ RECORDS: Final[dict[str, dict[str, Any]]] = {
             "error_code": None,
             "redirect_url": "https://acs.example/challenge",
             "authorized_until": 1_800_000_600_000_000,
+            "pending_reason": "charge_pending",
         },
     },
     "UpdatePaymentIntent": _ENVELOPE
@@ -274,7 +276,7 @@ RECORDS: Final[dict[str, dict[str, Any]]] = {
         "event_id": "evt_p0007000000000001",
         "aggregate_key": "pi_golden",
         "event_type": "payment_system_committed",
-        "schema_version": 3,
+        "schema_version": 4,
         "trace_id": "0123456789abcdef0123456789abcdef",
         "seq": 1,
         "occurred_at": 1_800_000_000_000_002,

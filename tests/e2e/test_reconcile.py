@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import httpx
+import psycopg
 import pytest
 
 from tests.conftest import clean_environment
@@ -18,6 +19,7 @@ from tests.eventually import becomes
 from tests.integration.operator_shell import MILLRACE
 from tests.public_system import merchant, public
 from tests.repair_world import audited, millrace
+from tests.settlement_world import csv_of
 
 if TYPE_CHECKING:
     from tests.public_system import Merchant, PublicSystem
@@ -82,6 +84,22 @@ def posted(system: PublicSystem) -> list[tuple[Any, ...]]:
     )
 
 
+def receivables_differ(system: PublicSystem) -> dict[str, list[dict[str, Any]]]:
+    """What ``millrace check`` finds where processors' balances and lines are compared, by invariant."""
+    done = millrace(system, "check", "--only", "14", "--only", "15", "--json")
+    return {one["id"]: one["sample"] for one in json.loads(done.stdout)["invariants"]}
+
+
+def left(system: PublicSystem, intent_id: str) -> dict[str, int]:
+    """What a payment left with its processor: owed, taken as fees, and in suspense."""
+    rows = system.rows(
+        "select split_part(e.account_id, ':', 1), sum(e.debit - e.credit) from ledger_entry e join ledger_txn t using (txn_id)"
+        " where t.aggregate_key = %s and e.account_id like any(array['recon_suspense:%%', 'processor_%%']) group by 1",
+        intent_id,
+    )
+    return {account: int(amount) for account, amount in rows}
+
+
 def test_each_planted_fault_is_found_once_and_a_second_run_changes_nothing(
     public: PublicSystem,
     merchant: Merchant,
@@ -99,6 +117,10 @@ def test_each_planted_fault_is_found_once_and_a_second_run_changes_nothing(
         ids[3]: ("sign_flipped", 2_003),
         ids[4]: ("over", 9),
     }
+    # the duplicate was paid out, and charged for: the fee is a fee, and the money waits
+    paid_twice = {"processor_receivable": 2 * (2_002 - 12), "processor_fee_expense": 2 * 12, "recon_suspense": -2_002}
+    assert left(public, ids[2]) == paid_twice
+    assert receivables_differ(public) == {"14": [], "15": []}
     before, balance = posted(public), merchant.fresh("/v1/balance").json()
     again = reconciled(public)
     assert (again["new_lines"], again["posted"]) == (0, {"decided": 0, "refused": 0, "undecided": 0})
@@ -145,7 +167,7 @@ def test_a_kill_at_any_step_ends_in_the_same_state(public: PublicSystem, merchan
         "select kind, count(*) from ledger_txn where aggregate_key = any(%s) and kind like 'settle%%' group by 1 order by 1",
         ids,
     )
-    assert differences == [("settled", 5), ("settlement_duplicate", 1), ("settlement_short", 1)]
+    assert differences == [("settled", 5), ("settlement_duplicate", 1), ("settlement_fee", 1), ("settlement_short", 1)]
 
 
 def test_two_at_once_do_the_work_of_one(public: PublicSystem, merchant: Merchant) -> None:
@@ -155,6 +177,46 @@ def test_two_at_once_do_the_work_of_one(public: PublicSystem, merchant: Merchant
         reports = list(pool.map(lambda _: reconciled(public), range(2)))
     assert [mine(report, ids) for report in reports] == [{ids[0]: ("over", 5)}] * 2
     assert sorted(report["new_lines"] > 0 for report in reports) == [False, True]
+
+
+def test_a_charge_that_is_settled_over_two_reports_ends_even(public: PublicSystem, merchant: Merchant) -> None:
+    """Short at first, explained by the next report; nothing stays in suspense, and no fee with the processor."""
+    ids = paid(merchant, 2)
+    settle(public, {"kind": "split_over_days", "reference": ids[0]})
+    assert mine(reconciled(public), ids) == {ids[0]: ("short", 1_000)}
+    settle(public, {"kind": "resent"})
+    assert mine(reconciled(public), ids) == {}
+    assert reconciled(public)["posted"]["decided"] == 0
+    assert left(public, ids[0]) == {
+        "processor_receivable": 2_000 - 12,
+        "processor_fee_expense": 12,
+        "recon_suspense": 0,
+    }
+    assert public.rows("select state from repair_case where reference = %s", ids[0]) == [("resolved",)]
+    assert receivables_differ(public) == {"14": [], "15": []}
+
+
+def test_fees_that_an_earlier_version_did_not_book_are_booked_once(
+    public: PublicSystem, merchant: Merchant, tmp_path: Path
+) -> None:
+    """Its ledgers have further lines without their fees: the processor seems to owe what it kept."""
+    (intent_id,) = paid(merchant, 1)
+    settle(public)
+    reconciled(public)
+    ((operation, ref),) = public.rows(
+        "select operation_id, provider_ref from settlement_line where intent_id = %s", intent_id
+    )
+    row = {"line_id": f"ln_{uuid.uuid4().hex}", "report_id": "rpt", "type": "charge", "operation_id": operation,
+           "reference": intent_id, "provider_ref": ref, "currency": "USD", "gross": 2_000, "fee": 0, "net": 2_000,
+           "created": "2026-01-02T03:04:05Z"}  # fmt: skip
+    given = tmp_path / "more.csv"
+    given.write_bytes(csv_of([row], "rpt_more"))
+    assert millrace(public, "reconcile", "--json", "--file", str(given), "--format", "simulator").returncode == 0
+    with psycopg.connect(public.settings.addresses().postgres_dsns["millrace_operator"], autocommit=True) as connection:
+        connection.execute("update settlement_line set posted_fee = 12 where line_id = %s", (row["line_id"],))
+    assert [gap["gap"] for gap in receivables_differ(public)["14"]] == ["12"]
+    assert [reconciled(public)["posted"]["decided"] for _ in range(2)] == [1, 0]
+    assert receivables_differ(public) == {"14": [], "15": []}
 
 
 def test_truncated_and_resent_reports_lose_and_double_nothing(public: PublicSystem, merchant: Merchant) -> None:

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 
 from compose.demo.acknowledged import Acknowledgements
-from compose.supervise.state import read_state
+from compose.stack.processes import descendants, send
+from compose.supervise.state import StackState, read_state
 from ingress.client import MillraceClient, MillraceClientError
 from ingress.issuer import SCOPES_DEFAULT, KeyFolder, issue_token
 from tests.eventually import becomes, eventually, patient
@@ -61,24 +62,34 @@ class System:
         """A token of the development issuer, as `millrace token` prints it."""
         return issue_token(KeyFolder(self.settings.the_home().path / "keys"), merchant, SCOPES_DEFAULT)
 
-    def pids(self, name: str) -> list[int]:
-        """The processes of that name, as they are now."""
+    def state(self) -> StackState:
+        """What the supervisor says of every process."""
         state = read_state(self.settings.the_home())
         assert state is not None
-        return [p.pid for p in state.processes if p.pid and name in {p.name, p.name.rpartition("-")[0]}]
+        return state
+
+    def pids(self, name: str) -> list[int]:
+        """The processes of that name, as they are now."""
+        return [p.pid for p in self.state().processes if p.pid and name in {p.name, p.name.rpartition("-")[0]}]
 
     def kill(self, name: str, number: signal.Signals = signal.SIGKILL) -> None:
         """A signal to every process of that name."""
         for pid in self.pids(name):
             os.kill(pid, number)
-            if number == signal.SIGKILL:
+            if number in (signal.SIGKILL, signal.SIGQUIT):
                 self.killed.add(pid)
+
+    def crash(self, name: str) -> None:
+        """kill -9 of a server with all its children, which would take leave of their clients."""
+        (server,) = [p.process for p in self.state().processes if p.name == name]
+        assert server is not None
+        for process in (server, *descendants(server)):
+            send(process, signal.SIGKILL)
+        self.killed.add(server.pid)
 
     def whole_again(self) -> bool:
         """Every process that was killed has a successor, and all processes are ready."""
-        state = read_state(self.settings.the_home())
-        assert state is not None
-        return all(p.condition == "ready" and p.pid not in self.killed for p in state.processes)
+        return all(p.condition == "ready" and p.pid not in self.killed for p in self.state().processes)
 
     # --- load ------------------------------------------------------------------------------------------------
 
@@ -113,10 +124,11 @@ class System:
         finally:
             acknowledgements.close()
 
-    def more_payments(self, count: int = 20, within_s: float = 45) -> None:
-        """New payments go through from here on: the system serves again."""
+    def more_payments(self, count: int = 20, within_s: float = 45, after: str = "a fault") -> None:
+        """All processes are there again and new payments go through: the system serves again."""
+        eventually(self.whole_again, within_s, what=f"every process is there after {after}")
         goal = len(self.confirmed) + count
-        eventually(lambda: len(self.confirmed) >= goal, within_s, what="the system serves again")
+        eventually(lambda: len(self.confirmed) >= goal, within_s, what=f"the system serves again after {after}")
 
     def stop_paying(self) -> None:
         """Load ends."""

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from compose.settings import Settings
 
 SCOPE = "m_faults"
+_LAST_WORDS_MAX = 1_500  # characters of a log
 
 
 def command(
@@ -155,7 +156,18 @@ class OwnerWorld:
 
     def await_all(self, within_s: float = 45) -> None:
         """Every payment that was sent is final."""
-        becomes(self.committed, len(self.sent), within_s, what="all payments final")
+        try:
+            becomes(self.committed, len(self.sent), within_s, what="all payments final")
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{self._owners_last_words()}") from None
+
+    def _owners_last_words(self) -> str:
+        """How each owner ended, or None, and what its log says last."""
+        logs = (self.settings.the_home().log(f"fault-owner-{n}") for n in range(len(self.owners)))
+        return "\n".join(
+            f"owner {owner.pid}, exit {owner.poll()}: {log.read_text(errors='replace')[-_LAST_WORDS_MAX:]}"
+            for owner, log in zip(self.owners, logs, strict=True)
+        )
 
     def assert_exact(self) -> None:
         """Every payment has exactly one effect, in the aggregate, the ledger, the results, the outbox and on Kafka."""

@@ -17,7 +17,7 @@ import pytest
 from schemas import limits
 from tests.conftest import clean_environment
 from tests.eventually import becomes, eventually, patient
-from tests.vault_world import vault_world
+from tests.vault_world import vault_on
 from vault import sealing
 from vault.card import Card
 from vault.store import query
@@ -25,6 +25,7 @@ from vault.store import query
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from tests.conftest import Stack
     from tests.vault_world import Holder, VaultWorld
 
 pytestmark = [pytest.mark.servers, pytest.mark.faults, pytest.mark.timeout(240)]
@@ -32,9 +33,10 @@ MILLRACE = str(Path(sys.executable).with_name("millrace"))
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[VaultWorld]:
+def world(stack: Stack, tmp_path: Path) -> Iterator[VaultWorld]:
     """A world whose keys a test may spoil: one for each test."""
-    yield from vault_world(tmp_path / "home")
+    with vault_on(stack, tmp_path / "home") as made:
+        yield made
 
 
 def command(world: VaultWorld, *words: str) -> subprocess.Popen[str]:

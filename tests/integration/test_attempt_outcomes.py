@@ -103,6 +103,10 @@ def test_what_never_happened_is_ended_by_two_persons_and_not_sent_meanwhile(
     case = ann.http.get(f"/v1/cases/{case_id}").json()
     assert case["state"] == "resolved"
     assert EVIDENCE in case["note"]
+    assert desk.get("/console/search", params={"q": outcome["id"]}).headers["location"] == page
+    told = desk.get(f"/console/story/{payment}").text
+    assert 'class="entry outcome"' in told
+    assert "outcome by hand: failed" in told
     eventually(lambda: dispatch(public, operation)[0] == "done", 60)
     refused(ann.http.post(f"/v1/processor_attempts/{operation}/ask"), 409, "state_conflict")
     assert [row for row in audited(public, operation) if row[2] == "done"] == [

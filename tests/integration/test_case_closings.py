@@ -183,6 +183,7 @@ def test_the_console_closes_and_opens_again(public: PublicSystem, visitors: Visi
     assert second.post(approve, page=page).headers["location"] == page
     assert state_of(ann, case_id) == "resolved"
     assert case_id in second.get("/console/queues/cases?state=resolved&kind=planted").text
+    assert reader.get("/console/search", params={"q": closing["id"]}).headers["location"] == page
     assert author.post(f"{page}/reopen", page=page, note="once more").headers["location"] == page
     assert state_of(ann, case_id) == "open"
     closing = close(ann, case_id).json()

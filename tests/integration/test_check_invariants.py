@@ -14,8 +14,9 @@ import pytest
 from reconciliation.acknowledged import acknowledged_violations
 from reconciliation.invariant import invariants
 from reconciliation.repair.lists import aged_cases_open
-from reconciliation.snapshot import snapshot
+from reconciliation.snapshot import parameters, snapshot
 from schemas import limits
+from sinks.postgres.sql_files import queries
 from tests.committed_world import publish_all
 from tests.planted_violations import CAPTURED, OTHER_WAYS, PLANTED
 from tests.sink_stage import Stage, cloned, new_stage, processor
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from tests.conftest import Stack
 
 pytestmark = pytest.mark.servers
+CROSS_STORE = queries("reconciliation", "cross_store.sql")
 
 
 @pytest.fixture(scope="module")
@@ -107,6 +109,49 @@ def test_all_rows_are_counted_and_a_sample_is_shown(stage: Stage) -> None:
 def test_an_unknown_id_is_refused(sound: Stage) -> None:
     with pytest.raises(ValueError, match=r"no invariant 77; there are 1, 2"):
         sound.check("77")
+
+
+# -- tables that are so young that nothing is known of them ------------------------------------------------------
+NO_STATISTICS = (
+    "set allow_system_table_mods = on",
+    "delete from pg_statistic where starelid >= 16384",
+    "update pg_class set reltuples = -1, relpages = 0, relallvisible = 0 where oid >= 16384 and relkind = 'r'",
+)
+COPIES = 5  # of every event: the planner's choice changes with the size of the files
+GROWN = (
+    f"""insert into outbox select topic, partition, seq + 1000 * n, event_id || ' again ' || n, aggregate_key, version, scope, payload,
+        occurred_at from outbox, generate_series(1, {COPIES - 1}) n""",
+    f"""insert into idempotency select merchant_id, key || ' again ' || n, request_hash, response, status, operation, request_id,
+        aggregate_key, event_id || ' again ' || n, partition, "offset" * 10 + n, created_at
+        from idempotency, generate_series(1, {COPIES - 1}) n""",
+    "update idempotency set operation = 'update_payment_intent' where operation = 'cancel_payment_intent'",
+)
+_REMOVED = ("Rows Removed by Join Filter", "Rows Removed by Filter")
+
+
+def rows_handled(plan: dict[str, Any]) -> float:
+    """How many rows the steps of an executed plan gave or threw away."""
+    own = (plan["Actual Rows"] + sum(plan.get(key, 0) for key in _REMOVED)) * plan["Actual Loops"]
+    return float(own) + sum(rows_handled(part) for part in plan.get("Plans", ()))
+
+
+def test_no_query_multiplies_tables_without_statistics(stage: Stage) -> None:
+    """Postgres joins young tables in loops: over two of them that is slow, over three the check never ends."""
+    stage.sql(*GROWN, *NO_STATISTICS)
+    events = stage.value("select count(*) from outbox")
+    asked = {i.id: i.sql for i in invariants() if i.source != "comparison"}
+    asked |= {"18": next(i.sql for i in invariants() if i.id == "18"), "18 updated": CROSS_STORE["updated_events"]}
+    given = parameters(stage.world.events_topic, stage.world.commands_topic, grace_s=1) | {
+        "partitions": list(range(stage.world.partitions)),
+        "seqs": [1_000 * COPIES] * stage.world.partitions,
+        "is_level": True,
+    }
+    handled = {}
+    with psycopg.connect(stage.dsn(), autocommit=True) as connection:
+        for name, sql in asked.items():
+            explained = connection.execute(f"explain (analyze, timing off, format json) {sql}".encode(), given)
+            handled[name] = sum(rows_handled(plan["Plan"]) for (plans,) in explained for plan in plans)
+    assert {name: rows for name, rows in handled.items() if rows > events**2 * 4} == {}, events
 
 
 # -- 18: the other stores ----------------------------------------------------------------------------------------

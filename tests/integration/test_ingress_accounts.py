@@ -9,6 +9,10 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
+from dataflows.domain.fees import FeeSchedule
+from dataflows.payments.partition import PaymentsPartition
+from dataflows.payments.policies import PolicyBook
+from schemas import limits
 from schemas.facts import journal_id
 from tests.eventually import becomes
 from tests.integration.test_ingress_disputes import produce
@@ -241,6 +245,23 @@ def test_a_frozen_merchant_begins_nothing_and_facts_are_taken(
         *[("unfreeze_account", outcome) for outcome in ("begun", "done")],
     ]
     assert rows[0][2] == "court order"
+
+
+def test_who_takes_a_partition_obeys_a_freeze_that_was_published_while_postgres_was_away_from_it(
+    public: PublicSystem, merchant: Merchant, operator: Merchant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rounds that read policies may find Postgres again a moment after the lanes do."""
+    book, unread = PolicyBook(), PolicyBook()
+    dsn = public.settings.addresses().postgres_dsns["millrace_owner"]
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        book.refresh(connection)
+        assert operate(operator, f"accounts/{merchant.name}/freeze", reason="r").status_code == 200
+        monkeypatch.setattr(limits, "POLICIES_RECENT_S", 0)  # as if the last round were long ago
+        assert merchant.name not in book.current.frozen_merchants
+        for policies in (book, unread):
+            PaymentsPartition(connection, 0, FeeSchedule(), "simulator", policies)
+        assert merchant.name in book.current.frozen_merchants
+        assert not unread.is_complete, "the owner still waits for its first round"
 
 
 def test_reserves_and_exchanges_move_what_there_is(

@@ -9,19 +9,17 @@ import uuid
 from datetime import UTC, datetime, timedelta
 from importlib import resources
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit, urlunsplit
 
 import psycopg
 import pytest
-from psycopg import sql
 
 from dataflows.domain.fees import FeeSchedule
 from ingress.balances import Balances
 from ingress.store import Store
-from sinks.postgres.migrate import migrate
 from tests.eventually import eventually
 from tests.integration.test_ingress_disputes import tell
 from tests.integration.test_ingress_refunds import paid, refund, refused, settled
+from tests.migrated import fresh_database, in_database
 from tests.public_system import public
 
 if TYPE_CHECKING:
@@ -42,16 +40,9 @@ NAMES = ("m_1", "m11", "m", "m_1:USD", "m_1:", "m%", "%", "_", "m_", "M_1", "m_1
 @pytest.fixture
 def database(stack: Stack) -> Iterator[tuple[str, str]]:
     """An empty migrated database: the DSN of the ingress and the superuser's."""
-    name, superuser = f"balances_{uuid.uuid4().hex[:8]}", stack.addresses.postgres_superuser_dsn
-
-    def inside(dsn: str) -> str:
-        return urlunsplit(urlsplit(dsn)._replace(path=f"/{name}"))
-
-    with psycopg.connect(superuser, autocommit=True) as connection:
-        connection.execute(sql.SQL("create database {}").format(sql.Identifier(name)))
-        migrate(inside(superuser), stack.settings.role_passwords())
-        yield inside(stack.addresses.postgres_dsns["millrace_ingress"]), inside(superuser)
-        connection.execute(sql.SQL("drop database {} with (force)").format(sql.Identifier(name)))
+    name = f"balances_{uuid.uuid4().hex[:8]}"
+    with fresh_database(stack.settings, name) as superuser:
+        yield in_database(stack.addresses.postgres_dsns["millrace_ingress"], name), superuser
 
 
 def post(connection: psycopg.Connection, txn: int, debit: str, credit: str, amount: int, at: datetime) -> None:

@@ -14,6 +14,7 @@ from starlette.routing import Route
 
 from ingress import quotas
 from limiter.asgi import Asker, QuotaMiddleware
+from limiter.request_identity import idempotency_key
 from schemas import limits
 from tests.counter_server import CounterServer, emptied, limiter, policies, policy, server
 
@@ -41,8 +42,8 @@ class Limited:
         self.limiter = made
         self.reached = 0
         self.asked = 0
-        app = Starlette(routes=[Route("/things", self._answer)])
-        guarded = QuotaMiddleware(app, made, self._who_asks, quotas.refusal)
+        app = Starlette(routes=[Route("/things", self._answer, methods=["GET", "POST"])])
+        guarded = QuotaMiddleware(app, made, self._who_asks, quotas.refusal, idempotency_key, self._cost_of)
         self.http = httpx.AsyncClient(transport=httpx.ASGITransport(guarded), base_url="http://a")
 
     async def _answer(self, _: Request) -> PlainTextResponse:
@@ -53,6 +54,16 @@ class Limited:
         self.asked += 1
         tenant = dict(scope["headers"]).get(b"tenant", b"").decode()
         return Asker(tenant, "u", "/things") if tenant else None
+
+    @staticmethod
+    def _cost_of(scope: Scope) -> int:
+        return int(dict(scope["headers"]).get(b"cost", b"1"))
+
+    async def post(self, key: str | None = None, **headers: str) -> tuple[int, str]:
+        """The status of a request that changes something, and what is left after it."""
+        named = {} if key is None else {"idempotency-key": key}
+        answer = await self.http.post("/things", headers={"tenant": "t"} | named | headers)
+        return answer.status_code, answer.headers["ratelimit"].split(";")[1]
 
     async def get(self, tenant: str = "t", path: str = "/things") -> httpx.Response:
         """A request that counts for the tenant; for nobody without one."""
@@ -157,5 +168,48 @@ def test_without_the_store_the_failure_mode_answers(
                 assert answer.json()["code"] == "unavailable"
                 assert int(answer.headers["retry-after"]) >= 1
             assert app.reached == (status == 200)
+
+    asyncio.run(test())
+
+
+def test_a_retried_request_consumes_once_at_any_process(server: CounterServer, tmp_path: Path) -> None:
+    """And costs what the application says; an identity that had another cost, or another key, is charged."""
+    ten = policy(capacity=10, per=["tenant"], consistency="exact")
+
+    async def test() -> None:
+        async with limited(server, tmp_path, ten) as app, limited(server, tmp_path / "other", ten) as other:
+            assert [await app.post("a", cost="4") for _ in range(2)] == [(200, "r=6")] * 2
+            assert await other.post("a", cost="4") == (200, "r=6")
+            assert await app.post("a", cost="2") == (200, "r=4")
+            assert [await app.post("b"), await app.post(), await app.post()] == [(200, f"r={n}") for n in (3, 2, 1)]
+            assert await app.post("c", cost="2") == (429, "r=1")
+            assert await app.post("a", cost="4") == (200, "r=6")  # as it was answered then
+            assert await app.post("d") == (200, "r=0")
+
+    (tmp_path / "other").mkdir()
+    asyncio.run(test())
+
+
+def test_whoever_repeats_one_request_for_ever_pays(
+    server: CounterServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "LIMIT_REPETITIONS_FREE_MAX", 2)
+
+    async def test() -> None:
+        async with limited(server, tmp_path, three()) as app:
+            found = [await app.post("again") for _ in range(6)]
+            assert found == [(200, "r=2")] * 3 + [(200, "r=1"), (200, "r=0"), (429, "r=0")]
+
+    asyncio.run(test())
+
+
+def test_every_try_holds_permits_of_its_own(server: CounterServer, tmp_path: Path) -> None:
+    permits = policy(capacity=3, per=["tenant"], consistency="exact", algorithm="concurrency")
+
+    async def test() -> None:
+        async with limited(server, tmp_path, permits) as app:
+            assert [await app.post("a", cost="2") for _ in range(3)] == [(200, "r=1")] * 3  # and has given them back
+            (bucket,) = app.limiter.governed("t", "u", "/things").buckets
+            assert (await app.limiter._store.peek(bucket)).used == 0
 
     asyncio.run(test())

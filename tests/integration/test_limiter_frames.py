@@ -251,6 +251,28 @@ def test_a_client_that_does_not_read_is_not_read_from(server: CounterServer, tmp
     asyncio.run(test())
 
 
+def test_more_than_a_gateway_asks_at_once_waits_for_its_turn(server: CounterServer, tmp_path: Path) -> None:
+    """Frames over two connections, twice as many entries as calls may be under way: the store is well, and decides."""
+    exact = policy(capacity=1_000_000, consistency="exact", failure_mode="closed")
+    frames_each = limits.LIMIT_STORE_CALLS_MAX // limits.LIMIT_FRAME_ENTRIES_MAX
+    asked = [Check("t", f"u{n % 64}", "/r") for n in range(frames_each * limits.LIMIT_FRAME_ENTRIES_MAX)]
+
+    async def test() -> None:
+        async with (
+            limiter(server.url, tmp_path, exact, timeout_s=60) as made,
+            AsyncFrameClient(str(tmp_path / "g.sock"), timeout_s=60) as one,
+            AsyncFrameClient(str(tmp_path / "g.sock"), timeout_s=60) as two,
+        ):
+            served = FrameServer(made)
+            await served.serve_unix(tmp_path / "g.sock")
+            both = await asyncio.gather(one.check_many(asked), two.check_many(asked))
+            assert {answer.flags for found in both for answer in found} == {frames.ALLOWED}
+            assert (await one.check("t", "u0", "/r", 0)).remaining == 1_000_000 - 2 * len(asked) // 64
+            await served.close()
+
+    asyncio.run(test())
+
+
 def test_without_a_gateway_the_caller_is_told(tmp_path: Path) -> None:
     with FrameClient(str(tmp_path / "none.sock")) as client, pytest.raises(GatewayUnavailable):
         client.check("t", "u", "/r")

@@ -16,8 +16,10 @@ from starlette.routing import Route
 
 from limiter import SyncLimiter
 from limiter.asgi import Asker, QuotaMiddleware
+from limiter.frame_client import AsyncFrameClient, Check, FrameClient
+from limiter.frame_server import FrameServer
 from limiter.store import StoreUnavailable
-from schemas import errors
+from schemas import errors, limits
 from tests.counter_server import CounterServer, emptied, limiter, policies, policy, server
 from tests.store_proxy import StoreProxy
 
@@ -191,3 +193,32 @@ def test_threads_give_back_too(server: CounterServer, tmp_path: Path) -> None:
         assert threads.refund(*HERE, names[0]) == 1
         assert threads.release(*HERE, names[1]) == 1
         assert threads.check(*HERE, 2).allowed
+
+
+def test_permits_are_released_over_frames(server: CounterServer, tmp_path: Path) -> None:
+    """By both clients, under the identity that holds them; as many as there are, however many are named."""
+    one, two, three = (bytes([n]) * 16 for n in (1, 2, 3))
+
+    async def test() -> None:
+        async with limiter(server.url, tmp_path, PERMITS, timeout_s=PATIENT_S) as gateway:
+            served = FrameServer(gateway)
+            await served.serve_unix(tmp_path / "g.sock")
+            async with AsyncFrameClient(str(tmp_path / "g.sock"), timeout_s=PATIENT_S) as client:
+                held = await client.check_many([Check(*HERE, 1, identity) for identity in (one, two, three)])
+                assert [answer.allowed for answer in held] == [True, True, False]
+                assert [await client.release(*HERE, one) for _ in range(2)] == [1, 0]
+                assert (await client.check(*HERE, 1, three)).allowed
+                assert await client.release(*HERE, three, limits.LIMIT_COST_MAX) == 1
+                assert await client.release("t", "u", "/r", bytes([9]) * 16) == 0
+                with pytest.raises(errors.InvalidCommand):
+                    await client.release(*HERE, bytes(16))  # whoever named no identity holds none by it
+
+                def blocking() -> list[int]:
+                    with FrameClient(str(tmp_path / "g.sock"), timeout_s=PATIENT_S) as other:
+                        return [other.release(*HERE, identity, 2) for identity in (two, two)]
+
+                assert await asyncio.to_thread(blocking) == [1, 0]
+                assert (await client.check(*HERE, 2)).allowed
+            await served.close()
+
+    asyncio.run(test())

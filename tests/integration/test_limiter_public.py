@@ -67,6 +67,8 @@ def test_a_publication_is_a_command(envoy: Envoy, merchant: Merchant) -> None:
     assert envoy.publish(policy_id=id_, expected_version=1, capacity=12).json()["result"]["version"] == 2
     stale = envoy.publish(policy_id=id_, expected_version=1, capacity=13)
     assert (stale.status_code, stale.json()["code"]) == (409, "version_conflict")
+    blind = envoy.publish(policy_id=id_, capacity=13)
+    assert (blind.status_code, blind.json()["errors"][0]["field"]) == (422, "expected_version")
     shown = envoy.operator.http.get(f"/v1/policies/{id_}").json()
     assert (shown["version"], shown["capacity"]) == (2, 12)
     assert [(v["version"], v["capacity"]) for v in shown["versions"]] == [(2, 12), (1, 10)]

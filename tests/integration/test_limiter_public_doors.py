@@ -1,8 +1,10 @@
-"""Where a running stack serves snapshots for caches, and frames for processes of its machine."""
+"""Where a running stack serves snapshots for caches, frames for processes of its machine, and what strangers get."""
 
 from __future__ import annotations
 
 import hashlib
+import random
+import uuid
 from typing import TYPE_CHECKING
 
 import httpx
@@ -11,6 +13,7 @@ import pytest
 from compose.supervise import launch
 from compose.supervise.state import read_state
 from limiter.frame_client import Check, FrameClient
+from tests.eventually import eventually
 from tests.limiter_public import OVER_LIMIT, Envoy, envoy
 from tests.public_system import merchant, public
 
@@ -54,3 +57,47 @@ def test_frames_are_served_where_the_stack_says(envoy: Envoy) -> None:
             assert all(answer.allowed for answer in client.check_many([Check(envoy.tenant, "u", "/r", 3)]))
             assert client.check_many([Check(envoy.tenant, "u", "/r", 9)])[0].allowed is False
     assert envoy.check(cost=5) == OVER_LIMIT
+
+
+def test_a_flood_of_wrong_tokens_is_kept_to_its_network(envoy: Envoy, merchant: Merchant) -> None:
+    """Past the quota of a network its strangers are refused; those of another one, and whoever has a token, are not."""
+    block = random.SystemRandom().randrange(10, 250)
+    flooding, quiet = f"127.{block}.1.1", f"127.{block}.2.1"
+    strangers = {"tenant": "-", "user": "*", "route": "*", "network": f"127.{block}.0.0/16"}
+
+    def asked(source: str, token: str) -> httpx.Response:
+        path, headers = "/v1/payment_intents/pi_nobodys", {"Authorization": f"Bearer {token}"}
+        with httpx.Client(transport=httpx.HTTPTransport(local_address=source), timeout=40) as http:
+            return http.get(envoy.public.base_url + path, headers=headers)
+
+    assert asked(flooding, "a.b.c").status_code == 401
+    envoy.publish(scope=strangers, per=["network"], capacity=5, window_ms=86_400_000)
+    eventually(lambda: {asked(flooding, "a.b.c").status_code for _ in range(8)} == {429}, 60)
+    refused = asked(flooding, "a.b.c")
+    assert (refused.json()["code"], "retry-after" in refused.headers) == ("quota_exceeded", True)
+    assert asked(quiet, "a.b.c").status_code == 401
+    good = envoy.public.token(merchant.name)
+    assert [asked(source, good).status_code for source in (quiet, flooding)] == [404, 404]
+    with httpx.Client(transport=httpx.HTTPTransport(local_address=flooding), timeout=40) as http:
+        unsigned = http.post(f"{envoy.public.base_url}/v1/webhooks/stripe", json={})
+    assert (unsigned.status_code, unsigned.json()["code"]) == (401, "invalid_signature")
+
+
+def test_a_command_that_is_sent_again_is_charged_once(envoy: Envoy, merchant: Merchant) -> None:
+    """By its field Idempotency-Key, at whichever process; another one is charged."""
+    mine = {"tenant": merchant.name, "user": "*", "route": "*"}
+    assert envoy.publish(scope=mine, per=["tenant"], capacity=1_000, window_ms=86_400_000).status_code == 201
+
+    def left(key: str) -> int | None:
+        headers = {"Idempotency-Key": key, "Connection": "close"}
+        answer = merchant.create(key, headers)
+        assert answer.status_code == 201, answer.text
+        told = answer.headers.get("ratelimit")
+        return int(told.split(";")[1].removeprefix("r=")) if told else None
+
+    eventually(lambda: None not in [left(uuid.uuid4().hex) for _ in range(4)], 60)
+    first, second = uuid.uuid4().hex, uuid.uuid4().hex
+    once = left(first)
+    assert once is not None
+    assert [left(first) for _ in range(6)] == [once] * 6
+    assert left(second) == once - 1

@@ -7,9 +7,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 import redis
+from prometheus_client import CollectorRegistry
 
+from limiter.metrics import ShardMetrics
+from limiter.sharded_store import ShardedStore
 from limiter.store import CounterStore, StoreUnavailable
 from tests.counter_server import CounterServer, limiter, policy, server
+from tests.store_proxy import StoreProxy
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -118,3 +122,34 @@ def test_a_server_that_evicts_is_not_trusted_with_counters(server: CounterServer
 def test_a_server_that_does_not_tell_whether_it_evicts_is_not_trusted(server: CounterServer) -> None:
     said = asyncio.run(unfit(server.url_of("blind", "-info")))
     assert said == "the counter store does not tell its eviction policy: allow its user EVAL and INFO"
+
+
+def test_a_clock_that_is_wrong_is_told_of(server: CounterServer) -> None:
+    """With every connection, and at every look after that: never more than the difference is."""
+    proxy, registry = StoreProxy(server.url), CollectorRegistry()
+
+    def told_s() -> float | None:
+        return registry.get_sample_value("millrace_limiter_clock_skew_seconds", {"shard": "main"})
+
+    async def test() -> None:
+        async with proxy.url() as url:
+            store = ShardedStore(url, timeout_s=PATIENT_S)
+            ShardMetrics(store, registry)
+            assert told_s() is None
+            proxy.clock_ahead_s = -600
+            await store.load()
+            at_first = told_s()
+            proxy.clock_ahead_s = 600
+            await store.compare_clocks()
+            after = told_s()
+            proxy.clock_ahead_s = 0
+            await store.compare_clocks()
+            in_the_end = told_s()
+            await store.close()
+        assert at_first is not None
+        assert after is not None
+        assert 600 - PATIENT_S < at_first <= 600
+        assert -600 <= after < PATIENT_S - 600
+        assert in_the_end == 0
+
+    asyncio.run(test())

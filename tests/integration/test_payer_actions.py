@@ -137,6 +137,28 @@ def test_a_refund_waits_for_its_payer_and_may_be_canceled(public: PublicSystem, 
     assert intent(merchant, intent_id)["amount_refunded"] == 500
 
 
+def test_a_refund_says_why_it_is_pending(public: PublicSystem, merchant: Merchant) -> None:
+    intent_id = confirmed(merchant, "tok_sim_refund_pending", amount=2_000)
+    reaches(merchant, intent_id, "succeeded")
+    body = {"idempotency_key": uuid.uuid4().hex, "payload": {"payment_intent": intent_id}}
+    made = merchant.http.post("/v1/refunds", json=body).json()["result"]
+    assert (made["state"], made["pending_reason"]) == ("pending", "processing")
+    path = f"/v1/refunds/{made['id']}"
+    becomes(lambda: merchant.http.get(path).json()["pending_reason"], "insufficient_funds", 60, what="the reason")
+    assert merchant.http.get(path).json()["state"] == "pending"
+    heard = (
+        "select count(*) from provider_event where event_type = 'refund.pending' and state in ('applied', 'superseded')"
+    )
+    becomes(lambda: public.rows(heard), [(1,)], 60, what="the webhook has its end")
+    assert lever(public, f"/actions/{identity.operation_id(intent_id, 2)}", outcome="done").status_code == 200
+    becomes(lambda: merchant.http.get(path).json()["state"], "succeeded", 60, what="refunded")
+    assert merchant.http.get(path).json()["pending_reason"] is None
+    told = merchant.http.get("/v1/events?limit=100").json()["data"]
+    refunds = [e["body"].get("refund") for e in told if e["aggregate_key"] == intent_id]
+    said = [refund["pending_reason"] for refund in refunds if refund]
+    assert said == ["processing", "insufficient_funds", None]
+
+
 @pytest.mark.parametrize(("text", "verdict"), [("winning_evidence", "won"), ("losing_evidence", "lost")])
 def test_evidence_is_drafted_submitted_once_and_decides(
     public: PublicSystem, merchant: Merchant, stranger_text: str, text: str, verdict: str

@@ -145,20 +145,6 @@ def test_parts_of_one_report_add_up(world: SettlementWorld) -> None:
     assert list(told.values()) == [("matched", 2_000, fee, 0)]
 
 
-def test_a_part_of_a_later_report_ends_the_shortage(world: SettlementWorld) -> None:
-    """Split over days: what was short is explained, and suspense is empty again."""
-    rows = clean(world)
-    first = rows[0] | {"gross": 500, "net": 500 - rows[0]["fee"]}
-    world.take_in(report([first, *rows[1:]]))
-    assert world.open_discrepancies() == [("short", rows[0]["reference"], 1_500)]
-    assert world.suspense() == -1_500
-    rest = rows[0] | {"line_id": "ln_rest", "gross": 1_500, "fee": 0, "net": 1_500}
-    world.take_in([rest, payout_of([rest], "ln_payout_2")], "rpt_2")
-    assert world.open_discrepancies() == []
-    assert world.suspense() == 0
-    assert world.sql("select state from repair_case") == [("resolved",)]
-
-
 def test_one_line_may_pay_several_captures(world: SettlementWorld) -> None:
     """N:1. By the payment's reference alone, when the captures add up; each is posted once."""
     one = world.capture(300, kind="capture")

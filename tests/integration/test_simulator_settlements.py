@@ -116,6 +116,24 @@ def test_a_report_may_come_again_cut_off_or_in_another_time_zone(tmp_path: Path)
         assert all(entry["created"].endswith("Z") for entry in listed)
 
 
+def test_a_charge_may_be_settled_over_two_days(tmp_path: Path) -> None:
+    """Half of it now, the rest with whatever the next report has; amount and fee add up to the charge's."""
+    with running(tmp_path) as simulator:
+        simulator.captured("op_1", 1_001, reference="pi_1")
+        simulator.captured("op_2", 1, reference="pi_2")
+        answer = simulator.client.post(
+            "/settlements", json={"faults": [{"kind": "split_over_days", "reference": "pi_2"}]}
+        )
+        assert answer.status_code == 422, "one minor unit has no half"
+        first = lines_of(simulator, settle(simulator, {"kind": "split_over_days", "reference": "pi_1"})["report_id"])
+        simulator.captured("op_3", 100, reference="pi_3")
+        second = lines_of(simulator, settle(simulator)["report_id"])
+        assert (amounts(first, "pi_1"), amounts(first, "pi_2")) == ([("charge", 500, 3)], [("charge", 1, 0)])
+        assert (amounts(second, "pi_1"), amounts(second, "pi_3")) == ([("charge", 501, 3)], [("charge", 100, 1)])
+        assert {row["operation_id"] for row in (*first, *second) if row["reference"] == "pi_1"} == {"op_1"}
+        assert sum(row["net"] for row in first) == sum(row["net"] for row in second) == 0
+
+
 @pytest.mark.faults
 def test_reports_never_change_and_outlive_kill_9(tmp_path: Path) -> None:
     with running(tmp_path) as simulator:

@@ -54,7 +54,8 @@ def test_tokens_are_logged_once_and_refusals_with_their_code(world: VaultWorld) 
         ("token.delete", "tokens", "refused", "not_found"),
         ("token.delete", first, "done", None),
     ]
-    assert world.rows("select 1 from audit_log l where l::text like any(array['%%4444%%', '%%424242%%'])") == []
+    written = "(to_jsonb(l) - 'hash' - 'prev_hash')::text"  # any digits may come in a hash
+    assert world.rows(f"select l from audit_log l where {written} like any(array['%%4444%%', '%%424242%%'])") == []
 
 
 def test_a_token_without_the_scope_is_logged_and_a_stranger_is_not(world: VaultWorld) -> None:

@@ -16,14 +16,24 @@ import pytest
 
 from tests.card_traces import in_files, in_postgres
 from tests.eventually import patient
-from tests.vault_world import card, processor, world
+from tests.vault_world import card, processor, vault_world
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tests.vault_world import Processor, VaultWorld
 
-__all__ = ["processor", "world"]  # the fixtures of this module
+__all__ = ["processor"]  # a fixture of this module
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(240)]
 NUMBERS = ("4242424242424242", "4000000000000002")
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[VaultWorld]:
+    """A Postgres of its own: its files are read, and its role may not log in for a while."""
+    with vault_world(tmp_path_factory.mktemp("vault")) as made:
+        made.start()
+        yield made
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")

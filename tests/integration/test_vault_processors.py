@@ -16,12 +16,14 @@ from dataflows.payments.attempts.vault_route import VaultRoute
 from schemas import errors, limits
 from tests.attempts_world import free_port
 from tests.unit.test_attempts_settlement import CALL
-from tests.vault_world import Processor, VaultWorld, processor, vault_world
+from tests.vault_world import Processor, VaultWorld, processor, vault_on
 from vault.card import Card
 from vault.forwarding import Destination, Forward, Forwarder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from tests.conftest import Stack
 
 __all__ = ["processor"]
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(240)]
@@ -30,9 +32,9 @@ API_KEY = "sk_test_of_the_vault"
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[VaultWorld]:
+def world(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[VaultWorld]:
     """A vault that knows a simulator and Stripe, both at the address of the test's processor."""
-    for made in vault_world(tmp_path_factory.mktemp("vault")):
+    with vault_on(stack, tmp_path_factory.mktemp("vault")) as made:
         port = made.settings.addresses().processor_port
         made.start(
             MILLRACE_PROCESSORS="simulator,stripe",

@@ -26,8 +26,8 @@ from tests.mutation.mutants import Mutant, mutants_of
 
 _DOMAIN: Final = Path("dataflows/domain")
 _UNIT: Final = (
-    *("ledger", "domain_refunds", "domain_disputes", "domain_settlement", "domain_journal", "domain_facts"),
-    *("domain_states", "domain_accounts", "domain_update"),
+    *("ledger", "domain_refunds", "domain_refund_reasons", "domain_disputes", "domain_settlement", "domain_journal"),
+    *("domain_facts", "domain_states", "domain_accounts", "domain_update", "domain_authorization"),
 )
 _TESTS: Final = (
     *(f"tests/unit/test_{name}.py" for name in _UNIT),

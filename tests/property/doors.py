@@ -1,4 +1,5 @@
-"""One payment whose facts come through every door on a virtual clock: the doors' own builders, the owner's own fold.
+"""One payment whose facts come through every door on a virtual clock: the doors' own builders, the owner's own fold,
+workspace and events.
 
 No server and no sleep. A telling happens some time after its fact. The world knows what it was told and no more: the
 merchant takes its next step once it may, and the processor's next facts follow from that.
@@ -16,25 +17,27 @@ from typing import Any, Final, NamedTuple
 import msgspec
 from msgspec import structs
 
-from dataflows.domain import commands as domain
 from dataflows.domain.decision import Payment
 from dataflows.domain.fees import fee_minor
-from dataflows.domain.ledger import Posting, is_balanced
-from dataflows.owner.batch import Record, Statement
+from dataflows.owner.batch import Record
 from dataflows.owner.fold import Fold, Known
-from dataflows.owner.service import Committed
 from dataflows.payments.attempts import facts
+from dataflows.payments.partition import PaymentsPartition
+from dataflows.payments.policies import PolicyBook
 from dataflows.payments.service import payments_service
 from dataflows.payments.webhooks import commands as webhooks
 from dataflows.payments.webhooks import vocabulary
 from dataflows.payments.webhooks.findings import AttemptOutcome, DisputeChange
 from reconciliation.settlement import commands as settlement
-from schemas import rendering
+from schemas import codec
 from schemas.facts import FAILED_LATER, outcome_key
-from schemas.records import Command, Rejection
+from schemas.records import Command, Event
+from schemas.topics import PAYMENTS_PARTITIONS, partition_for
 from tests import payment_cases as cases
+from tests.unit.test_payments_remembered import NoChain
 
 INTENT: Final = "pi_" + "a" * 26
+PLACE: Final = partition_for(INTENT, PAYMENTS_PARTITIONS)
 AMOUNT: Final = 10_000
 REFUNDS: Final = (1_500, 2_500)
 DISPUTED: Final = {"dis_1": 2_000, "dis_2": 1_000}
@@ -85,7 +88,7 @@ class Plan:
 
 
 class Move(NamedTuple):
-    """Money that an event moved: which operation's event, the posting in it, and by how much it changed each account.
+    """Money that an event moved: which operation's event, the posting that it carries, and by how much each account changed.
 
     Two histories have the same events when they have the same moves. One event may carry two of them (a capture told
     before its authorization) where two events carry one each, so how moves are spread over events is left open, and so
@@ -99,12 +102,12 @@ class Move(NamedTuple):
     changes: tuple[tuple[str, int], ...]
 
 
-def _move(operation: str, posting: Posting) -> Move:
+def _move(operation: str, txn: dict[str, Any]) -> Move:
     changes: Counter[str] = Counter()
-    for entry in posting.entries:
-        account = entry.account_id.replace("merchant_pending:", "merchant_available:")
-        changes[account] += entry.debit - entry.credit
-    return Move(operation, posting.kind, posting.reference, tuple(sorted((a, n) for a, n in changes.items() if n)))
+    for entry in txn["entries"]:
+        account = entry["account_id"].replace("merchant_pending:", "merchant_available:")
+        changes[account] += entry["debit"] - entry["credit"]
+    return Move(operation, txn["kind"], txn["reference"], tuple(sorted((a, n) for a, n in changes.items() if n)))
 
 
 class World:
@@ -112,12 +115,11 @@ class World:
 
     def __init__(self, truth: Truth, plan: Plan) -> None:
         self.truth, self.plan = truth, plan
-        self.payment: Payment | None = None
+        owned = PaymentsPartition(NoChain(), PLACE, cases.CONTEXT.fees, cases.PROCESSOR, PolicyBook())  # type: ignore[arg-type]
+        self.workspace = owned.begin([])  # one batch, however long: what an owner would write is looked at, not written
+        self.events: list[Event] = []
         self.known: dict[tuple[str, str], Known] = {}
-        self.balances: Counter[str] = Counter()
-        self.references: list[str] = []
-        self.moves: list[Move] = []
-        self.events = self.copies = 0
+        self.copies = 0
         self._queue: list[tuple[int, int, Callable[[], list[Command]]]] = []
         self._numbers = itertools.count()
         self._now = 0
@@ -135,42 +137,63 @@ class World:
                 self._go_on()
         return self
 
-    def decide(self, command: Command, offset: int, now: int) -> Committed | Rejection:
-        """As the workspace of an owner."""
-        decision = domain.decide(self.payment, command, cases.CONTEXT)
-        if isinstance(decision, Rejection):
-            return decision
-        self.payment = cases.apply(self.payment, decision)
-        self.events += 1
-        for posting in decision.postings:
-            assert is_balanced(posting.entries)
-            assert posting.reference not in self.references, "a fact posts once"
-            self.references.append(posting.reference)
-            self.moves.append(_move(command.operation, posting))
-            for entry in posting.entries:
-                self.balances[entry.account_id] += entry.debit - entry.credit
-        intent = decision.intent
-        body: dict[str, Any] = dict.fromkeys(("processor_attempt", "refund", "dispute", "caused_by"))
-        body |= {"payment_intent": structs.asdict(intent), "ledger_txns": []}
-        return Committed(rendering.payment_intent(intent), intent.version, intent.merchant_id, body)
+    @property
+    def payment(self) -> Payment:
+        """As the rows would be."""
+        return self.workspace.payments[INTENT]
 
-    def writes(self) -> list[Statement]:
-        """Nothing is stored."""
-        return []
+    @property
+    def ledger(self) -> list[dict[str, Any]]:
+        """The ledger transactions as the rows would be."""
+        return [msgspec.to_builtins(txn) for txn, _ in self.workspace.ledger.txns]
 
-    def committed(self) -> None:
-        """Nothing is stored."""
+    @property
+    def balances(self) -> Counter[str]:
+        """What the ledger adds up to, by account."""
+        found: Counter[str] = Counter()
+        for entry in (entry for txn in self.ledger for entry in txn["entries"]):
+            found[entry["account_id"]] += entry["debit"] - entry["credit"]
+        return found
+
+    @property
+    def moves(self) -> list[Move]:
+        """Everything that the events say of money."""
+        return sorted(_move(event.operation, txn) for event in self.events for txn in event.body["ledger_txns"])
+
+    @property
+    def told(self) -> dict[tuple[str, object], dict[str, Any]]:
+        """What the last event about each resource says of it: all that a consumer of the stream knows."""
+        found: dict[tuple[str, object], dict[str, Any]] = {}
+        for body in (event.body for event in self.events):
+            found["payment_intent", INTENT] = body["payment_intent"]
+            for attempt in filter(None, (body["caused_by"], body["processor_attempt"])):
+                found["attempt", attempt["attempt"]] = attempt
+            for kind in ("refund", "dispute"):
+                if body[kind]:
+                    found[kind, body[kind]["id"]] = body[kind]
+        return found
+
+    @property
+    def rows(self) -> dict[tuple[str, object], dict[str, Any]]:
+        """The same of the rows that an owner would write."""
+        found: dict[tuple[str, object], Any] = {("payment_intent", INTENT): self.payment.intent}
+        found |= {("attempt", number): attempt for number, attempt in self.payment.attempts.items()}
+        found |= {("refund", refund.id): refund for refund in self.payment.refunds.values()}
+        found |= {("dispute", dispute.id): dispute for dispute in self.payment.disputes.values()}
+        return {key: structs.asdict(row) for key, row in found.items()}
 
     def _hear(self, command: Command) -> None:
         prior = self.known.get((command.scope, command.idempotency_key))
         if prior is not None:
             self.copies += 1
             assert prior.request_hash == command.request_hash, "doors tell one fact in one way"
-        Fold(payments_service(), 0, 0, self.known, set(), self).run([Record(0, b"", command)], cases.CONTEXT.now)
+        fold = Fold(payments_service(), PLACE, len(self.events), self.known, set(), self.workspace)
+        folded = fold.run([Record(len(self.known), b"", command)], cases.CONTEXT.now)
+        self.events += [codec.decode_event(event.payload) for event in folded.events]
 
     def _go_on(self) -> None:
         """What the merchant and the processor do next, now that this much is known."""
-        payment, truth = self._payment(), self.truth
+        payment, truth = self.payment, self.truth
         if payment.intent.state == "requires_capture" and len(payment.attempts) == 1 and not truth.expires:
             self._hear(_on_intent(cases.capture()))
         if payment.intent.amount_received and not payment.refunds:
@@ -179,13 +202,13 @@ class World:
                     "payment_intent": INTENT, "amount": amount, "reason": None, "metadata": {}})))  # fmt: skip
             for dispute in truth.disputes:
                 self._plan(" ".join(dispute), "webhook", lambda _, d=dispute: [self._dispute(*d)])
-        for number in sorted(self._payment().attempts.keys() - self._begun):
+        for number in sorted(self.payment.attempts.keys() - self._begun):
             self._begun.add(number)
             self._begin(number)
 
     def _begin(self, number: int) -> None:
         """The processor carries out an attempt: its facts are true from now on, whenever somebody tells them."""
-        attempt = self._payment().attempts[number]
+        attempt = self.payment.attempts[number]
         for of, status, delay in self.plan.doubts:
             if of == number:
                 self._at(delay, lambda s=status, d=delay: [self._outcome(number, s, "answer", send_count=d)])
@@ -218,12 +241,8 @@ class World:
     def _at(self, delay: int, tell: Callable[[], list[Command]]) -> None:
         heapq.heappush(self._queue, (self._now + delay, next(self._numbers), tell))
 
-    def _payment(self) -> Payment:
-        assert self.payment is not None
-        return self.payment
-
     def _outcome(self, number: int, status: str, door: str, send_count: int = 1) -> Command:
-        attempt = self._payment().attempts[number]
+        attempt = self.payment.attempts[number]
         ends = status not in DOUBTS
         said: dict[str, Any] = {
             "operation_id": attempt.operation_id,
@@ -249,7 +268,7 @@ class World:
 
     def _lines(self, number: int, finding: str) -> list[Command]:
         """What reconciliation tells of a line: of what is open still that it happened, then the line itself."""
-        attempt = self._payment().attempts[number]
+        attempt = self.payment.attempts[number]
         is_refund = attempt.kind == "refund"
         payload: dict[str, object] = {
             "operation_id": attempt.operation_id, "attempt": number,

@@ -26,7 +26,7 @@ INTENT: Final = (
 )
 REFUND: Final = (
     *("id", "intent_id", "merchant_id", "attempt", "amount", "currency", "state", "reason", "failure_reason"),
-    *("from_pending", "version"),
+    *("from_pending", "version", "pending_reason"),
 )
 DISPUTE: Final = (
     *("id", "intent_id", "merchant_id", "amount", "currency", "fee", "reason", "state", "funds", "version"),

@@ -221,6 +221,8 @@ class History:
         }
         if status == "requires_action" and b % 2:
             payload["redirect_url"] = f"https://acs.example/{number}"
+        if status == "pending" and b % 2:
+            payload["pending_reason"] = ("processing", "insufficient_funds", "charge_pending")[a % 3]
         if status == "authorized" and a % 2:
             payload["authorized_until"] = 1_000 + b
         teller = "other" if not truthful and b == 7 else self._teller(intent, number)

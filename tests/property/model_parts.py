@@ -78,7 +78,7 @@ class Parts:
         self.refunds[refund_id] = {
             "id": refund_id, "intent_id": i["id"], "merchant_id": i["merchant_id"], "attempt": i["latest_attempt"],
             "amount": amount, "currency": i["currency"], "state": "pending", "reason": reason, "failure_reason": None,
-            "from_pending": taken, "version": 1,
+            "from_pending": taken, "version": 1, "pending_reason": "processing",
         }  # fmt: skip
         self._from_merchant(i, f"refund_in_flight:{self._took(i)}", amount, taken)
 
@@ -98,7 +98,7 @@ class Parts:
         self._to_merchant(i, refund, f"refund_in_flight:{self.attempts[i['id']][refund['attempt'] - 1]['processor']}")
         return None
 
-    def _refund_fact(  # noqa: C901, PLR0911 - the rules of the reference, one after another
+    def _refund_fact(  # noqa: C901, PLR0911, PLR0912 - the rules of the reference, one after another
         self, i: dict[str, Any], a: dict[str, Any], p: dict[str, Any], c: Command
     ) -> str | None:
         refund = next(r for r in self.refunds.values() if (r["intent_id"], r["attempt"]) == (i["id"], p["attempt"]))
@@ -125,12 +125,19 @@ class Parts:
             self._to_merchant(i, refund, f"refund_in_flight:{a['processor']}")
             return None
         elif not true:
-            if was in (says, "manual_review") or (was, says) == ("requires_action", "unknown"):
+            why = p.get("pending_reason") if says == "pending" else None
+            is_old = c.idempotency_key.endswith(f":pending:{why or 'no_reason'}")
+            if was == "requires_action" and (says == "unknown" or (is_old and says in OPEN)):
+                return "stale_fact"
+            if was == says == "pending" and why not in (None, refund["pending_reason"]):
+                self._moved(refund, "pending", None, why)
+                return None
+            if was in (says, "manual_review"):
                 return "stale_fact"
             a["status"] = says if says in OPEN else "manual_review"
             state = "requires_action" if says == "requires_action" else "pending"
-            if refund["state"] != state:
-                self._moved(refund, state, None)
+            if refund["state"] != state or why not in (None, refund["pending_reason"]):
+                self._moved(refund, state, None, why)
             return None
         else:
             self._paid_back(i, a)
@@ -154,7 +161,8 @@ class Parts:
         self._post(i, f"refund_in_flight:{a['processor']}", f"processor_receivable:{a['processor']}", a["amount"])
 
     @staticmethod
-    def _moved(part: dict[str, Any], state: str, reason: str | None) -> None:
+    def _moved(part: dict[str, Any], state: str, reason: str | None, why: str | None = None) -> None:
+        part["pending_reason"] = (why or part["pending_reason"] or "processing") if state == "pending" else None
         part.update(state=state, failure_reason=reason, version=part["version"] + 1)
 
     def _from_merchant(self, i: dict[str, Any], credit: str, amount: int, taken: int) -> None:
@@ -237,6 +245,9 @@ class Parts:
         if finding != "matched":
             gain = finding == "over" or (finding == "duplicate" and p["gross"] > 0)
             self._post(i, *((receivable, suspense) if gain else (suspense, receivable)), p["difference"])
+        expense = f"processor_fee_expense:{processor}"
+        if finding == "duplicate" or a["status"] != "captured":
+            self._post(i, *((expense, receivable) if p["fee"] > 0 else (receivable, expense)), abs(p["fee"]))
         if finding == "duplicate":
             return None
         if a["status"] == "captured":
@@ -245,7 +256,6 @@ class Parts:
             i["amount_pending"] -= matured
             self._post(i, f"merchant_pending:{i['merchant_id']}", f"merchant_available:{i['merchant_id']}", matured)
             more = p["fee"] - (a["amount"] * 60 + 5_000) // 10_000
-            expense = f"processor_fee_expense:{processor}"
             self._post(i, *((expense, receivable) if more > 0 else (receivable, expense)), abs(more))
         a["settled_line"] = p["line_id"]
         return None

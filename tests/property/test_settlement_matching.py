@@ -12,16 +12,16 @@ amounts = st.integers(1, 10_000)
 signs = st.sampled_from((1, -1))
 
 
-def lines_of(*gross: int, currency: str = "USD") -> list[Line]:
+def lines_of(*gross: int, currency: str = "USD", fees: list[int] | None = None) -> list[Line]:
     return [
         Line(line_no=n, line_id=f"ln_{n}", type="charge", operation_id=None, reference=None, provider_refs=(), currency=currency,
-             gross=amount, fee=0, net=amount, net_currency=currency)
-        for n, amount in enumerate(gross)
+             gross=amount, fee=fee, net=amount - fee, net_currency=currency)
+        for n, (amount, fee) in enumerate(zip(gross, fees or [0] * len(gross), strict=True))
     ]  # fmt: skip
 
 
-def expecting(amount: int) -> Expected:
-    return Expected(amount=amount, currency="USD", fee=0)
+def expecting(amount: int, fee: int = 0) -> Expected:
+    return Expected(amount=amount, currency="USD", fee=fee)
 
 
 def booked(verdicts: list[Verdict]) -> int:
@@ -36,8 +36,8 @@ def booked(verdicts: list[Verdict]) -> int:
 
 
 def settled_by(lines: list[Line], verdicts: list[Verdict]) -> Settled:
-    paying = [line.gross for line, verdict in zip(lines, verdicts, strict=True) if verdict.line_class in PAYING]
-    return Settled(gross=sum(paying), lines=len(paying))
+    paying = [line for line, verdict in zip(lines, verdicts, strict=True) if verdict.line_class in PAYING]
+    return Settled(gross=sum(line.gross for line in paying), fee=sum(line.fee for line in paying), lines=len(paying))
 
 
 @given(amounts, signs, st.lists(st.integers(-10_000, 10_000), max_size=8))
@@ -59,6 +59,32 @@ def test_it_is_the_same_over_any_number_of_reports(
     second = list(judge_all(expected, settled_by(lines[:cut], first), lines[cut:]))
     paid = settled_by(lines, first + second)
     assert booked(first + second) == (paid.gross - sign * amount if paid.lines else 0)
+
+
+@given(amounts, signs, st.lists(st.tuples(st.integers(-10_000, 10_000), st.integers(-50, 50)), max_size=8), st.data())
+def test_fees_are_booked_as_they_were_taken(
+    amount: int, sign: int, said: list[tuple[int, int]], data: st.DataObject
+) -> None:
+    """Every line's own, once, over any number of reports: the fee of parts stands with the first of them."""
+    cut = data.draw(st.integers(0, len(said)))
+    expected = expecting(sign * amount, fee=7)
+    lines = lines_of(*(gross for gross, _ in said), fees=[fee for _, fee in said])
+    verdicts = list(judge_all(expected, Settled(), lines[:cut]))
+    verdicts += judge_all(expected, settled_by(lines[:cut], verdicts), lines[cut:])
+    assert sum(v.posted_fee for v in verdicts if v.posting) == settled_by(lines, verdicts).fee
+
+
+@given(amounts.filter(lambda a: a > 1), signs, st.integers(-50, 50), st.integers(-50, 50))
+def test_parts_over_two_reports_are_even_when_their_fees_are(amount: int, sign: int, fee: int, rest_fee: int) -> None:
+    """Short at first; what is left explains it, and what their fees are off by is told as such."""
+    expected = expecting(sign * amount, fee=20)
+    half = sign * (amount // 2)
+    first = list(judge_all(expected, Settled(), part := lines_of(half, fees=[fee])))
+    (rest,) = judge_all(expected, settled_by(part, first), lines_of(sign * amount - half, fees=[rest_fee]))
+    off = abs(fee + rest_fee - 20)
+    assert first[0].line_class == ("short" if sign > 0 else "over")
+    assert (rest.line_class, rest.difference) == ("fee_difference" if off else "matched", off)
+    assert (rest.posting, rest.posted_fee, rest.settles_rest) == ("duplicate", rest_fee, True)
 
 
 @given(amounts, signs, st.lists(st.integers(-10_000, 10_000), max_size=8))

@@ -199,6 +199,10 @@ def test_a_refunds_end_keeps_its_reason(read: Any, changes: dict[str, Any], expe
 def test_a_refund_may_be_pending_and_nothing_else(read: Any) -> None:
     """Accepted, not done: asked for again. A charge's words about a refund are not believed."""
     assert read(REFUND, HttpAnswer(200, body(kind="refund", status="pending"))) == Pending("sim_1")
+    why = body(kind="refund", status="pending", pending_reason="insufficient_funds")
+    assert read(REFUND, HttpAnswer(200, why)) == Pending("sim_1", "insufficient_funds")
+    made_up = body(kind="refund", status="pending", pending_reason="because")
+    assert read(REFUND, HttpAnswer(200, made_up)) == Unknown("unparseable")
     for status in ("captured", "authorized", "voided"):
         assert isinstance(read(REFUND, HttpAnswer(200, body(kind="refund", status=status))), Unknown)
 

@@ -104,8 +104,10 @@ def test_a_refund_that_failed_after_its_success_is_a_fact_of_its_own() -> None:
 
 def test_pending_is_asked_for_again_and_each_time_is_a_fact_of_its_own() -> None:
     """The processor has it and will tell: no failure, no other attempt, the same schedule as a doubt."""
-    settled = settle(replace(LEASE, send_count=3, unknown_count=1), Pending("sim_r"), NOW, 0.5)
+    answer = Pending("sim_r", "charge_pending")
+    settled = settle(replace(LEASE, send_count=3, unknown_count=1), answer, NOW, 0.5)
     assert settled.fact is not None
+    assert command_of(settled.fact, 0).payload["pending_reason"] == "charge_pending"
     assert command_of(settled.fact, 0).idempotency_key == "op_a_1:pending:3"
     assert (settled.fact.provider_ref, settled.fact.error_code) == ("sim_r", None)
     assert (settled.record.status, settled.record.outcome, settled.record.in_doubt) == ("waiting", "pending", True)

@@ -7,6 +7,7 @@ import pytest
 from compose.bench.http_connection import Answer, parse_answer
 from compose.bench.http_latency import Latencies
 from compose.bench.http_metrics import batches
+from compose.bench.http_report import by_service
 from compose.bench.http_requests import Requests, confirm_line, create_line, created_id, read_lines
 
 PLAIN = b'HTTP/1.1 201 Created\r\nContent-Type: application/json\r\nContent-Length: 13\r\n\r\n{"status":201}'[:-1]
@@ -66,3 +67,13 @@ def test_batches_are_means_between_two_looks():
     after = {f"{name}_count": 4.0, f"{name}_sum": 40.0}
     assert batches(before, after) == {"owner_batch_commands_mean": 15.0, "owner_batches": 2}
     assert batches(after, after) == {}
+
+
+def test_processes_are_added_up_to_their_services():
+    spent = {"owner-0": 500.0, "owner-1": 250.0, "kafka": 900.0, "load_generator": 50.0}
+    assert list(by_service(spent, 1_000).items()) == [
+        ("total", 1.7),
+        ("kafka", 0.9),
+        ("owner", 0.75),
+        ("load_generator", 0.05),
+    ]

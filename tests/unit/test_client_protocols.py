@@ -86,6 +86,15 @@ def test_the_callers_identity_and_expectations_travel() -> None:
     body = json.loads(script.sent[0].content or b"")
     assert (body["idempotency_key"], body["expected_version"]) == ("mine", 4)
     assert script.sent[0].headers["X-Deadline-Ms"] == "700"
+    assert script.sent[0].headers["Idempotency-Key"] == "mine"
+
+
+@pytest.mark.parametrize("key", ["clé", "a b", "a\n"])
+def test_an_identity_that_no_field_can_carry_travels_in_the_body_alone(key: str) -> None:
+    script = Script(reply(200, DONE))
+    script.run(confirm(idempotency_key=key))
+    assert json.loads(script.sent[0].content or b"")["idempotency_key"] == key
+    assert "Idempotency-Key" not in script.sent[0].headers
 
 
 def test_pauses_grow_are_bounded_and_obey_the_service() -> None:

@@ -255,6 +255,7 @@ def test_a_refund_that_waits_for_somebody_can_be_canceled() -> None:
     decision = cases.decided(payment, cases.command(cases.CANCEL_REFUND, {"refund": waiting.id}))
     after = cases.apply(payment, decision)
     assert (only(after).state, after.attempts[2].status, after.intent.amount_pending) == ("canceled", "failed", SHARE)
+    assert after.attempts[2].error_code == "canceled", "not a word of the processor's"
     assert moved(decision) == {"refund_in_flight:simulator": 4_000, "merchant_pending:m_1": -4_000}
 
 
@@ -395,4 +396,5 @@ def test_refusals_tell_state_and_version() -> None:
 def test_a_refund_waits_for_its_payer_exactly_while_its_attempt_does() -> None:
     waiting = cases.told(cases.refunding(4_000), "requires_action", redirect_url="https://bank.example/1")
     assert (only(waiting).state, only(waiting).version) == ("requires_action", 2)
+    assert only(waiting).pending_reason is None
     assert only(cases.told(waiting, "refunded")).state == "succeeded"

@@ -55,10 +55,65 @@ def test_a_difference_waits_in_suspense_and_the_merchant_gets_its_share(finding:
 def test_a_duplicate_is_a_difference_whether_it_comes_first_or_last() -> None:
     for payment in (PAID, cases.after(PAID, cases.line(PAID, 1))):
         decision = cases.decided(payment, cases.line(payment, 1, "duplicate", 9_940))
-        assert moved(decision) == {"processor_receivable:simulator": 9_940, "recon_suspense:simulator": -9_940}
+        # the line is of 10,000 with a fee of 60: with it the receivable holds what a payout of it brings
+        assert moved(decision) == {
+            "processor_receivable:simulator": 9_940 - 60,
+            "recon_suspense:simulator": -9_940,
+            "processor_fee_expense:simulator": 60,
+        }
+        assert [p.reference for p in decision.postings] == [
+            "simulator:report_1:1:duplicate:duplicate",
+            "simulator:report_1:1:duplicate:fee",
+        ]
         assert decision.intent.amount_pending == payment.intent.amount_pending
         assert decision.attempt is not None
         assert decision.attempt.settled_line == payment.attempts[1].settled_line
+
+
+#: the lines of a charge of 10,000 with an accrued fee of 60, as finding, gross, fee and difference: what all of them leave
+HISTORIES: dict[str, tuple[list[tuple[str, int, int, int]], dict[str, int]]] = {
+    "as expected": ([("matched", 10_000, 60, 0)], {"suspense": 0}),
+    "another fee": ([("matched", 10_000, 75, 0)], {"suspense": 0}),
+    "short": ([("short", 9_993, 60, 7)], {"suspense": 7}),
+    "over": ([("over", 10_009, 60, 9)], {"suspense": -9}),
+    "two halves": ([("short", 5_000, 29, 5_000), ("duplicate", 5_000, 31, 5_000)], {"suspense": 0}),
+    "three parts": (
+        [("short", 3_000, 18, 7_000), ("duplicate", 3_000, 18, 3_000), ("duplicate", 4_000, 24, 4_000)],
+        {"suspense": 0},
+    ),
+    "a part short": ([("short", 5_000, 30, 5_000), ("duplicate", 4_000, 24, 4_000)], {"suspense": 1_000}),
+    "paid twice": ([("matched", 10_000, 60, 0), ("duplicate", 10_000, 60, 10_000)], {"suspense": -10_000}),
+    "paid twice, and free": ([("matched", 10_000, 60, 0), ("duplicate", 10_000, 0, 10_000)], {"suspense": -10_000}),
+    "paid twice, and a fee back": ([("matched", 10_000, 60, 0), ("duplicate", 9, -2, 9)], {"suspense": -9}),
+}
+
+
+@pytest.mark.parametrize("name", HISTORIES)
+def test_the_processor_owes_what_its_lines_pay_out(name: str) -> None:
+    """After capture and lines: the receivable is gross less fee of all lines, the expense all fees, the rest suspense."""
+    lines, left = HISTORIES[name]
+    payment, total = PAID, Counter({"processor_receivable:simulator": 9_940, "processor_fee_expense:simulator": 60})
+    references: list[str] = []
+    for number, (finding, gross, fee, difference) in enumerate(lines):
+        said = {"gross": gross, "fee": fee, "line_id": f"ln_{number}"}
+        decision = cases.decided(payment, cases.line(payment, 1, finding, difference, **said))
+        total.update(moved(decision))
+        references += [p.reference for p in decision.postings]
+        payment = cases.apply(payment, decision)
+    assert total["processor_receivable:simulator"] == sum(gross - fee for _, gross, fee, _ in lines)
+    assert total["processor_fee_expense:simulator"] == sum(fee for _, _, fee, _ in lines)
+    assert total["recon_suspense:simulator"] == left["suspense"]
+    assert total["merchant_available:m_1"] == -SHARE
+    assert len(references) == len(set(references))
+
+
+def test_a_fee_of_a_refund_is_booked_with_its_line() -> None:
+    """None was accrued. The second line of it takes the refund again, and its own fee."""
+    payment = cases.told(cases.refunding(4_000), "refunded")
+    decision = cases.decided(payment, cases.line(payment, 2, fee=30))
+    assert moved(decision) == {"processor_receivable:simulator": -30, "processor_fee_expense:simulator": 30}
+    twice = cases.decided(payment, cases.line(payment, 2, "duplicate", 4_000, fee=30))
+    assert moved(twice)["processor_receivable:simulator"] == -4_030
 
 
 def test_a_refund_that_is_settled_is_marked_and_moves_nothing() -> None:
@@ -118,13 +173,13 @@ def test_a_refusal_says_what_is_known() -> None:
 
 @pytest.mark.parametrize(("gross", "gained"), [(1, 9), (0, -9), (-1, -9)])
 def test_a_duplicate_is_a_gain_only_when_it_gave_us_money(gross: int, gained: int) -> None:
-    decision = cases.decided(PAID, cases.line(PAID, 1, "duplicate", 9, gross=gross))
+    decision = cases.decided(PAID, cases.line(PAID, 1, "duplicate", 9, gross=gross, fee=0))
     assert moved(decision) == {"processor_receivable:simulator": gained, "recon_suspense:simulator": -gained}
 
 
 @pytest.mark.parametrize("finding", ["short", "over", "duplicate"])
 def test_a_difference_is_named_by_what_it_is(finding: str) -> None:
-    decision = cases.decided(PAID, cases.line(PAID, 1, finding, 9))
+    decision = cases.decided(PAID, cases.line(PAID, 1, finding, 9, fee=0))
     assert decision.postings[-1].kind == f"settlement_{finding}"
 
 
@@ -144,7 +199,8 @@ def test_lines_that_do_not_fit(said: dict[str, Any], code: str) -> None:
 def test_what_has_moved_no_money_cannot_be_settled() -> None:
     for state in ("processing purchase", "processing void", "requires_capture"):
         payment = cases.in_every_state()[state]
-        assert cases.refused(payment, cases.line(payment, 1)).code == "contradicts_attempt"
+        refusal = cases.refused(payment, cases.line(payment, 1))
+        assert (refusal.code, refusal.extra) == ("contradicts_attempt", {"current_state": payment.attempts[1].status})
     other = cases.line(PAID, 1)
     other.scope = "processor:simulator"
     assert cases.refused(PAID, other).code == "not_found"

@@ -16,7 +16,7 @@ from dataflows.owner.service import Committed
 from dataflows.payments.service import payments_service
 from schemas import codec, limits, rendering
 from schemas.errors import UndecodableRecord
-from schemas.records import Command, Rejection
+from schemas.records import EVENT_SCHEMA_VERSION_PAYMENTS, Command, Rejection
 from tests import payment_cases as cases
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def test_a_new_command_is_decided_stored_published_and_answered() -> None:
         "event_id": published.event_id,
         "aggregate_key": cases.INTENT_ID,
         "event_type": "payment_system_committed",
-        "schema_version": 3,
+        "schema_version": EVENT_SCHEMA_VERSION_PAYMENTS,
         "trace_id": CREATE.trace_id,
     }
     assert (published.seq, published.version, published.operation) == (41, 1, cases.CREATE)

@@ -12,9 +12,11 @@ from joserfc import jwk, jwt
 
 from ingress.app import ROUTERS
 from ingress.auth import Authenticator
+from ingress.console import routes as console
 from ingress.issuer import AUDIENCE, ISSUER, KeyFolder, issue_token
 from ingress.jwks import KeySource
-from ingress.quotas import EXEMPT, Askers, is_for_our_api
+from ingress.quotas import EXEMPT, PROVEN_OTHERWISE, STRANGERS, Askers, is_for_our_api
+from ingress.webhooks import routes as webhooks
 from limiter import keys as limit_keys
 from limiter.asgi import Asker
 from tests.counter_server import policies, policy
@@ -37,6 +39,7 @@ def asker(keys: KeyFolder, path: str, token: str | None, method: str = "GET") ->
     authenticator = Authenticator(KeySource(str(keys.jwks)), ISSUER, AUDIENCE)
     headers = [] if token is None else [(b"authorization", f"Bearer {token}".encode())]
     scope: dict[str, Any] = {"type": "http", "method": method, "path": path, "root_path": "", "headers": headers}
+    scope["client"] = ("192.0.2.1", 1)
     return asyncio.run(Askers(authenticator, ROUTES)(scope))
 
 
@@ -52,7 +55,7 @@ def asker(keys: KeyFolder, path: str, token: str | None, method: str = "GET") ->
 )
 def test_the_merchant_counts_by_the_template_of_the_route(keys: KeyFolder, method: str, path: str, route: str) -> None:
     token = issue_token(keys, "m_1")
-    assert asker(keys, path, token, method) == Asker("m_1", "merchant:m_1", route)
+    assert asker(keys, path, token, method) == Asker("m_1", "merchant:m_1", route, "192.0.2.1")
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/readyz", "/.well-known/jwks.json", "/v1/policies", "/v1/policies/pl_1"])
@@ -65,8 +68,40 @@ def test_every_exemption_is_a_route() -> None:
 
 
 @pytest.mark.parametrize("token", [None, "x.y.z", ""])
-def test_who_proves_nothing_counts_for_nobody(keys: KeyFolder, token: str | None) -> None:
-    assert asker(keys, CREATED, token) is None
+@pytest.mark.parametrize(("path", "route"), [(CREATED, CREATED), ("/v1/nothing", "-")])
+def test_who_proves_nothing_counts_for_the_network_alone(
+    keys: KeyFolder, token: str | None, path: str, route: str
+) -> None:
+    assert asker(keys, path, token) == Asker("-", "-", route, "192.0.2.1")
+
+
+@pytest.mark.parametrize("path", ["/v1/webhooks/stripe", "/console", "/console/cases/case_1", "/healthz"])
+def test_what_is_proven_otherwise_counts_for_nobody(keys: KeyFolder, path: str) -> None:
+    assert asker(keys, path, None, "POST") is None
+
+
+def test_nothing_else_is_taken_for_proven_otherwise() -> None:
+    ours = [route for router in (*console.ROUTERS, webhooks.router) for route in router.routes]
+    templates = {str(getattr(route, "path_format", "")) for route in ROUTES}
+    proven = {template for template in templates if template.startswith(PROVEN_OTHERWISE)}
+    assert proven == {str(getattr(route, "path_format", "")) for route in ours}
+
+
+@pytest.mark.parametrize(
+    ("changes", "governed"),
+    [
+        ({"per": ["network"]}, True),
+        ({"scope": {"network": "192.0.2.0/24"}}, True),
+        ({"scope": {"tenant": "-"}}, False),
+        ({"per": ["tenant"]}, False),
+    ],
+)
+def test_only_policies_by_network_govern_strangers(changes: dict[str, Any], governed: bool) -> None:
+    route = {"scope": {"route": CREATED} | changes.pop("scope", {})}
+    found = policies(policy(**route, **changes)).only(is_for_our_api, STRANGERS)
+    stranger = limit_keys.key_parts(*STRANGERS, CREATED, "192.0.2.1")
+    assert bool(found.levels(stranger)) == governed
+    assert bool(found.levels(stranger | {"user": "u"})), "a user who is known is governed by all"
 
 
 @pytest.mark.parametrize("subject", ["", "a\x01b", "s" * 2_000, "%ff"])

@@ -32,6 +32,19 @@ def test_void_releases_what_is_left() -> None:
     assert (posting.reference, posting.kind) == ("op_2:void", "void")
 
 
+def test_a_hold_that_ended_by_itself_is_a_posting_of_its_own() -> None:
+    """A void that comes too late may be posted beside it: two references."""
+    posting = ledger.expire("op_2", 300, PARTIES)
+    assert lines(posting) == [("auth_obligation:m_1", 300, 0), ("auth_hold:sim", 0, 300)]
+    assert (posting.reference, posting.kind) == ("op_2:expired", "expire")
+
+
+@pytest.mark.parametrize("made", [PARTIES, ledger.void("op_2", 300, PARTIES)], ids=["parties", "posting"])
+def test_what_is_posted_is_never_changed(made: object) -> None:
+    with pytest.raises(AttributeError, match="immutable"):
+        setattr(made, "reference" if isinstance(made, ledger.Posting) else "merchant", "another")
+
+
 @pytest.mark.parametrize(
     ("captured", "released"), [(500, 500), (200, 500), (200, 200)], ids=["full", "partial final", "partial"]
 )
@@ -124,6 +137,14 @@ TABLE = {
     "settled for a lower fee": (
         ledger.settled("op_1", 500, -4, PARTIES),
         ("op_1:settled", "settled", [(PENDING, AVAILABLE, 500), (RECEIVABLE, EXPENSE, 4)]),
+    ),
+    "a fee that was not accrued": (
+        ledger.settlement_fee("sim:line:fee", 4, PARTIES),
+        ("sim:line:fee", "settlement_fee", [(EXPENSE, RECEIVABLE, 4)]),
+    ),
+    "a fee given back": (
+        ledger.settlement_fee("sim:line:fee", -4, PARTIES),
+        ("sim:line:fee", "settlement_fee", [(RECEIVABLE, EXPENSE, 4)]),
     ),
     "settled short": (
         ledger.settlement_difference("sim:line:short", "settlement_short", -7, PARTIES),

@@ -300,7 +300,9 @@ def test_a_policy_neither_becomes_durable_nor_ceases_to_be(before: str, after: s
             payload | {"window_ms": 60_000, "consistency": consistency, "policy_id": policy_id}
         )
         assert not wrong
-        return decide_publish(current, cases.command("publish_policy", found, key="k", aggregate_key="pl_a"), 1)
+        expected = None if current is None else current.policy.version
+        command = cases.command("publish_policy", found, key="k", aggregate_key="pl_a", expected_version=expected)
+        return decide_publish(current, command, 1)
 
     first = published(None, before, None)
     assert isinstance(first, OwnedPolicy)
@@ -311,6 +313,26 @@ def test_a_policy_neither_becomes_durable_nor_ceases_to_be(before: str, after: s
         [{"field": "payload.consistency", "reason": "cannot change to durable or from it"}],
     )
     assert isinstance(published(first, before, "pl_a"), OwnedPolicy)
+
+
+def test_the_next_version_names_the_one_that_it_follows() -> None:
+    """Of two who publish at once without that, the last one would win unseen."""
+    payload = {"scope": {"tenant": "t", "user": "*", "route": "*"}, "algorithm": "fixed_window", "capacity": 10}
+    current: OwnedPolicy | None = None
+    for policy_id, expected, code in [
+        (None, None, ""),
+        ("pl_a", None, "invalid_command"),
+        ("pl_a", 0, "version_conflict"),
+        ("pl_a", 1, ""),
+        ("pl_a", 1, "version_conflict"),
+    ]:
+        found, _ = OPERATIONS["publish_policy"].normalize(payload | {"window_ms": 60_000, "policy_id": policy_id})
+        given = cases.command("publish_policy", found, key="k", aggregate_key="pl_a", expected_version=expected)
+        decided = decide_publish(current, given, 1)
+        assert (decided.code if isinstance(decided, Rejection) else "") == code
+        current = decided if isinstance(decided, OwnedPolicy) else current
+    assert current is not None
+    assert current.policy.version == 2
 
 
 @pytest.mark.parametrize(

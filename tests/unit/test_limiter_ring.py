@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -17,6 +18,7 @@ from limiter.decision import Decision
 from limiter.decisions import Recorder, as_dict
 from limiter.ring import ALLOWED, Ring, left_behind
 from limiter.usage import totals
+from schemas import limits
 from tests.counter_server import Blocks
 from tests.eventually import patient
 
@@ -27,6 +29,18 @@ ROOT = Path(__file__).parents[2]
 RECORDS = 8
 ALLOW = Decision(True, 9, 0, 0, "pl_a", 3)
 DENY = ALLOW._replace(allowed=False, remaining=0)
+
+
+class Arrivals(Blocks):
+    """Says of every block that it came."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.arrived: asyncio.Queue[int] = asyncio.Queue()
+
+    def send(self, partition: int, block: bytes) -> bool:
+        self.arrived.put_nowait(partition)
+        return super().send(partition, block)
 
 
 def fill(ring: Ring, first: int, count: int) -> None:
@@ -59,6 +73,47 @@ def test_what_was_overwritten_is_counted(tmp_path: Path, count: int) -> None:
     assert ring.lost == count - RECORDS
 
 
+def test_so_many_are_taken_and_the_rest_later_unless_some_were_overwritten(tmp_path: Path) -> None:
+    ring = Ring(tmp_path / "r", RECORDS, identities=True)
+    fill(ring, 0, 5)
+    assert [costs(ring.take(3)), ring.taken, costs(ring.take(3)), ring.taken] == [[0, 1, 2], 3, [3, 4], 5]
+    fill(ring, 5, RECORDS + 2)
+    assert costs(ring.take(3)) == list(range(7, 7 + RECORDS))
+    assert (ring.lost, ring.taken, ring.written) == (2, 15, 15)
+
+
+def test_a_ring_is_flushed_when_everything_in_it_is_safe(tmp_path: Path) -> None:
+    ring = Ring(tmp_path / "r", RECORDS)
+    assert ring.is_flushed
+    fill(ring, 0, RECORDS)  # the writer stands where it began
+    assert not ring.is_flushed
+    ring.take()
+    assert not ring.is_flushed
+    ring.flushed()
+    assert ring.is_flushed
+
+
+def test_a_recorder_that_seldom_looks_hears_who_is_in_a_hurry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing was decided for long, so the next look is an hour away; two leases wait, one after the other."""
+    monkeypatch.setattr(limits, "LIMIT_DECISIONS_IDLE_AFTER_S", -1.0)
+    monkeypatch.setattr(limits, "LIMIT_DECISIONS_IDLE_S", 3_600.0)
+    blocks = Arrivals()
+    recorder = Recorder("g", blocks, tmp_path / "r", records=64)
+
+    async def twice() -> None:
+        running = asyncio.create_task(recorder.run())
+        await asyncio.sleep(0)  # it waits
+        for _ in range(2):
+            recorder.record("k", 1, ALLOW)
+            recorder.hurry()
+            await asyncio.wait_for(blocks.arrived.get(), 60)
+        running.cancel()
+
+    asyncio.run(twice())
+    assert recorder.recorded == 2
+    recorder.close()
+
+
 @pytest.mark.parametrize("flushed", range(0, 20, 3))
 @pytest.mark.parametrize("taken", [0, 1, 5, 8])
 @pytest.mark.parametrize("more", range(RECORDS))  # a whole round between two flushes is lost
@@ -72,16 +127,25 @@ def test_what_was_not_flushed_is_left_behind(tmp_path: Path, flushed: int, taken
     fill(ring, flushed, taken)
     ring.take()
     fill(ring, flushed + taken, more)
-    first, found = left_behind(tmp_path / "r")
+    first, found, _ = left_behind(tmp_path / "r")
     written = flushed + taken + more
     assert first == max(flushed, written - RECORDS)
     assert costs(found) == list(range(first, written))
 
 
+def test_a_ring_of_the_format_before_is_read(tmp_path: Path) -> None:
+    """A gateway that is upgraded may have been killed: what it had spent is in there."""
+    ring = Ring(tmp_path / "r", RECORDS)
+    fill(ring, 0, 5)
+    ring.buffer[:8] = b"rlring02"
+    first, found, identities = left_behind(tmp_path / "r")
+    assert (first, costs(found), len(identities)) == (0, [0, 1, 2, 3, 4], 0)
+
+
 def test_another_file_is_no_ring(tmp_path: Path) -> None:
     path = tmp_path / "r"
     assert len(left_behind(path)[1]) == 0
-    for content in (b"", b"x" * 100, b"rlring02" + bytes(100)):
+    for content in (b"", b"x" * 100, b"rlring03" + bytes(100)):
         path.write_bytes(content)
         assert len(left_behind(path)[1]) == 0
 
@@ -103,6 +167,27 @@ def test_blocks_say_every_decision(tmp_path: Path) -> None:
     assert sorted(row["key"] for row in found) == sorted(f"t:u{n % 3}:/r" for n in range(600))
     assert sum(row["allowed"] for row in found) == 300
     assert {(row["policy_id"], row["policy_version"], row["cost"]) for row in found} == {("pl_a", 3, 2)}
+    recorder.close()
+
+
+def test_a_flush_comes_by_parts_and_ends_with_what_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each decision once and in its turn; what is decided between two parts does not keep the flush from ending."""
+    monkeypatch.setattr(limits, "LIMIT_DECISIONS_SENT_AT_ONCE", 7)
+    recorder, blocks = recorded(tmp_path / "r", 40)
+    degraded = DENY._replace(degraded=True)
+    parts = 1
+    for _ in recorder._flush_parts():
+        parts += 1
+        for _ in range(3):
+            recorder.record("t:u9:/r", 1, degraded)
+    assert parts == 6
+    assert recorder.outcomes.degraded_s > 0
+    recorder.flush()
+    numbers = [int(number) for _, block in blocks.sent for number in decode(block).numbers()]
+    assert sorted(numbers) == list(range(40 + 3 * (parts - 1)))
+    assert recorder.recorded == len(numbers)
+    assert sum(recorder.outcomes.named().values()) == len(numbers)
+    assert recorder.gap() == 0
     recorder.close()
 
 

@@ -19,7 +19,8 @@ from limiter.buckets import Bucket, KeyState
 from limiter.decisions import Recorder
 from limiter.fast_path import fast_path
 from limiter.identities import SHARDS, Identities
-from limiter.ring import RECORD_TYPE
+from limiter.keys import identity_hash, key_hash
+from limiter.ring import IDENTIFIED, RECORD_TYPE, SLOT_SHIFT, Ring
 from schemas import errors
 from tests.counter_server import Blocks, policies, policy
 
@@ -37,9 +38,12 @@ PLACES: list[Place] = [("t", "a", "/r"), ("t", "b", "/r"), ("t", "nobody", "/r")
 class Gateway:
     """Two keys that hold leases, and a third one that nobody knows."""
 
-    def __init__(self, folder: Path, kind: str, size: int) -> None:
+    def __init__(self, folder: Path, kind: str, size: int, *, told: bool = False) -> None:
         _, spender, identities = next(found for found in KINDS if found[0] == kind)
         self.recorder = Recorder("g", Blocks(), folder / f"{secrets.token_hex(4)}.ring", records=64)
+        if told:  # identities that leases are charged for
+            self.recorder.ring.close()
+            self.recorder.ring = Ring(folder / f"{secrets.token_hex(4)}.ring", 64, identities=True)
         self.recorder.wall_offset_ns = 0
         self.identities = Identities(NEVER_NS)
         self.identities.spent = identities(SHARDS)
@@ -131,6 +135,69 @@ def test_a_record_has_the_time_and_the_place_of_its_lease(gateway: Gateway) -> N
     assert before_us <= int(record["at"]) <= time.monotonic_ns() // 1_000
 
 
+@pytest.fixture(params=[kind for kind, *_ in KINDS])
+def telling(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
+    """A gateway whose charges under identities are told; the first key's lease has a place in the book of leases."""
+    found = Gateway(tmp_path, request.param, 1_000, told=True)
+    found.keys[PLACES[0]].buckets[0].lease_flags |= 3 << SLOT_SHIFT
+    yield found
+    found.close()
+
+
+IDENTITIES = [
+    "",
+    "a",
+    "r" * 3,
+    "0123",
+    "01234567",
+    "x" * 31,
+    "x" * 32,
+    "0123456789abcdef" * 2,
+    "y" * 33,
+    "é" * 40,
+    "𝄞" * 9,
+    "z" * 128,
+]
+
+
+def test_what_a_lease_is_charged_for_is_known_by_one_hash_on_every_gateway(telling: Gateway) -> None:
+    """Of every length and alphabet; of a call without identity, and where no lease is reported, nothing is kept."""
+    ring, key = telling.recorder.ring, telling.keys[PLACES[0]]
+    for identity in IDENTITIES:
+        assert telling.spender.spend(key, 1, None) >= 0
+        assert telling.spender.spend(key, 1, identity) >= 0
+        assert telling.spender.spend(key, 1, identity) == -1
+        assert telling.spender.spend(telling.keys[PLACES[1]], 1, identity) >= 0  # of no lease in the book
+        records = ring.take()
+        told = (records["flags"] & IDENTIFIED) != 0
+        assert told.tolist() == [False, True, False]
+        assert ring.identities_of(3)[told].tolist() == [identity_hash(key_hash("t:a:/r"), identity)]
+
+
+def test_identities_of_a_frame_are_told_as_their_text(telling: Gateway) -> None:
+    body = frames.ENTRY.pack(0, 2, bytes(range(16))) + frames.ENTRY.pack(0, 2, bytes(16))
+    assert telling.spender.spend_entries(body, 0, PLACES, [None] * 3, bytearray(2 * frames.ROW.size)) == 2
+    records = telling.recorder.ring.take()
+    assert (records["flags"] & IDENTIFIED).tolist() == [IDENTIFIED, 0]
+    assert telling.recorder.ring.identities_of(2)[0] == identity_hash(key_hash("t:a:/r"), bytes(range(16)).hex())
+
+
+def test_hashes_go_round_with_their_records(telling: Gateway) -> None:
+    ring, key, seed = telling.recorder.ring, telling.keys[PLACES[0]], key_hash("t:a:/r")
+    for first in range(0, 320, 40):
+        for n in range(first, first + 40):
+            telling.spender.spend(key, 1, f"r{n}" if n % 3 else None)
+        told = (ring.take()["flags"] & IDENTIFIED) != 0
+        expected = [identity_hash(seed, f"r{n}") for n in range(first, first + 40) if n % 3]
+        assert ring.identities_of(40)[told].tolist() == expected
+
+
+def test_an_identity_that_has_no_bytes_is_refused_and_charges_nothing(telling: Gateway) -> None:
+    with pytest.raises(UnicodeEncodeError):
+        telling.spender.spend(telling.keys[PLACES[0]], 1, "\ud800")
+    assert telling.seen()["left"] == [1_000, 1_000]
+
+
 def test_the_ring_goes_round(gateway: Gateway) -> None:
     key = gateway.keys[PLACES[0]]
     key.buckets[0].left = 1_000
@@ -170,12 +237,13 @@ def test_entries_stop_at_the_first_that_no_lease_decides(gateway: Gateway) -> No
     entries = [(0, 2, b"\1" * 16), (1, 1, bytes(16)), (2, 1, bytes(16)), (0, 2, b"\1" * 16), (0, 3, b"\2" * 16)]
     body = b"".join(frames.ENTRY.pack(*entry) for entry in entries)
     rows = bytearray(len(entries) * frames.ROW.size)
-    stops = []
+    stops, known = [], [None] * 3
     at = 0
-    while (at := gateway.spender.spend_entries(body, at, PLACES, rows)) < len(entries):
+    while (at := gateway.spender.spend_entries(body, at, PLACES, known, rows)) < len(entries):
         stops.append(at)
         at += 1
     assert stops == [2, 3]
+    assert known == [*gateway.keys.values(), None]
     assert [row[:3] for row in frames.ROW.iter_unpack(rows)] == [
         (9, 1, 15), (9, 1, 16), (0, 0, 0), (0, 0, 0), (9, 1, 12),
     ]  # fmt: skip
@@ -184,9 +252,9 @@ def test_entries_stop_at_the_first_that_no_lease_decides(gateway: Gateway) -> No
 
 def test_entries_without_room_for_their_rows_are_refused(gateway: Gateway) -> None:
     with pytest.raises((ValueError, struct.error)):
-        gateway.spender.spend_entries(frames.ENTRY.pack(0, 1, bytes(16)), 0, PLACES, bytearray(8))
+        gateway.spender.spend_entries(frames.ENTRY.pack(0, 1, bytes(16)), 0, PLACES, [None] * 3, bytearray(8))
     with pytest.raises(IndexError):
-        gateway.spender.spend_entries(frames.ENTRY.pack(9, 1, bytes(16)), 0, PLACES, bytearray(32))
+        gateway.spender.spend_entries(frames.ENTRY.pack(9, 1, bytes(16)), 0, PLACES, [None] * 3, bytearray(32))
 
 
 ASKED = st.tuples(
@@ -205,6 +273,52 @@ def test_both_decide_alike(tmp_path_factory: pytest.TempPathFactory, asked: list
     assert both[0].seen() == both[1].seen()
     for found in both:
         found.close()
+
+
+ENTRIES = st.lists(
+    st.tuples(st.integers(0, 2), st.integers(0, 4), st.integers(0, 9).map(lambda n: bytes([n]) * 16)), max_size=50
+)
+
+
+@pytest.mark.skipif(not spending.IS_COMPILED, reason="nothing was compiled at set-up")
+@given(bodies=st.lists(ENTRIES, max_size=3), size=st.integers(1, 60), doubtful=st.integers(0, 9))
+def test_both_decide_frames_alike(
+    tmp_path_factory: pytest.TempPathFactory, bodies: list[Any], size: int, doubtful: int
+) -> None:
+    """More entries than are looked up at once, repeated identities, leases that end half-way, keys nobody knows."""
+    folder = tmp_path_factory.mktemp("rings")
+    both = [Gateway(folder, kind, size, told=True) for kind, *_ in KINDS]
+    answered = []
+    for gateway in both:
+        gateway.keys[PLACES[0]].buckets[0].lease_flags |= 3 << SLOT_SHIFT
+        gateway.under_way["t:b:/r", bytes([doubtful] * 16).hex()] = 1
+        known: list[KeyState | None] = [None] * 3
+        found: list[Any] = []
+        for entries in bodies:
+            body, at = b"".join(frames.ENTRY.pack(*entry) for entry in entries), 0
+            rows = bytearray(len(entries) * frames.ROW.size)
+            while (at := gateway.spender.spend_entries(body, at, PLACES, known, rows)) < len(entries):
+                found.append(at)
+                at += 1
+            found.append(bytes(rows))
+        answered.append((found, [None if key is None else key.name for key in known]))
+    assert answered[0] == answered[1]
+    hashes = [gateway.recorder.ring.identities_of(len(gateway.recorder.ring.take())).tolist() for gateway in both]
+    assert hashes[0] == hashes[1]
+    for gateway in both:
+        gateway.close()
+
+
+def test_keys_that_were_found_are_not_looked_up_again(gateway: Gateway) -> None:
+    """Until whoever keeps them is told that they are void: then by what is known now."""
+    body, known = frames.ENTRY.pack(0, 1, bytes(16)), [None] * 3
+    rows = bytearray(frames.ROW.size)
+    assert gateway.spender.spend_entries(body, 0, PLACES, known, rows) == 1
+    gateway.keys.clear()
+    assert gateway.spender.spend_entries(body, 0, PLACES, known, rows) == 1
+    assert gateway.spender.spend_entries(body, 0, PLACES, [None] * 3, rows) == 0
+    with pytest.raises(IndexError):
+        gateway.spender.spend_entries(body, 0, PLACES, [], rows)
 
 
 def _answer(gateway: Gateway, way: str, place: Place, cost: int, identity: str | None) -> Any:

@@ -84,6 +84,15 @@ def test_a_refund_that_waits_moves_its_money_at_the_end(book: Book, tmp_path: Pa
     assert [entry["amount"] for entry in read_book(tmp_path)["refunded"]] == [60]
 
 
+def test_a_refund_may_be_pending_for_a_reason(book: Book, tmp_path: Path) -> None:
+    one(book, operation("op_0", "purchase", 90, token="tok_sim_refund_pending"))
+    for result in (one(book, operation("op_1", "refund", 60)), one(book, Query("op_1"))):
+        assert (outcome_of(result).status, outcome_of(result).pending_reason) == ("pending", "insufficient_funds")
+    assert read_book(tmp_path)["refunded"] == []
+    assert one(book, EndAction("op_1", "done", tells=True))["status"] == "refunded"
+    assert told(tmp_path) == ["charge.captured", "refund.pending", "refund.succeeded"]
+
+
 def test_a_hold_grows_and_ends_with_what_is_left_of_it(book: Book, tmp_path: Path) -> None:
     assert outcome_of(one(book, operation("op_0", "authorize", 100))).authorized_until_ms is not None
     one(book, operation("op_1", "increment", 50))

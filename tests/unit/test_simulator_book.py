@@ -65,7 +65,11 @@ def outcome_of(result: WorkResult) -> Outcome:
     return result.outcome
 
 
-WAITING = {"tok_sim_requires_action": ("authorize", "purchase"), "tok_sim_refund_requires_action": ("refund",)}
+WAITING = {
+    "tok_sim_requires_action": (("authorize", "purchase"), "requires_action"),
+    "tok_sim_refund_requires_action": (("refund",), "requires_action"),
+    "tok_sim_refund_pending": (("refund",), "pending"),
+}
 
 
 class Model:
@@ -91,8 +95,9 @@ class Model:
         if token == "tok_sim_error_before_commit" and self.sends[key] == 1:
             return "nothing"
         booked = body.amount + (1 if token == "tok_sim_wrong_amount" else 0)
-        if body.kind in WAITING.get(token, ()):
-            outcome = "requires_action", body.amount
+        kinds, waiting = WAITING.get(token, ((), ""))
+        if body.kind in kinds:
+            outcome = waiting, body.amount
         elif body.kind in {"authorize", "purchase"}:
             outcome = {"authorize": "authorized", "purchase": "captured"}[body.kind], booked
             if token in {"tok_sim_decline", "tok_none"}:

@@ -114,6 +114,14 @@ def test_a_fault_that_was_never_planted_proves_nothing() -> None:
     assert made.compare() == ["never planted: split"]
 
 
+def test_a_charge_that_is_settled_by_half_is_short_until_the_next_report() -> None:
+    half = ("short", "pi_3", 500, "EUR")
+    assert books(halves=[half], found=[*books().found, found("short", "pi_3", 500)]).halves_not_found() == []
+    for there in ([], [found("short", "pi_3", 501)], [found("missing", "pi_3", 500)]):
+        wanted = ["settled by half and not found: ('short', 'pi_3', 500, 'EUR')"]
+        assert books(halves=[half], found=there).halves_not_found() == wanted
+
+
 def test_statements_say_exactly_what_is_planted(tmp_path: Path) -> None:
     payouts = [Payout(name=f"po_{n}", line_id=f"ln_{n}", amount=a, currency=c) for n, (a, c) in enumerate(
         [(1_000, "JPY"), (25_001, "CLF"), (-300, "JPY")])]  # fmt: skip

@@ -193,6 +193,8 @@ def refund(**changes: Any) -> dict[str, Any]:
     [
         (refund(), done("refunded", "re_s")),
         (refund(status="pending"), Pending("re_s")),
+        (refund(status="pending", pending_reason="charge_pending"), Pending("re_s", "charge_pending")),
+        (refund(status="pending", pending_reason="of_tomorrow"), Pending("re_s")),
         (refund(status="requires_action"), RequiresAction("re_s", None)),
         (refund(status="canceled"), done("failed", "re_s", None, "canceled")),
         (

@@ -26,7 +26,12 @@ DIES = "import sys; print('out of cheese', file=sys.stderr); sys.exit(3)"
 def make(tmp_path: Path) -> Iterator[Callable[..., Child]]:
     made: list[Child] = []
 
-    def make_child(program: str, unhealthy: Callable[[], str | None] = lambda: None, timeout_s: float = 10) -> Child:
+    def make_child(
+        program: str,
+        unhealthy: Callable[[], str | None] = lambda: None,
+        timeout_s: float = 10,
+        restart_timeout_s: float | None = None,
+    ) -> Child:
         spec = ChildSpec(
             name="tried",
             kind="service",
@@ -35,6 +40,7 @@ def make(tmp_path: Path) -> Iterator[Callable[..., Child]]:
             unhealthy=unhealthy,
             stop_signal=signal.SIGTERM,
             start_timeout_s=timeout_s,
+            restart_timeout_s=restart_timeout_s,
             log=tmp_path / "tried.log",
             folder=tmp_path,
         )
@@ -82,6 +88,27 @@ def test_one_that_is_killed_is_started_again(make: Callable[..., Child]) -> None
     eventually(lambda: child.check() and child.condition == "ready", what="it runs again")
     assert child.process != first
     assert (child.restarts, child.note) == (1, "")
+
+
+def test_a_restart_may_take_longer_than_the_first_start(
+    make: Callable[..., Child], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A database that recovers is left alone: ended because it is slow, it would begin anew for ever. Status says so."""
+    answers: list[str | None] = [None]
+    child = make(SERVES, lambda: answers[0], timeout_s=5, restart_timeout_s=1_000)
+    first_start(child)
+    answers[0] = "the database system is starting up"
+    child.send(signal.SIGKILL)
+    eventually(lambda: child.check() and child.condition == "starting", what="it is started again")
+    again, real = child.process, child_module.time.monotonic
+    monkeypatch.setattr(child_module.time, "monotonic", lambda: real() + 900)
+    child.check()
+    assert (child.condition, child.process) == ("starting", again)
+    assert child.note == "not ready yet: the database system is starting up"
+    monkeypatch.setattr(child_module.time, "monotonic", lambda: real() + 2_000)
+    child.check()
+    assert child.condition == "restarting"
+    assert child.note.startswith("not ready within 1000 s: ")
 
 
 def test_one_that_keeps_dying_is_given_up(make: Callable[..., Child], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,8 +9,9 @@ import pytest
 
 from dataflows.payments.webhooks import vocabulary
 from dataflows.payments.webhooks.findings import AttemptOutcome, DisputeChange, Nothing, Unknown
+from dataflows.payments.webhooks.inbox_store import keys_of
 from dataflows.payments.webhooks.steps import AttemptSeen, Case, Seen
-from schemas import limits
+from schemas import facts, limits
 from tests.unit.test_webhook_steps import CHARGE, INTENT, REFUND, due, seen, step
 
 
@@ -82,6 +83,26 @@ def test_the_simulators_words_of_actions_and_holds(event_type: str, status: str,
 def test_a_refund_under_way_says_nothing_yet() -> None:
     raw = stripe_object(status="pending", metadata={"operation_id": REFUND})
     assert isinstance(vocabulary.read("stripe", "refund.created", raw), Nothing)
+
+
+@pytest.mark.parametrize("event_type", ["refund.created", "refund.updated", "charge.refund.updated"])
+def test_a_refund_that_says_why_it_is_pending_is_one_fact_per_reason(event_type: str) -> None:
+    told = []
+    for reason in ("insufficient_funds", "processing"):
+        raw = stripe_object(status="pending", pending_reason=reason, metadata={"operation_id": REFUND})
+        command = step(due(event_type, raw, "stripe"), seen(processor="stripe")).command
+        assert command is not None
+        assert (command.payload["status"], command.payload["pending_reason"]) == ("pending", reason)
+        told.append(command.idempotency_key)
+        assert keys_of(vocabulary.read("stripe", event_type, raw)) == told[-1:], "what is told is looked for again"
+    assert told == [facts.pending_key(REFUND, r) for r in ("insufficient_funds", "processing")]
+    data = {"operation_id": REFUND, "provider_ref": "sim_1", "amount": 5, "currency": "USD"}
+    raw = json.dumps({"data": data | {"pending_reason": "insufficient_funds"}}).encode()
+    ours = step(due("refund.pending", raw), seen()).command
+    assert ours is not None
+    assert (ours.idempotency_key, ours.payload["pending_reason"]) == (told[0], "insufficient_funds")
+    new = stripe_object(status="pending", pending_reason="of_tomorrow", metadata={"operation_id": REFUND})
+    assert isinstance(vocabulary.read("stripe", event_type, new), Nothing)
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 import structlog
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 
+from dataflows.limiter.positioned_stream import raise_unless_passing
 from limiter.lease_book import LeaseReport, decode_reports
 from schemas import limits, topics
 
@@ -64,7 +65,7 @@ class LeaseReader:
         found: dict[int, list[tuple[int, LeaseReport]]] = {partition: [] for partition in self._places}
         for message in self._consumer.consume(limits.LIMIT_LEASE_MESSAGES_MAX, limits.LIMIT_LEASE_POLL_S):
             if error := message.error():
-                _raise_unless_passing(error)
+                raise_unless_passing(error, "leases")
                 continue
             partition, offset = message.partition() or 0, message.offset() or 0
             found[partition].extend((offset, report) for report in _reports(message))
@@ -89,7 +90,7 @@ class LeaseReader:
             asked = TopicPartition(topics.LEASES, partition)
             _, place.end_then = self._consumer.get_watermark_offsets(asked, timeout=limits.LIMIT_LEASE_ASK_S)
         except KafkaException as error:
-            _raise_unless_passing(error.args[0])
+            raise_unless_passing(error.args[0], "leases")
             return False
         place.asked_us = asked_us
         return True
@@ -108,9 +109,3 @@ def _reports(message: Message) -> list[LeaseReport]:
         where = {"partition": message.partition(), "offset": message.offset()}
         _log.error("lease_reports_unreadable", reason=str(error), **where)
         return []
-
-
-def _raise_unless_passing(error: KafkaError) -> None:
-    if error.fatal():
-        raise KafkaException(error)
-    _log.warning("leases_kafka_error", error=error.str())

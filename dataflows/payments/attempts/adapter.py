@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, Protocol, get_args
 
+from schemas.records import RefundPendingReason
+
 DefinitiveStatus = Literal["authorized", "captured", "voided", "refunded", "submitted", "declined", "failed"]
 DEFINITIVE_STATUSES: frozenset[str] = frozenset(get_args(DefinitiveStatus))
 #: a refund that had succeeded and failed then: another fact than one that never succeeded, whoever tells it
@@ -49,6 +51,7 @@ class Pending:
     """The processor has it and will say later what came of it; asked for meanwhile, as with Unknown."""
 
     provider_ref: str
+    reason: RefundPendingReason | None = None  # why, where the processor says so of a refund
 
 
 @dataclass(frozen=True, slots=True)

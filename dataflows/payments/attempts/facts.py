@@ -35,6 +35,7 @@ class Fact:
     error_code: str | None
     redirect_url: str | None = None  # where the payer has to go; only with requires_action
     authorized_until: int | None = None  # when a hold ends, as the processor says
+    pending_reason: str | None = None  # why a refund is pending, as the processor says
 
 
 def command_of(fact: Fact, issued_at: int) -> Command:
@@ -52,6 +53,7 @@ def command_of(fact: Fact, issued_at: int) -> Command:
         "error_code": fact.error_code,
         "redirect_url": fact.redirect_url,
         "authorized_until": fact.authorized_until,
+        "pending_reason": fact.pending_reason,
     }
     return facts.fact_command(
         "record_attempt_outcome",

@@ -59,8 +59,8 @@ def settle(lease: Lease, answer: Answer, now: float, jitter: float) -> Settlemen
             return _told(lease, answer.status, answer)
         case _ if lease.only_asked:
             return _still_a_persons(lease, answer)
-        case Pending(provider_ref):
-            return _open(lease, "pending", "pending", now, provider_ref)
+        case Pending(provider_ref, pending_reason):
+            return _open(lease, "pending", "pending", now, provider_ref, pending_reason)
         case RequiresAction(provider_ref, redirect_url):
             return _waits_for_payer(lease, provider_ref, redirect_url, now)
         case Unknown(reason):
@@ -69,7 +69,14 @@ def settle(lease: Lease, answer: Answer, now: float, jitter: float) -> Settlemen
             return _not_executed(lease, reason, now, jitter)
 
 
-def _open(lease: Lease, status: str, reason: str, now: float, provider_ref: str | None = None) -> Settlement:
+def _open(
+    lease: Lease,
+    status: str,
+    reason: str,
+    now: float,
+    provider_ref: str | None = None,
+    pending_reason: str | None = None,
+) -> Settlement:
     delay_ms = schedule.poll_delay_ms(lease.unknown_count)
     if delay_ms is None or _age_s(lease, now) > schedule.DOUBT_MAX_S:
         return _given_to_a_person(lease, reason)
@@ -84,7 +91,8 @@ def _open(lease: Lease, status: str, reason: str, now: float, provider_ref: str 
         provider_ref=provider_ref,
         error_code=error_code,
     )
-    return Settlement(_fact(lease, status, error_code=error_code, provider_ref=provider_ref), record)
+    fact = _fact(lease, status, error_code=error_code, provider_ref=provider_ref, pending_reason=pending_reason)
+    return Settlement(fact, record)
 
 
 def _waits_for_payer(lease: Lease, provider_ref: str, redirect_url: str | None, now: float) -> Settlement:
@@ -158,6 +166,7 @@ def _fact(
     error_code: str | None = None,
     provider_ref: str | None = None,
     redirect_url: str | None = None,
+    pending_reason: str | None = None,
 ) -> Fact:
     return Fact(
         operation_id=lease.call.operation_id,
@@ -173,6 +182,7 @@ def _fact(
         error_code=answer.error_code if answer else error_code,
         authorized_until=answer.authorized_until if answer else None,
         redirect_url=redirect_url,
+        pending_reason=pending_reason,
     )
 
 

@@ -27,6 +27,7 @@ from dataflows.payments.attempts.vault_route import VaultForwarding, VaultRoute,
 from schemas import limits
 from schemas.facts import FAILED_LATER
 from schemas.identity import is_card_token
+from schemas.records import RefundPendingReason
 from schemas.validation import clean_text, web_address
 
 if TYPE_CHECKING:
@@ -70,6 +71,7 @@ class _Operation(msgspec.Struct, frozen=True, kw_only=True):
     after_success: bool = False
     redirect_url: str | None = None
     authorized_until_ms: int | None = None
+    pending_reason: RefundPendingReason | None = None
 
 
 class _Problem(msgspec.Struct, frozen=True):
@@ -204,7 +206,7 @@ def _definitive(call: Call, body: bytes) -> Answer:
 def _known(operation: _Operation) -> Answer:
     """What an operation that is ours and clean says."""
     if operation.status == "pending":
-        return Pending(operation.provider_ref)
+        return Pending(operation.provider_ref, operation.pending_reason)
     if operation.status == "requires_action":
         return RequiresAction(operation.provider_ref, operation.redirect_url)
     # a hold that ended says why, as a refusal does

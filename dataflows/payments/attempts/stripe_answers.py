@@ -7,7 +7,7 @@ the key once execution began, errors included; 400, 401, 403, 404 and 429 are re
 from __future__ import annotations
 
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, get_args
 
 import stripe
 
@@ -15,6 +15,7 @@ from dataflows.payments.attempts.adapter import Answer, Definitive, NotExecuted,
 from dataflows.payments.attempts.stripe_calls import ADAPTER, increment_name
 from schemas import limits
 from schemas.processor_currency import from_processor
+from schemas.records import RefundPendingReason
 from schemas.validation import clean_text
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ _OF_STATE: Final = frozenset(
         "resource_already_exists",
     }
 )
+_PENDING_REASONS: Final[dict[str, RefundPendingReason]] = {r: r for r in get_args(RefundPendingReason)}
 _REFUNDED: Final = {"succeeded": "refunded", "failed": "failed", "canceled": "failed"}
 
 
@@ -125,7 +127,7 @@ def answer_to_refund(call: Call, refund: Object) -> Answer:
         return Unknown("answer_to_another_call")
     status, ref = str(refund.get("status")), str(refund["id"])
     if status == "pending":
-        return Pending(ref)
+        return Pending(ref, pending_reason(refund.get("pending_reason")))
     if status == "requires_action":
         return RequiresAction(ref, None)
     if status == "succeeded":
@@ -137,6 +139,11 @@ def answer_to_refund(call: Call, refund: Object) -> Answer:
         return Definitive(status="failed_later" if was_taken else "failed", provider_ref=ref, amount=None,
                           currency=None, error_code=code)  # fmt: skip
     return Unknown(f"refund_{status}")
+
+
+def pending_reason(said: object) -> RefundPendingReason | None:
+    """Why a refund is pending, in Stripe's words; a word that is new to us says nothing."""
+    return _PENDING_REASONS.get(said) if isinstance(said, str) else None
 
 
 def answer_to_search(call: Call, found: Sequence[Object]) -> Answer:

@@ -75,7 +75,7 @@ class InboxStore:
         for intent_id, number, *row in self._rows("attempts_seen", {"intents": intents}):
             fields = dict(zip(AttemptSeen.__struct_fields__, row, strict=True))
             seen.attempts[intent_id, number] = AttemptSeen(**fields)
-        identities = [(facts.processor_scope(due.processor), key) for due, found in findings for key in _keys_of(found)]
+        identities = [(facts.processor_scope(due.processor), key) for due, found in findings for key in keys_of(found)]
         parameters = {"scopes": [scope for scope, _ in identities], "keys": [key for _, key in identities]}
         for scope, key, refusal in self._rows("decisions_seen", parameters):
             seen.decisions[scope, key] = refusal
@@ -174,12 +174,14 @@ def _intent_of(found: Finding) -> str | None:
     return None
 
 
-def _keys_of(found: Finding) -> list[str]:
+def keys_of(found: Finding) -> list[str]:
     """Every identity that the fact may have been told under."""
     if isinstance(found, DisputeChange):
         return [commands.dispute_key(found)]
     if not isinstance(found, AttemptOutcome):
         return []
+    if found.status == "pending":
+        return [facts.pending_key(found.operation_id, found.pending_reason)]
     statuses = ("authorized", "captured") if found.status == "charged" else (found.status,)
     keys = [facts.outcome_key(found.operation_id, status) for status in statuses]
     return [*keys, facts.outcome_key(found.operation_id, facts.FAILED_LATER)] if found.status == "failed" else keys

@@ -16,6 +16,7 @@ _STATUS: Final = {
     "charge.voided": "voided",
     "charge.expired": "voided",
     "charge.requires_action": "requires_action",
+    "refund.pending": "pending",
     "refund.requires_action": "requires_action",
     "refund.succeeded": "refunded",
     "refund.failed": "failed",
@@ -51,6 +52,8 @@ def _outcome(status: str, data: dict[str, Any]) -> Finding:
         after_success=data.get("after_success") is True,
         redirect_url=fields.optional_url(data, "redirect_url"),
         authorized_until=None if until_ms is None else until_ms * _MS_US,
+        only_kind="refund" if status == "pending" else None,
+        pending_reason=fields.optional_text(data, "pending_reason") if status == "pending" else None,
     )
 
 

@@ -111,6 +111,8 @@ def _outcome_keys(due: Due, found: AttemptOutcome, attempt: AttemptSeen) -> list
     """The identity to tell the fact under, last; before it, one that may have been decided earlier."""
     if due.note is not None and due.note.startswith(_TOLD_AS):
         return [due.note.removeprefix(_TOLD_AS)]  # one event is one fact, whatever came of the attempt since
+    if found.status == "pending":
+        return [facts.pending_key(found.operation_id, found.pending_reason)]
     key = facts.outcome_key(found.operation_id, found.status)
     if attempt.kind != "refund" or found.status != "failed":
         return [key]

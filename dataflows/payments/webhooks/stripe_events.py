@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final, TypeVar
 
+from dataflows.payments.attempts import stripe_answers
 from dataflows.payments.attempts.stripe_calls import INCREMENT
 from dataflows.payments.webhooks import fields
 from dataflows.payments.webhooks.fields import Surprise
@@ -27,6 +28,7 @@ _PAYMENTS: Final[dict[str, tuple[str, str, str | None]]] = {
 _HELD: Final = "payment_intent.amount_capturable_updated"
 _REFUNDS: Final = frozenset({"refund.created", "refund.updated", "refund.failed", "charge.refund.updated"})
 _REFUND_STATUS: Final = {
+    "pending": "pending",
     "requires_action": "requires_action",
     "succeeded": "refunded",
     "failed": "failed",
@@ -80,7 +82,8 @@ def _payment(event_type: str, found: dict[str, Any]) -> Finding:
 
 def _refund(found: dict[str, Any]) -> Finding:
     status = _REFUND_STATUS.get(fields.optional_text(found, "status") or "")
-    if status is None:
+    reason = stripe_answers.pending_reason(found.get("pending_reason")) if status == "pending" else None
+    if status is None or (status == "pending" and reason is None):
         return Nothing("the refund is under way")
     operation_id = _operation_of(found)
     if operation_id is None:
@@ -96,6 +99,7 @@ def _refund(found: dict[str, Any]) -> Finding:
         # Stripe takes the money when a refund is made: what reverses that is a balance transaction of its own.
         after_success=status == "failed" and found.get("failure_balance_transaction") is not None,
         only_kind="refund",
+        pending_reason=reason,
     )
 
 

@@ -82,6 +82,7 @@ def outcome_payload(found: AttemptOutcome, attempt: int) -> dict[str, Any]:
         "error_code": found.error_code,
         "redirect_url": found.redirect_url,
         "authorized_until": found.authorized_until,
+        "pending_reason": found.pending_reason,
     }
 
 

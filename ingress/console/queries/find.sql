@@ -65,6 +65,14 @@ union all  -- repair_case_reference
  from repair_case c where c.reference = %(q)s::text order by c.opened_at desc limit %(limit)s::int)
 union all  -- primary key
 select 'repair', r.id, null, r.author, r.template || ', ' || r.state from repair_proposal r where r.id = %(q)s::text
+union all  -- primary key
+select 'closing', c.id, c.case_id, c.author, c.reason || ', ' || c.state from case_closing c where c.id = %(q)s::text
+union all  -- primary key
+select 'outcome', o.id, o.case_id, o.author, (o.fact ->> 'status') || ', ' || o.state
+from attempt_outcome_proposal o where o.id = %(q)s::text
+union all  -- primary key
+select 'signing key', k.id, null, k.merchant_id, case when k.revoked_at is null then 'in force' else 'revoked' end
+from merchant_signing_key k where k.id = %(q)s::text
 union all  -- unique
 select 'delivery', d.id, d.aggregate_key, d.endpoint_id, d.operation || ', ' || d.state
 from merchant_webhook_delivery d where d.id = %(q)s::text

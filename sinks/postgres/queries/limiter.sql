@@ -60,10 +60,10 @@ order by p.policy_id;
 select body from limiter_shard_map order by version desc limit 1;
 
 -- name: shard_restorable
--- What leases spent of the buckets of a shard, at whatever shard, as far as it still counts: by bucket, newest first. Leases
--- that do not say their shard may be of any. Index limit_lease_settlement_restorable.
-select key_hash, terms, (extract(epoch from ended_at) * 1000000)::bigint, reported from limit_lease_settlement
-where counts_until > now() and reported > 0
+-- What leases spent, and was not given back, of the buckets of a shard, at whatever shard, as far as it still counts: by
+-- bucket, newest first. Leases that do not say their shard may be of any. Index limit_lease_settlement_restorable.
+select key_hash, terms, (extract(epoch from ended_at) * 1000000)::bigint, reported - refunded from limit_lease_settlement
+where counts_until > now() and reported > refunded
   and key_hash in (select key_hash from limit_lease_settlement where counts_until > now() and shard in (%s, ''))
 order by key_hash, ended_at desc;
 

@@ -14,7 +14,8 @@ select i.id, i.merchant_id, i.amount, i.currency, i.state, i.version, i.capture_
                'amount', r.amount, 'currency', r.currency, 'state', r.state, 'reason', r.reason,
                'failure_reason', r.failure_reason, 'from_pending', r.from_pending, 'metadata', r.metadata::json,
                'version', r.version, 'created_at', (extract(epoch from r.created_at) * 1000000)::bigint,
-               'updated_at', (extract(epoch from r.updated_at) * 1000000)::bigint))::text
+               'updated_at', (extract(epoch from r.updated_at) * 1000000)::bigint,
+               'pending_reason', r.pending_reason))::text
            from refund r where r.intent_id = i.id) end,
        case when i.latest_attempt > 0 then (
            select json_agg(json_build_object(
@@ -130,24 +131,25 @@ select 1 / (count(*) = %s)::int from written;
 -- name: refunds_insert
 -- Refunds that the batch made. Their intent's compare-and-set guards them, as it guards all its parts. Primary key.
 insert into refund (id, intent_id, merchant_id, attempt, amount, currency, state, reason, failure_reason, from_pending,
-                    metadata, version, created_at, updated_at)
+                    metadata, version, created_at, updated_at, pending_reason)
 select t.id, t.intent_id, t.merchant_id, t.attempt, t.amount, t.currency, t.state, nullif(t.reason, ''),
        nullif(t.failure_reason, ''), t.from_pending, t.metadata, t.version,
        timestamptz 'epoch' + t.created_at * interval '1 microsecond',
-       timestamptz 'epoch' + t.updated_at * interval '1 microsecond'
+       timestamptz 'epoch' + t.updated_at * interval '1 microsecond', nullif(t.pending_reason, '')
 from unnest(%s::text[], %s::text[], %s::text[], %s::int[], %s::bigint[], %s::text[], %s::text[], %s::text[], %s::text[],
-            %s::bigint[], %s::text[], %s::bigint[], %s::bigint[], %s::bigint[])
+            %s::bigint[], %s::text[], %s::bigint[], %s::bigint[], %s::bigint[], %s::text[])
          as t (id, intent_id, merchant_id, attempt, amount, currency, state, reason, failure_reason, from_pending,
-               metadata, version, created_at, updated_at);
+               metadata, version, created_at, updated_at, pending_reason);
 
 -- name: refunds_update
 -- What a fact may change of a refund. Primary key.
 with written as (
     update refund r
     set state = t.state, failure_reason = nullif(t.failure_reason, ''), from_pending = t.from_pending,
-        version = t.version, updated_at = timestamptz 'epoch' + t.updated_at * interval '1 microsecond'
-    from unnest(%s::text[], %s::text[], %s::text[], %s::bigint[], %s::bigint[], %s::bigint[])
-             as t (id, state, failure_reason, from_pending, version, updated_at)
+        version = t.version, updated_at = timestamptz 'epoch' + t.updated_at * interval '1 microsecond',
+        pending_reason = nullif(t.pending_reason, '')
+    from unnest(%s::text[], %s::text[], %s::text[], %s::bigint[], %s::bigint[], %s::bigint[], %s::text[])
+             as t (id, state, failure_reason, from_pending, version, updated_at, pending_reason)
     where r.id = t.id
     returning 1
 )

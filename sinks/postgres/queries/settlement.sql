@@ -245,10 +245,10 @@ where c.type = 'payout_reversal' and p.processor = %(processor)s and p.type = 'p
 -- Everything but the plain case, movement by movement, with what earlier lines paid.
 select c.line_no, c.line_id, c.type, c.operation_id, c.reference, c.provider_refs, c.currency, c.gross, c.fee, c.net,
        c.net_currency, c.batch, c.created, c.matched, c.intent_id, c.attempt, c.status, c.came_back, c.amount,
-       c.expected_currency, c.expected_fee, p.gross::bigint, p.lines
+       c.expected_currency, c.expected_fee, p.gross::bigint, p.fee::bigint, p.lines
 from settlement_candidate c
 cross join lateral (
-    select coalesce(sum(l.gross), 0) as gross, count(*) as lines from settlement_line l
+    select coalesce(sum(l.gross), 0) as gross, coalesce(sum(l.fee), 0) as fee, count(*) as lines from settlement_line l
     where l.matched = c.matched and l.part_of is null and l.class = any(%(paying)s)
 ) p
 where c.type <> 'payout' order by c.matched nulls last, c.type, c.line_no;
@@ -409,6 +409,28 @@ cross join lateral unnest(d.lines) as listed (line_id)
 join settlement_line l on l.processor = d.processor and l.line_id = listed.line_id
 where d.id = any(%(ids)s) and l.posting = 'due'
 order by l.processor, l.line_id;
+
+-- name: fees_unchecked
+-- posting: lines whose fee owners book with the line, in one posting or another, that were not looked for yet; the last
+-- column says whether it is booked. It is not when an earlier version decided the line. What was refused moved nothing.
+-- Index settlement_line_fee_unchecked, which holds no line that was looked for: a run costs what is new.
+select l.processor, l.line_id, l.type, l.operation_id, l.currency, coalesce(l.posted_gross, l.gross),
+       coalesce(l.posted_fee, l.fee), l.posted_difference, l.net, l.net_currency, l.finding, l.matched, l.intent_id,
+       l.attempt, l.counterpart,
+       l.posting = 'refused' or exists (
+           select from ledger_txn t join ledger_entry e using (txn_id)
+           where t.reference in (l.processor || ':' || l.line_id || ':fee', l.processor || ':' || l.line_id || ':duplicate')
+             and starts_with(e.account_id, 'processor_fee_expense:'))
+from settlement_line l
+where not l.fee_checked and (l.finding = 'duplicate' or (l.type = 'refund' and l.finding is not null))
+  and coalesce(l.posted_fee, l.fee) <> 0 and l.posting in ('decided', 'refused')
+order by l.processor, l.line_id limit %(limit)s;
+
+-- name: fees_checked
+-- posting: lines whose fee is in the ledger, or need not be. Primary key.
+update settlement_line l set fee_checked = true
+from unnest(%(processors)s::text[], %(lines)s::text[]) as asked (processor, line_id)
+where l.processor = asked.processor and l.line_id = asked.line_id;
 
 -- name: due_told
 -- posting: lists of which every line is decided. Primary key.

@@ -471,10 +471,49 @@ redis.register_function('rl1_release', function(K, V)
   local freed = 0
   for i = 1, H.n do
     if terms(V[3 + i]).a == 3 then
-      for n = 1, H.cost do freed = freed + redis.call('ZREM', K[1 + 2 * i], H.rid .. ':' .. n) end
+      -- all permits of an identity end together: there are so many, or none
+      for n = 1, math.min(H.cost, redis.call('ZCARD', K[1 + 2 * i])) do freed = freed + redis.call('ZREM', K[1 + 2 * i], H.rid .. ':' .. n) end
     end
   end
   return {OK, freed}
+end)
+
+-- What a settled lease was charged for an identity (H.cost) that had been charged before is taken back, once for each mark
+-- (the identity). It was charged when the lease was settled, so not before its decision (H.caller): what has leaked or faded
+-- since then is back already. One that nobody settled in time is charged whole first, as with the next decision. -1: the
+-- lease is not settled, and its settlement would charge it again.
+redis.register_function('rl1_credit', function(K, V)
+  local H, A, refused = asked(K, V, true)
+  if refused then return refused end
+  local before = redis.call('GET', K[2])
+  if before then return {OK, tonumber(before)} end
+  local b, given = load(K[3], A, clock_us(H)), 0 -- none: a window that nobody knows is over
+  local reserved = b and b.lo
+  if b then sweep(b, K[4]) end
+  if b and b.lo ~= reserved then save(K[3], b) end
+  if redis.call('HEXISTS', K[4], H.lease) == 1 then return {OK, -1} end
+  if b then
+    local at = math.min(b.t, math.floor(H.caller / b.tick))
+    if b.a == 0 then
+      local debt = math.max(0, math.min(b.d, H.cost * b.P - b.R * math.min(b.t - at, math.ceil(H.cost * b.P / b.R))))
+      b.d = b.d - debt
+      given = math.ceil(debt / b.P)
+    elseif is_window(b) then
+      if at >= window_end(b) - b.P then given = math.min(b.d, H.cost) end
+      b.d = b.d - given
+    else -- it is in the slot of the decision, or in a newer one, which counts for longer
+      for slot = b.w - math.floor(at / b.sl) + 1, 1, -1 do
+        if slot <= b.S + 1 then
+          local part = math.min(b.c[slot], H.cost - given)
+          b.c[slot] = b.c[slot] - part
+          given = given + part
+        else break end
+      end
+    end
+    if given > 0 then save(K[3], b) end
+  end
+  redis.call('SET', K[2], string.format('%d', given), 'PX', H.identity_ms)
+  return {OK, given}
 end)
 
 -- What a bucket holds, without touching it: {code, used, reserved, available, reset_us, version}.

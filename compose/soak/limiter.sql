@@ -1,0 +1,22 @@
+-- What the soak of the limiter reads from Postgres once nothing moves any more; as the operator's role.
+
+-- name: leases
+-- limiter_books: by policy, what became of its leases. The table of a soak is small.
+select policy_id,
+       sum(granted)::bigint, sum(reported)::bigint, sum(assumed)::bigint, sum(released)::bigint
+from limit_lease_settlement
+group by policy_id;
+
+-- name: refunds
+-- limiter_books: by policy of the lease, how many charges were looked at, what was given back and what stays charged.
+select s.policy_id,
+       count(*), sum(r.credited)::bigint,
+       (sum(r.cost) filter (where r.outcome <> 'credited'))::bigint
+from limit_lease_refund r
+join limit_lease_settlement s on s.lease_id = r.lease_id
+group by s.policy_id;
+
+-- name: moving
+-- limiter_books: what the streams have still to do. Four rows; the index of open refunds.
+select (select sum(open_leases) from limit_lease_position)::bigint,
+       (select count(*) from limit_lease_refund where outcome is null);

@@ -1,0 +1,96 @@
+"""The other accounts of a soak of the limiter: counters at the store, settlements and refunds in Postgres."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+import psycopg
+
+from compose.soak.limiter_ledger import QUOTAS, Booked, Counter, Leases, Quota
+from compose.soak.limiter_load import ROUTE
+from compose.soak.proof import Proof
+from limiter.inspection import counters, policies
+from limiter.sharded_store import ShardedStore
+from reconciliation.invariant import invariants
+from schemas import limits
+from sinks.postgres.sql_files import queries
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from compose.settings import Addresses
+
+_QUERIES: Final = queries("compose.soak", "limiter.sql")
+_ROLE: Final = "millrace_operator"
+_ALL_LEASES: Final = "21"
+
+
+def connection(addresses: Addresses) -> psycopg.Connection[Any]:
+    """As an operator."""
+    return psycopg.connect(
+        addresses.postgres_dsns[_ROLE], autocommit=True, connect_timeout=limits.POSTGRES_CONNECT_TIMEOUT_S
+    )
+
+
+async def at_rest(addresses: Addresses, within_s: float) -> str | None:
+    """Returns when all leases are settled and nothing is to be given back; a text says what is not."""
+    ends_at, calm_since = time.monotonic() + within_s, 0.0
+    while True:
+        with connection(addresses) as asked:
+            leases, refunds = asked.execute(_QUERIES["moving"]).fetchone() or (0, 0)
+        now = time.monotonic()
+        if leases or refunds:
+            calm_since = 0.0
+        elif calm_since == 0.0:
+            calm_since = now
+        elif now - calm_since > limits.SOAK_LEASES_CALM_S:  # what was charged last is looked at last
+            return None
+        if now > ends_at:
+            return f"{leases} leases and {refunds} refunds are open after {within_s} s"
+        await asyncio.sleep(limits.SOAK_POLL_MS / 1_000)
+
+
+async def booked(addresses: Addresses, names: Iterable[Counter]) -> dict[Counter, Booked]:
+    """Every counter, as the store has it. Raises StoreUnavailable."""
+    with connection(addresses) as asked:
+        in_force = policies(asked)
+    store = ShardedStore(addresses.redis_url)
+    found: dict[Counter, Booked] = {}
+    try:
+        for quota, user in names:
+            (row,) = (await counters(f"{quota}:{user}:{ROUTE}", in_force, {}, store))["counters"]
+            found[quota, user] = Booked(used=row["used"], reserved=row["reserved"])
+    finally:
+        await store.close()
+    return found
+
+
+def leases(addresses: Addresses, ids: Mapping[Quota, str]) -> dict[Quota, Leases]:
+    """What became of the leases of each policy."""
+    with connection(addresses) as asked:
+        settled = {row[0]: row[1:] for row in asked.execute(_QUERIES["leases"]).fetchall()}
+        refunds = {row[0]: row[1:] for row in asked.execute(_QUERIES["refunds"]).fetchall()}
+    found: dict[Quota, Leases] = {}
+    for quota in QUOTAS:
+        granted, reported, assumed, released = settled.get(ids[quota], (0, 0, 0, 0))
+        count, credited, stays = refunds.get(ids[quota], (0, 0, 0))
+        found[quota] = Leases(
+            granted=granted,
+            reported=reported,
+            assumed=assumed,
+            released=released,
+            refunds=count,
+            credited=credited,
+            not_credited=stays or 0,
+        )
+    return found
+
+
+def each_lease(addresses: Addresses) -> Proof:
+    """The invariant of ``millrace check`` about leases, row by row."""
+    (invariant,) = (one for one in invariants() if one.id == _ALL_LEASES)
+    with connection(addresses) as asked:
+        rows = asked.execute(invariant.sql.encode()).fetchall()
+    return Proof(name="every single lease is accounted for", says=invariant.title, problems=[str(row) for row in rows])

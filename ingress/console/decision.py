@@ -1,0 +1,73 @@
+"""A form by which a person decides about a case or a repair: who it is, what it says, where the browser goes next."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from starlette.responses import RedirectResponse, Response
+
+from ingress import calling, operating
+from ingress.console import pages
+from ingress.console import visit as visits
+from schemas import errors
+from schemas.currency import is_currency, parse_minor
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterable, Mapping
+
+    from starlette.requests import Request
+
+    from ingress.state import Ingress
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What a person sent with a form of ours."""
+
+    ingress: Ingress
+    person: str
+    fields: Mapping[str, str]
+
+    def word(self, name: str) -> str:
+        """A field without the blanks around it; a missing one is empty."""
+        return self.fields.get(name, "").strip()
+
+    def words(self, names: Iterable[str]) -> dict[str, Any]:
+        """The fields that are not empty."""
+        return {name: word for name in names if (word := self.word(name))}
+
+    def payload(self, names: Iterable[str]) -> dict[str, Any]:
+        """What is proposed: empty fields are silent, the amount is a decimal of its currency. Raises InvalidCommand."""
+        payload = self.words(names) | {"note": self.word("note")}
+        if amount := self.word("amount"):
+            payload["amount"] = _minor(amount, payload.get("currency", ""))
+        return payload
+
+    def proposal(self, payload: dict[str, Any]) -> dict[str, Any]:
+        """An envelope; the form's own key makes a second press the same proposal."""
+        return {"idempotency_key": self.fields.get("key", ""), "payload": payload}
+
+
+@asynccontextmanager
+async def deciding(request: Request, action: str, audited_id: str, *ids: str) -> AsyncIterator[Decision]:
+    """As ``visit.deciding``, by a person, about what has these ids. Raises Forbidden and NotFound too."""
+    async with visits.deciding(request, action, audited_id) as (visit, fields):
+        for each in (audited_id, *ids):
+            calling.require_id(each)
+        yield Decision(calling.ingress_of(request), operating.person(visit.who.caller()), fields)
+
+
+def to(kind: str, object_id: str) -> Response:
+    """Back to the page of a case, a repair or a queue."""
+    return RedirectResponse(f"{visits.HOME}/{kind}/{object_id}", 303, pages.HEADERS)
+
+
+def _minor(amount: str, currency: str) -> int:
+    if not is_currency(currency):
+        raise errors.InvalidCommand([{"field": "currency", "reason": "must be a currency, such as USD"}])
+    try:
+        return parse_minor(amount, currency)
+    except ValueError as error:
+        raise errors.InvalidCommand([{"field": "amount", "reason": str(error)}]) from error

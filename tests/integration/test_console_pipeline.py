@@ -1,0 +1,36 @@
+"""What the console's pipeline page reads of partitions, on the running system."""
+
+from __future__ import annotations
+
+from importlib import resources
+from typing import TYPE_CHECKING
+
+import psycopg
+import pytest
+from psycopg.rows import dict_row
+
+from schemas import topics
+from tests.console_world import Scene, scene
+from tests.public_system import public
+
+if TYPE_CHECKING:
+    from tests.public_system import PublicSystem
+
+__all__ = ["public", "scene"]  # the fixtures of this module
+pytestmark = [pytest.mark.servers, pytest.mark.timeout(240)]  # the first test starts the system
+
+EVENTS = {topics.COMMANDS_PAYMENTS: topics.EVENTS_PAYMENTS, topics.COMMANDS_LIMITER: topics.EVENTS_LIMITER}
+
+
+def test_each_partition_is_beside_the_events_of_its_own_topic(public: PublicSystem, scene: Scene) -> None:
+    """Partition 0 of the limiter owes nothing of what payments committed in theirs."""
+    assert scene  # payments, with events
+    sql = (resources.files("ingress.console.queries") / "pipeline_partitions.sql").read_bytes()
+    dsn = public.settings.addresses().postgres_dsns["millrace_console"]
+    with psycopg.connect(dsn, row_factory=dict_row) as console:
+        shown = console.execute(sql, {"limit": 1_000}).fetchall()
+    assert {row["topic"] for row in shown} == EVENTS.keys()
+    told = {(EVENTS[row["topic"]], row["partition"]): row["last_seq"] for row in shown}
+    newest = {row[:2]: row[2] for row in public.rows("select topic, partition, max(seq) from outbox group by 1, 2")}
+    assert any(newest.values())
+    assert told == {place: newest.get(place, 0) for place in told}

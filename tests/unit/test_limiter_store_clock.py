@@ -1,0 +1,34 @@
+"""The clock of a store against ours: what an answer proves, and how the answer is read."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from limiter.store_clock import surely_ahead_s
+from limiter.store_line import Reply, StoreLine
+
+
+@pytest.mark.parametrize(
+    ("store_s", "ahead_s"),
+    [(100.0, 0.0), (101.5, 0.0), (102.0, 0.0), (97.0, 3.0), (105.0, -3.0)],
+    ids=["same at the question", "slow, and right", "same at the answer", "we are ahead", "we are behind"],
+)
+def test_only_what_a_slow_answer_cannot_explain_is_a_difference(store_s: float, ahead_s: float) -> None:
+    assert surely_ahead_s(100.0, 102.0, store_s) == ahead_s
+
+
+@pytest.mark.parametrize("cut", range(1, 60, 7))
+def test_integers_that_a_server_writes_as_texts_are_read_in_any_pieces(cut: int) -> None:
+    async def test() -> list[Reply]:
+        line = StoreLine(60)
+        asked = [line.send(b""), line.send(b""), line.send(b"")]
+        written = b"*2\r\n$10\r\n1800000000\r\n$3\r\n250\r\n" + b"*2\r\n:1\r\n:7\r\n" + b":5\r\n"
+        line.data_received(written[:cut])
+        line.data_received(written[cut:])
+        found = await asyncio.wait_for(asyncio.gather(*asked), 10)
+        line.lose("the test is over")
+        return found
+
+    assert asyncio.run(test()) == [[1_800_000_000, 250], [1, 7], 5]

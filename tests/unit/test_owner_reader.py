@@ -1,0 +1,98 @@
+"""How lanes take what was read: nothing waits for a timeout, and a partition is in one lane at a time, in its order."""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from confluent_kafka import KafkaException
+
+from dataflows.owner.batch import PartitionBatch, Record
+from dataflows.owner.reader import Reader
+from schemas import limits
+from sinks.kafka.connection import KafkaConnection
+from tests.eventually import eventually
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PARTITIONS = 3
+BATCHES = 600
+#: a lane or the reader that nobody wakes would wait so long: then the test's own bound ends it
+FOR_EVER_S = 600.0
+
+
+class EveryPartitionIsOurs:
+    """Leases and publisher, as far as the queue of a reader asks them."""
+
+    owner_id = "test-reader"
+    service = type("Service", (), {"commands_topic": "commands.none.v1"})
+    halted: frozenset[int] = frozenset()
+
+    def get(self, partition: int) -> object:
+        return partition
+
+    def backlog(self) -> int:
+        return 0
+
+
+@pytest.fixture
+def reader(monkeypatch: pytest.MonkeyPatch) -> Iterator[Reader]:
+    monkeypatch.setattr("dataflows.owner.reader._POLL_S", FOR_EVER_S)
+    ours: Any = EveryPartitionIsOurs()
+    nowhere = KafkaConnection(bootstrap="127.0.0.1:1")
+    made = Reader(nowhere, None, ours, ours, "test-reader")  # type: ignore[arg-type] # a queue asks no database
+    yield made
+    made._consumer.close()
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("lanes", [1, 2, 3])
+def test_every_batch_is_taken_at_once_and_in_the_order_of_its_partition(reader: Reader, lanes: int) -> None:
+    """The queue is bounded: it is full, and empty, again and again; whoever waits then is woken by the other side."""
+    taken: dict[int, list[int]] = defaultdict(list)
+    in_work: set[int] = set()
+    broken: list[str] = []
+    left = threading.Semaphore(BATCHES)
+    all_done = threading.Event()
+    done = iter(range(BATCHES))
+
+    def lane() -> None:
+        while left.acquire(blocking=False):
+            batch = None
+            while batch is None:  # woken for a batch that another lane has taken
+                batch = reader.next_batch(FOR_EVER_S)
+            if batch.partition in in_work:
+                broken.append(f"partition {batch.partition} is in two lanes")
+            in_work.add(batch.partition)
+            taken[batch.partition].append(batch.records[0].offset)
+            in_work.discard(batch.partition)
+            reader.done(batch.partition)
+            if next(done) == BATCHES - 1:
+                all_done.set()
+
+    threads = [threading.Thread(target=lane, daemon=True) for _ in range(lanes)]
+    for thread in threads:
+        thread.start()
+    for n in range(BATCHES):
+        reader._put(PartitionBatch(n % PARTITIONS, [Record(n, b"")], n))
+    assert all_done.wait(60)
+    assert broken == []
+    for partition, offsets in taken.items():
+        assert offsets == list(range(partition, BATCHES, PARTITIONS))
+    assert len(reader._ready) == 0 < limits.BATCHES_AHEAD_MAX
+
+
+@pytest.mark.timeout(120)
+def test_a_reader_that_gets_into_no_group_says_so_to_every_lane(
+    reader: Reader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An end that a lane took for a drain would start the owner over in silence, at once and for ever."""
+    monkeypatch.setattr(limits, "OWNER_JOIN_TIMEOUT_S", 0.1)
+    reader.start()
+    eventually(lambda: not reader._thread.is_alive(), what="the reading thread's end")
+    for look in (lambda: reader.drained, lambda: reader.next_batch(FOR_EVER_S)):
+        with pytest.raises(KafkaException, match="Not in the consumer group"):
+            look()
