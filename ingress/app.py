@@ -35,6 +35,7 @@ from ingress import (
 from ingress.access_watch import AccessWatch
 from ingress.console import routes as console
 from ingress.webhooks import routes as webhooks
+from ingress.whole_requests import WholeRequests
 from limiter.asgi import QuotaMiddleware
 from limiter.request_identity import idempotency_key
 from schemas import errors, limits
@@ -116,6 +117,7 @@ def create_app(ingress: Ingress) -> FastAPI:
     )
     app.add_middleware(BoundedHeaders)
     app.add_middleware(request_ids.NamedRequests)
+    app.add_middleware(WholeRequests)
     return app
 
 

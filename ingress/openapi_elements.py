@@ -21,6 +21,8 @@ def answer(description: str, media: str, schema: str, headers: Json | None = Non
 
 def refusals(codes: tuple[str, ...]) -> Json:
     """One response per status; its description lists the codes that may come with it."""
+    if "too_large" in codes:  # whoever reads a body waits for it
+        codes = (*codes, "request_timeout")
     by_status: dict[int, list[str]] = {}
     for code, row in problems.TABLE.items():
         if row.status in {problems.row(c).status for c in codes}:

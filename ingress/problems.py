@@ -40,6 +40,7 @@ TABLE: Final[dict[str, Row]] = {
     "four_eyes_required": Row(403, "Another person has to approve"),
     "not_found": Row(404, "No such object"),
     "method_not_allowed": Row(405, "The method is not allowed here"),
+    "request_timeout": Row(408, "The body did not come in time", retry=True),
     "version_conflict": Row(409, "The expected version is not the current one"),
     "state_conflict": Row(409, "The state does not allow the operation"),
     "account_frozen": Row(409, "The account is frozen"),

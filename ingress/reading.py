@@ -29,17 +29,12 @@ _SECOND_US: Final = 1_000_000
 
 
 async def body(request: Request, media_types: tuple[str, ...], bytes_max: int) -> bytes:
-    """The whole body. Raises UnsupportedMediaType, or TooLarge after the rest was read and dropped (to a bound)."""
+    """The whole body. Raises UnsupportedMediaType and TooLarge; what it leaves unread, WholeRequests drops."""
     kept = bytearray()
-    size = 0
     async for chunk in request.stream():
-        size += len(chunk)
-        if size <= bytes_max:
-            kept += chunk
-        elif size > bytes_max + limits.BODY_DRAIN_BYTES_MAX:
-            break
-    if size > bytes_max:
-        raise errors.TooLarge(f"The body is larger than {bytes_max} bytes.")
+        kept += chunk
+        if len(kept) > bytes_max:
+            raise errors.TooLarge(f"The body is larger than {bytes_max} bytes.")
     if kept or "content-type" in request.headers:
         _require_media_type(request.headers.get("content-type", ""), media_types)
     return bytes(kept)

@@ -8,24 +8,21 @@ All on one event loop: between two awaits nothing else runs. Source: spec 3 sect
 from __future__ import annotations
 
 import asyncio
-import itertools
-import secrets
 import time
 from typing import TYPE_CHECKING, Final
 
-from limiter import given_back, held, keys, store
-from limiter.arrival import arrive, settle
-from limiter.asking import asked_terms, asks_for_lease, lease_end_ns, taken_in
+from limiter import given_back, held
 from limiter.decision import UNLIMITED, Decision
 from limiter.durable import DurableLevels
 from limiter.failure import WithoutStore
 from limiter.fast_path import fast_path, otherwise_over
 from limiter.governed import GovernedKeys
 from limiter.identities import Identities, Identity
+from limiter.store_calls import StoreCalls
 from schemas import errors, limits
 
 if TYPE_CHECKING:
-    from limiter.buckets import Bucket, KeyState
+    from limiter.buckets import KeyState
     from limiter.decisions import Recorder
     from limiter.durable import DurableQuotas
     from limiter.frames import Named
@@ -51,24 +48,20 @@ class Limiter:
         """``gateways``: how many decide by the same policies; without the store each allows its part of an open one."""
         self._store = counter_store
         self._recorder = recorder
-        self._name = f"{name}.{secrets.token_hex(4)}"  # leases of a process that ended are nobody's
         self._without_store = WithoutStore(gateways)
         self._governed = GovernedKeys(recorder)
         self._keys, self._buckets = self._governed.keys, self._governed.buckets
         self.when_keys_are_void = self._governed.when_void
         self._identities = Identities(limits.LIMIT_IDENTITY_MS * _NS_PER_MS)
-        self._durable = DurableLevels(durable, self._ask, counter_store, self._without_store, self._identities)
+        self._calls = StoreCalls(counter_store, self._governed, self._identities, recorder, name)
+        self._durable = DurableLevels(durable, self._calls.ask, counter_store, self._without_store, self._identities)
         self._under_way: dict[Identity, asyncio.Future[tuple[int, Decision] | None]] = {}
-        self._lease_numbers = itertools.count(1)
-        self._calls = 0
-        self.store_calls = 0
         self.degraded = 0
-        self._refills: set[asyncio.Task[None]] = set()
-        spender = fast_path(self._keys, self._identities, self._under_way, recorder, self._refill_soon)
+        spender = fast_path(self._keys, self._identities, self._under_way, recorder, self._calls.refill_soon)
         #: decides without waiting, or gives None: then ``check`` has to ask the store
         self.check_now = spender.check_now
         self.spend_entries = spender.spend_entries
-        self._check_held = otherwise_over(self._identities, self._under_way, recorder, self._refill_soon)
+        self._check_held = otherwise_over(self._identities, self._under_way, recorder, self._calls.refill_soon)
 
     @property
     def revision(self) -> int:
@@ -79,6 +72,11 @@ class Limiter:
     def policies(self) -> PolicySet:
         """The policies in use."""
         return self._governed.policies
+
+    @property
+    def store_calls(self) -> int:
+        """How often the store was asked to decide or to lease."""
+        return self._calls.made
 
     def leases(self) -> int:
         """How many are held now."""
@@ -173,13 +171,7 @@ class Limiter:
 
     async def store_of(self, key: KeyState) -> CounterStore:
         """The store that counts a key, when it knows what former ones did. Raises StoreUnavailable, and when lapsed."""
-        if self._governed.is_lapsed:
-            raise store.StoreNotAsked(cause="the policies are too old to count by")
-        counters = self._store.store_of(key.buckets)
-        for bucket in key.buckets:
-            if bucket.store is not counters:
-                await self._settle(bucket, counters)
-        return counters
+        return await self._calls.store_of(key)
 
     def without_store(self, key: KeyState, cost: int) -> Decision:
         """What the failure modes of a key say; counted as all decisions without the store are."""
@@ -219,104 +211,10 @@ class Limiter:
         if key.durable is not None and not self._governed.is_lapsed:
             decided = await self._durable.decide(key.durable, cost, request_id)
         else:
-            decided = await self._ask(key, cost, request_id) or self._without_store.decide(key, cost, request_id)
+            decided = await self._calls.ask(key, cost, request_id) or self._without_store.decide(key, cost, request_id)
         self.degraded += decided.degraded
         self._recorder.record(key.name, cost, decided, identity=request_id)
         return decided
-
-    async def _ask(self, key: KeyState, cost: int, request_id: str | None) -> Decision | None:
-        """One call of the store over all buckets; None when it does not answer in time, or must not be asked."""
-        if self._governed.is_lapsed or self._calls >= limits.LIMIT_STORE_CALLS_MAX:
-            return None
-        self._calls += 1
-        self.store_calls += 1
-        asked_ns = time.monotonic_ns()
-        lease_id = self._lease_id()
-        terms: list[bytes] = []
-        identity = b"" if request_id is None else request_id.encode()
-        try:
-            counters = self._store.store_of(key.buckets)
-            leased = key.leased and asked_ns >= counters.learning_until_ns and self._may_lease()
-            terms = [asked_terms(bucket, cost, asked_ns, leased) for bucket in key.buckets]
-            for bucket in key.buckets:
-                if bucket.settling or bucket.store is not counters:
-                    await self._settle(bucket, counters)
-            identity_key = keys.identity_key(key.name, identity)
-            answer = await counters.decide(key.buckets, terms, cost, identity, identity_key, lease_id)
-        except store.StoreUnavailable as error:
-            if request_id is not None and not isinstance(error, store.StoreNotAsked):
-                self._identities.doubt((key.name, request_id), asked_ns)
-            return None
-        finally:
-            self._calls -= 1
-            for bucket, packed in zip(key.buckets, terms, strict=False):  # there are none when no store could be asked
-                if asks_for_lease(packed):
-                    bucket.asking = False
-        if answer[0] == store.CONFLICT:
-            raise errors.KeyReused
-        if answer[0] in (store.STALE_EPOCH, store.WRONG):
-            return None
-        return taken_in(key, cost, answer, asked_ns, lease_id, counters.epoch)
-
-    def _may_lease(self) -> bool:
-        """A lease is not asked for when its spend could not be reported."""
-        return self._recorder.leases is None or self._recorder.leases.may_open()
-
-    def _refill_soon(self, bucket: Bucket) -> None:
-        """Asks for the next lease while the present one lasts, one at a time for each bucket; reports what is spent."""
-        if bucket.held and bucket.account is not None:
-            bucket.account.hurry()
-            self._recorder.hurry()
-        if bucket.left + bucket.held >= bucket.refill_from:
-            return  # it is only held back, or asked for already
-        bucket.refill_from = 0
-        asked_ns = time.monotonic_ns()
-        if bucket.asking or self._calls >= limits.LIMIT_STORE_CALLS_MAX or not self._may_lease():
-            return
-        if not (want := bucket.wanted_next(asked_ns)):
-            return
-        bucket.asking = True
-        self._calls += 1
-        self.store_calls += 1
-        task = asyncio.get_running_loop().create_task(self._refill(bucket, want, asked_ns))
-        self._refills.add(task)
-        task.add_done_callback(self._refills.discard)
-
-    async def _refill(self, bucket: Bucket, want: int, asked_ns: int) -> None:
-        """A lease, for a request that costs nothing. Without the store there is none, and nobody waited for it."""
-        lease_id = self._lease_id()
-        try:
-            counters = self._store.store_of((bucket,))
-            if asked_ns < counters.learning_until_ns:
-                return
-            if bucket.store is not counters:
-                await self._settle(bucket, counters)
-            terms = [bucket.level.packed_terms(want)]
-            answer = await counters.decide([bucket], terms, 0, b"", b"", lease_id)
-            if answer[0] == store.OK:
-                *_, granted, lease_us = answer
-                if granted:
-                    bucket.begin_lease(lease_id, granted, lease_end_ns(asked_ns, lease_us), counters.epoch)
-            await self._settle(bucket, counters)
-        except store.StoreUnavailable:
-            return
-        finally:
-            self._calls -= 1
-            bucket.asking = False
-
-    def _lease_id(self) -> bytes:
-        return f"{self._name}.{next(self._lease_numbers)}".encode()
-
-    async def _settle(self, bucket: Bucket, counters: CounterStore) -> None:
-        """Tells the store what it must know of the bucket. Raises StoreUnavailable, and keeps what was not told."""
-        if bucket.store is not counters:
-            await arrive(bucket, counters, self._store)
-        try:
-            await settle(bucket, counters)
-        except store.StoreUnavailable:
-            if bucket.store is not counters:
-                bucket.store = None  # it went on to another one meanwhile, which has not heard of what is left to tell
-            raise
 
     async def maintain(self) -> None:
         """Settles leases that ran out, and lets old identities go; called every now and then.
@@ -325,18 +223,7 @@ class Limiter:
         """
         now_ns = time.monotonic_ns()
         self._identities.turn(now_ns)
-        first: store.StoreUnavailable | None = None
-        for bucket in list(self._buckets.values()):
-            if bucket.lease_id and now_ns >= bucket.lease_ends_ns:
-                bucket.end_lease()
-            moved = bucket.lease_id and bucket.store is not None and bucket.store.replaced
-            if bucket.settling or moved:  # a lease that is held is told to a new primary at once
-                try:
-                    await self._settle(bucket, self._store.store_of((bucket,)))
-                except store.StoreUnavailable as error:
-                    first = first or error
-        if first is not None:
-            raise first
+        await self._calls.settle_ended(list(self._buckets.values()), now_ns)
 
     async def close(self) -> None:
         """Gives every lease back. What cannot be told the store charges whole, in time. Raises StoreUnavailable."""

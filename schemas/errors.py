@@ -101,6 +101,12 @@ class TooLarge(Rejected):
     code = "too_large"
 
 
+class RequestTimeout(Rejected):
+    """The body did not come in time; nothing was done."""
+
+    code = "request_timeout"
+
+
 class UnsupportedMediaType(Rejected):
     """The content type is not supported here."""
 

@@ -151,7 +151,9 @@ PUBLISH_MARK_INTERVAL_MS: Final = 500  # between two looks for positions that no
 DEAD_LETTERS_RESUME_MAX: Final = 500
 
 # --- ingress, further ------------------------------------------------------------------------------------
-BODY_DRAIN_BYTES_MAX: Final = 16 * 1024 * 1024  # read and dropped so that a 413 is heard; past it the line is cut
+BODY_DRAIN_BYTES_MAX: Final = 16 * 1024 * 1024  # read and dropped so that a refusal is heard; past it the line is cut
+BODY_DRAIN_S: Final = 5.0
+BODY_READ_S: Final = 60.0  # for a body to come, from the first look at it; two megabytes at half a megabit
 EXPECTED_VERSION_MAX: Final = 2**53 - 1
 DEADLINE_MS_MAX: Final = 3_600_000
 DEADLINE_GRACE_MS: Final = 250  # a wait that ends with the deadline still hears "expired"

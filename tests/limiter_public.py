@@ -32,12 +32,12 @@ class Envoy:
         self.service = rls_pb2_grpc.RateLimitServiceStub(self.channel)
 
     def publish(self, key: str | None = None, expected_version: int | None = None, **changes: Any) -> httpx.Response:
-        """POST /v1/policies: ten in ten minutes, exact, for every key of the tenant, changed."""
+        """POST /v1/policies: ten a day, exact, for every key of the tenant, changed."""
         payload = {
             "scope": {"tenant": self.tenant, "user": "*", "route": "*"},
             "algorithm": "fixed_window",
             "capacity": 10,
-            "window_ms": 600_000,
+            "window_ms": 86_400_000,  # one that hardly ends while a test runs
             "consistency": "exact",
             "failure_mode": "closed",
         } | changes

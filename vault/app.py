@@ -17,6 +17,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from ingress import problems, reading
+from ingress.whole_requests import WholeRequests
 from schemas import errors, identity, limits
 from vault import forwarding, metrics, sealing, token_request
 from vault.audit import WORKER
@@ -130,7 +131,7 @@ def create_app(vault: Vault) -> ASGIApp:
     }
     app = Starlette(routes=routes, exception_handlers=handlers)
     app.router.redirect_slashes = False
-    return Edge(app)
+    return WholeRequests(Edge(app))
 
 
 def _json(document: dict[str, Any], status: int = 200, headers: dict[str, str] | None = None) -> Response:

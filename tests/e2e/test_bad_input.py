@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import socket
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from schemas import limits
 from tests.public_system import public
 
 if TYPE_CHECKING:
@@ -42,6 +44,11 @@ def refused(answer: httpx.Response, status: int, code: str) -> dict[str, Any]:
     assert problem["status"] == status
     assert all(isinstance(problem[name], str) for name in ("type", "title", "detail"))
     return problem
+
+
+def address(public: PublicSystem) -> tuple[str, int]:
+    host, _, port = public.base_url.removeprefix("http://").partition(":")
+    return host, int(port)
 
 
 def post(merchant: Merchant, body: bytes, headers: dict[str, str] | None = None) -> httpx.Response:
@@ -200,10 +207,47 @@ def test_too_many_header_fields(merchant: Merchant) -> None:
 
 def test_bytes_that_are_no_http_do_no_harm(public: PublicSystem, merchant: Merchant) -> None:
     """Garbage, half requests and lines that are cut in the middle of a body: the next caller is served."""
-    host, _, port = public.base_url.removeprefix("http://").partition(":")
     half = b"POST /v1/payment_intents HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 500\r\n\r\n{"
     for raw in (b"\x00\xff\x00\xff", b"GET / HTTP/9.9\r\n\r\n", b"GET /" + b"a" * 100_000, half):
         for _ in range(5):
-            with socket.create_connection((host, int(port)), timeout=5) as line:
+            with socket.create_connection(address(public), timeout=5) as line:
                 line.sendall(raw)
     assert merchant.http.get(PATH).json()["data"] == []
+
+
+@pytest.mark.parametrize("size", [1, 60_000, 1_000_000, 8_000_000])
+@pytest.mark.parametrize(("path", "status"), [(PATH, 401), ("/nowhere", 404), ("/healthz", 405), ("/v1/events", 405)])
+def test_a_refused_body_leaves_the_line_as_it_was(public: PublicSystem, path: str, status: int, size: int) -> None:
+    """The refusal is heard while the body is still sent, and the next request on the same connection is answered."""
+    line = http.client.HTTPConnection(*address(public), timeout=30)
+    try:
+        for _ in range(3):
+            line.request("POST", path, body=b"x" * size, headers=JSON)
+            answer = line.getresponse()
+            assert (answer.status, answer.headers["Connection"]) == (status, None)
+            assert json.loads(answer.read())["status"] == status
+            first = line.sock
+            line.request("GET", "/healthz")
+            answer = line.getresponse()
+            assert (answer.status, line.sock) == (200, first)
+            answer.read()
+    finally:
+        line.close()
+
+
+def test_past_the_bound_the_answer_says_that_it_is_the_last(public: PublicSystem) -> None:
+    with socket.create_connection(address(public), timeout=30) as line:
+        line.sendall(b"POST /nowhere HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000000\r\n\r\n")
+        line.sendall(b"x" * (limits.BODY_DRAIN_BYTES_MAX + 1))
+        answer = http.client.HTTPResponse(line)
+        answer.begin()
+        assert (answer.status, answer.headers["Connection"]) == (404, "close")
+
+
+def test_who_asks_before_sending_is_refused_at_once(public: PublicSystem) -> None:
+    """``Expect: 100-continue``: the body is not asked for."""
+    with socket.create_connection(address(public), timeout=30) as line:
+        line.sendall(b"POST /nowhere HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\nExpect: 100-continue\r\n\r\n")
+        answer = line.recv(1000)
+        assert answer.startswith(b"HTTP/1.1 404 "), answer
+        assert b"connection: close" in answer

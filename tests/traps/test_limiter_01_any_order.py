@@ -126,8 +126,8 @@ class AnyOrder(RuleBasedStateMachine):
     async def connected(self, gateway: int) -> StoreProxy:
         """The gateway has a connection: what gets lost is the answer to a request, not to a greeting."""
         asked = self.world.gateways[gateway]
-        while asked._refills:
-            await asyncio.gather(*asked._refills)
+        while asked._calls.refills:
+            await asyncio.gather(*asked._calls.refills)
         await asked._store.peek(self.bucket(asked))
         return self.world.proxies[gateway]
 

@@ -70,7 +70,7 @@ def test_keys_that_are_used_once_leave_nothing_behind(
                 await gateway.maintain()
                 gateway._recorder.flush()
                 gateway._recorder._sink.sent.clear()  # the test's own list: a real sink keeps nothing
-                assert len(gateway._recorder._rows) <= HELD_MAX + AT_ONCE
+                assert len(gateway._recorder._dictionary.rows) <= HELD_MAX + AT_ONCE
                 assert len(gateway._keys) <= HELD_MAX + AT_ONCE
                 assert len(gateway._buckets) <= HELD_MAX + AT_ONCE
                 keys.name.cache_clear()  # bounded by itself, at more than are asked for here

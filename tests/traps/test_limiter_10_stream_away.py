@@ -141,10 +141,10 @@ def test_what_finds_no_room_is_in_the_gap_at_once_and_what_waits_only_when_it_is
     for n in range(300):
         recorder.record(f"t:u{n % 30}:/r", 1, Decision(n % 2 == 0, 9, 0, 0, "pl_a", 1))
     recorder.flush()
-    assert 0 < recorder.gap() == recorder.lost < 300
+    assert 0 < recorder.gap() == recorder.refused < 300
     assert (blocks.under_way, blocks.lost) == (2, 0)
     blocks._producer.purge()
     becomes(lambda: blocks.under_way, 0, 60, what="Kafka's client says so")
-    assert (recorder.gap(), blocks.lost, blocks.failed) == (300, 300 - recorder.lost, 2)
+    assert (recorder.gap(), blocks.lost, blocks.failed) == (300, 300 - recorder.refused, 2)
     recorder.close()
     blocks.close()

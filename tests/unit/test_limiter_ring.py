@@ -15,7 +15,7 @@ import pytest
 
 from limiter.blocks import decode
 from limiter.decision import Decision
-from limiter.decisions import Recorder, as_dict
+from limiter.decisions import Recorder
 from limiter.ring import ALLOWED, Ring, left_behind
 from limiter.usage import totals
 from schemas import limits
@@ -162,11 +162,12 @@ def recorded(path: Path, count: int, under_way: int = 0) -> tuple[Recorder, Bloc
 def test_blocks_say_every_decision(tmp_path: Path) -> None:
     recorder, blocks = recorded(tmp_path / "r", 600)
     recorder.flush()
-    found = [row for _, block in blocks.sent for row in as_dict(decode(block))]
-    assert len({row["event_id"] for row in found}) == 600
-    assert sorted(row["key"] for row in found) == sorted(f"t:u{n % 3}:/r" for n in range(600))
-    assert sum(row["allowed"] for row in found) == 300
-    assert {(row["policy_id"], row["policy_version"], row["cost"]) for row in found} == {("pl_a", 3, 2)}
+    sent = [decode(block) for _, block in blocks.sent]
+    assert sorted(number for block in sent for number in block.numbers().tolist()) == list(range(600))
+    decided = [(block.rows[int(r["row"])], int(r["cost"]), int(r["flags"])) for block in sent for r in block.columns()]
+    assert sorted(row.key for row, _, _ in decided) == sorted(f"t:u{n % 3}:/r" for n in range(600))
+    assert sum(bool(flags & ALLOWED) for _, _, flags in decided) == 300
+    assert {(row.policy_id, row.policy_version, cost) for row, cost, _ in decided} == {("pl_a", 3, 2)}
     recorder.close()
 
 
