@@ -4,7 +4,7 @@
 setup: ; @sh compose/set_up.sh
 demo: setup ; @.venv/bin/millrace demo
 # bytecode is kept: dozens of processes start in a run, and each would compile its modules anew
-test: setup ; @PYTHONDONTWRITEBYTECODE= .venv/bin/python -m pytest -n $(or $(WORKERS),2) --dist loadfile
+test: setup ; @PYTHONDONTWRITEBYTECODE= .venv/bin/python -m pytest -n $(or $(WORKERS),3) --dist loadfile
 check: setup ; @.venv/bin/ruff check . && .venv/bin/ruff format --check . && .venv/bin/mypy && .venv/bin/lint-imports && .venv/bin/python -m pytest -q tests/tidy
 up: setup ; @.venv/bin/millrace up
 down: setup ; @.venv/bin/millrace down

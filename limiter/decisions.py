@@ -136,7 +136,9 @@ class Recorder:
                     continue
                 self._busy_at = flushed_at
                 for _ in self._flush_parts():
-                    await asyncio.sleep(0)  # decisions that came meanwhile wait for a part, not for all
+                    # decisions that came meanwhile wait for a part, not for all: once is before the loop looks for them
+                    await asyncio.sleep(0)
+                    await asyncio.sleep(0)
                 await asyncio.sleep(limits.LIMIT_LEASE_FLUSH_MIN_S)
                 if self.leases is not None:
                     self.leases.hear()
