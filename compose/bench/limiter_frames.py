@@ -8,12 +8,12 @@ import multiprocessing
 import time
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from compose.bench.cpu import cpu_seconds
 from compose.bench.limiter_world import KEYS, bench_limiter, hold_leases, key_places, per_second, percentiles, zipf
 from compose.stack.errors import StackError
-from limiter.frame_client import Check, FrameClient
+from limiter.frame_client import AsyncFrameClient, Check, FrameClient
 from limiter.frame_server import FrameServer
 from schemas import limits
 
@@ -26,34 +26,84 @@ _BATCH: Final = 128
 _START_S: Final = 60.0
 
 
-def frames_rate(url: str, folder: Path, decisions: int) -> dict[str, Any]:
-    """One batch at a time, a new identity for each entry, on keys that hold leases."""
+class _Took(NamedTuple):
+    """What all batches took."""
+
+    seconds: float
+    client_s: float  # of its processor
+    server_s: float
+    refused: int
+
+
+def frames_rate(url: str, folder: Path, decisions: int, at_once: int = 1) -> dict[str, Any]:
+    """Batches from one client process, a new identity for each entry, on keys that hold leases.
+
+    One frame at a time by the blocking client; several ``at_once`` by the one for asyncio: then neither process waits
+    for the other, and the latency of a frame has those before it in it.
+    """
     places = key_places(KEYS)
     asked = [Check(*places[n]) for n in zipf(decisions, KEYS)]
     batches = [asked[at : at + _BATCH] for at in range(0, len(asked), _BATCH)]
+    named = [Check(*place) for place in places]  # asked first: every key has a number after it
     samples: list[float] = []
     gc.collect()
     gc.freeze()  # the questions are the benchmark's: no collection looks at them again and again
-    with _gateway(url, folder) as (path, pid), FrameClient(str(path)) as client:
-        client.check_many([Check(*place) for place in places])  # every key has a number after it
-        server_began = cpu_seconds({"server": [pid]})["server"]
-        began, cpu_began = time.perf_counter(), time.process_time()
+    with _gateway(url, folder) as (path, pid):
+        if at_once == 1:
+            took = _one_by_one(path, pid, named, batches, samples)
+        else:
+            took = asyncio.run(_several(path, pid, named, batches, samples, at_once))
+    gc.unfreeze()
+    return {
+        **per_second(len(asked), took.seconds, took.client_s + took.server_s),
+        **percentiles(samples, "ms"),
+        "batch": _BATCH,
+        "at_once": at_once,
+        "refused": took.refused,
+        "client_cpu_us_per_decision": round(took.client_s / len(asked) * 1e6, 3),
+        "server_cpu_us_per_decision": round(took.server_s / len(asked) * 1e6, 3),
+    }
+
+
+def _one_by_one(path: Path, pid: int, named: list[Check], batches: list[list[Check]], samples: list[float]) -> _Took:
+    with FrameClient(str(path)) as client:
+        client.check_many(named)
+        since = _since(pid)
         refused = 0
         for batch in batches:
             asked_at = time.perf_counter()
             refused += sum([not answer.allowed for answer in client.check_many(batch)])
             samples.append((time.perf_counter() - asked_at) * 1_000)
-        seconds, client_s = time.perf_counter() - began, time.process_time() - cpu_began
-        server_s = cpu_seconds({"server": [pid]})["server"] - server_began
-    gc.unfreeze()
-    return {
-        **per_second(len(asked), seconds, client_s + server_s),
-        **percentiles(samples, "ms"),
-        "batch": _BATCH,
-        "refused": refused,
-        "client_cpu_us_per_decision": round(client_s / len(asked) * 1e6, 3),
-        "server_cpu_us_per_decision": round(server_s / len(asked) * 1e6, 3),
-    }
+        return _took(since, pid, refused)
+
+
+async def _several(
+    path: Path, pid: int, named: list[Check], batches: list[list[Check]], samples: list[float], at_once: int
+) -> _Took:
+    left = iter(batches)
+
+    async def caller(client: AsyncFrameClient) -> int:
+        refused = 0
+        for batch in left:
+            asked_at = time.perf_counter()
+            refused += sum([not answer.allowed for answer in await client.check_many(batch)])
+            samples.append((time.perf_counter() - asked_at) * 1_000)
+        return refused
+
+    async with AsyncFrameClient(str(path)) as client:
+        await client.check_many(named)
+        since = _since(pid)
+        return _took(since, pid, sum(await asyncio.gather(*(caller(client) for _ in range(at_once)))))
+
+
+def _since(pid: int) -> _Took:
+    """The clocks: of the wall, of this process, of the server's."""
+    return _Took(time.perf_counter(), time.process_time(), cpu_seconds({"server": [pid]})["server"], 0)
+
+
+def _took(since: _Took, pid: int, refused: int) -> _Took:
+    now = _since(pid)
+    return _Took(now.seconds - since.seconds, now.client_s - since.client_s, now.server_s - since.server_s, refused)
 
 
 @contextmanager

@@ -17,6 +17,11 @@ join limit_lease_settlement s on s.lease_id = r.lease_id
 group by s.policy_id;
 
 -- name: moving
--- limiter_books: what the streams have still to do. Four rows; the index of open refunds.
+-- limiter_books: what the streams have still to do, and how far totals have got. Few rows; the index of open refunds.
 select (select sum(open_leases) from limit_lease_position)::bigint,
-       (select count(*) from limit_lease_refund where outcome is null);
+       (select count(*) from limit_lease_refund where outcome is null),
+       (select sum(allowed + denied) from limit_usage)::bigint;
+
+-- name: usage
+-- limiter_books: what the stream of decisions adds up to, by key. The primary key.
+select limit_key, allowed_cost from limit_usage where limit_key = any (%s::text[]);

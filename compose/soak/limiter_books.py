@@ -35,14 +35,14 @@ def connection(addresses: Addresses) -> psycopg.Connection[Any]:
 
 
 async def at_rest(addresses: Addresses, within_s: float) -> str | None:
-    """Returns when all leases are settled and nothing is to be given back; a text says what is not."""
-    ends_at, calm_since = time.monotonic() + within_s, 0.0
+    """Returns when all leases are settled, nothing is to be given back and totals stand; a text says what is not."""
+    ends_at, calm_since, before = time.monotonic() + within_s, 0.0, -1
     while True:
         with connection(addresses) as asked:
-            leases, refunds = asked.execute(_QUERIES["moving"]).fetchone() or (0, 0)
+            leases, refunds, counted = asked.execute(_QUERIES["moving"]).fetchone() or (0, 0, 0)
         now = time.monotonic()
-        if leases or refunds:
-            calm_since = 0.0
+        if leases or refunds or counted != before:
+            calm_since, before = 0.0, counted
         elif calm_since == 0.0:
             calm_since = now
         elif now - calm_since > limits.SOAK_LEASES_CALM_S:  # what was charged last is looked at last
@@ -53,15 +53,17 @@ async def at_rest(addresses: Addresses, within_s: float) -> str | None:
 
 
 async def booked(addresses: Addresses, names: Iterable[Counter]) -> dict[Counter, Booked]:
-    """Every counter, as the store has it. Raises StoreUnavailable."""
+    """Every counter, as the store and the totals of the stream have it. Raises StoreUnavailable."""
+    keys = {(quota, user): f"{quota}:{user}:{ROUTE}" for quota, user in names}
     with connection(addresses) as asked:
         in_force = policies(asked)
+        streamed = dict(asked.execute(_QUERIES["usage"], (list(keys.values()),)).fetchall())
     store = ShardedStore(addresses.redis_url)
     found: dict[Counter, Booked] = {}
     try:
-        for quota, user in names:
-            (row,) = (await counters(f"{quota}:{user}:{ROUTE}", in_force, {}, store))["counters"]
-            found[quota, user] = Booked(used=row["used"], reserved=row["reserved"])
+        for counter, key in keys.items():
+            (row,) = (await counters(key, in_force, {}, store))["counters"]
+            found[counter] = Booked(used=row["used"], reserved=row["reserved"], streamed=streamed.get(key, 0))
     finally:
         await store.close()
     return found

@@ -51,6 +51,8 @@ class Heard:
     refused: int = 0
     refused_by_version: int = 0  # the newest that refused
     maybe: int = 0
+    fresh: int = 0  # allowed by whoever answered, and no repetition: what the stream of decisions adds up
+    fresh_maybe: int = 0  # more of it, that nobody heard of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +61,7 @@ class Booked:
 
     used: int
     reserved: int
+    streamed: int  # allowed, as the stream of decisions adds up
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +110,9 @@ class Ledger:
         heard.again += one.cost * max(0, len(fresh) - 1)
         heard.again_by_leases += one.cost * max(0, leased - 1)
         heard.by_leases += one.cost * leased
+        heard.fresh += one.cost * sum(1 for answer in allowed if not answer.flags & DUPLICATE)
         doubts = min(self._doubts(one), self.gateways)
+        heard.fresh_maybe += one.cost * self.gateways * (doubts > 0)  # asked at two at once, both may have
         if one.counter[0] == "leased":
             heard.maybe += one.cost * doubts
         elif doubts and (not counted or one.told_s - one.sent_s > _KNOWN_S):  # else the store has counted it, and once
@@ -133,6 +138,7 @@ def prove(ledger: Ledger, books: dict[Counter, Booked], leases: dict[Quota, Leas
         _once(heard),
         _bounded(ledger, heard, books),
         _counted(heard, books, leases),
+        _streamed(heard, books),
         _exhausted(ledger, heard, books),
         _settled(heard, leases),
         _given_back(heard, leases),
@@ -186,6 +192,17 @@ def _counted(heard: dict[Counter, Heard], books: dict[Counter, Booked], leases: 
         says=f"{used} used, of which at most {slack} are of conversations that a kill broke",
         problems=problems,
     )
+
+
+def _streamed(heard: dict[Counter, Heard], books: dict[Counter, Booked]) -> Proof:
+    """No decision is lost to the stream or in it twice, whatever was killed: a ring outlives its gateway."""
+    problems = [
+        f"{_name(counter)}: {found} in the stream, must be {one.fresh} to {one.fresh + one.fresh_maybe}"
+        for counter, one in heard.items()
+        if not one.fresh <= (found := books[counter].streamed) <= one.fresh + one.fresh_maybe
+    ]
+    says = f"{sum(books[counter].streamed for counter in heard)} allowed, told {sum(o.fresh for o in heard.values())}"
+    return Proof(name="the stream adds up to what clients were told", says=says, problems=problems)
 
 
 def _exhausted(ledger: Ledger, heard: dict[Counter, Heard], books: dict[Counter, Booked]) -> Proof:

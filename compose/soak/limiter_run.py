@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from compose.demo.narrator import Narrator
     from compose.demo.own_stack import OwnStack
 
-#: what a gateway needs, and what settles its leases; decisions in ClickHouse are another proof
-SERVICES: Final = ("limiter_owner", "limiter_leases", "limiter_gateway", "ingress")
+#: what a gateway needs, what settles its leases, and what adds its decisions up; ClickHouse is another proof
+SERVICES: Final = ("limiter_owner", "limiter_leases", "limiter_usage", "limiter_gateway", "ingress")
 GATEWAYS: Final = 3
 _GATEWAY: Final = "limiter_gateway"
 _DAY_MS: Final = 86_400_000

@@ -47,9 +47,9 @@ class Account:
             told(OPEN, 2, UNCOUNTED),
         ]
         self.books: dict[Counter, Booked] = {
-            EXACT: Booked(used=30, reserved=0),
-            LEASED: Booked(used=15, reserved=0),
-            OPEN: Booked(used=2, reserved=0),
+            EXACT: Booked(used=30, reserved=0, streamed=30),
+            LEASED: Booked(used=15, reserved=0, streamed=17),
+            OPEN: Booked(used=2, reserved=0, streamed=4),
         }
         self.leases = Leases(granted=20, reported=14, assumed=0, released=6, refunds=1, credited=2)
 
@@ -63,7 +63,11 @@ class Account:
         self.leases = replace(self.leases, **changes)
 
     def hear(self, *more: Any) -> None:
+        """And the stream has it."""
         self.ledger.conversations += more
+        for one in more:
+            fresh = sum(answer.allowed and not answer.flags & DUPLICATE for answer in one.answers)
+            self.book(one.counter, streamed=self.books[one.counter].streamed + one.cost * fresh)
 
 
 COUNTED = "the store has counted what clients were told"
@@ -71,6 +75,7 @@ BOUND = "nobody was admitted more than the bound"
 SETTLED = "granted = reported + assumed + released"
 GIVEN_BACK = "what two leases paid for one identity was given back"
 ONCE = "no identity was charged twice at the store"
+STREAMED = "the stream adds up to what clients were told"
 LEFT = "nobody was refused what was left"
 
 
@@ -90,6 +95,9 @@ def test_an_account_that_agrees_holds() -> None:
         (lambda a: a.hear(*(told(OPEN, 3, UNCOUNTED) for _ in range(10))), [BOUND]),
         (lambda a: a.hear(told(EXACT, 3, UNCOUNTED)), [BOUND]),
         (lambda a: (a.hear(told(OPEN, 3, YES, YES)), a.book(OPEN, used=8)), [ONCE]),
+        (lambda a: a.book(EXACT, streamed=29), [STREAMED]),
+        (lambda a: a.book(LEASED, streamed=18), [STREAMED]),
+        (lambda a: a.book(OPEN, streamed=3), [STREAMED]),
         (lambda a: a.hear(told(OPEN, 1, NO)), [LEFT]),
         (lambda a: a.lend(granted=21), [SETTLED]),
         (lambda a: a.lend(reported=13, released=7), [SETTLED]),
@@ -131,6 +139,10 @@ def test_a_broken_conversation_is_the_only_slack(broken: dict[str, Any]) -> None
     assert account.red() == []
     account.book(OPEN, used=5)
     assert account.red() == [COUNTED]
+    account.book(OPEN, used=4, streamed=6 + 2 * GATEWAYS)
+    assert account.red() == []
+    account.book(OPEN, streamed=7 + 2 * GATEWAYS)
+    assert account.red() == [STREAMED]
 
 
 def test_the_seed_draws_the_same_questions_again_at_two_different_gateways() -> None:
