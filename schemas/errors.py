@@ -4,7 +4,7 @@ PlatformError                  code, public message (first line of the docstring
   Rejected                     the caller's fault; nothing changed
     InvalidCommand             well-formed, wrong values (``errors``: list of {field, reason})
     MalformedRequest  IdempotencyKeyRequired  Unauthenticated  Forbidden  NotFound  TooLarge  UnsupportedMediaType
-    KeyReused  QuotaExceeded  VersionConflict  StateConflict
+    RequestTimeout  KeyReused  QuotaExceeded  VersionConflict  StateConflict
     SignatureRequired  SignatureInvalid  SignatureExpired    of a signed request
   Unavailable                  a dependency is out; carries its mode: fail_open, fail_closed, stale, read_only
     Overloaded  DependencyTimeout  DeadlineExceeded  TimeZoneUnknown  Maintenance
@@ -105,6 +105,7 @@ class RequestTimeout(Rejected):
     """The body did not come in time; nothing was done."""
 
     code = "request_timeout"
+    retry = "same_identity"
 
 
 class UnsupportedMediaType(Rejected):

@@ -108,8 +108,8 @@ def test_the_next_lease_comes_before_the_present_one_is_spent(server: CounterSer
             while bucket.left > 1:
                 assert gateway.check_now("t", "u", "/r", 1, None)
             assert gateway.store_calls == calls + 1
-            assert len(gateway._refills) == 1
-            await asyncio.gather(*gateway._refills)
+            assert len(gateway._calls.refills) == 1
+            await asyncio.gather(*gateway._calls.refills)
             assert bucket.lease_id != first
             assert bucket.left > 1
             assert gateway.check_now("t", "u", "/r", 1, None)

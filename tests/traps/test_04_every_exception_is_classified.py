@@ -41,6 +41,7 @@ KINDS: dict[str, Kind] = {
     "schemas.errors.VersionConflict": B,
     "schemas.errors.StateConflict": B,
     "schemas.errors.QuotaExceeded": T,
+    "schemas.errors.RequestTimeout": T,
     "schemas.errors.Unavailable": T,
     "schemas.errors.DependencyTimeout": A,
     "schemas.errors.OwnershipLost": T,

@@ -61,7 +61,7 @@ def test_every_class_says_in_one_sentence_what_is_wrong(cls: type[errors.Platfor
 @pytest.mark.parametrize("cls", CLASSES, ids=lambda c: c.__name__)
 def test_only_passing_failures_may_be_tried_again(cls: type[errors.PlatformError]) -> None:
     """A refusal, a corrupt record and a broken invariant stay what they are however often they are tried."""
-    passing = issubclass(cls, errors.Unavailable) or cls is errors.QuotaExceeded
+    passing = issubclass(cls, errors.Unavailable) or cls in (errors.QuotaExceeded, errors.RequestTimeout)
     assert cls.retry == ("same_identity" if passing else "never")
 
 
