@@ -11,6 +11,8 @@ from schemas import limits
 
 _COMPARED_SHARE: Final = 10  # other libraries are slower: the comparison makes a tenth of the decisions
 _FRAMES_AT_ONCE: Final = 3
+_WHOLE_FROM: Final = 100
+_COLUMNS: Final = ("", "per second", "per CPU second", "p50", "p99", "p99.9")
 _AIMS: Final = {  # what the design promises: the ratio of each is 1 or more where it is kept
     "in_process_decisions_per_s": 1_200_000,
     "in_process_p99_us": 10,
@@ -92,7 +94,6 @@ def _show(result: dict[str, Any]) -> None:
     from rich.console import Console  # noqa: PLC0415
     from rich.table import Table  # noqa: PLC0415
 
-    columns = ("decisions_per_s", "decisions_per_cpu_s", "p50_us", "p99_us", "p999_us", "p50_ms", "p99_ms", "p999_ms")
     compared = result["comparison"]
     work = compared["workload"]
     workload = f"{work['capacity']:,} per {work['window_s']} s on {work['keys']:,} keys"
@@ -101,12 +102,19 @@ def _show(result: dict[str, Any]) -> None:
         (f"Beside others, in process, {workload}", compared["in_process"]),
         (f"Beside others, through the store, {workload}", compared["store"]),
     ):
-        table = Table("", *columns, box=None, title=title, title_justify="left")
+        table = Table(*_COLUMNS, box=None, title=title, title_justify="left")
         for name, part in parts.items():
-            figures = (f"{part[column]:,}" if column in part else "" for column in columns)
-            table.add_row(*((name, *figures) if isinstance(part, dict) else (name, part)))
+            table.add_row(*((name, *_figures(part)) if isinstance(part, dict) else (name, part)))
         Console().print(table)
     print(f"exact: {result['exact']['share_of_bare_script']:.0%} of the bare script's calls")
     print(f"leases: {result['leases']['store_calls_per_decision']} store calls a decision")
     for name, ratio in result["ratios"].items():
         print(f"{name:44} {ratio}")
+
+
+def _figures(part: dict[str, Any]) -> list[str]:
+    """Of one row: rates, and latencies in the unit that they were measured in."""
+    rates = [f"{part[name]:,}" for name in ("decisions_per_s", "decisions_per_cpu_s")]
+    unit = "us" if "p50_us" in part else "ms"
+    times = [part[f"{name}_{unit}"] for name in ("p50", "p99", "p999")]
+    return rates + [f"{time:,.0f} {unit}" if time >= _WHOLE_FROM else f"{time:.2f} {unit}" for time in times]
