@@ -46,6 +46,9 @@ COMMANDS: Final = {
 }
 
 
+_COMPLETION: Final = ("install_completion", "show_completion")  # of a program; each command would have its own
+
+
 class LazyCommands(TyperGroup):
     """Finds subcommands by name and imports the one that is called."""
 
@@ -61,6 +64,8 @@ class LazyCommands(TyperGroup):
         command = typer.main.get_command(module.app)
         command.name = cmd_name
         command.short_help = COMMANDS[cmd_name]
+        command.help = command.help or command.short_help
+        command.params = [one for one in command.params if one.name not in _COMPLETION]
         return command
 
 
