@@ -172,6 +172,7 @@ def test_a_killed_gateways_successor_takes_its_book_and_ring(gateways: Gateways)
     _, granted, reported, assumed, released = settled.sums()
     assert granted == reported + assumed + released
     assert settled.violations() == []
+    eventually(lambda: replaced(gateways, killed), WITHIN_S)
 
 
 def test_a_gateway_without_policies_listens_nowhere(gateways: Gateways) -> None:
