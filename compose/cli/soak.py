@@ -70,14 +70,11 @@ def limiter(
     as_json: AsJson = False,
 ) -> None:
     """Three gateways, retries at others, all killed in turn, policies changed; exit 1 if one token is missing."""
-    from pydantic import SecretStr  # noqa: PLC0415 - the help needs none of it
-
-    from compose.soak.limiter_run import GATEWAYS, SERVICES  # noqa: PLC0415
+    from compose.soak.limiter_run import GATEWAYS, SERVICES  # noqa: PLC0415 - the help needs none of it
     from compose.soak.limiter_run import soak as run_soak  # noqa: PLC0415
 
-    nowhere = SecretStr("http://127.0.0.1:1/none")  # nothing here writes to ClickHouse, so none is started
     alone = {"limiter_gateways": None, "limiter_frames_port": None}
-    changes = {"limiter_gateway_processes": GATEWAYS, "clickhouse_url": nowhere, **alone}
+    changes = {"limiter_gateway_processes": GATEWAYS, **alone}
     _run(
         run_soak,
         {"ingresses": 1, "services": SERVICES, "changes": changes},

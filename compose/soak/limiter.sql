@@ -25,3 +25,7 @@ select (select sum(open_leases) from limit_lease_position)::bigint,
 -- name: usage
 -- limiter_books: what the stream of decisions adds up to, by key. The primary key.
 select limit_key, allowed_cost from limit_usage where limit_key = any (%s::text[]);
+
+-- name: totals
+-- limiter_analytics: what the stream adds up to in Postgres, by key as ClickHouse calls it. The table of a soak is small.
+select md5(limit_key), allowed, denied, allowed_cost from limit_usage;

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import httpx
 import psycopg
 
-from compose.soak import limiter_books
+from compose.soak import limiter_analytics, limiter_books
 from compose.soak.caller import Unexpected, answered, until
 from compose.soak.disturbance import Disturber
 from compose.soak.limiter_ledger import COST_MAX, QUOTAS, Ledger, Quota, prove
@@ -35,8 +35,10 @@ if TYPE_CHECKING:
     from compose.demo.narrator import Narrator
     from compose.demo.own_stack import OwnStack
 
-#: what a gateway needs, what settles its leases, and what adds its decisions up; ClickHouse is another proof
-SERVICES: Final = ("limiter_owner", "limiter_leases", "limiter_usage", "limiter_gateway", "ingress")
+#: what a gateway needs, what settles its leases, and the two readers of its decisions
+SERVICES: Final = (
+    *("limiter_owner", "limiter_leases", "limiter_usage", "limiter_decisions", "limiter_gateway", "ingress"),
+)
 GATEWAYS: Final = 3
 _GATEWAY: Final = "limiter_gateway"
 _DAY_MS: Final = 86_400_000
@@ -240,6 +242,7 @@ class _Soak:
             books = await limiter_books.booked(self._addresses, ledger.heard())
             proofs = prove(ledger, books, limiter_books.leases(self._addresses, run.ids))
             proofs.append(limiter_books.each_lease(self._addresses))
+            proofs.append(await limiter_analytics.same_decisions(self._addresses, limits.SOAK_SETTLE_WAIT_S))
         except (PlatformError, psycopg.Error, OSError, ValueError) as error:
             proofs = [Proof(name="the accounts", says="could not be read", problems=[str(error), *ledger.problems])]
         there = list(run.disturber.there().values())
