@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import redis
 
+from compose.stack.ports import PortLeases
 from compose.stack.valkey import Valkey
 from limiter import Limiter
 from limiter.charges import Charges
@@ -25,7 +26,6 @@ from schemas import limits
 from schemas.limit_policy import LimitPolicy, as_policy
 from schemas.operations import OPERATIONS
 from tests.eventually import becomes, eventually
-from tests.simulator_process import free_port
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from limiter.lease_accounts import ReportSink
 
 PATIENT_S = 60  # for a store that is there, on a loaded machine
+MONTH_MS = 30 * 86_400_000  # of a window that does not end while a test runs, as one of an hour does now and then
 TEN_MINUTES_MS = 600_000
 YEAR_MS = 365 * 24 * 3_600_000
 
@@ -60,7 +61,9 @@ class CounterServer:
 
     def __init__(self, folder: Path, *options: str, of: CounterServer | None = None) -> None:
         """``of``: another server of the same password, as shards of one map have."""
-        self._valkey = Valkey(folder, free_port(), secrets.token_hex(8) if of is None else of._valkey.password)
+        self._ports = PortLeases()  # nobody else gets it before it is listened at, nor while it is frozen
+        password = secrets.token_hex(8) if of is None else of._valkey.password
+        self._valkey = Valkey(folder, self._ports.take_any(), password)
         self._valkey.prepare()
         self.url = f"redis://:{self._valkey.password}@{self._valkey.address}/0"
         self.process = subprocess.Popen([*self._valkey.command(), *options], stdout=subprocess.DEVNULL, cwd=folder)
@@ -99,6 +102,7 @@ class CounterServer:
         """Kills it."""
         self.process.kill()
         self.process.wait()
+        self._ports.close()
 
 
 @pytest.fixture(scope="module")
@@ -119,7 +123,7 @@ def emptied(server: CounterServer) -> None:
 def policy(name: str = "pl_a", version: int = 1, **changes: Any) -> LimitPolicy:
     """A leased window of a thousand for every key, changed."""
     scope = {"tenant": "*", "user": "*", "route": "*"} | changes.pop("scope", {})
-    window = {"algorithm": "fixed_window", "capacity": 1_000, "window_ms": 3_600_000, "consistency": "leased"}
+    window = {"algorithm": "fixed_window", "capacity": 1_000, "window_ms": MONTH_MS, "consistency": "leased"}
     if "calendar" in changes:
         window["window_ms"] = None
     found, wrong = OPERATIONS["publish_policy"].normalize({"scope": scope} | window | changes)
@@ -146,13 +150,16 @@ async def limiter(
     folder: Path,
     *found: LimitPolicy,
     name: str = "g1",
-    timeout_s: float = limits.LIMIT_STORE_TIMEOUT_S,
+    timeout_s: float = PATIENT_S,
     durable: DurableQuotas | None = None,
     reports: ReportSink | None = None,
     charged: ReportSink | None = None,
     loaded: bool = True,
 ) -> AsyncIterator[Limiter]:
-    """A limiter of a gateway that ends without giving anything back, as a killed one does."""
+    """A limiter of a gateway that ends without giving anything back, as a killed one does.
+
+    A store that is there may take its time: ``hasty`` is for what is asked of one that is away.
+    """
     store = ShardedStore(url, timeout_s=timeout_s)
     if loaded:
         await store.load()
@@ -169,6 +176,26 @@ async def limiter(
         recorder.close()
         if leases is not None:
             leases.shut()
+
+
+@contextmanager
+def hasty(gateway: Limiter) -> Iterator[None]:
+    """Meanwhile the store has as long for an answer as everywhere but in tests. Both changes begin a new connection."""
+    sharded: Any = gateway._store
+    before_s = sharded._timeout_s
+
+    def give(timeout_s: float) -> None:
+        sharded._timeout_s = timeout_s
+        for store in sharded.stores.values():
+            store._timeout_s = timeout_s
+            if store._line is not None:
+                store._line.lose("it was as patient as before")
+
+    give(limits.LIMIT_STORE_TIMEOUT_S)
+    try:
+        yield
+    finally:
+        give(before_s)
 
 
 async def answer_of_store(gateway: Limiter, user: str, cost: int, identity: str | None = None) -> Decision:

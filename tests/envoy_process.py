@@ -10,9 +10,9 @@ from importlib import metadata
 from string import Template
 from typing import TYPE_CHECKING, Final
 
+from compose.stack.ports import PortLeases
 from tests.conftest import servers_missing
 from tests.eventually import eventually
-from tests.simulator_process import free_port
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -34,13 +34,18 @@ def binary() -> str:
 
 
 class EnvoyProcess:
-    """One worker, by a configuration file whose ``$names`` are ports and switches of the test."""
+    """One worker, by a configuration file whose ``$names`` are ports of the test: nobody else gets one meanwhile.
 
-    def __init__(self, template: Path, folder: Path, **filled: object) -> None:
-        self.limiter_port, self.upstream_port = free_port(), free_port()
+    ``denying`` and ``allowing`` are its listeners, by what they do without a limiter.
+    """
+
+    def __init__(self, template: Path, folder: Path) -> None:
+        self._ports = PortLeases()
+        names = ("limiter_port", "upstream_port", "denying_port", "allowing_port")
+        ports = {name: self._ports.take_any() for name in names}
+        self.limiter_port, self.upstream_port, self.denying, self.allowing = ports.values()
         written = folder / template.name
-        ports = {"limiter_port": self.limiter_port, "upstream_port": self.upstream_port}
-        written.write_text(Template(template.read_text()).substitute(**ports, **filled))
+        written.write_text(Template(template.read_text()).substitute(**ports))
         quiet = ("--concurrency", "1", "--disable-hot-restart", "--log-level", "warning")
         self.log = folder / "envoy.log"
         with self.log.open("wb") as log:
@@ -64,6 +69,7 @@ class EnvoyProcess:
         """Kills it."""
         self.process.kill()
         self.process.wait()
+        self._ports.close()
 
 
 class Upstream:

@@ -10,10 +10,10 @@ import httpx
 import pytest
 from envoy.service.ratelimit.v3 import rls_pb2, rls_pb2_grpc
 
-from tests.eventually import eventually
+from tests.eventually import eventually, patient
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from tests.public_system import PublicSystem
 
@@ -50,7 +50,7 @@ class Envoy:
         """Publishes, and waits until the gateway decides by it."""
         answer = self.publish(**changes)
         assert answer.status_code == 201, answer.text
-        eventually(lambda: self.remaining(f"probe-{uuid.uuid4().hex}") == changes.get("capacity", 10), 5)
+        eventually(lambda: self.remaining(f"probe-{uuid.uuid4().hex}") == changes.get("capacity", 10), 60)
         found: dict[str, Any] = answer.json()["result"]
         return found
 
@@ -70,15 +70,54 @@ class Envoy:
         if descriptor_cost is not None:
             descriptor.hits_addend.value = descriptor_cost
         metadata = [("x-request-id", identity)] if identity else []
-        return self.service.ShouldRateLimit(request, timeout=10, metadata=metadata)
+        return self.service.ShouldRateLimit(request, timeout=patient(30), metadata=metadata)
 
     def check(self, user: str = "u", route: str = "/r", **asked: Any) -> int:
-        """The code for one request."""
+        """The code for one request, whoever gives it: the failure mode too, where the store is late."""
         return int(self.ask({"tenant": self.tenant, "user": user, "route": route}, **asked).overall_code)
+
+    def decided(self, user: str = "u", route: str = "/r", identity: str | None = None, **asked: Any) -> int:
+        """The code for one request that a quota governs, of the store or of a lease: asked again under its identity."""
+        entries, identity = {"tenant": self.tenant, "user": user, "route": route}, identity or uuid.uuid4().hex
+
+        def answered() -> Any:
+            answer = self.ask(entries, identity=identity, **asked)
+            assert is_known(answer), answer
+            return answer
+
+        return int(eventually(answered, 60).overall_code)
 
     def allowed(self, count: int, **asked: Any) -> int:
         """How many of so many were allowed."""
-        return sum(self.check(**asked) == OK for _ in range(count))
+        return sum(self.decided(**asked) == OK for _ in range(count))
+
+    def undisturbed(self, count: int) -> tuple[str, list[int]]:
+        """A user who asked so often, and the codes: each was decided at once, so that all totals are exact."""
+
+        def asked() -> tuple[str, list[int]]:
+            user = f"u-{uuid.uuid4().hex[:8]}"
+            entries = {"tenant": self.tenant, "user": user, "route": "/r"}
+            answers = [self.ask(entries) for _ in range(count)]
+            assert all(map(is_known, answers)), answers
+            return user, [int(answer.overall_code) for answer in answers]
+
+        return eventually(asked, 120, what="a store that answers in time")
+
+
+def by_store(ask: Callable[[], httpx.Response]) -> httpx.Response:
+    """The first answer of our API that does not say that the store was late."""
+
+    def asked() -> httpx.Response:
+        answer = ask()
+        assert answer.status_code != 503, answer.text
+        return answer
+
+    return eventually(asked, 60)
+
+
+def is_known(answer: Any) -> bool:
+    """Whether it says what the policy's limit is: nobody does without the store."""
+    return bool(answer.statuses[0].HasField("current_limit"))
 
 
 @pytest.fixture

@@ -148,14 +148,15 @@ class MerchantWebhookWorld:
         assert answer.status_code == 200, answer.text
         return list(answer.json()["data"])
 
-    def hurry(self, endpoint: dict[str, Any]) -> None:
-        """As if the waits and leases of an endpoint's deliveries were over."""
+    def hurry(self, endpoint: dict[str, Any], *, leases: bool = True) -> None:
+        """As if the waits of an endpoint's deliveries were over, and leases too: what is under way is then sent twice."""
         with psycopg.connect(self.system.settings.addresses().postgres_superuser_dsn, autocommit=True) as connection:
             connection.execute(
                 "update merchant_webhook_delivery d set next_at = now() from (select id from merchant_webhook_delivery"
                 # in the order in which a sender locks them
-                " where endpoint_id = %s and state = 'waiting' order by seq for update) w where d.id = w.id",
-                (endpoint["id"],),
+                " where endpoint_id = %s and state = 'waiting' and (%s or in_flight_until is null)"
+                " order by seq for update) w where d.id = w.id",
+                (endpoint["id"], leases),
             )
 
 

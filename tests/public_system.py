@@ -15,12 +15,14 @@ import pytest
 
 from compose.settings import Settings
 from compose.stack.errors import StackError
+from compose.stack.ports import PortLeases
 from compose.supervise import launch
 from compose.supervise.state import read_state
 from ingress.client import MillraceClient
 from ingress.issuer import SCOPES_DEFAULT, KeyFolder, issue_token
+from schemas import limits
 from tests.conftest import forgo_fsync, servers_missing
-from tests.simulator_process import free_port
+from tests.eventually import patient
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 
 from contextlib import contextmanager
 
+_ANSWER_WITHIN_S = limits.RESULT_WAIT_MAX_S + 30
 _started: list[PublicSystem] = []
 
 
@@ -64,13 +67,20 @@ class PublicSystem:
         ingresses = [p for p in state.processes if p.name.startswith("ingress-")]
         return [p.pid for p in ingresses if p.pid and p.condition == "ready"]
 
-    def in_flight(self) -> int:
-        """Commands that calls wait for, over all ingress processes, by their metrics."""
+    def metrics(self, service: str) -> list[str]:
+        """What each process of a service tells of itself; one that cannot be asked just now is a failed assertion."""
         state = read_state(self.settings.the_home())
         assert state is not None
-        ports = [url for name, url in launch.world(self.settings, state)["ops"].items() if name.startswith("ingress")]
-        texts = [httpx.get(url, trust_env=False).text for url in ports]
-        lines = [line for text in texts for line in text.splitlines()]
+        ops = launch.world(self.settings, state)["ops"]
+        urls = [url for name, url in ops.items() if name.startswith(service)]
+        try:
+            return [httpx.get(url, timeout=patient(10), trust_env=False).text for url in urls]
+        except httpx.TransportError as error:
+            raise AssertionError(f"{service} says nothing: {error!r}") from error
+
+    def in_flight(self) -> int:
+        """Commands that calls wait for, over all ingress processes, by their metrics."""
+        lines = [line for text in self.metrics("ingress") for line in text.splitlines()]
         return int(sum(float(x.split()[1]) for x in lines if x.startswith("millrace_ingress_commands_in_flight ")))
 
     def frozen(self, service: str) -> AbstractContextManager[None]:
@@ -89,7 +99,10 @@ class Merchant:
     def __init__(self, name: str, base_url: str, token: str) -> None:
         self.name = name
         headers = {"Authorization": f"Bearer {token}"}
-        self.http = httpx.Client(base_url=base_url, headers=headers, timeout=40, trust_env=False)
+        hooks = {"request": [_wait_as_long_as_may_be]}
+        self.http = httpx.Client(
+            base_url=base_url, headers=headers, timeout=_ANSWER_WITHIN_S, trust_env=False, event_hooks=hooks
+        )
 
     def create(self, key: str | None = None, headers: dict[str, str] | None = None, **payload: Any) -> httpx.Response:
         """POST /v1/payment_intents with the envelope."""
@@ -111,6 +124,12 @@ class Merchant:
         return {"idempotency_key": key or uuid.uuid4().hex, "payload": body}
 
 
+def _wait_as_long_as_may_be(request: httpx.Request) -> None:
+    """A busy machine decides later than a caller waits by default: 202 is then right, and not what tests are about."""
+    if request.method == "POST":
+        request.headers.setdefault("Prefer", f"wait={limits.RESULT_WAIT_MAX_S}")
+
+
 @contextmanager
 def _frozen(pids: list[int]) -> Iterator[None]:
     for pid in pids:
@@ -126,7 +145,10 @@ def _frozen(pids: list[int]) -> Iterator[None]:
 def public(tmp_path_factory: pytest.TempPathFactory) -> PublicSystem:
     """The system; it ends with this pytest process, however that ends."""
     if not _started:
-        home, frames_port = tmp_path_factory.mktemp("public"), free_port()
+        # Below what kernels give to outgoing connections: those do not take it before the gateway listens there.
+        ports = PortLeases()
+        home, frames_port = tmp_path_factory.mktemp("public"), ports.take_any()
+        ports.close()  # the stack leases it for itself
         settings = Settings(home=home, owner_processes=1, ingress_processes=2, limiter_frames_port=frames_port)
         try:
             world = launch.world(settings, launch.up(settings, tied=True))

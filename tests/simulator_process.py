@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from schemas import limits
-from tests.eventually import eventually
+from tests.eventually import eventually, patient
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,7 +50,9 @@ class Simulator:
         self.folder, self.port = folder, port
         self._command = command(folder, port, hold_ms, webhook_url)
         self.client = httpx.Client(
-            base_url=f"http://127.0.0.1:{port}", timeout=ANSWER_WITHIN_S, limits=httpx.Limits(max_connections=64)
+            base_url=f"http://127.0.0.1:{port}",
+            timeout=patient(ANSWER_WITHIN_S),
+            limits=httpx.Limits(max_connections=64),
         )
         self.process = self._start()
 
@@ -74,7 +76,7 @@ class Simulator:
     def stop(self) -> int:
         self.process.terminate()
         try:
-            return self.process.wait(timeout=limits.SIMULATOR_DRAIN_TIMEOUT_S + STOP_SLACK_S)
+            return self.process.wait(timeout=patient(limits.SIMULATOR_DRAIN_TIMEOUT_S + STOP_SLACK_S))
         finally:
             self.process.kill()
             self.process.wait()

@@ -149,7 +149,7 @@ class Stage:
             yield sink, recorder
         finally:
             sink.stop()
-            thread.join(timeout=30)
+            thread.join(timeout=patient(30))
         assert not died, died
         assert not thread.is_alive()
 
@@ -280,7 +280,7 @@ def processor(stage: Stage, folder: Path) -> Iterator[str]:
     process = subprocess.Popen(command, env=dict(os.environ))
     url = f"http://127.0.0.1:{port}"
     try:
-        with httpx.Client(base_url=url) as http:
+        with httpx.Client(base_url=url, timeout=patient(20)) as http:
             eventually(lambda: _is_ready(http), within_s=20, what="the simulator is ready")
             for attempt in stage.world.carried_out:
                 body: dict[str, object] = {

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import tempfile
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -37,20 +38,22 @@ def executable() -> Path:
     if go is None:
         pytest.skip("stripe-mock is a Go program, and there is no Go here")
     cache.mkdir(parents=True, exist_ok=True)
-    environment = os.environ | {"GOBIN": str(cache), "GOFLAGS": "-buildvcs=false"}
-    try:
-        done = subprocess.run(
-            [go, "install", _MODULE],
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=_INSTALL_WITHIN_S,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        pytest.skip("stripe-mock could not be installed in time")
-    if done.returncode != 0:
-        pytest.skip(f"stripe-mock could not be installed: {done.stderr.strip().splitlines()[-1:]}")
+    with tempfile.TemporaryDirectory(dir=cache) as folder:  # of this worker's own: others may install it just now
+        environment = os.environ | {"GOBIN": folder, "GOFLAGS": "-buildvcs=false"}
+        try:
+            done = subprocess.run(
+                [go, "install", _MODULE],
+                env=environment,
+                capture_output=True,
+                text=True,
+                timeout=_INSTALL_WITHIN_S,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            pytest.skip("stripe-mock could not be installed in time")
+        if done.returncode != 0:
+            pytest.skip(f"stripe-mock could not be installed: {done.stderr.strip().splitlines()[-1:]}")
+        (Path(folder) / program.name).replace(program)
     return program
 
 

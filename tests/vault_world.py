@@ -19,6 +19,7 @@ import pytest
 from compose.settings import Settings
 from compose.stack.errors import StackError
 from compose.stack.home import write_private
+from compose.stack.ports import PortLeases
 from compose.supervise import launch
 from ingress.issuer import SCOPES_DEFAULT, KeyFolder, issue_token
 from sinks.postgres.migrate import migrate
@@ -109,7 +110,7 @@ class VaultWorld:
         name = name or f"m_{uuid.uuid4().hex[:12]}"
         token = issue_token(KeyFolder(self.settings.the_home().path / "keys"), name, scopes)
         headers = {"Authorization": f"Bearer {token}"}
-        self.clients.append(httpx.Client(base_url=self.url, headers=headers, timeout=20, trust_env=False))
+        self.clients.append(httpx.Client(base_url=self.url, headers=headers, timeout=patient(20), trust_env=False))
         return Holder(name, self.clients[-1])
 
     def forward(
@@ -119,7 +120,11 @@ class VaultWorld:
         body = {"token": token, "merchant_id": merchant, "path": "/v1/operations", "body": {"payment_method": token}}
         secret = {"Authorization": f"Bearer {self.settings.vault_forward_secret()}"}
         return httpx.post(
-            f"{self.url}/v1/forward", json=body | changes, headers=secret | (headers or {}), timeout=20, trust_env=False
+            f"{self.url}/v1/forward",
+            json=body | changes,
+            headers=secret | (headers or {}),
+            timeout=patient(20),
+            trust_env=False,
         )
 
     def rows(self, statement: Any, *parameters: object) -> list[tuple[Any, ...]]:
@@ -149,23 +154,27 @@ def vault_world(home: Path) -> Iterator[VaultWorld]:
 def vault_on(stack: Stack, home: Path) -> Iterator[VaultWorld]:
     """A database of its own with every table on the session's Postgres, keys of its own, and no vault yet."""
     passwords = {f"postgres_{role.removeprefix('millrace_')}_password": value for role, value in _roles(stack)}
-    with fresh_database(stack.settings, f"vault_{uuid.uuid4().hex[:12]}") as dsn:
-        settings = _settings(home, postgres_dsn=dsn, **passwords)
-        settings.the_home().prepare()
-        ports = {name: free_port() for name in settings.preferred_ports()}
-        write_private(settings.the_home().ports_file, json.dumps(ports))
-        with _ended(VaultWorld(settings)) as made:
-            yield made
+    leases = PortLeases()  # the processor comes and goes with each test, and nobody else gets its place meanwhile
+    try:
+        with fresh_database(stack.settings, f"vault_{uuid.uuid4().hex[:12]}") as dsn:
+            settings = _settings(home, leases.take_any, postgres_dsn=dsn, **passwords)
+            settings.the_home().prepare()
+            ports = {name: free_port() for name in settings.preferred_ports()}
+            write_private(settings.the_home().ports_file, json.dumps(ports))
+            with _ended(VaultWorld(settings)) as made:
+                yield made
+    finally:
+        leases.close()
 
 
-def _settings(home: Path, **changes: Any) -> Settings:
+def _settings(home: Path, port: Callable[[], int] = free_port, **changes: Any) -> Settings:
     return Settings(
         home=home,
         kafka_bootstrap=_NOWHERE,
         redis_url=f"redis://{_NOWHERE}",
         clickhouse_url=f"http://{_NOWHERE}",
-        processor_port=free_port(),
-        vault_port=free_port(),
+        processor_port=port(),
+        vault_port=port(),
         **changes,
     )
 

@@ -16,6 +16,7 @@ from compose.cli.limiter_top import top
 from compose.cli.parked import operator_connection
 from compose.settings import load_settings
 from compose.stack.errors import StackError
+from schemas import limits
 
 if TYPE_CHECKING:
     from limiter.shard_map import ShardMap
@@ -97,7 +98,7 @@ async def _counters(
     from limiter.sharded_store import ShardedStore  # noqa: PLC0415
     from schemas.errors import PlatformError  # noqa: PLC0415
 
-    store = ShardedStore(load_settings().addresses().redis_url)
+    store = ShardedStore(load_settings().addresses().redis_url, timeout_s=limits.LIMIT_SHARD_CALL_TIMEOUT_S)
     store.use(shard_map)
     try:
         return await counters(name, found, by_owners, store, network)

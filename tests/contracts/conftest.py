@@ -41,7 +41,15 @@ class FrontProcess:
             folder=self.folder,
         )
         eventually(lambda: self.server.unhealthy() is None, within_s=30, what="the front answers")
-        self.server.initialize()
+        eventually(self._is_initialized, within_s=30, what="the front has its database")
+
+    def _is_initialized(self) -> bool:
+        """The stack's own way, which waits for an answer no longer than a health check."""
+        try:
+            self.server.initialize()
+        except OSError:
+            return False
+        return True
 
     def stop(self, number: signal.Signals) -> int:
         assert self.handle is not None

@@ -19,7 +19,7 @@ from clickhouse_connect.driver.exceptions import DatabaseError, OperationalError
 from clickhouse_connect.driver.external import ExternalData
 
 from tests.contracts.conftest import PASSWORD
-from tests.eventually import becomes, eventually
+from tests.eventually import eventually, patient
 
 if TYPE_CHECKING:
     from clickhouse_connect.driver.client import Client
@@ -240,10 +240,12 @@ def test_concurrent_clients_do_not_wait_for_one_another(front: FrontProcess) -> 
     main.command("CREATE TABLE crowd (worker Int64, n Int64) ENGINE = MergeTree ORDER BY (worker, n)")
     failures: list[BaseException] = []
     began_us: list[Any] = []
+    together = threading.Barrier(8)
 
     def work(worker: int) -> None:
         try:
             client = front.client()
+            together.wait(patient(30))  # a busy machine takes longer to connect than a query sleeps
             began_us.append(client.command(f"SELECT toUnixTimestamp64Micro(now64(6)), sleep({ASLEEP_S})")[0])
             for n in range(5):
                 client.insert("crowd", [[worker, n]])
@@ -338,7 +340,7 @@ def test_kill_during_a_stream_of_inserts_loses_nothing_and_doubles_nothing(front
     eventually(lambda: len(acknowledged) > 10, what="some blocks are in")
     front.stop(signal.SIGKILL)
     front.start()
-    writer.join(timeout=30)
+    writer.join(timeout=patient(30))
     assert len(acknowledged) == 60
     client = front.client()
     assert client.query("SELECT count(), uniqExact(a) FROM streamed").result_rows == [(60_000, 60_000)]
@@ -348,15 +350,21 @@ def test_kill_during_a_stream_of_inserts_loses_nothing_and_doubles_nothing(front
 def test_a_polite_stop_finishes_what_runs(front: FrontProcess) -> None:
     """SIGTERM in the middle of a query: it answers, then the process ends with 0 and starts again."""
     answers: list[object] = []
-    client = front.client()
-    thread = threading.Thread(target=lambda: answers.append(client.command("SELECT sleep(1)")))
-    thread.start()
-    watcher = front.client()
-    running = "SELECT count() FROM system.processes WHERE query LIKE '%sleep(1)%' AND query NOT LIKE '%processes%'"
-    becomes(lambda: watcher.command(running), 1, what="the query runs")
+    client, watcher = front.client(), front.client()
+    threads: list[threading.Thread] = []
+    running = "SELECT count() FROM system.processes WHERE query LIKE '%sleep(3)%' AND query NOT LIKE '%processes%'"
+
+    def is_running() -> bool:
+        """Asked again when it was over before anybody looked."""
+        if not threads or not threads[-1].is_alive():
+            threads.append(threading.Thread(target=lambda: answers.append(client.command("SELECT sleep(3)"))))
+            threads[-1].start()
+        return watcher.command(running) == 1
+
+    eventually(is_running, what="the query runs")
     assert front.stop(signal.SIGTERM) == 0
-    thread.join(timeout=10)
-    assert answers == [0]
+    threads[-1].join(timeout=patient(10))
+    assert answers == [0] * len(threads)
     front.start()
 
 

@@ -14,6 +14,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic, TopicPartition
 
 from schemas import identity, topics
+from tests.eventually import patient
 
 if TYPE_CHECKING:
     from tests.conftest import Stack
@@ -29,18 +30,19 @@ def test_librdkafka_picks_the_same_partition(stack: Stack) -> None:
     connection, topic = stack.addresses.kafka, f"keys.{uuid.uuid4().hex[:8]}"
     admin = AdminClient(connection.admin())
     for future in admin.create_topics([NewTopic(topic, PARTITIONS)]).values():
-        future.result(timeout=30)
+        future.result(timeout=patient(30))
     producer = Producer(connection.producer("keys"))
     for key in KEYS:
         producer.produce(topic, b"", key)
-    assert producer.flush(30) == 0
+    assert producer.flush(patient(30)) == 0
     consumer = Consumer(connection.consumer("keys", f"keys-{topic}"))
     consumer.assign([TopicPartition(topic, p, 0) for p in range(PARTITIONS)])
     found: dict[str, int | None] = {}
     try:
         while len(found) < len(KEYS):
             for message in consumer.consume(100, 5):
-                found[(message.key() or b"").decode()] = message.partition()
+                if message.error() is None:  # a broker that was slow to answer is told of among the records
+                    found[(message.key() or b"").decode()] = message.partition()
     finally:
         consumer.close()
     assert found == {key: topics.partition_for(key, PARTITIONS) for key in KEYS}

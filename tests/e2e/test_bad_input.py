@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from schemas import limits
+from tests.eventually import patient
 from tests.public_system import public
 
 if TYPE_CHECKING:
@@ -210,7 +211,7 @@ def test_bytes_that_are_no_http_do_no_harm(public: PublicSystem, merchant: Merch
     half = b"POST /v1/payment_intents HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 500\r\n\r\n{"
     for raw in (b"\x00\xff\x00\xff", b"GET / HTTP/9.9\r\n\r\n", b"GET /" + b"a" * 100_000, half):
         for _ in range(5):
-            with socket.create_connection(address(public), timeout=5) as line:
+            with socket.create_connection(address(public), timeout=patient(30)) as line:
                 line.sendall(raw)
     assert merchant.http.get(PATH).json()["data"] == []
 

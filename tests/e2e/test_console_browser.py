@@ -27,6 +27,7 @@ __all__ = ["merchant", "public", "scene"]  # the fixtures of this module
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(240)]  # the first test starts the system
 
 _WAIT_MS = 1_000 * patient(15)
+_END_MS = 1_000 * patient(60)  # of what a processor and an owner have a part in
 expect.set_options(timeout=_WAIT_MS)
 
 
@@ -37,7 +38,9 @@ def chromium() -> Iterator[Browser]:
     if found is None:
         servers_missing("there is no chromium on this machine")
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox", "--disable-dev-shm-usage"])
+        browser = playwright.chromium.launch(
+            executable_path=found, args=["--no-sandbox", "--disable-dev-shm-usage"], timeout=_END_MS
+        )
         yield browser
         browser.close()
 
@@ -59,6 +62,7 @@ class Desk:
         self.page.get_by_label("Token").fill(token)
         self.page.get_by_role("button", name="Sign in").click()
         expect(self.page.get_by_role("heading", name="Overview")).to_be_visible()
+        self.page.wait_for_load_state()  # a page is seen before its scripts run, and a key that nobody hears is lost
         return self.page
 
 
@@ -134,6 +138,7 @@ def test_keys_find_a_payment_and_open_its_story(scene: Scene, desks: Any) -> Non
     page.keyboard.type(scene.payment)
     page.keyboard.press("Enter")
     expect(page.locator("main h1")).to_contain_text("1,234.56")
+    page.wait_for_load_state()
     page.keyboard.press("j")
     first = page.locator(".timeline summary").first
     expect(first).to_be_focused()
@@ -199,7 +204,7 @@ def test_two_persons_repair_in_two_windows(public: PublicSystem, desks: Any) -> 
     assert transactions(public, repair_id) == []
     bob.goto(path)
     bob.get_by_role("button", name="Approve and post").click()
-    expect(bob.locator("h1 .state")).to_have_text("posted", timeout=60_000)
+    expect(bob.locator("h1 .state")).to_have_text("posted", timeout=_END_MS)
     assert len(transactions(public, repair_id)) == 1
 
 
@@ -279,7 +284,7 @@ def test_a_risk_review_is_decided_by_keys_from_queue_and_case(
     page.keyboard.press("Tab")
     expect(page.get_by_role("button", name="Reject it")).to_be_focused()
     page.keyboard.press("Enter")
-    expect(page.locator("h1 .state")).to_have_text("canceled", timeout=60_000)
+    expect(page.locator("h1 .state")).to_have_text("canceled", timeout=_END_MS)
     becomes(lambda: merchant.fresh(f"/v1/payment_intents/{approved}").json()["state"], "succeeded", 60)
     assert rules.post(rules.active()).status_code == 201
     operator.http.close()
@@ -297,10 +302,13 @@ def test_signing_out_leaves_nothing_behind(desks: Any) -> None:
     assert page.evaluate("document.cookie") == ""
     page.locator(".places").get_by_role("link", name="Pipeline").click()
     expect(page.get_by_role("heading", name="Owners")).to_be_visible()
-    page.keyboard.press("r")  # htmx puts the fresh part in place, under the same policy
+    page.wait_for_load_state()
+    with page.expect_response(lambda answer: answer.url.endswith("/console/pipeline")):
+        page.keyboard.press("r")  # htmx puts the fresh part in place, under the same policy
     expect(page.get_by_role("heading", name="Owners")).to_be_visible()
     page.get_by_role("button", name="Sign out").click()
     expect(page.get_by_label("Token")).to_be_visible()
+    page.wait_for_load_state()
     # htmx notes the path of the page that is open, in this tab; no page and nothing of the one before.
     assert page.evaluate("[localStorage.length, Object.values(sessionStorage)]") == [0, ["/console/sign-in"]]
     page.goto("/console/pipeline")

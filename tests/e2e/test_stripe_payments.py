@@ -115,6 +115,8 @@ def test_a_dispute_that_only_names_stripes_payment_is_of_ours_also_when_its_disp
     taken = {"amount": -1_099, "fee": 1_500}
     stripe_tells(public, "charge.dispute.funds_withdrawn", named, "needs_response", [taken])
     eventually(lambda: disputes(merchant, bought) == [("needs_response", "withdrawn", 1_099)], within_s=60)
+    done = "select 1 from attempt_dispatch where intent_id = %s and status = 'done'"
+    eventually(lambda: public.rows(done, bought), within_s=60, what="the worker heard that the payment succeeded")
 
     pruned = queries("sinks.postgres", "queries/attempts.sql")["attempts_prune"]
     parameters = {"kept_s": 0, "count": 1_000, "named_by_charge": list(NAMED_BY_CHARGE)}

@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from tests.card_traces import everywhere, in_memory
-from tests.eventually import eventually
+from tests.eventually import eventually, patient
 from tests.public_system import merchant, public, stranger
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def tokenize(public: PublicSystem, caller: Merchant, number: str, **changes: Any
     url = f"{public.settings.addresses().vault_url}/v1/tokens"
     headers = {"Authorization": caller.http.headers["authorization"]}
     body = {"idempotency_key": uuid.uuid4().hex, "payload": payload}
-    return httpx.post(url, json=body, headers=headers, timeout=20, trust_env=False)
+    return httpx.post(url, json=body, headers=headers, timeout=patient(20), trust_env=False)
 
 
 def token(public: PublicSystem, caller: Merchant, number: str = APPROVED) -> str:
@@ -81,7 +81,7 @@ def test_a_retry_hears_its_stored_result_when_the_token_is_gone(public: PublicSy
     first = merchant.create("k", payment_method=made)
     url = f"{public.settings.addresses().vault_url}/v1/tokens/{made}"
     headers = {"Authorization": merchant.http.headers["authorization"]}
-    assert httpx.delete(url, headers=headers, trust_env=False).status_code == 200
+    assert httpx.delete(url, headers=headers, timeout=patient(20), trust_env=False).status_code == 200
     again = merchant.create("k", payment_method=made)
     assert (again.status_code, again.content) == (first.status_code, first.content) == (201, first.content)
 

@@ -131,10 +131,11 @@ class System:
         eventually(lambda: len(self.confirmed) >= goal, within_s, what=f"the system serves again after {after}")
 
     def stop_paying(self) -> None:
-        """Load ends."""
+        """Load ends: a call that is under way has all its tries first, and what it hears is noted like the rest."""
         self.stopping.set()
         for thread in self.threads:
-            thread.join(60)
+            thread.join(patient(90))
+        assert not any(thread.is_alive() for thread in self.threads), "somebody still pays"
         self.threads.clear()
         self.stopping.clear()
 

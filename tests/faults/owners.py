@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import psycopg
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from schemas import codec, identity, operations, records, topics, validation
 from tests.eventually import becomes, eventually, patient
@@ -104,7 +104,7 @@ class OwnerWorld:
         """Writes commands to their topic, acknowledged by all replicas."""
         for one in commands:
             self.producer.produce(topics.COMMANDS_PAYMENTS, codec.encode_command(one), one.aggregate_key)
-        assert self.producer.flush(30) == 0
+        assert self.producer.flush(patient(30)) == 0
 
     def send_payments(self, count: int, *, duplicates: bool = True) -> list[str]:
         """Payments that are created, confirmed and captured; every command also a second time."""
@@ -209,16 +209,14 @@ class OwnerWorld:
         expected = dict(self.query("select partition, array_agg(event_id order by seq) from outbox group by 1"))
         found: dict[int, list[str]] = defaultdict(list)
         try:
-            ends = {
-                p: consumer.get_watermark_offsets(TopicPartition(topics.EVENTS_PAYMENTS, p), 5)[1]
-                for p in range(topics.PAYMENTS_PARTITIONS)
-            }
+            ends = {p: _end_of(consumer, p) for p in range(topics.PAYMENTS_PARTITIONS)}
             consumer.assign([TopicPartition(topics.EVENTS_PAYMENTS, p, 0) for p in ends])
             left = sum(ends.values())
             while left:
                 messages = consumer.consume(min(left, 1_000), 5)
                 assert messages, f"{left} records of {ends} did not arrive"
                 for message in messages:
+                    assert not message.error(), message.error()
                     left -= 1
                     event = codec.decode_event(message.value())
                     if event.seq == len(found[message.partition()]) + 1:
@@ -227,3 +225,13 @@ class OwnerWorld:
             consumer.close()
         assert dict(found) == expected
         return True
+
+
+def _end_of(consumer: Consumer, partition: int) -> int:
+    """The offset after the last event. A broker that is too busy to say it is asked again by whoever waits for more."""
+    try:
+        offsets = consumer.get_watermark_offsets(TopicPartition(topics.EVENTS_PAYMENTS, partition), 5)
+    except KafkaException as error:
+        raise AssertionError(f"no end of partition {partition}: {error}") from None
+    assert offsets is not None, f"no end of partition {partition} in time"
+    return offsets[1]

@@ -49,7 +49,7 @@ def test_killed_after_parking(owner_world: OwnerWorld) -> None:
     doomed = owner_world.start_owner("after_park_before_publish")
     marker = os.urandom(12)
     owner_world.producer.produce(topics.COMMANDS_PAYMENTS, b"\x00not a command" + marker, "any")
-    assert owner_world.producer.flush(10) == 0
+    assert owner_world.producer.flush(patient(10)) == 0
     eventually(lambda: doomed.poll() is not None, 30, what="the fail point")
     owner_world.start_owner()
     owner_world.send_payments(5)
@@ -85,13 +85,15 @@ def test_frozen_in_the_middle_of_a_transaction(owner_world: OwnerWorld) -> None:
     owner_world.send_payments(5)
     owner_world.await_all()
     with psycopg.connect(owner_world.dsn, autocommit=True) as watcher:
-        owner_world.send_payments(200, duplicates=False)
-        eventually(
-            lambda: watcher.execute(
+
+        def in_the_middle() -> object:
+            """Sent before every look: what was sent once may be done before anybody looks."""
+            owner_world.send_payments(50, duplicates=False)
+            return watcher.execute(
                 "select 1 from pg_stat_activity where usename = 'millrace_owner' and xact_start is not null"
-            ).fetchone(),
-            10,
-        )
+            ).fetchone()
+
+        eventually(in_the_middle, 10)
     zombie.send_signal(signal.SIGSTOP)
     owner_world.start_owner()
     owner_world.await_all()
@@ -181,7 +183,7 @@ def test_unbalanced_posting_halts_its_partition_only(owner_world: OwnerWorld) ->
             " return new; end $$;"
             "create trigger spoil before insert on ledger_entry for each row execute function spoil()"
         )
-        owner_world.send_payments(60)
+        owner_world.send_payments(150)  # so many that each of eight partitions has one
         halted = eventually(
             lambda: owner_world.query("select partition, halted from partition_owner where halted is not null"), 30
         )

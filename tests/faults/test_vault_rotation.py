@@ -181,7 +181,7 @@ def test_cards_that_come_during_a_rotation_are_under_the_new_key(world: VaultWor
     finally:
         enough.set()
         for thread in threads:
-            thread.join(20)
+            thread.join(patient(20))
     assert cards_of(world) == {"kek_0004": len(made)}
     assert key_ids(world) == ["kek_0004"]
     assert all_open(holder, made)

@@ -124,7 +124,7 @@ def test_half_an_answer_is_none(answer: bytes, code: str) -> None:
 
 def test_silence_ends_in_a_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
     """A bound on every call; the connection is not used again, its answer would be another call's."""
-    monkeypatch.setattr(http_connection.limits, "ATTEMPT_CALL_TIMEOUT_MS", 50)
+    monkeypatch.setattr(http_connection.limits, "ATTEMPT_CALL_TIMEOUT_MS", 500)  # time enough for the peer to accept
     peer = Peer(b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nok")
 
     async def twice() -> None:

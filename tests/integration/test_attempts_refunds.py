@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.attempts_world import AttemptsWorld, new_attempt, next_attempt, world
-from tests.eventually import becomes
+from tests.eventually import becomes, eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -58,7 +58,7 @@ def test_a_refund_is_carried_out_and_told_once(working: AttemptsWorld) -> None:
     assert fact.payload["provider_ref"]
     working.settle(refund, "refunded")
     assert working.row_reaches(refund, "done")["outcome"] == "refunded"
-    assert working.statuses(refund) == ["refunded"]
+    assert working.statuses(refund, 1) == ["refunded"]
     assert working.effects()[refund["operation_id"]] == 1
 
 
@@ -77,7 +77,7 @@ def test_a_refund_in_doubt_ends_at_the_truth_under_its_one_identity(working: Att
     refund = refund_of(captured(working, token), 2, 34)
     working.publish(refund)
     working.fact(refund, "refunded", within_s=15)
-    assert working.statuses(refund) == ["unknown", "refunded"]
+    assert working.statuses(refund, 2) == ["unknown", "refunded"]
     assert working.effects()[refund["operation_id"]] == 1
 
 
@@ -98,6 +98,9 @@ def test_what_only_a_webhook_tells_ends_the_asking(working: AttemptsWorld) -> No
     attempt = new_attempt("tok_sim_webhook_only")
     working.publish(attempt)
     working.fact(attempt, "unknown")
+    with working.database() as connection:  # due in two seconds, which may be over before the owner's event is read
+        postponed = "update attempt_dispatch set next_at = now() + interval '1 hour' where operation_id = %s and status = 'waiting'"
+        eventually(lambda: connection.execute(postponed.encode(), (attempt["operation_id"],)).rowcount)
     row = working.row_reaches(attempt, "waiting")
     working.settle(attempt, "captured")
     done = working.row_reaches(attempt, "done")
@@ -115,12 +118,17 @@ def test_what_only_a_webhook_tells_ends_the_asking(working: AttemptsWorld) -> No
 
 def test_a_fact_that_a_webhook_told_first_is_told_at_most_once_more(working: AttemptsWorld) -> None:
     """The event is there before the answer: the row is done at once and the fact is never repeated."""
-    attempt = new_attempt("tok_sim_slow")
-    working.publish(attempt)
-    becomes(lambda: working.effects()[attempt["operation_id"]], 1)
-    working.settle(attempt, "captured")
-    working.row_reaches(attempt, "done")
-    working.fact(attempt, "captured")  # the answer comes after all; to the owner it is the same fact
+
+    def answered_late() -> dict[str, Any] | None:
+        made = new_attempt("tok_sim_slow")
+        working.publish(made)
+        becomes(lambda: working.effects()[made["operation_id"]], 1)
+        working.settle(made, "captured")
+        working.row_reaches(made, "done")
+        (first,) = eventually(lambda: working.statuses(made)[:1])
+        return made if first == "captured" else None  # the machine slept, and the call ended before its answer came
+
+    attempt = eventually(answered_late, 60)  # the answer comes after all; to the owner it is the same fact
     with working.database() as connection:
         connection.execute(
             "update attempt_dispatch set next_at = now() where operation_id = %s", (attempt["operation_id"],)

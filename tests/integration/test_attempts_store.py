@@ -97,7 +97,7 @@ def test_a_word_about_an_earlier_lease_does_not_clear_the_doubt_of_a_later_one(s
             "processor_unavailable",
         ),
         # too early, the processor answers, only it can do it, or it may have been sent
-        ({}, False, limits.ATTEMPT_UNAVAILABLE_AFTER_S - 5, True, None),
+        ({}, False, limits.ATTEMPT_UNAVAILABLE_AFTER_S - 9, True, None),
         ({}, False, limits.ATTEMPT_UNAVAILABLE_AFTER_S + 1, False, None),
         ({"kind": "capture", "parent_ref": "r"}, False, limits.ATTEMPT_UNAVAILABLE_AFTER_S + 1, True, None),
         ({"kind": "refund", "parent_ref": "r"}, False, limits.ATTEMPT_UNAVAILABLE_AFTER_S + 1, True, None),

@@ -103,4 +103,4 @@ def test_a_vault_that_is_away_holds_up_nobody_else(working: AttemptsWorld) -> No
     working.start("vault")
     for attempt in waiting:
         working.fact(attempt, "captured", within_s=25)
-        assert set(working.statuses(attempt)) == {"captured"}
+        assert set(working.statuses(attempt, 1)) == {"captured"}

@@ -73,7 +73,7 @@ def test_a_card_of_every_kind_ends_at_the_truth(
     """Rule: after an unknown outcome the operation is queried or retried with the same identity, one effect."""
     attempt, expected = cards[token], STORIES[token]
     working.fact(attempt, expected[-1], within_s=15)
-    assert working.statuses(attempt) == expected
+    assert working.statuses(attempt, len(expected)) == expected
     working.settle(attempt, expected[-1])
     working.row_reaches(attempt, "done")
     assert working.effects()[attempt["operation_id"]] == (0 if token == "tok_sim_decline" else 1)
@@ -121,8 +121,8 @@ def test_duplicate_events_make_one_call(working: AttemptsWorld) -> None:
     working.publish(attempt)
     working.settle(attempt, "captured")
     row = working.row_reaches(attempt, "done")
-    assert row["send_count"] == 1
-    assert working.statuses(attempt) == ["captured"]
+    assert row["send_count"] == 1 + working.statuses(attempt).count("unknown")
+    assert working.statuses(attempt, 1) == ["captured"]
 
 
 def test_an_attempt_that_is_settled_already_is_not_carried_out(working: AttemptsWorld) -> None:
@@ -174,8 +174,9 @@ def test_many_attempts_with_two_workers_are_each_carried_out_once(working: Attem
     effects = working.effects()
     assert all(effects[a["operation_id"]] == 1 for a in attempts)
     mine = {a["operation_id"] for a in attempts}
-    told = {f.idempotency_key for f in working.all_facts() if f.payload["operation_id"] in mine}
-    assert told == wanted
+    told = [f for f in working.all_facts() if f.payload["operation_id"] in mine]
+    # so many at once that calls may take longer than they may last: each of those is a doubt, then asked for
+    assert {f.idempotency_key for f in told if f.payload["error_code"] != "timeout"} == wanted
 
 
 def _next(attempt: dict[str, Any], number: int, **changes: Any) -> dict[str, Any]:

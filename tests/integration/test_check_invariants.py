@@ -18,6 +18,7 @@ from reconciliation.snapshot import parameters, snapshot
 from schemas import limits
 from sinks.postgres.sql_files import queries
 from tests.committed_world import publish_all
+from tests.eventually import eventually, patient
 from tests.planted_violations import CAPTURED, OTHER_WAYS, PLANTED
 from tests.sink_stage import Stage, cloned, new_stage, processor
 
@@ -235,7 +236,9 @@ def test_a_lagging_sink_is_no_gap(stack: Stack, monkeypatch: pytest.MonkeyPatch)
     """Beside a live system the check compares up to a common position and waits for the rest a little."""
     monkeypatch.setattr(limits, "SINK_BLOCK_EVENTS_MAX", 30)
     monkeypatch.setattr(limits, "SINK_READ_MESSAGES_MAX", 30)
-    with new_stage(stack.settings, seed=8) as stage, stage.sink():
+    monkeypatch.setattr(limits, "CHECK_SINK_WAIT_S", patient(limits.CHECK_SINK_WAIT_S))
+    with new_stage(stack.settings, seed=8) as stage, stage.sink() as (_, recorder):
+        eventually(recorder.fed.is_set)  # it makes its tables first
         for _ in range(6):
             stage.world.payments_made(25)
             stage.store_and_publish()

@@ -19,7 +19,7 @@ from ingress.client import (
     ObjectNotFound,
     StillProcessing,
 )
-from tests.eventually import eventually
+from tests.eventually import becomes, eventually
 from tests.public_system import public
 
 if TYPE_CHECKING:
@@ -98,8 +98,8 @@ def test_refunds_and_what_is_left(public: PublicSystem) -> None:
             client.cancel_refund(first.result["id"])
         rest = client.refund(intent_id).result
         assert rest["amount"] == 6_000
-        assert client.get_refund(first.result["id"], wait_s=20)["state"] == "succeeded"
-        assert client.get_refund(rest["id"], wait_s=20)["state"] == "succeeded"
+        for refund_id in (first.result["id"], rest["id"]):
+            becomes(lambda r=refund_id: client.get_refund(r, wait_s=20)["state"], "succeeded", 60)
         assert [r["id"] for r in client.refunds(page_limit=1)] == [rest["id"], first.result["id"]]
         assert [r["id"] for r in client.refunds(intent_id)] == [rest["id"], first.result["id"]]
         assert list(client.refunds("pi_other")) == list(client.disputes()) == list(client.disputes(intent_id)) == []

@@ -16,7 +16,7 @@ import pytest
 from dataflows.domain.fees import FeeSchedule
 from ingress.balances import Balances
 from ingress.store import Store
-from tests.eventually import eventually
+from tests.eventually import eventually, patient
 from tests.integration.test_ingress_disputes import tell
 from tests.integration.test_ingress_refunds import paid, refund, refused, settled
 from tests.migrated import fresh_database, in_database
@@ -65,6 +65,7 @@ def asked(dsn: str, *questions: tuple[str, datetime | None]) -> list[dict[str, d
     async def ask() -> list[dict[str, dict[str, int]]]:
         store = Store(dsn)
         await store.open()
+        await store._pool.wait(patient(30))  # a caller of the ingress would not wait for the first connection so long
         try:
             balances = Balances(store)
             microseconds = [None if at is None else int(at.timestamp() * 1_000_000) for _, at in questions]

@@ -12,7 +12,7 @@ from confluent_kafka import Producer
 from schemas import codec, identity, topics
 from schemas.operations import OPERATIONS
 from schemas.records import Command
-from tests.eventually import eventually
+from tests.eventually import eventually, patient
 from tests.integration.test_ingress_refunds import UNKNOWN_INTENT, paid, refund, refused
 from tests.public_system import merchant, public, stranger
 
@@ -47,7 +47,7 @@ def produce(
     )
     producer = Producer(public.settings.addresses().kafka.producer("test-facts"))
     producer.produce(topics.COMMANDS_PAYMENTS, codec.encode_command(command), aggregate_key)
-    assert producer.flush(20) == 0
+    assert producer.flush(patient(20)) == 0
 
 
 def tell(public: PublicSystem, intent: dict[str, Any], ref: str, *, amount: int, status: str, funds: str) -> None:

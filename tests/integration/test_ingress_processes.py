@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from ingress.client.errors import Undecided
-from tests.eventually import eventually
+from tests.eventually import eventually, patient
 from tests.public_system import merchant, public
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def test_a_drain_answers_who_waits(public: PublicSystem, merchant: Merchant) -> 
         eventually(lambda: public.in_flight() > 0, 10, what="the command is under way")
         for pid in before:
             os.kill(pid, signal.SIGTERM)
-        thread.join(20)
+        thread.join(patient(20))
     assert [a.status_code for a in answers] == [202], [a.text for a in answers]
     eventually(lambda: _replaced(public, before), 60, what="new processes serve")
 
@@ -76,7 +76,7 @@ def test_a_client_gets_its_answer_over_killed_processes(public: PublicSystem) ->
             os.kill(pid, signal.SIGKILL)
             eventually(lambda p=pid: p not in public.serving() and len(public.serving()) == 2, 60)
         for thread in threads:
-            thread.join(90)
+            thread.join(patient(90))
         assert len(made) == len(set(made)) == 120
         assert {intent["id"] for intent in client.list()} == set(made)
     eventually(lambda: _replaced(public, before), 60)
@@ -95,15 +95,18 @@ def test_a_stream_goes_on_over_killed_processes(public: PublicSystem) -> None:
     with public.client() as client:
         first = [client.create(amount=n + 1, currency="USD").result["id"] for n in range(10)]
         heard: list[str] = []
+        killed: list[int] = []
         for number, streamed in enumerate(client.events("0"), 1):
             heard.append(streamed.event["aggregate_key"])
             if number == 5:
-                for pid in public.serving():
+                killed = public.serving()
+                for pid in killed:
                     os.kill(pid, signal.SIGKILL)
                 first += [eventually(partial(created, client, uuid.uuid4().hex), 60) for _ in range(5)]
             if number == 15:
                 break
         assert sorted(heard) == sorted(first)
+    eventually(lambda: _replaced(public, killed), 60, what="both are back for whoever comes next")
 
 
 def test_all_processes_share_one_address(public: PublicSystem) -> None:

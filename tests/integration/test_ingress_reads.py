@@ -184,10 +184,10 @@ def test_a_stream_hears_what_commits_while_it_is_open(merchant: Merchant, strang
 
     thread = threading.Thread(target=listen, daemon=True)
     thread.start()
-    assert opened.wait(20)
+    assert opened.wait(patient(20))
     _make(stranger, 3)
     later = [merchant.create().json()["result"]["id"] for _ in range(5)]
-    thread.join(30)
+    thread.join(patient(30))
     assert [e["aggregate_key"] for e in heard] == later
 
 

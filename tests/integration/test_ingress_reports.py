@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.conftest import clean_environment
+from tests.eventually import patient
 from tests.integration.operator_shell import MILLRACE
 from tests.integration.test_ingress_accounts import (
     PAYOUTS,
@@ -158,7 +159,7 @@ def reconciled(public: PublicSystem, file: Path) -> list[tuple[str, str]]:
         capture_output=True,
         text=True,
         check=False,
-        timeout=150,
+        timeout=patient(150),
     )
     assert done.returncode == 0, done.stderr
     return [(d["class"], d["reference"]) for d in json.loads(done.stdout)["discrepancies"]]

@@ -16,7 +16,7 @@ from ingress import quotas
 from limiter.asgi import Asker, QuotaMiddleware
 from limiter.request_identity import idempotency_key
 from schemas import limits
-from tests.counter_server import CounterServer, emptied, limiter, policies, policy, server
+from tests.counter_server import MONTH_MS, CounterServer, emptied, hasty, limiter, policies, policy, server
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -30,9 +30,8 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.servers, pytest.mark.usefixtures("emptied")]
 __all__ = ["emptied", "server"]  # the fixtures of this module
-WINDOW_S = 3_600
+WINDOW_S = MONTH_MS // 1_000
 FIELDS = ("ratelimit", "ratelimit-policy", "retry-after")
-_PATIENT_S = 10.0  # where no store is away a busy machine must not look like one that is
 
 
 class Limited:
@@ -71,17 +70,15 @@ class Limited:
 
 
 @asynccontextmanager
-async def limited(
-    server: CounterServer, folder: Path, *found: LimitPolicy, timeout_s: float = _PATIENT_S
-) -> AsyncIterator[Limited]:
-    async with limiter(server.url, folder, *found, timeout_s=timeout_s) as made:
+async def limited(server: CounterServer, folder: Path, *found: LimitPolicy) -> AsyncIterator[Limited]:
+    async with limiter(server.url, folder, *found) as made:
         app = Limited(made)
         async with app.http:
             yield app
 
 
 def three(**changes: Any) -> LimitPolicy:
-    """Three requests of a tenant in an hour, changed."""
+    """Three requests of a tenant in a month, changed."""
     return policy(capacity=3, per=["tenant"], consistency="exact", **changes)
 
 
@@ -158,8 +155,8 @@ def test_without_the_store_the_failure_mode_answers(
 
     async def test() -> None:
         lone = three(failure_mode=mode)
-        async with limited(server, tmp_path, lone, timeout_s=limits.LIMIT_STORE_TIMEOUT_S) as app:
-            with server.frozen():
+        async with limited(server, tmp_path, lone) as app:
+            with server.frozen(), hasty(app.limiter):
                 answer = await app.get()
             assert answer.status_code == status
             assert answer.headers["ratelimit-policy"] == f'"pl_a";q=3;w={WINDOW_S}'

@@ -123,7 +123,7 @@ def sinking(stage: Stage) -> Iterator[Observer]:
         yield observer
     finally:
         sink.stop()
-        thread.join(60)
+        thread.join(patient(60))
         assert not thread.is_alive()
 
 

@@ -19,12 +19,12 @@ from limiter import frames, keys
 from limiter.durable import Answer, Asked, Left, OwnerUnavailable
 from limiter.frame_client import AsyncFrameClient, FrameClient, GatewayUnavailable
 from limiter.frame_server import FrameServer
-from schemas import errors
+from schemas import errors, topics
 from sinks.kafka.connection import KafkaConnection
 from sinks.kafka.topics import ensure_topics
 from sinks.postgres.migrate import migrate
 from tests.counter_server import CounterServer, limiter, policy
-from tests.eventually import patient
+from tests.eventually import becomes, patient
 from tests.quota_owner import owner_process
 from tests.quota_world import LONG_WINDOW_MS, durable, put_policies
 from tests.simulator_process import free_port
@@ -72,6 +72,14 @@ class World:
         with psycopg.connect(self.superuser_dsn) as connection:
             query = "select coalesce(sum(used), 0)::int from quota_counter where policy_id = %s"
             row = connection.execute(query, (policy_id,)).fetchone()
+        assert row is not None
+        return int(row[0])
+
+    def claims(self, owner: Any) -> int:
+        """How many partitions the process of an owner has taken."""
+        with psycopg.connect(self.superuser_dsn) as connection:
+            query = "select count(*) from partition_owner where owner_id = %s"
+            row = connection.execute(query, (f"owner-{owner.pid}",)).fetchone()
         assert row is not None
         return int(row[0])
 
@@ -166,6 +174,7 @@ async def test_an_owner_that_dies_between_its_commit_and_its_answer_has_charged_
     monthly, tenant = narrow(capacity=5), uuid.uuid4().hex
     world.policies(monthly)
     with world.owner("after_commit_before_publish") as doomed:
+        becomes(lambda: world.claims(doomed), topics.LIMITER_PARTITIONS, 60)  # however long its start takes
         async with gateway(world, tmp_path, WIDE, monthly, timeout_s=20) as one:
             first = await one.check(tenant, "u", "/r", 3, "once")
             assert doomed.wait(patient(60)) != 0

@@ -24,7 +24,7 @@ from limiter.rlqs import RateLimitQuotaService
 from schemas import limits
 from tests.counter_server import CounterServer, limiter, policies, policy
 from tests.envoy_process import EnvoyProcess, Upstream
-from tests.simulator_process import free_port
+from tests.eventually import patient
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -35,15 +35,14 @@ pytestmark = pytest.mark.servers
 CONFIGURATION: Final = Path(__file__).with_name("envoy_rlqs.yaml")
 MANUAL: Final = Path(__file__).parents[2] / "limiter" / "envoy.md"
 CAPACITY: Final = 20
-_PATIENT_S: Final = 20.0
 
 
 class Front:
     """One Envoy: ``denying`` and ``allowing`` are its listeners, by what they do without an assignment."""
 
     def __init__(self, folder: Path) -> None:
-        self.denying, self.allowing = free_port(), free_port()
-        self.envoy = EnvoyProcess(CONFIGURATION, folder, denying_port=self.denying, allowing_port=self.allowing)
+        self.envoy = EnvoyProcess(CONFIGURATION, folder)
+        self.denying, self.allowing = self.envoy.denying, self.envoy.allowing
         self.envoy.wait_for(self.allowing)
 
 
@@ -91,7 +90,7 @@ class Clients:
     async def until(self, status: int, user: str, *, allowing: bool = False) -> Counter[int]:
         """Asks until that is the answer; all answers."""
         found: Counter[int] = Counter()
-        async with asyncio.timeout(90):
+        async with asyncio.timeout(patient(90)):
             while not found[status]:
                 found[await self.ask(user, allowing=allowing)] += 1
         return found
@@ -107,9 +106,12 @@ def clients(front: Front, server: CounterServer, tmp_path: Path) -> Any:
         async with AsyncExitStack() as parts:
             upstream = await parts.enter_async_context(Upstream().listening(front.envoy.upstream_port))
             lent = policy(name, capacity=CAPACITY, consistency="exact")
-            made = await parts.enter_async_context(limiter(server.url, tmp_path, lent, timeout_s=_PATIENT_S))
+            made = await parts.enter_async_context(limiter(server.url, tmp_path, lent))
             http = await parts.enter_async_context(httpx.AsyncClient(trust_env=False, timeout=60))
-            await test(Clients(front, http), made, upstream)
+            users = Clients(front, http)
+            await users.until(200, "probe", allowing=True)  # Envoy has noticed that the upstream before is gone
+            upstream.paths.clear()
+            await test(users, made, upstream)
 
     return lambda test, name="pl_a": asyncio.run(running(test, name))
 
@@ -119,7 +121,7 @@ def test_exactly_the_quota_passes_and_a_new_policy_holds_at_once(clients: Any, f
         async with lending(made, front.envoy.limiter_port):
             single = sum([(await made.check("t", "u", "/r")).allowed for _ in range(5)])  # what RLS would ask
             passed = 0
-            async with asyncio.timeout(90):
+            async with asyncio.timeout(patient(90)):
                 while passed + single < CAPACITY:
                     passed += await users.ask("u") == 200
             assert passed == len(upstream.paths)

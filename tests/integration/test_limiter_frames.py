@@ -12,12 +12,12 @@ import pytest
 
 from compose.services.limiter_gateway import serve_frames
 from compose.stack.errors import StackError
+from compose.stack.ports import PortLeases
 from limiter import frames
 from limiter.frame_client import AsyncFrameClient, Check, FrameClient, GatewayUnavailable
 from limiter.frame_server import FrameServer
 from schemas import limits
 from tests.counter_server import CounterServer, emptied, limiter, policy, server
-from tests.simulator_process import free_port
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -29,12 +29,12 @@ pytestmark = [pytest.mark.servers, pytest.mark.usefixtures("emptied")]
 __all__ = ["emptied", "server"]  # the fixtures of this module
 
 
-_PATIENT_S = 10.0  # here no store is away: a busy machine must not look like one that is
+PATIENT_S = 60  # here neither store nor gateway is away: a busy machine must not look like one that is
 
 
 @asynccontextmanager
 async def gateway(url: str, folder: Path, *found: LimitPolicy) -> AsyncIterator[tuple[FrameServer, str]]:
-    async with limiter(url, folder, *found, timeout_s=_PATIENT_S) as made:
+    async with limiter(url, folder, *found) as made:
         served = FrameServer(made)
         await served.serve_unix(folder / "g.sock")
         try:
@@ -60,12 +60,12 @@ def test_a_batch_is_decided_in_order_over_either_socket(server: CounterServer, t
             checks = [Check("t", f"u{n % 3}", "/r", n % 5) for n in range(30)]
 
             def blocking() -> list[frames.Answer]:
-                with FrameClient(path) as client:
+                with FrameClient(path, timeout_s=PATIENT_S) as client:
                     return client.check_many(checks)
 
             answers = await in_thread(blocking)
             assert all(a.allowed and a.policy_version == 1 for a in answers)
-            async with AsyncFrameClient(("127.0.0.1", port)) as client:
+            async with AsyncFrameClient(("127.0.0.1", port), timeout_s=PATIENT_S) as client:
                 left = [(await client.check("t", f"u{n}", "/r", 0)).remaining for n in range(3)]
             assert left == [100 - sum(c.cost for c in checks if c.user == f"u{n}") for n in range(3)]
             assert stat.S_IMODE((tmp_path / "g.sock").stat().st_mode) == 0o600
@@ -76,13 +76,14 @@ def test_a_batch_is_decided_in_order_over_either_socket(server: CounterServer, t
 
 def test_tcp_is_this_machines_alone_and_a_taken_port_is_said(server: CounterServer, tmp_path: Path) -> None:
     async def test() -> None:
-        async with limiter(server.url, tmp_path, policy(capacity=3), timeout_s=_PATIENT_S) as made:
+        async with limiter(server.url, tmp_path, policy(capacity=3)) as made:
             first, second, third = FrameServer(made), FrameServer(made), FrameServer(made)
-            port = free_port()
+            ports = PortLeases()
+            port = ports.take_any()
             try:
                 await serve_frames(first, tmp_path / "1.sock", port)
                 assert {s.getsockname() for found in first._servers[1:] for s in found.sockets} == {("127.0.0.1", port)}
-                async with AsyncFrameClient(("127.0.0.1", port)) as client:
+                async with AsyncFrameClient(("127.0.0.1", port), timeout_s=PATIENT_S) as client:
                     assert (await client.check("t", "u", "/r")).allowed
                 with pytest.raises(StackError, match="MILLRACE_LIMITER_FRAMES_PORT"):
                     await serve_frames(second, tmp_path / "2.sock", port)
@@ -91,6 +92,7 @@ def test_tcp_is_this_machines_alone_and_a_taken_port_is_said(server: CounterServ
             finally:
                 for found in (first, second, third):
                     await found.close()
+                ports.close()
 
     asyncio.run(test())
 
@@ -102,7 +104,10 @@ def test_identities_that_come_twice_consume_once(server: CounterServer, tmp_path
     async def test() -> None:
         async with gateway(server.url, tmp_path, policy(capacity=60, consistency=consistency)) as (_, path):
             checks = [Check("t", "u", "/r", 1, bytes([n + 1]) * 16) for n in range(50)]
-            async with AsyncFrameClient(path) as one, AsyncFrameClient(path) as two:
+            async with (
+                AsyncFrameClient(path, timeout_s=PATIENT_S) as one,
+                AsyncFrameClient(path, timeout_s=PATIENT_S) as two,
+            ):
                 both = await asyncio.gather(one.check_many(checks), two.check_many(checks))
                 again = await two.check_many(checks)
                 assert all(a.allowed for found in (*both, again) for a in found)
@@ -140,12 +145,12 @@ def test_a_lost_answer_is_asked_for_again_and_consumes_once(server: CounterServe
                 await asyncio.gather(before.wait_closed(), writer.wait_closed(), return_exceptions=True)
 
             proxy = await asyncio.start_unix_server(proxied, tmp_path / "p.sock")
-            with FrameClient(str(tmp_path / "p.sock")) as client:
+            with FrameClient(str(tmp_path / "p.sock"), timeout_s=PATIENT_S) as client:
                 answer = await in_thread(lambda: client.check("t", "u", "/r", 4))
             assert (answer.allowed, answer.remaining, cut) == (True, 6, 2)
             assert answer.flags & frames.DUPLICATE
             cut = 1
-            async with AsyncFrameClient(str(tmp_path / "p.sock")) as waiting:
+            async with AsyncFrameClient(str(tmp_path / "p.sock"), timeout_s=PATIENT_S) as waiting:
                 answer = await waiting.check("t", "u", "/r", 4)
             assert (answer.allowed, answer.remaining, cut) == (True, 2, 2)
             proxy.close()
@@ -158,7 +163,7 @@ def test_what_can_be_no_key_or_cost_is_refused_alone(server: CounterServer, tmp_
     async def test() -> None:
         async with (
             gateway(server.url, tmp_path, policy(capacity=10, consistency="exact")) as (_, path),
-            AsyncFrameClient(path) as client,
+            AsyncFrameClient(path, timeout_s=PATIENT_S) as client,
         ):
             wrong = [
                 Check("", "u", "/r"),
@@ -203,11 +208,11 @@ def test_hostile_bytes_end_the_connection_and_consume_nothing(
         async with gateway(server.url, tmp_path, policy(capacity=10, consistency="exact")) as (served, path):
             reader, writer = await asyncio.open_unix_connection(path)
             writer.write(sent)
-            answered = await asyncio.wait_for(reader.read(), 10)
+            answered = await asyncio.wait_for(reader.read(), PATIENT_S)
             (frame,) = frames.frames(bytearray(answered))
             assert frame.kind == frames.FAILED
             writer.close()
-            async with AsyncFrameClient(path) as client:
+            async with AsyncFrameClient(path, timeout_s=PATIENT_S) as client:
                 assert (await client.check("t", "u", "/r", 0)).remaining == 10
             assert len(served.connections) <= 1
 
@@ -221,9 +226,9 @@ def test_every_truncation_consumes_nothing(server: CounterServer, tmp_path: Path
                 with socket.socket(socket.AF_UNIX) as connection:
                     connection.connect(path)
                     connection.sendall((NAMED + GOOD)[:end])
-            async with AsyncFrameClient(path) as client:
+            async with AsyncFrameClient(path, timeout_s=PATIENT_S) as client:
                 assert (await client.check("t", "u", "/r", 0)).remaining == 10
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(PATIENT_S):
                 await closed(served)
 
     asyncio.run(test())
@@ -233,14 +238,14 @@ def test_a_client_that_does_not_read_is_not_read_from(server: CounterServer, tmp
     """Its frames wait in its own socket: the gateway holds a bounded number, and goes on for others."""
 
     async def test() -> None:
-        async with gateway(server.url, tmp_path, policy(capacity=2**31, consistency="exact")) as (served, path):
+        async with gateway(server.url, tmp_path, policy(capacity=2**30, consistency="exact")) as (served, path):
             with socket.socket(socket.AF_UNIX) as deaf:
                 deaf.setblocking(False)
                 deaf.connect(path)
                 deaf.send(NAMED)
                 frame = frames.check_frame(1, [(0, 1, bytes(16))] * 32)
                 sent = 0
-                async with AsyncFrameClient(path) as client:
+                async with AsyncFrameClient(path, timeout_s=PATIENT_S) as client:
                     for _ in range(60):
                         with suppress(BlockingIOError):
                             sent += deaf.send(frame * 20)
@@ -259,9 +264,9 @@ def test_more_than_a_gateway_asks_at_once_waits_for_its_turn(server: CounterServ
 
     async def test() -> None:
         async with (
-            limiter(server.url, tmp_path, exact, timeout_s=60) as made,
-            AsyncFrameClient(str(tmp_path / "g.sock"), timeout_s=60) as one,
-            AsyncFrameClient(str(tmp_path / "g.sock"), timeout_s=60) as two,
+            limiter(server.url, tmp_path, exact) as made,
+            AsyncFrameClient(str(tmp_path / "g.sock"), timeout_s=PATIENT_S) as one,
+            AsyncFrameClient(str(tmp_path / "g.sock"), timeout_s=PATIENT_S) as two,
         ):
             served = FrameServer(made)
             await served.serve_unix(tmp_path / "g.sock")

@@ -23,6 +23,7 @@ from limiter.shard_changes import newest
 from reconciliation.invariant import invariants
 from schemas import limits
 from tests.counter_server import limiter, policy
+from tests.eventually import patient as within
 from tests.integration.test_limiter_shard_leases import killed, leases_last, settled
 from tests.lease_reports import Reports
 from tests.shard_world import PATIENT_S, TENANTS, ShardWorld, servers, shards
@@ -184,7 +185,7 @@ def test_killed_on_the_way_it_is_given_back_once(
     told = Dying(shards.dsns["millrace_leases"], shards.one.url, both.blocks, killed_before)
     program = "from tests.integration.test_limiter_lease_refunds import be_killed; be_killed()"
     child = [sys.executable, "-c", program]
-    done = subprocess.run(child, input=msgspec.msgpack.encode(told), check=False, timeout=PATIENT_S, cwd=ROOT)
+    done = subprocess.run(child, input=msgspec.msgpack.encode(told), check=False, timeout=within(PATIENT_S), cwd=ROOT)
     assert done.returncode == -signal.SIGKILL
     assert asyncio.run(counted(shards, tmp_path, "t1"))[0] == used - gone
     assert refunds.sums()[::2] == (rows, 0)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from schemas import errors
+from limiter.buckets import Bucket
+from schemas import errors, limits
 from tests.counter_server import CounterServer, emptied, limiter, policy, server
 
 if TYPE_CHECKING:
@@ -83,6 +84,8 @@ def test_a_retry_over_leases_of_several_levels_consumes_once(server: CounterServ
     async def test() -> None:
         async with limiter(server.url, tmp_path, *two_levels(), timeout_s=PATIENT_S) as gateway:
             await with_leases(gateway, at_least=5)
+            for bucket in gateway._buckets.values():
+                bucket.lease_ends_ns = time.monotonic_ns() + 10**12  # a slow machine must not end it
             left = [b.left for b in gateway._buckets.values()]
             first = gateway.check_now("t", "u", "/r", 2, "r")
             again = gateway.check_now("t", "u", "/r", 2, "r")
@@ -96,14 +99,17 @@ def test_a_retry_over_leases_of_several_levels_consumes_once(server: CounterServ
     asyncio.run(test())
 
 
-def test_the_next_lease_comes_before_the_present_one_is_spent(server: CounterServer, tmp_path: Path) -> None:
+def test_the_next_lease_comes_before_the_present_one_is_spent(
+    server: CounterServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Nobody asks the store: what is spent alone brings the next lease, one question at a time."""
+    monkeypatch.setattr(limits, "LIMIT_LEASE_MS", 60_000)  # a slow machine must not end it
+    monkeypatch.setattr(Bucket, "wanted", lambda *_: 400)  # nor let demand seem to have ceased
 
     async def test() -> None:
         async with limiter(server.url, tmp_path, policy(capacity=1_000_000), timeout_s=PATIENT_S) as gateway:
             await with_leases(gateway, at_least=40)
             (bucket,) = gateway._buckets.values()
-            bucket.lease_ends_ns = time.monotonic_ns() + 10**12  # a slow machine must not end it
             first, calls = bucket.lease_id, gateway.store_calls
             while bucket.left > 1:
                 assert gateway.check_now("t", "u", "/r", 1, None)
@@ -115,5 +121,25 @@ def test_the_next_lease_comes_before_the_present_one_is_spent(server: CounterSer
             assert gateway.check_now("t", "u", "/r", 1, None)
             assert not bucket.settling  # the first one is settled
             assert (await gateway._store.peek(bucket)).reserved == bucket.granted
+
+    asyncio.run(test())
+
+
+def test_a_lease_on_its_way_is_given_back_too(
+    server: CounterServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A gateway that ends while it asks for its next lease: nobody would spend that one, and all of it be charged."""
+    monkeypatch.setattr(limits, "LIMIT_LEASE_MS", 60_000)
+    monkeypatch.setattr(Bucket, "wanted", lambda *_: 400)
+
+    async def test() -> None:
+        async with limiter(server.url, tmp_path, policy(capacity=1_000_000), timeout_s=PATIENT_S) as gateway:
+            await with_leases(gateway, at_least=40)
+            (bucket,) = gateway._buckets.values()
+            while not gateway._calls.refills:
+                assert gateway.check_now("t", "u", "/r", 1, None)
+            await gateway.close()
+            assert (gateway._calls.refills, gateway.leases()) == (set(), 0)
+            assert (await gateway._store.peek(bucket)).reserved == 0
 
     asyncio.run(test())

@@ -16,12 +16,10 @@ import httpx
 import pytest
 from envoy.service.rate_limit_quota.v3 import rlqs_pb2, rlqs_pb2_grpc
 
-from compose.supervise import launch
-from compose.supervise.state import read_state
 from schemas import limits
 from tests.eventually import becomes, eventually, patient
 from tests.integration.operator_shell import Operator
-from tests.limiter_public import OK, OVER_LIMIT, SCOPES, Envoy, envoy
+from tests.limiter_public import OK, OVER_LIMIT, SCOPES, Envoy, by_store, envoy
 from tests.public_system import merchant, public, stranger
 
 if TYPE_CHECKING:
@@ -98,7 +96,7 @@ def test_the_snapshot_is_cached_by_its_digest(envoy: Envoy) -> None:
 def test_a_key_has_one_bucket_under_all_its_names(envoy: Envoy) -> None:
     envoy.in_force(capacity=3)
     names = ["/a b", "/a%20b", "//a%20b/", "/x/../a b", "/a%2520b", "/a b?q=1"]
-    assert sum(envoy.check(route=name) == OK for name in names) == 3
+    assert sum(envoy.decided(route=name) == OK for name in names) == 3
 
 
 def test_lists_and_networks_are_published_like_quotas(envoy: Envoy) -> None:
@@ -111,7 +109,7 @@ def test_lists_and_networks_are_published_like_quotas(envoy: Envoy) -> None:
     assert (denied.json()["result"]["scope"], denied.json()["result"]["capacity"]) == (network, None)
     here = {"tenant": envoy.tenant, "user": "u", "route": "/r", "remote_address": "::ffff:192.0.2.9"}
     becomes(lambda: envoy.ask(here, descriptor_cost=0).overall_code, OVER_LIMIT, 60)
-    assert envoy.check() == OK
+    assert envoy.decided() == OK
     free = envoy.publish(policy_id=first["policy_id"], expected_version=1, algorithm="unlimited", **no_quota)
     assert free.status_code == 201, free.text
     becomes(lambda: envoy.check(cost=10_000), OK, 60)
@@ -122,16 +120,19 @@ def test_lists_and_networks_are_published_like_quotas(envoy: Envoy) -> None:
 
 def test_usage_is_live_and_streamed(envoy: Envoy) -> None:
     envoy.in_force()
-    assert envoy.allowed(14) == 10
-    path = "/v1/usage/" + quote(f"{envoy.tenant}:u:/r", safe="")
+    user, codes = envoy.undisturbed(14)
+    assert codes == [OK] * 10 + [OVER_LIMIT] * 4
+    path = "/v1/usage/" + quote(f"{envoy.tenant}:{user}:/r", safe="")
 
     def counted() -> dict[str, Any]:
-        view: dict[str, Any] = envoy.operator.http.get(path).json()
-        assert view["stream"]["allowed"] == 10
-        assert view["stream"]["denied"] == 4
+        answer = envoy.operator.http.get(path)
+        assert answer.status_code == 200, answer.text
+        view: dict[str, Any] = answer.json()
+        assert (view["stream"]["allowed"], view["stream"]["denied"]) == (10, 4)
+        assert view["live"] is not None, "the store was late"
         return view
 
-    live = eventually(counted, 20)["live"]
+    live = eventually(counted, 60)["live"]
     assert (live["used"], live["remaining"]) == (10, 0)
     assert envoy.operator.http.get("/v1/usage/nokey").status_code == 422
     assert envoy.operator.http.get("/v1/usage/" + quote("nobody:u:/r", safe="")).status_code == 404
@@ -175,7 +176,7 @@ def test_quota_is_lent_out_of_what_is_left(envoy: Envoy) -> None:
     reports.put(report)
     service = rlqs_pb2_grpc.RateLimitQuotaServiceStub(envoy.channel)
     lent = 0
-    for answer in service.StreamRateLimitQuotas(iter(reports.get, None), timeout=60):
+    for answer in service.StreamRateLimitQuotas(iter(reports.get, None), timeout=patient(60)):
         lent = answer.bucket_action[-1].quota_assignment_action.rate_limit_strategy.token_bucket.max_tokens
         if lent:  # a refusal, should the store be late, is followed by another answer
             break
@@ -206,24 +207,25 @@ def test_a_killed_gateway_admits_nothing_twice(envoy: Envoy) -> None:
 @pytest.mark.parametrize(("mode", "code"), [("closed", OVER_LIMIT), ("open", OK), ("stale", OVER_LIMIT)])
 def test_without_the_store_envoy_is_answered_in_time(envoy: Envoy, mode: str, code: int) -> None:
     envoy.in_force(failure_mode=mode)
-    assert envoy.check() == OK
+    assert envoy.decided() == OK
     with envoy.public.frozen("redis"):
         since = time.monotonic()
         assert envoy.check() == code
-        assert time.monotonic() - since < patient(2 * limits.LIMIT_STORE_TIMEOUT_S + 1)
+        assert time.monotonic() - since < patient(2 * limits.LIMIT_STORE_TIMEOUT_S + 5)
         usage = envoy.operator.http.get("/v1/usage/" + quote(f"{envoy.tenant}:u:/r", safe=""))
         assert (usage.status_code, usage.json()["live"]) == (200, None)  # the stream's total is told all the same
-    becomes(lambda: envoy.remaining("probe"), 10, 10)
+    becomes(lambda: envoy.remaining("probe"), 10, 60)
 
 
-def expect_in_clickhouse(operator: Operator, envoy: Envoy, policy_id: str) -> None:
+def expect_in_clickhouse(operator: Operator, key: str, policy_id: str) -> None:
     """``top`` shows the key by its name once the decisions have arrived; ``replay`` decides them again."""
 
     def busy() -> dict[str, Any]:
         looked = operator.run("limiter", "top", "--json", "--limit", "500")
         rows = {row["name"]: row for row in json.loads(looked.stdout)["data"]} if looked.returncode == 0 else {}
-        assert f"{envoy.tenant}:u:/r" in rows, looked.stderr
-        return rows[f"{envoy.tenant}:u:/r"]
+        assert key in rows, looked.stderr
+        found: dict[str, Any] = rows[key]
+        return found
 
     row = eventually(busy, 90)
     assert (row["allowed"], row["denied"], row["policy_id"]) == (4, 0, policy_id)
@@ -233,18 +235,30 @@ def expect_in_clickhouse(operator: Operator, envoy: Envoy, policy_id: str) -> No
     assert (lost.returncode, "not in force" in lost.stderr) == (1, True)
 
 
+def shown(operator: Operator, *words: str) -> str:
+    """What ``key`` says, when the store is not late."""
+
+    def told() -> str:
+        ran = operator.run("limiter", "key", *words)
+        assert ran.returncode == 0, ran.stderr
+        return ran.stdout
+
+    return eventually(told, 60)
+
+
 def test_an_operator_sees_policies_and_counters(envoy: Envoy) -> None:
     found = envoy.in_force()
-    envoy.allowed(4)
+    user, codes = envoy.undisturbed(4)
+    name = f"{envoy.tenant}:{user}:/r"
+    assert codes == [OK] * 4
     operator = Operator(envoy.public.settings.the_home().path)
     listed = json.loads(operator.run("limiter", "policies", "--json").stdout)["data"]
     assert found["policy_id"] in {policy["policy_id"] for policy in listed}
-    key = json.loads(operator.run("limiter", "key", f"{envoy.tenant}:u:/r/", "--json").stdout)
-    assert key["limit_key"] == f"{envoy.tenant}:u:/r"
+    key = json.loads(shown(operator, f"{name}/", "--json"))
+    assert key["limit_key"] == name
     assert [(c["policy_id"], c["used"], c["remaining"]) for c in key["counters"]] == [(found["policy_id"], 4, 6)]
-    table = operator.run("limiter", "key", f"{envoy.tenant}:u:/r")
-    assert found["policy_id"] in table.stdout, table.stderr
-    expect_in_clickhouse(operator, envoy, found["policy_id"])
+    assert found["policy_id"] in shown(operator, name)
+    expect_in_clickhouse(operator, name, found["policy_id"])
     wrong = operator.run("limiter", "key", "no key")
     assert wrong.returncode == 1
     assert "key must be tenant:user:route" in " ".join(wrong.stderr.split())
@@ -261,7 +275,7 @@ def test_durable_usage_is_shown_and_checked(envoy: Envoy) -> None:
     view = envoy.operator.http.get("/v1/usage/" + quote(f"{envoy.tenant}:u:/r", safe="")).json()
     assert (view["policy_id"], view["live"]["used"], view["live"]["remaining"]) == (found["policy_id"], 10, 0)
     operator = Operator(envoy.public.settings.the_home().path)
-    key = json.loads(operator.run("limiter", "key", f"{envoy.tenant}:u:/r", "--json").stdout)
+    key = json.loads(shown(operator, f"{envoy.tenant}:u:/r", "--json"))
     assert [(c["policy_id"], c["consistency"], c["used"]) for c in key["counters"]] == [
         (found["policy_id"], "durable", 10)
     ]
@@ -272,12 +286,8 @@ def test_durable_usage_is_shown_and_checked(envoy: Envoy) -> None:
 
 def metrics(envoy: Envoy) -> dict[str, float]:
     """What the gateway tells its operator now."""
-    state = read_state(envoy.public.settings.the_home())
-    assert state is not None
-    (url,) = (
-        u for n, u in launch.world(envoy.public.settings, state)["ops"].items() if n.startswith("limiter_gateway")
-    )
-    lines = httpx.get(url, trust_env=False).text.splitlines()
+    (text,) = envoy.public.metrics("limiter_gateway")
+    lines = text.splitlines()
     return {name: float(value) for name, _, value in (x.rpartition(" ") for x in lines if x[:1] != "#")}
 
 
@@ -353,7 +363,7 @@ def test_the_gateway_has_metrics(envoy: Envoy) -> None:
             assert values[f"millrace_limiter_{name}_total"] >= 0
         return values["millrace_limiter_revision"] > 0
 
-    eventually(told, 5)
+    eventually(told, 60)
 
 
 def test_our_own_api_keeps_a_merchant_to_its_quota(envoy: Envoy, merchant: Merchant, stranger: Merchant) -> None:
@@ -363,17 +373,20 @@ def test_our_own_api_keeps_a_merchant_to_its_quota(envoy: Envoy, merchant: Merch
     policy_id = envoy.publish(**terms).json()["result"]["policy_id"]
     path = "/v1/payment_intents/pi_nobodys"
     charged: list[httpx.Response] = []
+    unknown = 0  # answers without the store, which was late and may have charged
 
     def used_up() -> bool:
         """Whether every process refuses; one that does not know the policy yet charges nothing."""
+        nonlocal unknown
         answers = [merchant.fresh(path) for _ in range(8)]
         charged.extend(a for a in answers if a.status_code == 404 and "ratelimit" in a.headers)
+        unknown += sum(answer.status_code == 503 for answer in answers)
         return all(answer.status_code == 429 for answer in answers)
 
     eventually(used_up, 60)
-    assert len(charged) == 5
+    assert len(charged) <= 5 <= len(charged) + unknown
     assert {a.headers["ratelimit-policy"] for a in charged} == {f'"{policy_id}";q=5;w=86400'}
-    refused = merchant.create()
+    refused = by_store(merchant.create)
     assert (refused.status_code, refused.json()["code"]) == (429, "quota_exceeded")
     assert refused.json()["violated-policies"] == [policy_id]
     assert 1 <= int(refused.headers["retry-after"]) <= 86_400

@@ -25,7 +25,6 @@ pytestmark = pytest.mark.servers
 __all__ = ["server"]  # the fixtures of this module
 OK, OVER_LIMIT = rls_pb2.RateLimitResponse.OK, rls_pb2.RateLimitResponse.OVER_LIMIT
 CAPACITY = 10
-_PATIENT_S = 10.0  # here no store is away: a busy machine must not look like one that is
 
 Entries = list[tuple[str, str]]
 
@@ -78,7 +77,7 @@ def proxied(server: CounterServer, tmp_path: Path) -> Callable[[Callable[[Proxy]
     @asynccontextmanager
     async def gateway() -> AsyncIterator[Proxy]:
         exact = policy(capacity=CAPACITY, consistency="exact")
-        async with limiter(server.url, tmp_path, exact, timeout_s=_PATIENT_S) as made:
+        async with limiter(server.url, tmp_path, exact) as made:
             served = envoys_server(made, QuotaLender(made, made._store, made._recorder, "g"))
             port = served.add_insecure_port("127.0.0.1:0")
             await served.start()

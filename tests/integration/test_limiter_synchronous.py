@@ -12,7 +12,7 @@ import redis
 
 from limiter import SyncLimiter
 from schemas import errors
-from tests.counter_server import CounterServer, limiter, policy
+from tests.counter_server import PATIENT_S, CounterServer, limiter, policy
 from tests.eventually import becomes
 
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from limiter import Limiter
 
 pytestmark = pytest.mark.servers
-_PATIENT_S = 10.0  # here no store is away: a busy machine must not look like one that is
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +39,7 @@ def _empty(server: CounterServer) -> None:
 
 
 def blocking(
-    server: CounterServer, folder: Path, waiting_max: int = 64, timeout_s: float = _PATIENT_S, **terms: Any
+    server: CounterServer, folder: Path, waiting_max: int = 64, timeout_s: float = PATIENT_S, **terms: Any
 ) -> SyncLimiter:
     def made() -> AbstractAsyncContextManager[Limiter]:
         return limiter(server.url, folder, policy(**terms), timeout_s=timeout_s)

@@ -10,8 +10,6 @@ import httpx
 import psycopg
 import pytest
 
-from compose.supervise import launch
-from compose.supervise.state import read_state
 from schemas import identity, limits
 from tests.console_world import visitors
 from tests.eventually import becomes
@@ -46,10 +44,7 @@ class Switch:
         return int(said["version"])
 
     def obeyed(self) -> set[float]:
-        state = read_state(self.public.settings.the_home())
-        assert state is not None
-        ops = launch.world(self.public.settings, state)["ops"]
-        texts = [httpx.get(url, trust_env=False).text for name, url in ops.items() if name.startswith("ingress")]
+        texts = self.public.metrics("ingress")
         assert len(texts) > 1
         told = [
             line for text in texts for line in text.splitlines() if line.startswith("millrace_ingress_maintenance ")
@@ -112,7 +107,7 @@ def test_new_work_stops_and_all_else_goes_on(
     again = merchant.create("made-before")
     assert (again.status_code, again.content, again.headers["idempotency-replayed"]) == (201, made.content, "true")
     assert merchant.http.post("/v1/payment_intents?dry_run=true", json=merchant.envelope()).status_code == 200
-    assert merchant.http.get("/readyz").status_code == 200
+    becomes(lambda: merchant.http.get("/readyz").status_code, 200)
     action = f"{public.settings.addresses().processor_url}/actions/{identity.operation_id(waiting, 1)}"
     assert httpx.post(action, json={"outcome": "done"}, timeout=20, trust_env=False).status_code == 200
     becomes(state, "succeeded", 60, what="the processor's webhook is taken and applied")

@@ -115,7 +115,7 @@ def test_a_processor_that_hangs_is_waited_for(public: PublicSystem, routed: Merc
     eventually(over, within_s=40)
     assert [row[1:3] for row in attempts(public, intent["id"])] == [("simulator_b", "captured")]
     taken = {
-        name: [entry for entry in httpx.get(f"{url}/book", trust_env=False).json()["captured"] if entry["reference"] == intent["id"]]
+        name: [entry for entry in httpx.get(f"{url}/book", timeout=20, trust_env=False).json()["captured"] if entry["reference"] == intent["id"]]
         for name, url in public.settings.addresses().processor_urls.items()
     }  # fmt: skip
     assert {name: len(entries) for name, entries in taken.items()} == {"simulator": 0, "simulator_b": 1}

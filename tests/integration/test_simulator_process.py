@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import os
 import signal
 import socket
@@ -143,21 +144,33 @@ def test_answers_that_hang_give_their_descriptors_back(tmp_path: Path) -> None:
     with running(tmp_path) as simulator, ThreadPoolExecutor(40) as pool:
         process = psutil.Process(simulator.process.pid)
 
-        def lost(number: int, timeout_s: float) -> None:
-            with httpx.Client(base_url=simulator.client.base_url, timeout=timeout_s) as client:
-                body = {
-                    "kind": "purchase",
-                    "reference": "pi_1",
-                    "amount": 7,
-                    "currency": "USD",
-                    "token": "tok_sim_timeout_after_commit",
-                }
-                with pytest.raises(httpx.TransportError):
-                    client.post("/v1/operations", json=body, headers={"Idempotency-Key": f"op_{number}"})
+        body = {
+            "kind": "purchase",
+            "reference": "pi_1",
+            "amount": 7,
+            "currency": "USD",
+            "token": "tok_sim_timeout_after_commit",
+        }
 
-        list(pool.map(lambda n: lost(n, ANSWER_WITHIN_S), range(40)))  # threads and pools exist from here on
+        def broken(number: int) -> None:
+            alone = httpx.Client(base_url=simulator.client.base_url, timeout=patient(ANSWER_WITHIN_S))
+            with alone as client, pytest.raises(httpx.TransportError):
+                client.post("/v1/operations", json=body, headers={"Idempotency-Key": f"op_{number}"})
+
+        def dropped(number: int) -> None:
+            """Once it is in the book, however long that takes: an answer is then held."""
+            content = json.dumps(body).encode()
+            head = "POST /v1/operations HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
+            head += f"idempotency-key: op_{number}\r\ncontent-length: {len(content)}\r\n\r\n"
+            close = {"Connection": "close"}  # who asks leaves nothing open either
+            with socket.create_connection(("127.0.0.1", simulator.port)) as line:
+                line.sendall(head.encode() + content)
+                query = f"/v1/operations/op_{number}"
+                becomes(lambda: simulator.client.get(query, headers=close).status_code, 200, ANSWER_WITHIN_S)
+
+        list(pool.map(broken, range(40)))  # threads and pools exist from here on
         before = process.num_fds()
-        list(pool.map(lambda n: lost(n, 0.3), range(40, 120)))
-        list(pool.map(lambda n: lost(n, ANSWER_WITHIN_S), range(120, 200)))
+        list(pool.map(dropped, range(40, 120)))
+        list(pool.map(broken, range(120, 200)))
         eventually(lambda: process.num_fds() <= before, ANSWER_WITHIN_S)
         assert len(simulator.client.get("/book").json()["captured"]) == 200

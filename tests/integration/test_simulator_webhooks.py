@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,8 +11,8 @@ import httpx
 import pytest
 
 from schemas import limits
-from tests.eventually import becomes, eventually
-from tests.simulator_process import SECRET, Simulator, free_port, key, running
+from tests.eventually import becomes, eventually, patient
+from tests.simulator_process import ANSWER_WITHIN_S, SECRET, Simulator, free_port, key, running
 from tests.webhook_receiver import Received, receiving
 
 __all__ = ["key"]
@@ -101,8 +102,18 @@ def test_webhook_only_answers_nothing_and_tells_everything(simulator: Simulator,
 
 
 def test_webhook_first_is_delivered_before_the_answer(simulator: Simulator, received: Received, key: str) -> None:
-    assert simulator.post(key, reference=f"pi_{key}", token="tok_sim_webhook_first").json()["status"] == "captured"
-    assert received.types(f"pi_{key}") == ["charge.captured"]  # at once, without waiting
+    sends = itertools.count()
+
+    def delivered_first() -> tuple[list[str]] | None:
+        one, began = f"{key}_{next(sends)}", time.monotonic()
+        assert simulator.post(one, reference=f"pi_{one}", token="tok_sim_webhook_first").json()["status"] == "captured"
+        types = received.types(f"pi_{one}")  # at once, without waiting
+        waited_ms = (time.monotonic() - began) * 1_000
+        slept = not types and waited_ms >= limits.SIMULATOR_WEBHOOK_FIRST_WAIT_MS
+        return None if slept else (types,)  # an answer waits for its webhook within a bound: this machine slept longer
+
+    (types,) = eventually(delivered_first)
+    assert types == ["charge.captured"]
 
 
 def test_a_storm_is_five_deliveries_of_two_events(simulator: Simulator, received: Received, key: str) -> None:
@@ -157,7 +168,8 @@ def test_webhook_first_does_not_wait_for_ever(tmp_path: Path) -> None:
         started = time.monotonic()
         assert simulator.post("op_1", token="tok_sim_webhook_first").json()["status"] == "captured"
         waited_ms = (time.monotonic() - started) * 1_000
-        assert limits.SIMULATOR_WEBHOOK_FIRST_WAIT_MS <= waited_ms < limits.ATTEMPT_CALL_TIMEOUT_MS
+        assert limits.SIMULATOR_WEBHOOK_FIRST_WAIT_MS <= waited_ms < patient(ANSWER_WITHIN_S) * 1_000
+        assert limits.SIMULATOR_WEBHOOK_FIRST_WAIT_MS < limits.ATTEMPT_CALL_TIMEOUT_MS
 
 
 def test_without_a_receiver_nothing_is_kept_to_be_told(tmp_path: Path) -> None:

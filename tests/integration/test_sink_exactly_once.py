@@ -176,8 +176,9 @@ def test_a_second_sink_stands_by_and_takes_over(stage: Stage) -> None:
     assert stage.counts() == stage.expected_counts()
 
 
-def test_a_fenced_sink_changes_nothing(stage: Stage) -> None:
+def test_a_fenced_sink_changes_nothing(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     """A sink that was replaced while it slept finds out at its next statement."""
+    monkeypatch.setattr(limits, "SINK_LEASE_MS", 60_000)  # longer than any pause of this test
     with psycopg.connect(stage.dsn("millrace_sink"), autocommit=True) as connection:
         old = Fence(connection, topic=stage.world.events_topic, owner_id="old")
         assert old.claim()

@@ -15,7 +15,7 @@ import clickhouse_connect
 import psycopg
 import pytest
 import redis
-from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from compose.stack.processes import identify, marked
@@ -212,7 +212,7 @@ def test_a_recycled_pid_is_never_signalled(operator: Operator) -> None:
     """A state file whose pids belong to others by now: ``down`` and ``up`` touch none of them."""
     operator.up(ONLY_REDIS)
     operator.run("down")
-    with subprocess.Popen(["sleep", "60"], start_new_session=True) as stranger:
+    with subprocess.Popen(["sleep", f"{patient(150):.0f}"], start_new_session=True) as stranger:
         text = (operator.home / "run" / "state.json").read_text()
         found = json.loads(text)
         for entry in found["processes"]:
@@ -236,16 +236,16 @@ def write_to_all(settings: Settings) -> None:
         connection.execute("INSERT INTO kept VALUES (42)")
     with redis.Redis.from_url(addresses.redis_url) as client:
         client.set("kept", "42")
-        assert client.execute_command("WAITAOF", 1, 0, 5000)[0] == 1
+        assert client.execute_command("WAITAOF", 1, 0, int(patient(5) * 1_000))[0] == 1
     clickhouse = clickhouse_connect.get_client(dsn=addresses.clickhouse_url)
     clickhouse.command("CREATE TABLE kept (a Int64) ENGINE = MergeTree ORDER BY a")
     clickhouse.insert("kept", [[42]])
     clickhouse.close()
     admin = AdminClient(addresses.kafka.admin())
-    admin.create_topics([NewTopic("kept", 1)])["kept"].result(timeout=10)
+    admin.create_topics([NewTopic("kept", 1)])["kept"].result(timeout=patient(10))
     producer = Producer(addresses.kafka.producer("test"))
     producer.produce("kept", b"42")
-    assert producer.flush(10) == 0
+    assert producer.flush(patient(10)) == 0
 
 
 def assert_all_kept(settings: Settings) -> None:
@@ -259,5 +259,9 @@ def assert_all_kept(settings: Settings) -> None:
     clickhouse.close()
     with closing(Consumer(addresses.kafka.consumer("test", "test"))) as consumer:
         consumer.assign([TopicPartition("kept", 0, OFFSET_BEGINNING)])
-        message = eventually(lambda: consumer.poll(0.5), within_s=30, what="the record is there")
-        assert message.value() == b"42"
+
+        def read() -> Message | None:
+            found = consumer.poll(0.5)  # a broker that has just started may say first that it does not lead yet
+            return None if found is None or found.error() else found
+
+        assert eventually(read, within_s=30, what="the record is there").value() == b"42"

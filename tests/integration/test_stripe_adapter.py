@@ -108,7 +108,7 @@ def test_an_answer_that_does_not_come_is_a_doubt_but_not_while_a_card_becomes_a_
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The payment itself was sent in the first case, and in the second it was not."""
-    monkeypatch.setattr(limits, "ATTEMPT_CALL_TIMEOUT_MS", 100)
+    monkeypatch.setattr(limits, "ATTEMPT_CALL_TIMEOUT_MS", 500)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         silent_url = f"http://127.0.0.1:{silent.getsockname()[1]}"
         lost = asked(silent_url, lambda adapter: adapter.send(PURCHASE))

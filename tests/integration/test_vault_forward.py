@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from schemas import limits
+from tests.eventually import patient
 from tests.vault_world import processor, world
 
 if TYPE_CHECKING:
@@ -182,7 +183,8 @@ def test_a_lost_or_endless_answer_is_an_unknown_outcome(world: VaultWorld, proce
     silent = world.forward(token, holder.name)
     for answer in (large, silent):
         assert (answer.status_code, answer.json()["code"]) == (502, "outcome_unknown")
-    assert silent.elapsed.total_seconds() < limits.ATTEMPT_CALL_TIMEOUT_MS / 1_000
+    assert limits.VAULT_FORWARD_TIMEOUT_MS < limits.ATTEMPT_CALL_TIMEOUT_MS, "the worker hears it before it gives up"
+    assert silent.elapsed.total_seconds() < patient(limits.ATTEMPT_CALL_TIMEOUT_MS / 1_000)
 
 
 def test_calls_at_once_are_bounded(world: VaultWorld, processor: Processor) -> None:

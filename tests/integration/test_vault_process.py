@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from tests.card_traces import in_files, in_postgres
-from tests.eventually import patient
+from tests.eventually import eventually, patient
 from tests.vault_world import card, processor, vault_world
 
 if TYPE_CHECKING:
@@ -50,7 +50,8 @@ def test_its_memory_goes_into_no_file(world: VaultWorld) -> None:
     victim = world.start()
     victim.send_signal(signal.SIGSEGV)
     assert victim.wait(patient(20)) == -signal.SIGSEGV
-    assert set(folder.iterdir()) == before
+    made = [file for file in set(folder.iterdir()) - before if file.is_file()]  # others may work in this folder too
+    assert not any(file.read_bytes().startswith(b"\x7fELF") for file in made), "a core"
     world.processes.remove(victim)
 
 
@@ -132,5 +133,5 @@ def test_without_its_database_it_answers_503(world: VaultWorld) -> None:
         assert holder.http.get("/healthz").status_code == 200
     finally:
         world.rows("alter role millrace_vault login")
-    again = holder.tokenize(key=key)
+    again = eventually(lambda: found if (found := holder.tokenize(key=key)).status_code != 503 else None)
     assert (again.status_code, again.json()["result"]["id"]) == (201, token)

@@ -115,7 +115,7 @@ def test_nobody_without_a_token_is_heard(world: VaultWorld) -> None:
         {"Authorization": "Bearer x.y.z"},
         {"Authorization": f"Bearer {world.settings.vault_forward_secret()}"},
     ):
-        answer = httpx.post(f"{world.url}/v1/tokens", json=body, headers=headers, trust_env=False)
+        answer = httpx.post(f"{world.url}/v1/tokens", json=body, headers=headers, timeout=20, trust_env=False)
         assert (answer.status_code, answer.json()["code"]) == (401, "unauthenticated")
 
 

@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pytest
 
-from compose.supervise import launch
-from compose.supervise.state import read_state
 from schemas import limits
 from tests.webhook_world import WebhookWorld, webhook_system, webhooks
 
@@ -39,11 +37,8 @@ def rows(world: WebhookWorld) -> int:
 
 def counted(world: WebhookWorld, processor: str, outcome: str) -> float:
     """The counter over both ingress processes."""
-    state = read_state(world.settings.the_home())
-    assert state is not None
-    urls = [url for name, url in launch.world(world.settings, state)["ops"].items() if name.startswith("ingress")]
     line = f'millrace_webhook_events_total{{outcome="{outcome}",processor="{processor}"}}'
-    texts = [httpx.get(url, trust_env=False).text for url in urls]
+    texts = world.system.metrics("ingress")
     return sum(float(value) for text in texts for value in re.findall(re.escape(line) + r" (\S+)", text))
 
 
@@ -157,5 +152,5 @@ def test_the_largest_body_that_fits(webhooks: WebhookWorld) -> None:
 
 
 def test_a_get_is_not_allowed(webhooks: WebhookWorld) -> None:
-    answer = httpx.get(f"{webhooks.system.base_url}/v1/webhooks/stripe", trust_env=False)
+    answer = httpx.get(f"{webhooks.system.base_url}/v1/webhooks/stripe", timeout=30, trust_env=False)
     assert (answer.status_code, answer.headers["allow"]) == (405, "POST")

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.servers
 __all__ = ["server"]  # the fixture of this module
-SECOND = 1_000_000
+SECOND = LIFE = 1_000_000  # the latter is of leases, in ticks of calendars
 DAY_S = 86_400
 SPRING = 1_774_746_000  # 2026-03-29 01:00 UTC: clocks of Europe go forward
 CALENDARS = [
@@ -61,7 +61,7 @@ class Gateway(Counter):
     def packed(self, want: int = 0, lease_cap: int | None = None, flags: int = 0) -> bytes:
         terms = list(struct.unpack("<11d", self.level.terms_at(self.clock_s)))
         cap = self.terms.capacity if lease_cap is None else lease_cap
-        return struct.pack("<11d", *terms[:7], want, cap, LEASE_TICKS, flags)
+        return struct.pack("<11d", *terms[:7], want, cap, self.life, flags)
 
     def at(self, function: str, now_us: int, cost: int, ahead_s: float = 0, **asked: Any) -> list[int]:
         """A call by the store's clock, from a gateway whose own is so much ahead of it."""
@@ -117,9 +117,7 @@ def test_leases_never_let_more_through_than_a_window_holds(server: redis.Redis, 
     held: dict[str, list[int]] = {}  # granted, left, ends
     for n in range(300):
         _, end = window_of(store.terms, now)
-        now += random_.choice(
-            [1, LEASE_TICKS // 3, LEASE_TICKS, 12 * LEASE_TICKS, end - now - LEASE_TICKS // 2, end - now]
-        )
+        now += random_.choice([1, LIFE // 3, LIFE, 12 * LIFE, end - now - LIFE // 2, end - now])
         if random_.random() < 0.5:
             answer = store.at("rl1_decide", now, 1, want=random_.randint(0, 1_000), lease=f"l{n}")
             if answer[0] == OK:
@@ -156,8 +154,8 @@ def test_a_lease_ends_with_its_window_and_is_charged_in_no_other_one(server: red
     assert store.at("rl1_settle", end, 60, lease="settled") == [OK, 40, 100]
     assert store.at("rl1_peek", end, 0)[1:3] == [0, 0]
     assert store.at("rl1_decide", end, 0, want=7, lease="next")[5] == 7
-    store.at("rl1_decide", end + 11 * LEASE_TICKS, 0)
-    assert store.at("rl1_peek", end + 11 * LEASE_TICKS, 0)[1:3] == [7, 0]
+    store.at("rl1_decide", end + 11 * LIFE, 0)
+    assert store.at("rl1_peek", end + 11 * LIFE, 0)[1:3] == [7, 0]
 
 
 def test_a_clock_that_is_far_wrong_has_no_quota_of_its_own(server: redis.Redis) -> None:
@@ -177,7 +175,7 @@ def test_a_level_in_no_known_window_leaves_every_level_as_it_was(server: redis.R
     calendar = Gateway(server, monthly(), SPRING)
     now = SPRING * SECOND
     assert plain.at("rl1_decide", now, 1, want=100)[5] > 0
-    later = now + 20 * LEASE_TICKS * plain.terms.tick_us
+    later = now + 20 * LIFE * plain.terms.tick_us
     before = [server.dump(key) for key in plain.keys]
     calendar.clock_s = SPRING + 60 * DAY_S
     head = struct.pack("<6d", 0, later, 1, 0, 0, 2)
@@ -289,7 +287,7 @@ def test_leases_that_were_granted_in_other_ticks_are_charged_in_their_time(
 ) -> None:
     first, second = (Terms(TOKEN_BUCKET, 1_000, 1, 86_400 * SECOND // t, 1, t, strict=False) for t in (tick, other))
     old, new = Counter(server, first), Counter(server, second, version=2)
-    new.keys = old.keys
+    new.keys, old.life, new.life = old.keys, LEASE_TICKS, LEASE_TICKS
     now, life_us = SPRING * SECOND, LEASE_TICKS * tick
     assert old.call("rl1_decide", now // tick, 0, want=50)[5:] == [50, life_us]
 

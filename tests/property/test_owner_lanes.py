@@ -14,7 +14,7 @@ from dataflows.owner.process import OwnerProcess
 from dataflows.owner.supervise import supervise
 from schemas import codec, limits, topics
 from schemas.errors import OwnershipLost
-from tests.eventually import becomes, eventually
+from tests.eventually import becomes, eventually, patient
 from tests.faults.owners import command
 from tests.property import end_state
 from tests.property.test_owner_model import Stream
@@ -103,8 +103,7 @@ def test_what_follows_a_failed_batch_waits_for_it(owner: OneOwner, monkeypatch: 
     assert deaths == ["before_commit"]
     thread = _supervised(owner)
     becomes(owner.committed, list(range(8)), 30, what="all committed by the next owner")
-    owner.stop.set()
-    thread.join(30)
+    _ended(owner, thread)
 
 
 def test_a_batch_that_does_not_follow_what_was_committed_is_refused(owner: OneOwner) -> None:
@@ -140,10 +139,9 @@ def test_lost_ownership_starts_the_owner_over(owner: OneOwner, monkeypatch: pyte
     thread = _supervised(owner)
     becomes(owner.committed, list(range(5)), 40, what="all committed in the end")
     epochs = owner.stored.rows(f"select epoch from partition_owner where partition = {PARTITION}")
-    assert (len(lost), epochs[0][0]) == (2, 3)
-    owner.stop.set()
-    thread.join(30)
-    assert not thread.is_alive()
+    assert len(lost) == 2
+    assert epochs[0][0] >= 3, "and once more for each time that Kafka missed its heartbeats"
+    _ended(owner, thread)
 
 
 def test_a_command_in_a_partition_of_another_aggregate_is_refused_and_not_stored(owner: OneOwner) -> None:
@@ -155,8 +153,7 @@ def test_a_command_in_a_partition_of_another_aggregate_is_refused_and_not_stored
     becomes(owner.next_offset, 2, 30, what="both decided")
     assert owner.committed() == [1]
     assert owner.stored.rows("select id from payment_intent") == [(own.aggregate_key,)]
-    owner.stop.set()
-    thread.join(30)
+    _ended(owner, thread)
 
 
 def _supervised(owner: OneOwner) -> threading.Thread:
@@ -167,3 +164,9 @@ def _supervised(owner: OneOwner) -> threading.Thread:
     thread = threading.Thread(target=run)
     thread.start()
     return thread
+
+
+def _ended(owner: OneOwner, thread: threading.Thread) -> None:
+    owner.stop.set()
+    thread.join(patient(30))
+    assert not thread.is_alive()

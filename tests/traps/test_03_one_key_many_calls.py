@@ -26,8 +26,9 @@ CALLS = 50
 
 
 def call(caller: Merchant, key: str, amount: int = 1_099) -> httpx.Response:
-    """A create over a connection of its own: any ingress process may answer it."""
-    headers = {"Connection": "close", "Authorization": caller.http.headers["authorization"]}
+    """A create over a connection of its own: any ingress process may answer it, and a busy machine takes its time."""
+    waits = f"wait={limits.RESULT_WAIT_MAX_S}"
+    headers = {"Connection": "close", "Authorization": caller.http.headers["authorization"], "Prefer": waits}
     body = caller.envelope(key, amount=amount)
     return httpx.post(
         f"{caller.http.base_url}/v1/payment_intents", json=body, headers=headers, timeout=60, trust_env=False

@@ -31,7 +31,8 @@ pytestmark = pytest.mark.servers
 __all__ = ["server"]  # the fixture of this module
 LIMIT = 120
 PERIOD = 1_200
-BASE = 1_800_000_000_000  # the size of real clocks in milliseconds
+TICK_US = 1_000_000  # seconds: what the server keeps until its own clock says so outlives any pause of this machine
+BASE = 1_800_000_000  # the size of real clocks in these ticks
 
 
 def moments(terms: Terms) -> list[int]:
@@ -65,7 +66,7 @@ def worst(terms: Terms, span: int) -> tuple[int, Sequence[int]]:
 
 
 def sliding(slots: int, *, strict: bool = False) -> Terms:
-    return Terms(SLIDING, LIMIT, LIMIT, PERIOD, slots, 1_000, strict)
+    return Terms(SLIDING, LIMIT, LIMIT, PERIOD, slots, TICK_US, strict)
 
 
 @pytest.mark.parametrize("slots", [1, 2, 3, 4, 6, 8, 12])
@@ -93,7 +94,7 @@ def test_a_strict_window_holds_its_limit_over_any_window(server: redis.Redis, sl
 
 
 def test_a_fixed_window_holds_its_limit_and_twice_of_it_across_an_edge(server: redis.Redis) -> None:
-    terms = Terms(FIXED, LIMIT, LIMIT, PERIOD, 1, 1_000, strict=False)
+    terms = Terms(FIXED, LIMIT, LIMIT, PERIOD, 1, TICK_US, strict=False)
     most, chosen = worst(terms, PERIOD)
     assert most == 2 * LIMIT
     assert played(server, terms, chosen) == [cost for _, cost in taken(terms, chosen).charges]
@@ -109,12 +110,12 @@ def test_a_guarded_window_holds_little_more_than_its_limit_over_any_interval(
     A refusal by either counter charges neither, and the wait that is told is the least one.
     """
     scope = {"tenant": "t", "user": "*", "route": "*"}
-    found = policy(capacity=LIMIT, window_ms=PERIOD, scope=scope, boundary_guard=guard, consistency="exact")
+    found = policy(capacity=LIMIT, window_ms=PERIOD * 1_000, scope=scope, boundary_guard=guard, consistency="exact")
     levels = PolicySet([found], 1).levels({"tenant": "t", "user": "u", "route": "/r"})
     counters = [Counter(server, level.terms) for level in levels]
     assert [counter.terms.capacity for counter in counters] == [LIMIT, guard]
     tick_us, random_ = counters[0].terms.tick_us, random.Random(seed)
-    now, period = BASE * 1_000 // tick_us, counters[0].terms.period
+    now, period = BASE * TICK_US // tick_us, counters[0].terms.period
     passed: list[tuple[int, int]] = []
     for _ in range(120):
         at_edge = period - now % period - random_.choice([0, 1, 1, period // guard + 1])
@@ -160,7 +161,8 @@ def test_a_clock_that_is_set_moves_no_reset(server: redis.Redis, algorithm: int,
     """Five seconds back in the middle of a window: it ends when it would have. Forward: windows are those of the clock."""
     terms = Terms(algorithm, LIMIT, LIMIT, 60_000, 1, 1_000, strict=False)
     counter = Counter(server, terms)
-    begin = BASE - BASE % 60_000
+    now = BASE * 1_000
+    begin = now - now % 60_000
     _, _, reset_us, *_ = counter.call("rl1_decide", begin + 30_000, LIMIT)
     ends = begin + 30_000 + reset_us // 1_000
     assert ends >= begin + 60_000

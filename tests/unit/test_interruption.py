@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+from tests.eventually import patient
+
 _LONG = """
 import asyncio, os, signal, sys
 from compose.demo.interruption import end_as_interrupted
@@ -27,7 +29,6 @@ except KeyboardInterrupt:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
 def test_a_polite_end_is_an_interruption(number: signal.Signals) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", _LONG, str(int(number))], capture_output=True, text=True, timeout=25, check=False
-    )
+    child = [sys.executable, "-c", _LONG, str(int(number))]
+    done = subprocess.run(child, capture_output=True, text=True, timeout=patient(60), check=False)
     assert (done.returncode, done.stdout) == (0, "cleaned up\n"), done.stderr

@@ -17,6 +17,7 @@ from limiter.keys import identity_hash, key_hash
 from limiter.lease_book import LeaseBook, LeaseReport
 from limiter.ring import ALLOWED, IDENTIFIED, RECORD_TYPE, SLOT_SHIFT
 from schemas import limits
+from tests.eventually import patient
 from tests.lease_gateway import KEY, Gateway
 from tests.lease_reports import Reports
 
@@ -185,7 +186,7 @@ def test_a_process_that_really_was_killed_left_its_charges_to_the_next(tmp_path:
     """Flushed and not safe, or never flushed: of the lease that had the slot then, and of no other that has it now."""
     program = "import sys; from tests.unit.test_limiter_charges import be_killed; be_killed(*sys.argv[1:])"
     child = [sys.executable, "-c", program, str(tmp_path), "safe" if safe else ""]
-    assert subprocess.run(child, check=False, timeout=60, cwd=ROOT).returncode == -signal.SIGKILL
+    assert subprocess.run(child, check=False, timeout=patient(60), cwd=ROOT).returncode == -signal.SIGKILL
     before = msgspec.msgpack.decode((tmp_path / "arrived").read_bytes(), type=list[bytes])
     reports, topic = Reports(), ChargeTopic()
     gateway = Gateway(tmp_path, reports, slots=1, charges=Charges(topic))

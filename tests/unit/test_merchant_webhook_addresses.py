@@ -208,7 +208,8 @@ def test_an_endless_body_is_not_read_and_its_status_counts() -> None:
 
 
 def test_nobody_there() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        port = listening.getsockname()[1]
-    answer = Sender(loopback=True).send(f"http://127.0.0.1:{port}/", "evt_1", b"{}", [SECRET])
+    with socket.socket() as kept:
+        kept.bind(("127.0.0.1", 0))  # and never listens: a port that was given back could be anybody's by now
+        port = kept.getsockname()[1]
+        answer = Sender(loopback=True).send(f"http://127.0.0.1:{port}/", "evt_1", b"{}", [SECRET])
     assert answer == Answer(None, "no_answer")

@@ -13,7 +13,7 @@ from dataflows.owner.batch import PartitionBatch, Record
 from dataflows.owner.reader import Reader
 from schemas import limits
 from sinks.kafka.connection import KafkaConnection
-from tests.eventually import eventually
+from tests.eventually import eventually, patient
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -78,7 +78,7 @@ def test_every_batch_is_taken_at_once_and_in_the_order_of_its_partition(reader: 
         thread.start()
     for n in range(BATCHES):
         reader._put(PartitionBatch(n % PARTITIONS, [Record(n, b"")], n))
-    assert all_done.wait(60)
+    assert all_done.wait(patient(60))
     assert broken == []
     for partition, offsets in taken.items():
         assert offsets == list(range(partition, BATCHES, PARTITIONS))
