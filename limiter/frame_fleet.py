@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING
 
 import xxhash
 
-from limiter.frame_client import AsyncFrameClient, FrameClient, GatewayUnavailable
+from limiter.frame_client import FrameClient
+from limiter.frame_client_async import AsyncFrameClient
+from limiter.frame_requests import GatewayUnavailable
 from limiter.frames import IDENTITY_BYTES
 from schemas import limits
 
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-    from limiter.frame_client import Address, Check
+    from limiter.frame_requests import Address, Check
     from limiter.frames import Answer
 
 _Part = tuple[int, list[int], frozenset[int]]  # gateway; places of checks; gateways that were tried, this one too

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from compose.bench.cpu import cpu_seconds
 from compose.bench.limiter_world import KEYS, bench_limiter, hold_leases, key_places, per_second, percentiles, zipf
 from compose.stack.errors import StackError
-from limiter.frame_client import AsyncFrameClient, Check, FrameClient
+from limiter.frame_client import FrameClient
+from limiter.frame_client_async import AsyncFrameClient
+from limiter.frame_requests import Check
 from limiter.frame_server import FrameServer
 from schemas import limits
 

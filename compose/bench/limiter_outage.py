@@ -29,7 +29,8 @@ from compose.bench.limiter_world import key_places, zipf
 from compose.bench.world import bench_world
 from compose.stack.errors import StackError
 from limiter.blocks import decisions_in, decode
-from limiter.frame_client import Check, FrameClient
+from limiter.frame_client import FrameClient
+from limiter.frame_requests import Check
 from schemas import limits, topics
 
 if TYPE_CHECKING:

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from compose.demo.limiter_policies import Asked, asked_for
 from compose.stack.ports import LOOPBACK
-from limiter.frame_client import AsyncFrameClient, Check, GatewayUnavailable
+from limiter.frame_client_async import AsyncFrameClient
+from limiter.frame_requests import Check, GatewayUnavailable
 from limiter.frames import DEGRADED
 
 if TYPE_CHECKING:

@@ -12,8 +12,9 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from compose.soak.limiter_ledger import COST_MAX, QUOTAS, Conversation, Quota
-from limiter.frame_client import AsyncFrameClient, Check, GatewayUnavailable
+from limiter.frame_client_async import AsyncFrameClient
 from limiter.frame_fleet import AsyncFrameFleet
+from limiter.frame_requests import Check, GatewayUnavailable
 from limiter.frames import DEGRADED, IDENTITY_BYTES, INVALID, REUSED
 from schemas import limits
 

@@ -17,7 +17,9 @@ from structlog.testing import capture_logs
 from compose.services.owner_quotas import OwnerQuotas
 from limiter import frames, keys
 from limiter.durable import Answer, Asked, Left, OwnerUnavailable
-from limiter.frame_client import AsyncFrameClient, FrameClient, GatewayUnavailable
+from limiter.frame_client import FrameClient
+from limiter.frame_client_async import AsyncFrameClient
+from limiter.frame_requests import GatewayUnavailable
 from limiter.frame_server import FrameServer
 from schemas import errors, topics
 from sinks.kafka.connection import KafkaConnection

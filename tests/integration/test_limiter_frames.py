@@ -14,7 +14,9 @@ from compose.services.limiter_gateway import serve_frames
 from compose.stack.errors import StackError
 from compose.stack.ports import PortLeases
 from limiter import frames
-from limiter.frame_client import AsyncFrameClient, Check, FrameClient, GatewayUnavailable
+from limiter.frame_client import FrameClient
+from limiter.frame_client_async import AsyncFrameClient
+from limiter.frame_requests import Check, GatewayUnavailable
 from limiter.frame_server import FrameServer
 from schemas import limits
 from tests.counter_server import CounterServer, emptied, limiter, policy, server

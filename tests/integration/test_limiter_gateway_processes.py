@@ -20,8 +20,9 @@ from compose.settings import Settings
 from compose.stack.errors import StackError
 from compose.stack.ports import PortLeases
 from compose.supervise import launch
-from limiter.frame_client import Check, FrameClient, GatewayUnavailable
+from limiter.frame_client import FrameClient
 from limiter.frame_fleet import FrameFleet, Spread
+from limiter.frame_requests import Check, GatewayUnavailable
 from limiter.frames import APPROXIMATE, DEGRADED, DUPLICATE
 from tests.conftest import servers_missing
 from tests.eventually import becomes, eventually

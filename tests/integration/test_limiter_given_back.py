@@ -16,7 +16,9 @@ from starlette.routing import Route
 
 from limiter import SyncLimiter
 from limiter.asgi import Asker, QuotaMiddleware
-from limiter.frame_client import AsyncFrameClient, Check, FrameClient
+from limiter.frame_client import FrameClient
+from limiter.frame_client_async import AsyncFrameClient
+from limiter.frame_requests import Check
 from limiter.frame_server import FrameServer
 from limiter.store import StoreUnavailable
 from schemas import errors, limits

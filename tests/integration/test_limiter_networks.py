@@ -11,7 +11,8 @@ import redis
 from envoy.service.ratelimit.v3 import rls_pb2, rls_pb2_grpc
 
 from limiter import frames
-from limiter.frame_client import AsyncFrameClient, Check
+from limiter.frame_client_async import AsyncFrameClient
+from limiter.frame_requests import Check
 from limiter.frame_server import FrameServer
 from limiter.rls import RateLimitService
 from schemas import errors

@@ -12,7 +12,8 @@ import pytest
 
 from compose.supervise import launch
 from compose.supervise.state import read_state
-from limiter.frame_client import Check, FrameClient
+from limiter.frame_client import FrameClient
+from limiter.frame_requests import Check
 from limiter.frames import DEGRADED
 from tests.eventually import eventually
 from tests.limiter_public import OVER_LIMIT, Envoy, by_store, envoy

@@ -87,7 +87,7 @@ KINDS: dict[str, Kind] = {
     "builtins.ConnectionError": A,
     "httpx.ReadError": A,
     "limiter.store_line.LineLost": A,
-    "limiter.frame_client._Full": T,  # the same is asked on a new connection
+    "limiter.frame_requests.ConnectionFull": T,  # the same is asked on a new connection
     "limiter.usage._PositionLost": T,
     "vault.forwarding.OutcomeUnknown": A,
     "dataflows.payments.attempts.stripe_transport.ToldByVault": A,
