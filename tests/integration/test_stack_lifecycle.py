@@ -18,6 +18,7 @@ import redis
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from compose.stack.ports import PortLeases
 from compose.stack.processes import identify, marked
 from tests.eventually import eventually, patient
 from tests.integration.operator_shell import MILLRACE, Operator, alive, pids
@@ -64,6 +65,17 @@ def test_up_twice_is_one_stack_and_down_leaves_nothing(operator: Operator) -> No
     assert operator.run("status").returncode == 3
 
 
+@pytest.fixture
+def unpreferred(operator: Operator) -> Iterator[None]:
+    """A stack that is down holds no port, and the preferred ones go to whoever starts then: it has none of them."""
+    leases = PortLeases()
+    for port in operator.settings().preferred_ports().values():
+        leases.take(port)
+    yield
+    leases.close()
+
+
+@pytest.mark.usefixtures("unpreferred")
 def test_a_restart_keeps_data_and_addresses(operator: Operator) -> None:
     """What was acknowledged by each of the four is there after ``down`` and ``up``, at the same addresses."""
     world = operator.up()
