@@ -227,7 +227,8 @@ class Limiter:
 
     async def close(self) -> None:
         """Gives every lease back. What cannot be told the store charges whole, in time. Raises StoreUnavailable."""
-        await asyncio.gather(*self._calls.refills)  # a lease that came later would be nobody's
+        if self._calls.refills:
+            await asyncio.wait(self._calls.refills)  # a lease that came later would be nobody's
         for bucket in self._buckets.values():
             bucket.end_lease()
         await self.maintain()
