@@ -58,16 +58,16 @@ async def same_decisions(addresses: Addresses, within_s: float) -> Proof:
 
 def prove(found: Analytics) -> Proof:
     """Pure. No decision is missing in ClickHouse or there twice, whoever was killed between Kafka and a table."""
-    stated, nothing = Totals(0, 0, 0), Kept(0, 0)
+    no_totals, no_rows = Totals(0, 0, 0), Kept(0, 0)
     problems = [
-        f"{key}: {found.clickhouse.get(key, stated)} in ClickHouse, {found.postgres.get(key, stated)} in Postgres"
+        f"{key}: {found.clickhouse.get(key, no_totals)} in ClickHouse, {found.postgres.get(key, no_totals)} in Postgres"
         for key in sorted(found.postgres.keys() | found.clickhouse.keys())
-        if found.clickhouse.get(key, stated) != found.postgres.get(key, stated)
+        if found.clickhouse.get(key, no_totals) != found.postgres.get(key, no_totals)
     ]
     problems += [
-        f"{key}: {found.kept.get(key, nothing)} are there, {found.summed.get(key, nothing)} were counted"
+        f"{key}: {found.kept.get(key, no_rows)} are there, {found.summed.get(key, no_rows)} were counted"
         for key in sorted(found.summed.keys() | found.kept.keys())
-        if found.kept.get(key, nothing) != found.summed.get(key, nothing)
+        if found.kept.get(key, no_rows) != found.summed.get(key, no_rows)
     ]
     if found.twice:
         problems.append(f"{found.twice} rows have the event_id of another one")
