@@ -14,8 +14,8 @@ import pytest
 from compose.settings import PREFIX, Addresses, Settings
 from compose.stack.errors import StackError
 from compose.supervise import launch
-from tests import seeds  # noqa: F401 - draws the seed of the run before workers start
 from tests.eventually import begin_test, timeout_of_test
+from tests.gate import PROOF, RUN_SEED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 
 
 # No test asserts on time: an example or a draw that is slow says that the machine is busy, and nothing else.
-hypothesis.settings.register_profile("patient", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
+# No database of earlier failures: a run of the gate is the same on every machine.
+hypothesis.settings.register_profile(
+    "patient", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow], database=None
+)
 if hypothesis.settings.get_current_profile_name() == "default":  # tests.mutation has a profile of its own
     hypothesis.settings.load_profile("patient")
 
@@ -51,18 +54,40 @@ def pytest_xdist_auto_num_workers() -> int:
     return max(2, min((os.cpu_count() or 1) + 1, room, _WORKERS_MAX))
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """xdist would begin with the files of the most tests, and end waiting for those of few and long ones."""
+    """The run's seed is Hypothesis' seed too, unless one was given.
+
+    xdist would begin with the files of the most tests, and end waiting for those of few and long ones.
+    """
+    if config.option.hypothesis_seed is None:
+        config.option.hypothesis_seed = str(RUN_SEED)
     if hasattr(config.option, "loadscopereorder"):
         config.option.loadscopereorder = False
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_report_header() -> str:
+    """What makes this run again."""
+    kind = "the proof, exhaustive" if PROOF else "the gate"
+    return f"millrace: {kind}; MILLRACE_RUN_SEED={RUN_SEED}"
+
+
+def _leave_to_the_proof(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """What is marked ``proof`` is not of the gate."""
+    left = [item for item in items if item.get_closest_marker("proof")]
+    if PROOF or not left:
+        return
+    config.hook.pytest_deselected(items=left)
+    items[:] = [item for item in items if not item.get_closest_marker("proof")]
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Files in this order: stacks of their own, servers of the session, the public system, no servers.
 
     What is long begins first, what is short fills the end, and no stack idles beside tests that do not need it.
     A test's timeout grows with the patience of its waits (TEST_PATIENCE), within bounds.
     """
+    _leave_to_the_proof(config, items)
     for item in items:
         item.add_marker(pytest.mark.timeout(timeout_of_test(_timeout_s(item))), append=False)
     files: dict[Path, list[pytest.Item]] = {}

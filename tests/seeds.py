@@ -1,16 +1,21 @@
-"""The seeds of one run of the randomized tests: new each run, the same in every worker of it, and part of test names."""
+"""The seeds of the randomized tests: fixed in the gate, drawn anew by ``make proof``; never part of a test's name.
+
+A failing test prints its seeds among its arguments. ``MILLRACE_TEST_SEED=38`` runs every seeded test with that one seed.
+"""
 
 from __future__ import annotations
 
 import os
 import random
 
-# tests/conftest.py imports this in the first process of a run, before pytest-xdist starts workers that inherit it
-_RUN = int(os.environ.setdefault("MILLRACE_RUN_SEED", str(random.SystemRandom().randrange(10**6))))
+import pytest
+
+from tests.gate import RUN_SEED
 
 
-def seeds(count: int) -> list[int]:
-    """Seeds of this run, or the one of MILLRACE_TEST_SEED, which plays a failure again."""
+def seeds(count: int) -> list[object]:
+    """Seeds of this run as parameters named ``draw0``, ``draw1``..., or the one of MILLRACE_TEST_SEED."""
     given = os.environ.get("MILLRACE_TEST_SEED")
-    source = random.Random(_RUN)
-    return [int(given)] if given else [source.randrange(10**6) for _ in range(count)]
+    source = random.Random(RUN_SEED)
+    drawn = [int(given)] if given else [source.randrange(10**6) for _ in range(count)]
+    return [pytest.param(seed, id=f"draw{number}") for number, seed in enumerate(drawn)]

@@ -3,7 +3,7 @@
 Trap 1 of the limiter, as a search: three gateways, each behind a proxy of its own, in front of one real store. After
 every step the store must hold what a model has that charges each identity once. Under a ``leased`` policy one identity
 keeps to its gateway, which is what is promised of it; there the sum is taken when all leases are settled.
-The seed is part of the test's name: MILLRACE_TEST_SEED plays a failure again.
+MILLRACE_TEST_SEED plays a failure's seed again.
 """
 
 from __future__ import annotations

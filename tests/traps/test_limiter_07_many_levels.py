@@ -2,7 +2,7 @@
 
 Trap 7 of the limiter: the counter of a tenant is charged although that of its user refuses. Every bucket of the store
 is compared when all is quiet, with leases settled; retries are among the requests and cost nothing.
-The seed is part of the test's name: MILLRACE_TEST_SEED plays a failure again.
+MILLRACE_TEST_SEED plays a failure's seed again.
 """
 
 from __future__ import annotations

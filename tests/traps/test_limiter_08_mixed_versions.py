@@ -1,7 +1,7 @@
 """Gateways that decide by different versions of a policy, and snapshots that nobody should use.
 
 Trap 8 of the limiter: a gateway that was not told raises a lowered limit again, or forgets what was used; an old, a
-stripped or an expired snapshot is accepted. The seed is part of the test's name: MILLRACE_TEST_SEED plays it again.
+stripped or an expired snapshot is accepted. MILLRACE_TEST_SEED plays a failure's seed again.
 """
 
 from __future__ import annotations
