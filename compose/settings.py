@@ -77,6 +77,8 @@ class Settings(ProcessorSettings, GatewaySettings):
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 
     kafka_bootstrap: str | None = None
+    #: begins the name of every topic and consumer group: several installations then share one cluster
+    kafka_prefix: str = Field(default="", pattern=r"^[a-zA-Z0-9._-]{0,64}$")
     kafka_security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
     kafka_sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = "SCRAM-SHA-512"
     kafka_sasl_username: str | None = None
@@ -271,7 +273,9 @@ class Settings(ProcessorSettings, GatewaySettings):
         )
         return Addresses(
             kafka=KafkaConnection(
-                bootstrap=self.kafka_bootstrap or f"{LOOPBACK}:{ports['kafka_port']}", security=self.kafka_security()
+                bootstrap=self.kafka_bootstrap or f"{LOOPBACK}:{ports['kafka_port']}",
+                prefix=self.kafka_prefix,
+                security=self.kafka_security(),
             ),
             postgres_superuser_dsn=superuser,
             postgres_dsns={role: _as_role(superuser, role, password) for role, password in roles},

@@ -59,6 +59,6 @@ class ParkedCommands:
         if decision == "retry":
             letter = parked_letter(place.topic, place.partition, aggregate_key, bytes(record))
             producer = Producer(self._kafka.producer("console"))
-            if (reason := await asyncio.to_thread(why_not_delivered, producer, [letter])) is not None:
+            if (reason := await asyncio.to_thread(why_not_delivered, self._kafka, producer, [letter])) is not None:
                 raise errors.Unavailable("Kafka did not take the command; retry it again.", cause=reason)
             await self._store.rows("parked_republished", where)

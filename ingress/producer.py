@@ -31,6 +31,7 @@ class CommandProducer:
             "linger.ms": limits.INGRESS_LINGER_MS,
         }
         self._producer = Producer(connection.producer(client_id, **overrides))
+        self._named = connection.topic
         self._loop = loop
         self._reports: deque[tuple[Pending, KafkaError | None, int, int]] = deque()
         self._wake_up_due = False
@@ -53,7 +54,7 @@ class CommandProducer:
         command = pending.command
         try:
             self._producer.produce(
-                topic,
+                self._named(topic),
                 value=value,
                 key=command.aggregate_key,
                 headers=[("trace_id", command.trace_id)],

@@ -40,6 +40,7 @@ class ResultsReader:
         deliver: Callable[[list[records.Result]], None],
     ) -> None:
         self.partition = partition
+        self._topic = connection.topic(topics.RESULTS)
         self.ready = False
         # An idle fetch may wait long: a record ends it at once.
         overrides = {"fetch.wait.max.ms": limits.RESULTS_FETCH_WAIT_MS}
@@ -64,7 +65,7 @@ class ResultsReader:
             end = self._end(consumer)
             if end is None:
                 return
-            consumer.assign([TopicPartition(topics.RESULTS, self.partition, end)])
+            consumer.assign([TopicPartition(self._topic, self.partition, end)])
             self.ready = True
             while not self._stopping.is_set():
                 first = consumer.poll(_POLL_S)
@@ -75,7 +76,7 @@ class ResultsReader:
 
     def _end(self, consumer: Consumer) -> int | None:
         """The offset after the newest record, asked until Kafka answers; None when stopped before."""
-        place = TopicPartition(topics.RESULTS, self.partition)
+        place = TopicPartition(self._topic, self.partition)
         while not self._stopping.is_set():
             try:
                 _, end = consumer.get_watermark_offsets(place, timeout=limits.KAFKA_ADMIN_TIMEOUT_S)

@@ -39,6 +39,7 @@ class KafkaBlocks:
             "delivery.report.only.error": True,  # a queue that empties at once must not call back for every block
         }
         self._producer = Producer(kafka.producer(client_id, **settings))
+        self._topic = kafka.topic(topics.DECISIONS)
         self.failed = 0  # blocks that Kafka refused for good: their decisions are in no total
         self.lost = 0  # the decisions in them
 
@@ -52,7 +53,7 @@ class KafkaBlocks:
         """Takes a block without waiting; False when the queue is full."""
         self._producer.poll(0)
         try:
-            self._producer.produce(topics.DECISIONS, block, partition=partition, on_delivery=self._told)
+            self._producer.produce(self._topic, block, partition=partition, on_delivery=self._told)
         except BufferError:
             return False
         return True
@@ -75,7 +76,7 @@ class KafkaReports:
     """
 
     def __init__(self, kafka: KafkaConnection, client_id: str, topic: str = topics.LEASES) -> None:
-        self._topic = topic
+        self._topic = kafka.topic(topic)
         settings = {"linger.ms": 0, "queue.buffering.max.messages": limits.LIMIT_REPORTS_MAX}
         self._producer = Producer(kafka.producer(client_id, **settings))
 

@@ -73,6 +73,7 @@ class UsageStream:
         self._dsn = dsn
         self._stop = threading.Event()
         self._consumer = Consumer(kafka.consumer(client_id, "limiter-usage"))
+        self._topic = kafka.topic(topics.DECISIONS)
         self.is_ready = False
 
     def stop(self) -> None:
@@ -92,7 +93,7 @@ class UsageStream:
 
     def _follow(self, connection: psycopg.Connection[Any]) -> None:
         positions: dict[int, int] = dict(connection.execute(SQL["usage_positions"]).fetchall())
-        self._consumer.assign([TopicPartition(topics.DECISIONS, p, offset) for p, offset in positions.items()])
+        self._consumer.assign([TopicPartition(self._topic, p, offset) for p, offset in positions.items()])
         self.is_ready = True
         while not self._stop.is_set():
             blocks: list[tuple[int, Block]] = []

@@ -72,7 +72,8 @@ def parked_retry(connection: psycopg.Connection, kafka: KafkaConnection, place: 
     aggregate_key, record = _decide(connection, place, "retried", "parked.retry", decision)
     # 2. Produce it: a second time does no harm, for its identity has one effect.
     letter = parked_letter(place.topic, place.partition, aggregate_key, record)
-    if (reason := why_not_delivered(Producer(kafka.producer("operator")), [letter])) is not None:
+    producer = Producer(kafka.producer("operator"))
+    if (reason := why_not_delivered(kafka, producer, [letter])) is not None:
         raise Unavailable(f"Kafka did not take {place}; retry it again: {reason}")
     # 3. Say so.
     connection.execute(_SQL["parked_republished"].encode(), _named(place))

@@ -261,7 +261,9 @@ def _arrived(world: World, since: list[int], source: str) -> tuple[int, int]:
     """Decisions of a source that lie in the topic, and how many of them lie there more than once."""
     consumer = Consumer(world.addresses.kafka.consumer("bench-outage", "bench-outage"))
     ends = _ends(world)
-    consumer.assign([TopicPartition(topics.DECISIONS, p, offset) for p, offset in enumerate(since)])
+    consumer.assign(
+        [TopicPartition(world.addresses.kafka.topic(topics.DECISIONS), p, offset) for p, offset in enumerate(since)]
+    )
     left = {p for p, end in enumerate(ends) if end > since[p]}
     numbers: list[Any] = []
     try:

@@ -36,7 +36,7 @@ class _Answers(threading.Thread):
         self.over = threading.Event()
         end = world.ends(topics.RESULTS, topics.RESULTS_PARTITIONS)[_REPLY_TO]
         self._consumer = Consumer(world.addresses.kafka.consumer("bench-answers", "bench-answers"))
-        self._consumer.assign([TopicPartition(topics.RESULTS, _REPLY_TO, end)])
+        self._consumer.assign([TopicPartition(world.addresses.kafka.topic(topics.RESULTS), _REPLY_TO, end)])
 
     def run(self) -> None:
         """Reads until ``over``."""
@@ -78,13 +78,13 @@ def measure_latency(world: World, dsn: str, driver: Driver, rate: float, seconds
 
 
 def _send(world: World, records: list[tuple[int | None, tuple[int, str, bytes]]], rate: float) -> list[float]:
-    producer = world.producer(linger_ms=0)
+    producer, topic = world.producer(linger_ms=0), world.addresses.kafka.topic(topics.COMMANDS_PAYMENTS)
     began = time.perf_counter() + 0.1
     due = [began + n / rate for n in range(len(records))]
     for at, (_, (partition, key, value)) in zip(due, records, strict=True):
         while (left := at - time.perf_counter()) > 0:
             time.sleep(left)
-        producer.produce(topics.COMMANDS_PAYMENTS, value, key, partition)
+        producer.produce(topic, value, key, partition)
         producer.poll(0)
     producer.flush(limits.KAFKA_DELIVERY_TIMEOUT_MS / 1_000)
     return due

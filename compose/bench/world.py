@@ -55,7 +55,7 @@ class World:
         """The end offset of every partition."""
         consumer = Consumer(self.addresses.kafka.consumer("bench-ends", "bench-ends"))
         try:
-            places = [TopicPartition(topic, p) for p in range(partitions)]
+            places = [TopicPartition(self.addresses.kafka.topic(topic), p) for p in range(partitions)]
             return [consumer.get_watermark_offsets(p, timeout=limits.KAFKA_ADMIN_TIMEOUT_S)[1] for p in places]
         finally:
             consumer.close()
@@ -100,7 +100,7 @@ def fill(world: World, records: Sequence[tuple[int, str, bytes]]) -> tuple[list[
     for partition, key, value in records:
         while True:
             try:
-                producer.produce(topics.COMMANDS_PAYMENTS, value, key, partition)
+                producer.produce(world.addresses.kafka.topic(topics.COMMANDS_PAYMENTS), value, key, partition)
             except BufferError:
                 producer.poll(0.05)
             else:

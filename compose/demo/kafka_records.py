@@ -34,7 +34,9 @@ def record_times(kafka: KafkaConnection, places: Sequence[Place]) -> dict[Place,
         lane = (place.topic, place.partition)
         first[lane] = min(place.offset, first.get(lane, place.offset))
     wanted, found = set(places), {}
-    for place, _, at in _read(kafka, [TopicPartition(*lane, offset) for lane, offset in first.items()]):
+    for place, _, at in _read(
+        kafka, [TopicPartition(kafka.topic(lane[0]), lane[1], offset) for lane, offset in first.items()]
+    ):
         if place in wanted:
             found[place] = at
             if len(found) == len(wanted):
@@ -48,7 +50,7 @@ def records_of_key(
     """The first ``count`` records of one key since a time, with their times."""
     start = _offset_at(kafka, lane, since_us // _US_PER_MS)
     found: list[tuple[Place, int]] = []
-    for place, its_key, at in _read(kafka, [TopicPartition(*lane, start)]):
+    for place, its_key, at in _read(kafka, [TopicPartition(kafka.topic(lane[0]), lane[1], start)]):
         if its_key == key.encode():
             found.append((place, at))
             if len(found) == count:
@@ -59,7 +61,7 @@ def records_of_key(
 def _offset_at(kafka: KafkaConnection, lane: tuple[str, int], at_ms: int) -> int:
     consumer = Consumer(kafka.consumer(_CLIENT, _CLIENT))
     try:
-        asked = [TopicPartition(*lane, at_ms)]
+        asked = [TopicPartition(kafka.topic(lane[0]), lane[1], at_ms)]
         (answer,) = consumer.offsets_for_times(asked, timeout=limits.DEMO_KAFKA_READ_TIMEOUT_S)
         return max(0, int(answer.offset))  # negative: nothing that new
     finally:
@@ -78,6 +80,10 @@ def _read(kafka: KafkaConnection, starts: list[TopicPartition]) -> Iterator[tupl
             for message in consumer.consume(limits.SINK_READ_MESSAGES_MAX, _POLL_S):
                 topic, partition, offset = message.topic(), message.partition(), message.offset()
                 if message.error() is None and topic is not None and partition is not None and offset is not None:
-                    yield Place(topic, partition, offset), message.key(), message.timestamp()[1] * _US_PER_MS
+                    yield (
+                        Place(topic.removeprefix(kafka.prefix), partition, offset),
+                        message.key(),
+                        message.timestamp()[1] * _US_PER_MS,
+                    )
     finally:
         consumer.close()

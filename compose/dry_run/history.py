@@ -42,7 +42,8 @@ class History:
     def __init__(self, kafka: KafkaConnection, from_us: int, to_us: int, topic: str = topics.DECISIONS) -> None:
         self._from_us, self._to_us = from_us, to_us
         self._cursors = [
-            _Cursor(kafka, topic, partition, from_us, to_us) for partition in range(topics.DECISIONS_PARTITIONS)
+            _Cursor(kafka, kafka.topic(topic), partition, from_us, to_us)
+            for partition in range(topics.DECISIONS_PARTITIONS)
         ]
         self.repeated = 0  # retries: they consumed nothing
         self.summed = 0  # their policies' audit setting keeps no row of them

@@ -33,6 +33,7 @@ class Publisher:
 
     def __init__(self, kafka: KafkaConnection, service: Service, owner_id: str) -> None:
         self.service = service
+        self._kafka = kafka
         # Without a timeout no message is given up on, so an acknowledgement stands for all that were sent before.
         self._producer = Producer(kafka.producer(owner_id, **{"delivery.timeout.ms": 0}))
         self._sent: dict[int, int] = {}  # partition -> newest seq handed to the producer
@@ -158,7 +159,7 @@ class Publisher:
     ) -> None:
         while True:
             try:
-                self._producer.produce(topic, payload, key, partition, on_delivery)
+                self._producer.produce(self._kafka.topic(topic), payload, key, partition, on_delivery)
             except BufferError:  # the queue is full: wait for acknowledgements, the bound on reading does the rest
                 self._producer.poll(_FULL_WAIT_S)
             else:

@@ -44,7 +44,7 @@ class Reader:
         self._connection = connection
         self._leases = leases
         self._publisher = publisher
-        self._topic = leases.service.commands_topic
+        self._topic = kafka.topic(leases.service.commands_topic)
         self._stopping = threading.Event()
         lock = threading.Lock()  # guards the three below
         self._offered = threading.Condition(lock)  # lanes wait here: one more batch is worth one of them

@@ -34,12 +34,12 @@ class TopicEnds:
         if self._admin is None:
             self._admin = AdminClient(self._connection.admin())
         latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]  # the wheel's types stop short of it
-        wanted = {TopicPartition(topic, partition): latest for topic, partition in places}
-        asked = self._admin.list_offsets(wanted, request_timeout=limits.CONSOLE_LAG_WAIT_S)
+        asked_of = {TopicPartition(self._connection.topic(topic), p): (topic, p) for topic, p in places}
+        asked = self._admin.list_offsets(dict.fromkeys(asked_of, latest), request_timeout=limits.CONSOLE_LAG_WAIT_S)
         ends = {}
         for place, future in asked.items():
             try:
-                ends[place.topic, place.partition] = int(future.result(limits.CONSOLE_LAG_WAIT_S).offset)
+                ends[asked_of[place]] = int(future.result(limits.CONSOLE_LAG_WAIT_S).offset)
             except (KafkaException, TimeoutError):
                 continue
         return ends

@@ -41,6 +41,7 @@ class History:
 
     def __init__(self, kafka: KafkaConnection, connection: psycopg.Connection, operations: frozenset[str]) -> None:
         self._consumer = Consumer(kafka.consumer("forecast", "forecast"))
+        self._topic = kafka.topic(topics.COMMANDS_PAYMENTS)
         self._connection = connection
         self._operations = operations
         self.records = 0
@@ -79,7 +80,7 @@ class History:
 
     def _assign(self, since_ms: int) -> dict[int, int]:
         """Starts at that time; the end of each partition that has something after it."""
-        wanted = [TopicPartition(topics.COMMANDS_PAYMENTS, p, since_ms) for p in range(topics.PAYMENTS_PARTITIONS)]
+        wanted = [TopicPartition(self._topic, p, since_ms) for p in range(topics.PAYMENTS_PARTITIONS)]
         starts = self._consumer.offsets_for_times(wanted, timeout=limits.KAFKA_ADMIN_TIMEOUT_S)
         ends: dict[int, int] = {}
         for at in starts:

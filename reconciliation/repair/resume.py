@@ -77,7 +77,7 @@ def _unfinished(connection: psycopg.Connection, bounds: dict[str, float]) -> dic
 def _send(kafka: KafkaConnection, commands: list[Command]) -> None:
     """Returns once Kafka holds every command on all in-sync replicas."""
     producer = Producer(kafka.producer("repair"))
-    reason = why_not_delivered(producer, map(payments_letter, commands))
+    reason = why_not_delivered(kafka, producer, map(payments_letter, commands))
     if reason is not None:
         raise Unavailable(f"Kafka did not take every repair; run it again: {reason}")
 

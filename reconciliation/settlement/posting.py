@@ -41,12 +41,13 @@ class Teller:
 
     def __init__(self, connection: psycopg.Connection, kafka: KafkaConnection, wait_s: float) -> None:
         self._connection = connection
+        self._kafka = kafka
         self._producer = Producer(kafka.producer("reconcile"))
         self._wait_s = wait_s
 
     def tell(self, commands: Sequence[Command]) -> dict[tuple[str, str], tuple[str, bytes]]:
         """Status and answer by (scope, key) of every command that was decided in time. Raises errors.Unavailable."""
-        reason = why_not_delivered(self._producer, map(payments_letter, commands))
+        reason = why_not_delivered(self._kafka, self._producer, map(payments_letter, commands))
         if reason is not None:
             raise Unavailable(f"Kafka did not take every command; run it again: {reason}")
         return self._decisions({(command.scope, command.idempotency_key) for command in commands})

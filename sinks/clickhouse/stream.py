@@ -89,7 +89,7 @@ class EventReader:
     """A consumer of one topic that keeps its own positions; one thread at a time may use it."""
 
     def __init__(self, kafka: KafkaConnection, *, topic: str, client_id: str, group: str) -> None:
-        self.topic = topic
+        self._topic = kafka.topic(topic)
         self.intake = Intake()
         self._consumer = Consumer(
             kafka.consumer(
@@ -114,7 +114,7 @@ class EventReader:
     def assign(self, positions: Mapping[int, Position]) -> None:
         """Reads these partitions from these positions on, and no other."""
         self.intake.begin(positions)
-        self._consumer.assign([TopicPartition(self.topic, p, at.next_offset) for p, at in positions.items()])
+        self._consumer.assign([TopicPartition(self._topic, p, at.next_offset) for p, at in positions.items()])
 
     def ends(self, partitions: Iterable[int]) -> dict[int, int]:
         """The offset after the last record of each partition. Raises errors.Unavailable."""
@@ -125,7 +125,7 @@ class EventReader:
 
     def offsets_at(self, partitions: range, time_ms: int) -> dict[int, int]:
         """The first offset at or after a time (milliseconds since the epoch), or the end. Raises errors.Unavailable."""
-        wanted = [TopicPartition(self.topic, p, time_ms) for p in partitions]
+        wanted = [TopicPartition(self._topic, p, time_ms) for p in partitions]
         try:
             found = self._consumer.offsets_for_times(wanted, timeout=limits.KAFKA_ADMIN_TIMEOUT_S)
         except KafkaException as error:
@@ -149,7 +149,7 @@ class EventReader:
         return accepted
 
     def _end(self, partition: int) -> int:
-        where = TopicPartition(self.topic, partition)
+        where = TopicPartition(self._topic, partition)
         marks = self._consumer.get_watermark_offsets(where, timeout=limits.KAFKA_ADMIN_TIMEOUT_S)
         if marks is None:
             raise errors.Unavailable("Kafka does not answer: no watermarks in time")

@@ -10,10 +10,19 @@ from schemas import limits
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaConnection:
-    """Address and security of a cluster. ``security`` holds librdkafka settings (sasl.*, ssl.*), never printed."""
+    """Address and security of a cluster. ``security`` holds librdkafka settings (sasl.*, ssl.*), never printed.
+
+    ``prefix`` begins the name of every topic and group, so that several installations share one cluster. What is
+    stored (owned partitions, outbox, positions) has the names of ``schemas.topics``, without it.
+    """
 
     bootstrap: str
+    prefix: str = ""
     security: dict[str, str] = field(default_factory=dict, repr=False)
+
+    def topic(self, name: str) -> str:
+        """What a topic of ``schemas.topics`` is called in the cluster."""
+        return self.prefix + name
 
     def producer(self, client_id: str, **overrides: object) -> dict[str, Any]:
         """Settings of an idempotent producer that keeps order and partitions keys as a Java producer does."""
@@ -37,7 +46,7 @@ class KafkaConnection:
         return {
             "bootstrap.servers": self.bootstrap,
             "client.id": client_id,
-            "group.id": group,
+            "group.id": self.prefix + group,
             "enable.auto.commit": False,
             "enable.auto.offset.store": False,
             "auto.offset.reset": "earliest",

@@ -10,12 +10,13 @@ from confluent_kafka import Producer
 from schemas import codec, limits, topics
 from schemas.errors import Corrupt
 from schemas.records import Command
+from sinks.kafka.connection import KafkaConnection
 
 _FULL_WAIT_S: Final = 0.05
 Letter = tuple[str, bytes, str | None, int]  # topic, value, key, partition; -1 = the partitioner's
 
 
-def why_not_delivered(producer: Producer, letters: Iterable[Letter]) -> str | None:
+def why_not_delivered(kafka: KafkaConnection, producer: Producer, letters: Iterable[Letter]) -> str | None:
     """None once every record is on all in-sync replicas; else the first reason why that is not known."""
     failed: list[str] = []
 
@@ -26,7 +27,7 @@ def why_not_delivered(producer: Producer, letters: Iterable[Letter]) -> str | No
     for topic, value, key, partition in letters:
         while True:
             try:
-                producer.produce(topic, value, key, partition, on_delivery=delivered)
+                producer.produce(kafka.topic(topic), value, key, partition, on_delivery=delivered)
             except BufferError:  # the queue is full: acknowledgements make room
                 producer.poll(_FULL_WAIT_S)
             else:

@@ -33,38 +33,39 @@ def ensure_topics(connection: KafkaConnection) -> list[str]:
     """
     admin = AdminClient(connection.admin())
     existing = admin.list_topics(timeout=limits.KAFKA_TOPICS_TIMEOUT_S).topics
-    for topic in topics.TOPICS:
-        if topic.name in existing and len(existing[topic.name].partitions) != topic.partitions:
+    wanted_topics = {connection.topic(t.name): t for t in topics.TOPICS}
+    for name, topic in wanted_topics.items():
+        if name in existing and len(existing[name].partitions) != topic.partitions:
             raise InvariantViolation(
-                f"topic {topic.name} has {len(existing[topic.name].partitions)} partitions, not {topic.partitions}"
+                f"topic {name} has {len(existing[name].partitions)} partitions, not {topic.partitions}"
             )
-    missing = [t for t in topics.TOPICS if t.name not in existing]
+    missing = {name: topic for name, topic in wanted_topics.items() if name not in existing}
     wanted = [
         NewTopic(
-            t.name,
+            name,
             t.partitions,
             config={
                 "retention.ms": str(t.retention_ms),
                 "message.timestamp.type": "LogAppendTime" if t.appended else "CreateTime",
             },
         )
-        for t in missing
+        for name, t in missing.items()
     ]
     if wanted:
         for name, future in admin.create_topics(wanted, request_timeout=limits.KAFKA_TOPICS_TIMEOUT_S).items():
             _settle(name, future)
         _await_leaders(admin, missing)
-    return [t.name for t in missing]
+    return list(missing)
 
 
 def _is_passing(error: KafkaException) -> bool:
     return bool(error.args[0].retriable() or error.args[0].code() in _NO_LEADER)
 
 
-def _await_leaders(admin: AdminClient, created: list[topics.Topic]) -> None:
+def _await_leaders(admin: AdminClient, created: dict[str, topics.Topic]) -> None:
     """A broker names itself leader of a new partition a moment before it is one: offsets are asked of the leader."""
     latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]  # the wheel's types stop short of it
-    wanted = {TopicPartition(t.name, p): latest for t in created for p in range(t.partitions)}
+    wanted = {TopicPartition(name, p): latest for name, t in created.items() for p in range(t.partitions)}
     deadline = time.monotonic() + limits.KAFKA_TOPICS_TIMEOUT_S
     while True:
         try:

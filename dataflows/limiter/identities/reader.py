@@ -46,7 +46,8 @@ class ChargeReader:
     def __init__(self, kafka: KafkaConnection, client_id: str, positions: Mapping[int, int]) -> None:
         self._consumer = Consumer(kafka.consumer(client_id, _GROUP))
         self._next = dict(positions)
-        self._consumer.assign([TopicPartition(topics.IDENTITIES, p, offset) for p, offset in positions.items()])
+        topic = kafka.topic(topics.IDENTITIES)
+        self._consumer.assign([TopicPartition(topic, p, offset) for p, offset in positions.items()])
 
     def read(self) -> list[ChargeBatch]:
         """One batch of every partition that has something new, and at least one. Raises KafkaException."""

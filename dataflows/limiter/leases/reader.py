@@ -54,8 +54,9 @@ class LeaseReader:
 
     def __init__(self, kafka: KafkaConnection, client_id: str, positions: Mapping[int, int]) -> None:
         self._consumer = Consumer(kafka.consumer(client_id, _GROUP))
+        self._topic = kafka.topic(topics.LEASES)
         self._places = {partition: _Place(offset) for partition, offset in positions.items()}
-        self._consumer.assign([TopicPartition(topics.LEASES, p, offset) for p, offset in positions.items()])
+        self._consumer.assign([TopicPartition(self._topic, p, offset) for p, offset in positions.items()])
 
     def read(self) -> list[LeaseBatch]:
         """One batch of every partition that has something new. Raises KafkaException."""
@@ -87,7 +88,7 @@ class LeaseReader:
         place.asked_at = time.monotonic()
         asked_us = time.time_ns() // _NS_PER_US
         try:
-            asked = TopicPartition(topics.LEASES, partition)
+            asked = TopicPartition(self._topic, partition)
             _, place.end_then = self._consumer.get_watermark_offsets(asked, timeout=limits.LIMIT_LEASE_ASK_S)
         except KafkaException as error:
             raise_unless_passing(error.args[0], "leases")

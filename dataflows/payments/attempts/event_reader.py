@@ -43,6 +43,7 @@ class EventReader:
         self._metrics = metrics
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="event-reader")
         self._durable: dict[int, int] = {}
+        self._topic = kafka.topic(topics.EVENTS_PAYMENTS)
         self._commit_at = 0.0
         self.is_assigned = False
         self._consumer = Consumer(
@@ -58,9 +59,7 @@ class EventReader:
                 },
             )
         )
-        self._consumer.subscribe(
-            [topics.EVENTS_PAYMENTS], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost
-        )
+        self._consumer.subscribe([self._topic], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost)
 
     async def read(self) -> EventBatch:
         """The next batch; empty after a short wait. Raises KafkaException when the client cannot go on."""
@@ -111,7 +110,7 @@ class EventReader:
 
     def _taken_positions(self, partitions: set[int] | None) -> list[TopicPartition]:
         wanted = [p for p in self._durable if partitions is None or p in partitions]
-        return [TopicPartition(topics.EVENTS_PAYMENTS, p, self._durable.pop(p)) for p in wanted]
+        return [TopicPartition(self._topic, p, self._durable.pop(p)) for p in wanted]
 
     def _assigned(self, _: Consumer, partitions: list[Any]) -> None:
         self.is_assigned = True

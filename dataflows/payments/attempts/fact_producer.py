@@ -27,6 +27,7 @@ class FactProducer:
 
     def __init__(self, kafka: KafkaConnection, client_id: str, metrics: AttemptMetrics) -> None:
         self._producer = Producer(kafka.producer(client_id))
+        self._topic = kafka.topic(topics.COMMANDS_PAYMENTS)
         self._metrics = metrics
         self._loop = asyncio.get_running_loop()
         self._delivered: deque[tuple[asyncio.Future[bool], Any]] = deque()
@@ -42,7 +43,7 @@ class FactProducer:
         while True:
             try:
                 self._producer.produce(
-                    topics.COMMANDS_PAYMENTS,
+                    self._topic,
                     value,
                     fact.intent_id,
                     on_delivery=lambda error, _: self._on_delivery(future, error),

@@ -21,6 +21,7 @@ class Teller:
 
     def __init__(self, kafka: KafkaConnection, client_id: str) -> None:
         self._producer = Producer(kafka.producer(client_id))
+        self._topic = kafka.topic(topics.COMMANDS_PAYMENTS)
 
     def tell(self, commands: Sequence[Command]) -> set[str]:
         """The request ids of the commands that are durable. Raises KafkaException when the producer cannot go on."""
@@ -35,7 +36,7 @@ class Teller:
 
         for command in commands:
             self._producer.produce(
-                topics.COMMANDS_PAYMENTS,
+                self._topic,
                 codec.encode_command(command),
                 command.aggregate_key,
                 on_delivery=partial(delivered, command.request_id),
