@@ -127,7 +127,9 @@ KAFKA_HEAP_MEGABYTES_MAX: Final = 512
 KAFKA_ARCHIVE_TIMEOUT_S: Final = 90  # Java writes the archive of Kafka's classes, once for a user
 KAFKA_MESSAGE_BYTES_MAX: Final = 8 * 1024 * 1024
 KAFKA_SESSION_TIMEOUT_MS_MIN: Final = 3_000
-POSTGRES_CONNECTIONS_MAX: Final = 200
+POSTGRES_ROLE_TRIES_MAX: Final = 5  # installations on one server may alter its roles at once
+POSTGRES_CONNECTIONS_MAX: Final = 300
+REDIS_DATABASES: Final = 256  # installations that share one server have a database each
 REDIS_MEMORY_BYTES_MAX: Final = 512 * 1024 * 1024
 
 # --- the ClickHouse front --------------------------------------------------------------------------------

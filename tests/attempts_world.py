@@ -1,19 +1,18 @@
 """A world for processor-attempt workers alone: real Kafka, Postgres and simulator, and tests that play the owner.
 
-Events are written as an owner publishes them, facts are read from the command topic. A stack of its own, because
-made-up events would confuse everything else that reads the stream.
+Events are written as an owner publishes them, facts are read from the command topic. The topics are a module's
+own, because made-up events would confuse everything else that reads the stream.
 """
 
 from __future__ import annotations
 
-import os
 import signal
 import socket
 import subprocess
 import sys
-import time
 import uuid
 from collections import Counter
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,24 +22,20 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.cimpl import TopicPartition
 
-from compose.settings import Settings
-from compose.stack.errors import StackError
-from compose.supervise import launch
 from schemas import codec, identity, topics
 from sinks.kafka.topics import ensure_topics
-from sinks.postgres.migrate import migrate
-from tests.conftest import clean_environment, servers_missing
 from tests.eventually import eventually, patient
+from tests.servers import clean_environment
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
+    from compose.settings import Settings
     from schemas.records import Command
+    from tests.servers import World
 
 MERCHANT: Final = "m_test"
 _STOP_WITHIN_S: Final = 15
-_NOWHERE: Final = "127.0.0.1:9"  # servers that no attempt needs are not started
 _FLUSH_WITHIN_S: Final = 10
 _TOO_LATE: Final = frozenset({"timeout", "vault_timeout", "vault_502"})  # an answer, at the worker or at the vault
 
@@ -138,15 +133,20 @@ class AttemptsWorld:
     facts_seen: list[Command] = field(default_factory=list)
     processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
+    @property
+    def events_topic(self) -> str:
+        """Where owners publish."""
+        return self.settings.addresses().kafka.topic(topics.EVENTS_PAYMENTS)
+
     def publish(self, *attempts: dict[str, Any]) -> None:
         """Publishes an event for each and waits until Kafka has them."""
         for attempt in attempts:
-            self.producer.produce(topics.EVENTS_PAYMENTS, event_of(attempt), attempt["intent_id"])
+            self.producer.produce(self.events_topic, event_of(attempt), attempt["intent_id"])
         assert self.producer.flush(patient(_FLUSH_WITHIN_S)) == 0
 
     def publish_with_cause(self, attempt: dict[str, Any], caused_by: dict[str, Any]) -> None:
         """Publishes one event about two attempts."""
-        self.producer.produce(topics.EVENTS_PAYMENTS, event_of(attempt, caused_by), attempt["intent_id"])
+        self.producer.produce(self.events_topic, event_of(attempt, caused_by), attempt["intent_id"])
         assert self.producer.flush(patient(_FLUSH_WITHIN_S)) == 0
 
     def settle(self, attempt: dict[str, Any], status: str) -> None:
@@ -273,34 +273,24 @@ def is_ready(port: int) -> bool:
         return False
 
 
-def attempts_world(home: Path) -> Iterator[AttemptsWorld]:
-    """Servers and topics and tables, without a worker or simulator yet."""
-    settings = Settings(
-        home=home,
-        redis_url=f"redis://{_NOWHERE}",
-        clickhouse_url=f"http://{_NOWHERE}",
-        processor_port=free_port(),
-        vault_port=free_port(),
-    )
-    try:
-        launch.up(settings, servers_only=True, tied=True)
-    except StackError as error:
-        servers_missing(str(error))
+@contextmanager
+def attempts_world(settings: Settings) -> Iterator[AttemptsWorld]:
+    """On these servers, with topics and tables, without a worker or simulator yet."""
     addresses = settings.addresses()
-    migrate(addresses.postgres_superuser_dsn, settings.role_passwords())
     ensure_topics(addresses.kafka)
-    consumer = Consumer(addresses.kafka.consumer("test", f"test-{os.getpid()}-{time.monotonic_ns()}"))
-    consumer.assign([TopicPartition(topics.COMMANDS_PAYMENTS, p, 0) for p in range(topics.PAYMENTS_PARTITIONS)])
-    world = AttemptsWorld(settings, Producer(addresses.kafka.producer("test")), consumer)
+    consumer = Consumer(addresses.kafka.consumer("test", "test"))
+    commands = addresses.kafka.topic(topics.COMMANDS_PAYMENTS)
+    consumer.assign([TopicPartition(commands, p, 0) for p in range(topics.PAYMENTS_PARTITIONS)])
+    made = AttemptsWorld(settings, Producer(addresses.kafka.producer("test")), consumer)
     try:
-        yield world
+        yield made
     finally:
-        world.end_all()
+        made.end_all()
         consumer.close()
-        launch.down(settings)
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AttemptsWorld]:
+def world(stack: World) -> Iterator[AttemptsWorld]:
     """One world for a module's tests; each uses intents of its own."""
-    yield from attempts_world(tmp_path_factory.mktemp("attempts"))
+    with attempts_world(stack.settings) as made:
+        yield made

@@ -94,6 +94,7 @@ def in_kafka(connection: KafkaConnection, numbers: Iterable[str]) -> list[str]:
         ends = {
             (name, partition): consumer.get_watermark_offsets(TopicPartition(name, partition), timeout=_READ_TIMEOUT_S)
             for name, topic in topics.items()
+            if name.startswith(connection.prefix)
             for partition in topic.partitions
         }
         left = {place: end for place, (start, end) in ends.items() if end > start}

@@ -385,6 +385,6 @@ def publish_all(kafka: KafkaConnection, topic: str, records: Iterable[tuple[int,
     """Sends (partition, key, value) records to the events topic and waits for all of them."""
     producer = Producer(kafka.producer("test-world"))
     for partition, key, value in records:
-        producer.produce(topic, value, key, partition)
+        producer.produce(kafka.topic(topic), value, key, partition)
         producer.poll(0)
     assert producer.flush(30) == 0

@@ -1,25 +1,24 @@
-"""Fixtures that need real servers: one embedded stack for the whole pytest session, in a temporary home."""
+"""What holds for every test: seeds, order, timeouts, and a world of a module's own on the servers of the run."""
 
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
 import hypothesis
 import psutil
-import psycopg
 import pytest
 
-from compose.settings import PREFIX, Addresses, Settings
-from compose.stack.errors import StackError
-from compose.supervise import launch
+from tests import run_folder, servers
 from tests.eventually import begin_test, timeout_of_test
 from tests.gate import PROOF, RUN_SEED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterator
     from pathlib import Path
+
+    from tests.servers import World
 
 
 # No test asserts on time: an example or a draw that is slow says that the machine is busy, and nothing else.
@@ -33,15 +32,6 @@ if hypothesis.settings.get_current_profile_name() == "default":  # tests.mutatio
 
 _WORKER_BYTES = 3 * 1024**3  # the public system takes 1.6 GB, a stack of servers 0.6 GB, and a test may start one more
 _WORKERS_MAX = 6
-
-
-@dataclass(frozen=True)
-class Stack:
-    """The embedded servers of this session; no service of ours runs in it."""
-
-    settings: Settings
-    addresses: Addresses
-    home: Path
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -96,10 +86,23 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = [item for file in sorted(files.values(), key=_turn) for item in file]
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_protocol(item: pytest.Item) -> None:
-    """From here on the clock of pytest-timeout runs; waits end before it does."""
-    begin_test(_timeout_s(item) or float("inf"))
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """From here on the clock of pytest-timeout runs; waits end before it does.
+
+    The public system is everybody's: who disturbs it (marked ``alone``) waits for all others, and they for it.
+    """
+    turn: AbstractContextManager[None] = nullcontext()
+    if "public" in getattr(item, "fixturenames", ()):
+        turn = run_folder.locked("public", shared=item.get_closest_marker("alone") is None)
+    with turn:
+        begin_test(_timeout_s(item) or float("inf"))
+        return (yield)
+
+
+def pytest_unconfigure() -> None:
+    """The servers of the run end with it."""
+    servers.end_run()
 
 
 def _timeout_s(item: pytest.Item) -> float:
@@ -117,37 +120,8 @@ def _turn(file: list[pytest.Item]) -> int:
     return 0 if any(item.get_closest_marker("servers") for item in file) else 3
 
 
-def servers_missing(reason: str) -> None:
-    """A laptop without servers skips; CI (REQUIRE_SERVERS=1) fails."""
-    if os.environ.get("REQUIRE_SERVERS") == "1":
-        pytest.fail(reason)
-    pytest.skip(reason)
-
-
-def clean_environment() -> dict[str, str]:
-    """The environment without settings of the shell that runs the tests."""
-    return {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
-
-
-@pytest.fixture(scope="session")
-def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    """Kafka, Postgres, Valkey and ClickHouse, empty, ending with this pytest process however that ends."""
-    settings = Settings(home=tmp_path_factory.mktemp("home"))
-    try:
-        launch.up(settings, servers_only=True, tied=True)
-    except StackError as error:
-        servers_missing(str(error))
-    forgo_fsync(settings)
-    yield Stack(settings=settings, addresses=settings.addresses(), home=settings.the_home().path)
-    launch.down(settings)
-
-
-def forgo_fsync(settings: Settings) -> None:
-    """Postgres of servers that no test kills: a commit is as atomic, and waits for no disk.
-
-    What is not flushed is lost with the machine's power only, which no test cuts. Stacks whose servers are killed keep it on.
-    """
-    with psycopg.connect(settings.addresses().postgres_superuser_dsn, autocommit=True) as connection:
-        connection.execute("alter system set fsync = off")
-        connection.execute("alter system set full_page_writes = off")
-        connection.execute("select pg_reload_conf()")
+@pytest.fixture(scope="module")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """Parts of Kafka, Postgres, Valkey and ClickHouse that only this module uses, migrated and empty; no service runs."""
+    with servers.world(tmp_path_factory.mktemp("world")) as made:
+        yield made

@@ -11,8 +11,8 @@ from string import Template
 from typing import TYPE_CHECKING, Final
 
 from compose.stack.ports import PortLeases
-from tests.conftest import servers_missing
 from tests.eventually import eventually
+from tests.servers import servers_missing
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

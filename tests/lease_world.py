@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
     from limiter import Limiter
     from schemas.limit_policy import LimitPolicy
-    from tests.conftest import Stack
+    from tests.servers import World
 
 PATIENT_S: Final = 60.0  # for a store on a loaded machine
 WITHIN_S: Final = 120.0
 
 
 @contextmanager
-def lease_stream(stack: Stack) -> Iterator[None]:
+def lease_stream(stack: World) -> Iterator[None]:
     """Leases are settled, and what was charged twice is given back, meanwhile."""
     addresses = stack.addresses
     migrate(addresses.postgres_superuser_dsn, stack.settings.role_passwords())
@@ -51,7 +51,7 @@ def lease_stream(stack: Stack) -> Iterator[None]:
 
 
 @asynccontextmanager
-async def reporting(stack: Stack, folder: Path, policy: LimitPolicy, name: str) -> AsyncIterator[Limiter]:
+async def reporting(stack: World, folder: Path, policy: LimitPolicy, name: str) -> AsyncIterator[Limiter]:
     """A gateway that flushes as one does, and ends without a word, as a killed one does."""
     reports = KafkaReports(stack.addresses.kafka, name)
     charged = KafkaReports(stack.addresses.kafka, f"{name}-identities", topics.IDENTITIES)
@@ -71,7 +71,7 @@ async def reporting(stack: Stack, folder: Path, policy: LimitPolicy, name: str) 
 class Settled:
     """The settlements of one gateway's leases, as Postgres has them."""
 
-    def __init__(self, stack: Stack, gateway: str) -> None:
+    def __init__(self, stack: World, gateway: str) -> None:
         self._dsn = stack.addresses.postgres_dsns["millrace_operator"]
         self._prefix = f"{gateway}.%"
 

@@ -17,13 +17,10 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
-from compose.settings import Settings
-from compose.stack.errors import StackError
-from compose.supervise import launch
 from tests.attempts_world import free_port, is_ready
-from tests.conftest import clean_environment, servers_missing
 from tests.eventually import eventually, patient
-from tests.public_system import PublicSystem
+from tests.public_system import PublicSystem, system_of_its_own
+from tests.servers import clean_environment
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -163,19 +160,10 @@ class MerchantWebhookWorld:
 @pytest.fixture(scope="module")
 def merchant_webhook_system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PublicSystem]:
     """An ingress and an owner over real servers, with the development setting on."""
-    settings = Settings(
-        home=tmp_path_factory.mktemp("merchant_webhooks"),
-        owner_processes=1,
-        ingress_processes=1,
-        services=("owner", "ingress"),
-        merchant_webhooks_loopback=True,
-    )
-    try:
-        world = launch.world(settings, launch.up(settings, tied=True))
-    except StackError as error:
-        servers_missing(str(error))
-    yield PublicSystem(settings, world["base_url"])
-    launch.down(settings)
+    changes = {"owner_processes": 1, "ingress_processes": 1, "services": ("owner", "ingress")}
+    home = tmp_path_factory.mktemp("merchant_webhooks")
+    with system_of_its_own(home, merchant_webhooks_loopback=True, **changes) as made:
+        yield made
 
 
 @pytest.fixture

@@ -1,11 +1,12 @@
-"""The whole system as outsiders see it: one for all tests of the public surface, started once for a pytest process."""
+"""The whole system as outsiders see it: one for all tests of the public surface of a run."""
 
 from __future__ import annotations
 
-import atexit
 import os
+import pickle
 import signal
 import uuid
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,25 +14,23 @@ import httpx
 import psycopg
 import pytest
 
-from compose.settings import Settings
-from compose.stack.errors import StackError
 from compose.stack.ports import PortLeases
 from compose.supervise import launch
 from compose.supervise.state import read_state
 from ingress.client import MillraceClient
 from ingress.issuer import SCOPES_DEFAULT, KeyFolder, issue_token
 from schemas import limits
-from tests.conftest import forgo_fsync, servers_missing
+from tests import run_folder, servers
 from tests.eventually import patient
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from contextlib import AbstractContextManager
+    from pathlib import Path
 
-from contextlib import contextmanager
+    from compose.settings import Settings
 
 _ANSWER_WITHIN_S = limits.RESULT_WAIT_MAX_S + 30
-_started: list[PublicSystem] = []
 
 
 @dataclass(frozen=True)
@@ -141,23 +140,33 @@ def _frozen(pids: list[int]) -> Iterator[None]:
             os.kill(pid, signal.SIGCONT)
 
 
-@pytest.fixture(scope="session")
-def public(tmp_path_factory: pytest.TempPathFactory) -> PublicSystem:
-    """The system; it ends with this pytest process, however that ends."""
-    if not _started:
-        # Below what kernels give to outgoing connections: those do not take it before the gateway listens there.
-        ports = PortLeases()
-        home, frames_port = tmp_path_factory.mktemp("public"), ports.take_any()
-        ports.close()  # the stack leases it for itself
-        settings = Settings(home=home, owner_processes=1, ingress_processes=2, limiter_frames_port=frames_port)
+@contextmanager
+def system_of_its_own(home: Path, **changes: Any) -> Iterator[PublicSystem]:
+    """Services with other settings than the public system's, in a world of their own on the servers of the run."""
+    with servers.world(home, **changes) as made:
+        where = launch.world(made.settings, servers.up(made.settings))
         try:
-            world = launch.world(settings, launch.up(settings, tied=True))
-        except StackError as error:
-            servers_missing(str(error))
-        forgo_fsync(settings)
-        _started.append(PublicSystem(settings, world["base_url"]))
-        atexit.register(launch.down, settings)
-    return _started[0]
+            yield PublicSystem(made.settings, where["base_url"])
+        finally:
+            launch.down(made.settings)
+
+
+@pytest.fixture(scope="session")
+def public() -> PublicSystem:
+    """The system of the run, started by whoever needs it first; it ends with the run."""
+    with run_folder.locked("public-start"):
+        known = run_folder.FOLDER / "public.settings"
+        if not known.exists():
+            # Below what kernels give to outgoing connections: those do not take it before the gateway listens there.
+            ports = PortLeases()
+            frames_port = ports.take_any()
+            ports.close()  # the stack leases it for itself
+            with servers.world(
+                servers.PUBLIC_HOME, owner_processes=1, ingress_processes=2, limiter_frames_port=frames_port
+            ) as made:
+                known.write_bytes(pickle.dumps(made.settings))
+        settings = pickle.loads(known.read_bytes())
+        return PublicSystem(settings, launch.world(settings, servers.up(settings))["base_url"])
 
 
 @pytest.fixture

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
-from tests.conftest import clean_environment
 from tests.eventually import eventually, patient
 from tests.integration.operator_shell import MILLRACE
 from tests.public_system import public
+from tests.servers import clean_environment
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

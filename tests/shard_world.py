@@ -11,8 +11,8 @@ import psycopg
 import pytest
 import redis
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from pydantic import SecretStr
 
-from compose.settings import Settings
 from limiter.follower import SnapshotFollower
 from limiter.publisher import publish
 from limiter.shard_changes import ShardChanges
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from limiter import Limiter
     from schemas.limit_policy import LimitPolicy
-    from tests.conftest import Stack
+    from tests.servers import World
 
 PATIENT_S: Final = 60
 KEY: Final = Ed25519PrivateKey.generate()
@@ -37,10 +37,12 @@ TENANTS: Final = [f"t{n}" for n in range(12)]
 class ShardWorld:
     """A database with a map, two stores that are alike, and how changes reach gateways."""
 
-    def __init__(self, stack: Stack, world: SettlementWorld, one: CounterServer, two: CounterServer) -> None:
+    def __init__(self, stack: World, world: SettlementWorld, one: CounterServer, two: CounterServer) -> None:
         self.stack, self.world, self.one, self.two = stack, world, one, two
         self.settings = {"MILLRACE_POSTGRES_DSN": world.superuser_dsn, "MILLRACE_REDIS_URL": one.url}
-        self.dsns = Settings(home=stack.home, postgres_dsn=world.superuser_dsn).addresses().postgres_dsns  # type: ignore[arg-type]  # a secret
+        self.dsns = (
+            stack.settings.model_copy(update={"postgres_dsn": SecretStr(world.superuser_dsn)}).addresses().postgres_dsns
+        )
 
     @contextmanager
     def connection(self, role: str) -> Iterator[psycopg.Connection]:
@@ -76,7 +78,7 @@ class ShardWorld:
         taking.take(self.published())
 
     def cli(self, *words: str) -> tuple[int, str]:
-        done = Operator(self.stack.home).run("limiter", "shards", *words, settings=self.settings)
+        done = Operator.of(self.stack.settings).run("limiter", "shards", *words, settings=self.settings)
         return done.returncode, done.stdout + done.stderr
 
 
@@ -90,7 +92,7 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[CounterS
 
 
 @pytest.fixture
-def shards(stack: Stack, servers: tuple[CounterServer, CounterServer]) -> Iterator[ShardWorld]:
+def shards(stack: World, servers: tuple[CounterServer, CounterServer]) -> Iterator[ShardWorld]:
     for server in servers:
         with redis.Redis.from_url(server.url) as connection:
             connection.flushall()

@@ -242,7 +242,8 @@ def _clickhouse_and_topics(stage: Stage) -> Iterator[None]:
     server.command(f"create database {stage.clickhouse_database}")
     admin = AdminClient(stage.kafka.admin())
     names = [
-        NewTopic(name, topics.PAYMENTS_PARTITIONS) for name in (stage.world.events_topic, stage.world.commands_topic)
+        NewTopic(stage.kafka.topic(name), topics.PAYMENTS_PARTITIONS)
+        for name in (stage.world.events_topic, stage.world.commands_topic)
     ]
     for made in admin.create_topics(names, request_timeout=limits.KAFKA_TOPICS_TIMEOUT_S).values():
         made.result(limits.KAFKA_TOPICS_TIMEOUT_S)

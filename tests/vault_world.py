@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import http.server
-import json
 import subprocess
 import sys
-import threading
 import uuid
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -17,25 +14,18 @@ import psycopg
 import pytest
 
 from compose.settings import Settings
-from compose.stack.errors import StackError
-from compose.stack.home import write_private
-from compose.stack.ports import PortLeases
-from compose.supervise import launch
 from ingress.issuer import SCOPES_DEFAULT, KeyFolder, issue_token
-from sinks.postgres.migrate import migrate
+from tests import servers
 from tests.attempts_world import free_port, is_ready
-from tests.conftest import clean_environment, servers_missing
 from tests.eventually import eventually, patient
-from tests.migrated import fresh_database
+from tests.servers import clean_environment
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
-    from tests.conftest import Stack
 
 #: addresses of servers that a vault has no business with: only Postgres is started
-_NOWHERE = "127.0.0.1:9"
 
 
 def card(number: str = "4242424242424242", **changes: Any) -> dict[str, Any]:
@@ -135,56 +125,14 @@ class VaultWorld:
 
 
 @contextmanager
-def vault_world(home: Path) -> Iterator[VaultWorld]:
-    """Postgres with every table in this home, for whoever reads its files or stops its roles; and no vault yet."""
-    settings = _settings(home)
-    try:
-        launch.up(settings, servers_only=True, tied=True)
-    except StackError as error:
-        servers_missing(str(error))
-    try:
-        migrate(settings.addresses().postgres_superuser_dsn, settings.role_passwords())
-        with _ended(VaultWorld(settings)) as made:
-            yield made
-    finally:
-        launch.down(settings)
+def vault_on(home: Path) -> Iterator[VaultWorld]:
+    """A database with every table, keys of its own, and no vault yet."""
+    with servers.world(home) as made, ended(VaultWorld(made.settings)) as vault:
+        yield vault
 
 
 @contextmanager
-def vault_on(stack: Stack, home: Path) -> Iterator[VaultWorld]:
-    """A database of its own with every table on the session's Postgres, keys of its own, and no vault yet."""
-    passwords = {f"postgres_{role.removeprefix('millrace_')}_password": value for role, value in _roles(stack)}
-    leases = PortLeases()  # the processor comes and goes with each test, and nobody else gets its place meanwhile
-    try:
-        with fresh_database(stack.settings, f"vault_{uuid.uuid4().hex[:12]}") as dsn:
-            settings = _settings(home, leases.take_any, postgres_dsn=dsn, **passwords)
-            settings.the_home().prepare()
-            ports = {name: free_port() for name in settings.preferred_ports()}
-            write_private(settings.the_home().ports_file, json.dumps(ports))
-            with _ended(VaultWorld(settings)) as made:
-                yield made
-    finally:
-        leases.close()
-
-
-def _settings(home: Path, port: Callable[[], int] = free_port, **changes: Any) -> Settings:
-    return Settings(
-        home=home,
-        kafka_bootstrap=_NOWHERE,
-        redis_url=f"redis://{_NOWHERE}",
-        clickhouse_url=f"http://{_NOWHERE}",
-        processor_port=port(),
-        vault_port=port(),
-        **changes,
-    )
-
-
-def _roles(stack: Stack) -> Iterable[tuple[str, str]]:
-    return stack.settings.role_passwords().items()
-
-
-@contextmanager
-def _ended(made: VaultWorld) -> Iterator[VaultWorld]:
+def ended(made: VaultWorld) -> Iterator[VaultWorld]:
     try:
         yield made
     finally:
@@ -192,65 +140,8 @@ def _ended(made: VaultWorld) -> Iterator[VaultWorld]:
 
 
 @pytest.fixture(scope="module")
-def world(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[VaultWorld]:
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[VaultWorld]:
     """One world with one vault for a module's tests; each uses merchants of its own."""
-    with vault_on(stack, tmp_path_factory.mktemp("vault")) as made:
+    with vault_on(tmp_path_factory.mktemp("vault")) as made:
         made.start()
         yield made
-
-
-@dataclass
-class Processor:
-    """A real HTTP server in the processor's place: it keeps what it got and answers as it is told."""
-
-    received: list[tuple[str, dict[str, str], bytes]] = field(default_factory=list)
-    status: int = 200
-    headers: dict[str, str] = field(default_factory=lambda: {"Content-Type": "application/json"})
-    #: the answer, given the request's body
-    answer: Callable[[bytes], bytes | None] = field(default=lambda _: b'{"ok":true}')
-    hangs: threading.Event = field(default_factory=threading.Event)
-
-    def card(self) -> dict[str, Any]:
-        """The card of the newest call."""
-        return dict(json.loads(self.received[-1][2])["card"])
-
-
-@pytest.fixture
-def processor(world: VaultWorld) -> Iterator[Processor]:
-    """A processor where the vault expects one."""
-    told = Processor()
-
-    class Handler(http.server.BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["Content-Length"]))
-            told.received.append((self.path, {k.lower(): v for k, v in self.headers.items()}, body))
-            answer = told.answer(body)
-            if answer is None:  # no answer at all
-                told.hangs.wait(20)
-                self.close_connection = True
-                return
-            self.send_response(told.status)
-            for name, value in told.headers.items():
-                self.send_header(name, value)
-            self.send_header("Content-Length", str(len(answer)))
-            self.send_header("Connection", "close")  # the next test's processor is another server on this port
-            self.end_headers()
-            self.wfile.write(answer)
-
-        def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002 - as the class it overrides
-            pass
-
-    class Server(http.server.ThreadingHTTPServer):
-        request_queue_size = 512
-
-    server = Server(("127.0.0.1", world.settings.addresses().processor_port), Handler)
-    server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    yield told
-    told.hangs.set()
-    server.shutdown()
-    server.server_close()
-    thread.join(5)

@@ -23,13 +23,11 @@ import psycopg
 import pytest
 
 from compose.settings import Settings
-from compose.stack.errors import StackError
-from compose.supervise import launch
 from schemas import identity
 from tests.attempts_world import free_port, is_ready
-from tests.conftest import clean_environment, servers_missing
 from tests.eventually import eventually, patient
-from tests.public_system import PublicSystem
+from tests.public_system import PublicSystem, system_of_its_own
+from tests.servers import clean_environment
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -159,13 +157,9 @@ class WebhookWorld:
 @pytest.fixture(scope="module")
 def webhook_system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PublicSystem]:
     """Two ingress processes and an owner over real servers."""
-    settings = Settings(home=tmp_path_factory.mktemp("webhooks"), owner_processes=1, services=("owner", "ingress"))
-    try:
-        world = launch.world(settings, launch.up(settings, tied=True))
-    except StackError as error:
-        servers_missing(str(error))
-    yield PublicSystem(settings, world["base_url"])
-    launch.down(settings)
+    home = tmp_path_factory.mktemp("webhooks")
+    with system_of_its_own(home, owner_processes=1, services=("owner", "ingress")) as made:
+        yield made
 
 
 @pytest.fixture

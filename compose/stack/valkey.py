@@ -25,6 +25,7 @@ dir {data}
 appendonly yes
 appendfsync everysec
 save ""
+databases {databases}
 maxmemory {memory_bytes_max}
 maxmemory-policy noeviction
 daemonize no
@@ -58,6 +59,7 @@ class Valkey:
             port=self.port,
             password=self.password,
             data=self.data,
+            databases=limits.REDIS_DATABASES,
             memory_bytes_max=limits.REDIS_MEMORY_BYTES_MAX,
         )
         self._configuration.touch(mode=0o600)

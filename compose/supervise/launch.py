@@ -32,12 +32,13 @@ def up(
     settings: Settings,
     *,
     servers_only: bool = False,
-    tied: bool = False,
+    tied: bool | Path = False,
     progress: Callable[[StackState], None] | None = None,
 ) -> StackState:
     """The stack of this home runs and is ready; starts it unless it does already. Raises ``StackError``.
 
-    ``tied``: the stack ends with the calling process, however that ends.
+    ``tied``: the stack ends with the calling process, however that ends; with a FIFO's path, when the last of the
+    processes ended that hold it open for writing.
     """
     home = settings.the_home()
     deadline = time.monotonic() + limits.STACK_START_TIMEOUT_S
@@ -54,14 +55,14 @@ def up(
     return _wait_ready(home, expected, deadline, progress)
 
 
-def _launch(settings: Settings, home: Home, *, servers_only: bool, tied: bool) -> processes.ProcessId:
+def _launch(settings: Settings, home: Home, *, servers_only: bool, tied: bool | Path) -> processes.ProcessId:
     home.prepare()
     command = [sys.executable, "-m", "compose.supervise"]
     if servers_only:
         command.append("--servers-only")
     keep: tuple[int, ...] = ()
     if tied:
-        read_end, _write_end = os.pipe()  # the write end stays open, in this process alone, until it ends
+        read_end = _lifeline(tied)
         keep = (read_end,)
         command += ["--lifeline", str(read_end)]
     # Where this runs inside a service of another stack, its mark must not be inherited.
@@ -71,6 +72,14 @@ def _launch(settings: Settings, home: Home, *, servers_only: bool, tied: bool) -
         os.close(descriptor)
     _started.append(handle)
     return processes.identify(handle.pid)
+
+
+def _lifeline(tied: Path | bool) -> int:
+    """What the supervisor reads the end of when those that it is tied to have ended."""
+    if isinstance(tied, Path):
+        return os.open(tied, os.O_RDONLY | os.O_NONBLOCK)
+    read_end, _write_end = os.pipe()  # the write end stays open, in this process alone, until it ends
+    return read_end
 
 
 def _reap() -> None:

@@ -27,7 +27,7 @@ def migrate(dsn: str, passwords: dict[str, str]) -> list[str]:
     with psycopg.connect(dsn, autocommit=True, connect_timeout=limits.POSTGRES_CONNECT_TIMEOUT_S) as connection:
         connection.execute("select pg_advisory_lock(%s)", (_LOCK,))
         try:
-            _ensure_roles(connection, passwords)
+            _settle_roles(connection, passwords)
             connection.execute(
                 "create table if not exists schema_migration"
                 " (file text primary key, sha256 text not null, applied_at timestamptz not null default now())"
@@ -54,6 +54,18 @@ def _apply(connection: psycopg.Connection, file: str, text: str, applied: dict[s
         connection.execute(text.encode())
         connection.execute("insert into schema_migration (file, sha256) values (%s, %s)", (file, digest))
     return True
+
+
+def _settle_roles(connection: psycopg.Connection, passwords: dict[str, str]) -> None:
+    """Roles are the server's, the lock is the database's: installations that share a server may meet here."""
+    for left in reversed(range(limits.POSTGRES_ROLE_TRIES_MAX)):
+        try:
+            _ensure_roles(connection, passwords)
+        except (psycopg.errors.InternalError_, psycopg.errors.UniqueViolation):  # "tuple concurrently updated"
+            if not left:
+                raise
+        else:
+            return
 
 
 def _ensure_roles(connection: psycopg.Connection, passwords: dict[str, str]) -> None:

@@ -7,7 +7,7 @@ import json
 import subprocess
 import sys
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -17,11 +17,8 @@ from dataflows.domain import commands as domain
 from dataflows.domain.decision import Context, Decision, Payment
 from dataflows.domain.fees import FeeSchedule
 from schemas import codec, topics
-from tests.conftest import clean_environment
 from tests.eventually import patient
-
-if TYPE_CHECKING:
-    from tests.conftest import Stack
+from tests.servers import clean_environment, run_servers
 
 
 def test_the_model_agrees_with_the_domain_on_every_intent_and_account() -> None:
@@ -96,11 +93,11 @@ def test_a_run_too_short_for_a_window_is_measured_whole() -> None:
 @pytest.mark.servers
 @pytest.mark.slow
 @pytest.mark.timeout(240)
-def test_the_command_prints_what_a_script_relies_on(stack: Stack) -> None:
+def test_the_command_prints_what_a_script_relies_on() -> None:
     """A small run on real servers with one and two owner processes; the end state is the model's."""
     command = [sys.executable, "-c", "from compose.cli import main; main()", "bench", "owner", "--json"]
     done = subprocess.run(
-        [*command, "--commands", "6000", "--seconds", "2", "--home", str(stack.home)],
+        [*command, "--commands", "6000", "--seconds", "2", "--home", str(run_servers().home)],
         env=clean_environment(), capture_output=True, text=True, check=False, timeout=patient(220),
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

@@ -17,7 +17,7 @@ from schemas import identity, topics
 from tests.eventually import patient
 
 if TYPE_CHECKING:
-    from tests.conftest import Stack
+    from tests.servers import World
 
 pytestmark = pytest.mark.servers
 PARTITIONS = 7  # not a power of two, so that every bit of the hash counts
@@ -25,7 +25,7 @@ KEYS = [identity.derived_id("pi", "m_1", "create", str(n)) for n in range(60)]
 KEYS += ["x" * n for n in range(1, 10)] + ["é", "日本語", "\U0001f4b3", " ", "a b"]
 
 
-def test_librdkafka_picks_the_same_partition(stack: Stack) -> None:
+def test_librdkafka_picks_the_same_partition(stack: World) -> None:
     """With the settings that every producer of ours has."""
     connection, topic = stack.addresses.kafka, f"keys.{uuid.uuid4().hex[:8]}"
     admin = AdminClient(connection.admin())

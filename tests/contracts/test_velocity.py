@@ -16,14 +16,14 @@ from tests.attempts_world import free_port
 from tests.eventually import patient
 
 if TYPE_CHECKING:
-    from tests.conftest import Stack
+    from tests.servers import World
 
 pytestmark = pytest.mark.servers
 _PATIENCE_MS = 60_000  # what counts here is what is counted: a busy machine may answer later than a confirm would wait
 Test = Callable[[VelocityCounters, VelocityCounters], Awaitable[None]]
 
 
-def run(stack: Stack, test: Test) -> None:
+def run(stack: World, test: Test) -> None:
     """Runs a test over the connections of two processes."""
 
     async def both() -> None:
@@ -42,7 +42,7 @@ def counting(subject: str, identity: str = "", windows: tuple[int, ...] = (600,)
     return Counting(identity or uuid.uuid4().hex, counters)
 
 
-def test_a_confirm_counts_once_in_every_process_and_every_retry_sees_the_count(stack: Stack) -> None:
+def test_a_confirm_counts_once_in_every_process_and_every_retry_sees_the_count(stack: World) -> None:
     async def test(one: VelocityCounters, other: VelocityCounters) -> None:
         subject, mine = uuid.uuid4().hex, uuid.uuid4().hex
         assert await one.count([counting(subject, mine)]) == [{"w600": 1}]
@@ -57,7 +57,7 @@ def test_a_confirm_counts_once_in_every_process_and_every_retry_sees_the_count(s
     run(stack, test)
 
 
-def test_a_list_is_counted_in_its_order(stack: Stack) -> None:
+def test_a_list_is_counted_in_its_order(stack: World) -> None:
     async def test(one: VelocityCounters, _: Any) -> None:
         subject = uuid.uuid4().hex
         many = [counting(subject, increment=7) for _ in range(limits.VELOCITY_PIPELINE_MAX + 5)]
@@ -66,7 +66,7 @@ def test_a_list_is_counted_in_its_order(stack: Stack) -> None:
     run(stack, test)
 
 
-def test_what_is_older_than_the_window_counts_no_more_and_no_key_stays(stack: Stack) -> None:
+def test_what_is_older_than_the_window_counts_no_more_and_no_key_stays(stack: World) -> None:
     async def test(one: VelocityCounters, _: Any) -> None:
         subject, mine = uuid.uuid4().hex, uuid.uuid4().hex
         twice = counting(subject, mine, windows=(1, 600))
@@ -87,7 +87,7 @@ def test_what_is_older_than_the_window_counts_no_more_and_no_key_stays(stack: St
     run(stack, test)
 
 
-def test_no_amount_is_too_large(stack: Stack) -> None:
+def test_no_amount_is_too_large(stack: World) -> None:
     async def test(one: VelocityCounters, _: Any) -> None:
         subject = uuid.uuid4().hex
         for _ in range(5):
@@ -97,7 +97,7 @@ def test_no_amount_is_too_large(stack: Stack) -> None:
     run(stack, test)
 
 
-def test_a_server_that_is_away_is_unavailable_and_not_waited_for(stack: Stack) -> None:
+def test_a_server_that_is_away_is_unavailable_and_not_waited_for(stack: World) -> None:
     async def test(_: Any, __: Any) -> None:
         nowhere = VelocityCounters(f"redis://127.0.0.1:{free_port()}/0")
         stranger = VelocityCounters(stack.addresses.redis_url.replace("redis://:", "redis://:x"))

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from playwright.sync_api import expect, sync_playwright
 
-from tests.conftest import servers_missing
 from tests.console_world import HOSTILE, Scene, parked_payment, scene
 from tests.eventually import becomes, patient
 from tests.public_system import merchant, public
 from tests.repair_world import opened, transactions
 from tests.risk_cases import above
 from tests.risk_world import Rules, confirmed, created
+from tests.servers import servers_missing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -15,8 +15,8 @@ import pytest
 from beancount import loader
 from beancount.core import data
 
-from tests.conftest import clean_environment
 from tests.eventually import becomes, patient
+from tests.servers import clean_environment
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -14,11 +14,11 @@ import httpx
 import psycopg
 import pytest
 
-from tests.conftest import clean_environment
 from tests.eventually import becomes, patient
 from tests.integration.operator_shell import MILLRACE
 from tests.public_system import merchant, public
 from tests.repair_world import audited, millrace
+from tests.servers import clean_environment
 from tests.settlement_world import csv_of
 
 if TYPE_CHECKING:

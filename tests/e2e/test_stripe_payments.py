@@ -14,15 +14,11 @@ import psycopg
 import pytest
 from pydantic import SecretStr
 
-from compose.settings import Settings
-from compose.stack.errors import StackError
-from compose.supervise import launch
 from schemas.processors import NAMED_BY_CHARGE
 from sinks.postgres.sql_files import queries
 from tests import stripe_mock
-from tests.conftest import servers_missing
 from tests.eventually import becomes, eventually
-from tests.public_system import Merchant, PublicSystem
+from tests.public_system import Merchant, PublicSystem, system_of_its_own
 from tests.stripe_account import stripe_account
 
 if TYPE_CHECKING:
@@ -37,20 +33,15 @@ pytestmark = [pytest.mark.servers, pytest.mark.timeout(400)]
 def at_stripe(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[PublicSystem, StripeAccount]]:
     """A stack of its own with one processor."""
     with stripe_mock.running() as mock, stripe_account(mock) as (url, account):
-        settings = Settings(
-            home=tmp_path_factory.mktemp("stripe"),
-            owner_processes=1,
-            ingress_processes=1,
-            processors=("stripe",),
-            processor_urls={"stripe": url},
-            processor_secrets={"stripe": SecretStr(stripe_mock.API_KEY)},
-        )
-        try:
-            world = launch.world(settings, launch.up(settings, tied=True))
-        except StackError as error:
-            servers_missing(str(error))
-        yield PublicSystem(settings, world["base_url"]), account
-        launch.down(settings)
+        changes = {
+            "owner_processes": 1,
+            "ingress_processes": 1,
+            "processors": ("stripe",),
+            "processor_urls": {"stripe": url},
+            "processor_secrets": {"stripe": SecretStr(stripe_mock.API_KEY)},
+        }
+        with system_of_its_own(tmp_path_factory.mktemp("stripe"), **changes) as system:
+            yield system, account
 
 
 def test_a_hold_grows_is_captured_and_refunded_once_each(at_stripe: tuple[PublicSystem, StripeAccount]) -> None:

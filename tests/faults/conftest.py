@@ -7,11 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from compose.settings import Settings
-from compose.stack.errors import StackError
-from compose.supervise import launch
 from sinks.kafka.topics import ensure_topics
-from sinks.postgres.migrate import migrate
-from tests.conftest import servers_missing
+from tests import servers
 from tests.faults.owners import OwnerWorld
 
 if TYPE_CHECKING:
@@ -21,16 +18,9 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="module")
 def fault_settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
     """Servers with an empty, migrated database and our topics; restarted by their supervisor when a test kills one."""
-    settings = Settings(home=tmp_path_factory.mktemp("faults"))
-    try:
-        launch.up(settings, servers_only=True, tied=True)
-    except StackError as error:
-        servers_missing(str(error))
-    addresses = settings.addresses()
-    migrate(addresses.postgres_superuser_dsn, settings.role_passwords())
-    ensure_topics(addresses.kafka)
-    yield settings
-    launch.down(settings)
+    with servers.own_servers(tmp_path_factory.mktemp("faults")) as settings:
+        ensure_topics(settings.addresses().kafka)
+        yield settings
 
 
 @pytest.fixture

@@ -172,6 +172,7 @@ def test_postgres_restarted_under_a_worker(served: AttemptsWorld) -> None:
         with served.database() as connection:
             connection.execute(
                 "select pg_terminate_backend(pid) from pg_stat_activity where usename = 'millrace_worker'"
+                " and datname = current_database()"
             )
     wanted = {f"{a['operation_id']}:captured" for a in attempts}
     eventually(lambda: wanted <= {f.idempotency_key for f in served.all_facts()}, _TAKEN_OVER_WITHIN_S)

@@ -13,10 +13,9 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from compose.settings import Settings
-from compose.stack.errors import StackError
 from compose.supervise import launch
 from schemas import topics
-from tests.conftest import servers_missing
+from tests import servers
 from tests.eventually import eventually, patient
 from tests.faults.full_stack import System
 
@@ -31,13 +30,8 @@ _RESTARTS = {"kafka": 1, "postgres": 2, "clickhouse": 1, "redis": 1}
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Settings, dict[str, object]]]:
     """Everything, in a home of its own; its supervisor restarts what a test kills."""
-    settings = Settings(home=tmp_path_factory.mktemp("whole"))
-    try:
-        state = launch.up(settings, tied=True)
-    except StackError as error:
-        servers_missing(str(error))
-    yield settings, launch.world(settings, state)
-    launch.down(settings)
+    with servers.own_servers(tmp_path_factory.mktemp("whole"), servers_only=False) as settings:
+        yield settings, launch.world(settings, launch.up(settings))
 
 
 @pytest.fixture

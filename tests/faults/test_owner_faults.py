@@ -11,12 +11,12 @@ import psycopg
 import pytest
 from confluent_kafka import KafkaException
 
-from compose.supervise import launch
 from dataflows.owner import fail_points
 from schemas import limits, topics
 from tests.eventually import eventually, patient
 from tests.faults.bank_reads import bank_reads
 from tests.faults.owners import OwnerWorld, command
+from tests.servers import process_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -136,7 +136,7 @@ def test_server_killed_under_load(owner_world: OwnerWorld, fault_settings: Setti
     """A killed server comes back with its data, and the owner with it, without a human step."""
     owner_world.start_owner()
     owner_world.send_payments(20)
-    os.kill(_pid(fault_settings, server), signal.SIGKILL)
+    os.kill(process_id(fault_settings, server), signal.SIGKILL)
     eventually(lambda: _is_back(owner_world), 60, what=f"{server} restarted")
     owner_world.send_payments(20)
     owner_world.await_all(60)
@@ -202,7 +202,7 @@ def test_unbalanced_posting_halts_its_partition_only(owner_world: OwnerWorld) ->
 def test_full_outbox_stops_reading_and_loses_nothing(owner_world: OwnerWorld, fault_settings: Settings) -> None:
     """When Kafka takes no events the owner commits up to its bound, stops, and goes on when Kafka does."""
     in_hand = (limits.BATCHES_AHEAD_MAX + 2) * limits.BATCH_MESSAGES_MAX  # read before the bound was reached
-    kafka = _pid(fault_settings, "kafka")
+    kafka = process_id(fault_settings, "kafka")
     owner_world.send_payments((limits.PUBLISH_BACKLOG_MAX + 5 * in_hand) // 3, duplicates=False)
     owner_world.start_owner()
     eventually(lambda: owner_world.committed() > 0, 30, what="the owner at work")
@@ -235,11 +235,6 @@ def _assert_steady(read: Callable[[], int], turns: int = 50) -> None:
         return len(seen) == turns and len(set(seen)) == 1
 
     eventually(rests, 40, what="at rest")
-
-
-def _pid(settings: Settings, server: str) -> int:
-    world = launch.world(settings, launch.up(settings, servers_only=True, tied=True))
-    return next(s["pid"] for s in world["services"] if s["name"] == server)
 
 
 def _is_back(world: OwnerWorld) -> bool:

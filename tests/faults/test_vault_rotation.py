@@ -15,8 +15,8 @@ import psycopg
 import pytest
 
 from schemas import limits
-from tests.conftest import clean_environment
 from tests.eventually import becomes, eventually, patient
+from tests.servers import clean_environment
 from tests.vault_world import vault_on
 from vault import sealing
 from vault.card import Card
@@ -25,7 +25,6 @@ from vault.store import query
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.conftest import Stack
     from tests.vault_world import Holder, VaultWorld
 
 pytestmark = [pytest.mark.servers, pytest.mark.faults, pytest.mark.timeout(240)]
@@ -33,9 +32,9 @@ MILLRACE = str(Path(sys.executable).with_name("millrace"))
 
 
 @pytest.fixture
-def world(stack: Stack, tmp_path: Path) -> Iterator[VaultWorld]:
+def world(tmp_path: Path) -> Iterator[VaultWorld]:
     """A world whose keys a test may spoil: one for each test."""
-    with vault_on(stack, tmp_path / "home") as made:
+    with vault_on(tmp_path / "home") as made:
         yield made
 
 

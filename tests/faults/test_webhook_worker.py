@@ -162,6 +162,7 @@ def test_connections_that_are_cut_cost_nothing(webhooks: WebhookWorld, merchant:
         with webhooks.superuser() as connection:
             connection.execute(
                 "select pg_terminate_backend(pid) from pg_stat_activity where usename = 'millrace_worker'"
+                " and datname = current_database()"
             )
     for event_id in told:
         webhooks.reaches(event_id, "applied")

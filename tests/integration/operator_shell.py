@@ -6,10 +6,11 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from compose.settings import PREFIX, Settings
 from compose.stack.home import Home
@@ -17,21 +18,24 @@ from compose.stack.processes import ProcessId, marked
 from compose.supervise.state import StackState, read_state
 from tests.eventually import patient
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 MILLRACE = str(Path(sys.executable).with_name("millrace"))
 
 
 @dataclass
 class Operator:
-    """Somebody at a shell with a home folder."""
+    """Somebody at a shell with a home folder, and what is set there besides."""
 
     home: Path
+    variables: Mapping[str, str] = MappingProxyType({})
+
+    @classmethod
+    def of(cls, settings: Settings) -> Operator:
+        """At a shell where these settings are."""
+        return cls(settings.the_home().path, settings.environment())
 
     def environment(self, settings: Mapping[str, str] = MappingProxyType({})) -> dict[str, str]:
         clean = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
-        return clean | {"MILLRACE_HOME": str(self.home)} | settings
+        return clean | {"MILLRACE_HOME": str(self.home)} | self.variables | settings
 
     def run(self, *words: str, settings: Mapping[str, str] = MappingProxyType({})) -> subprocess.CompletedProcess[str]:
         command = [MILLRACE, *words]

@@ -20,14 +20,14 @@ from tests.sink_stage import new_stage
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
 
-    from tests.conftest import Stack
+    from tests.servers import World
     from tests.sink_stage import Stage
 
 pytestmark = pytest.mark.servers
 
 
 @pytest.fixture(scope="module")
-def stage(stack: Stack) -> Iterator[Stage]:
+def stage(stack: World) -> Iterator[Stage]:
     with new_stage(stack.settings, payments=1) as made:
         yield made
 

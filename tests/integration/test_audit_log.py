@@ -17,7 +17,7 @@ from tests.settlement_world import SettlementWorld, settlement_world
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.conftest import Stack
+    from tests.servers import World
 
 pytestmark = pytest.mark.servers
 
@@ -27,7 +27,7 @@ UNLOCKED = "alter table audit_log disable trigger user"
 
 
 @pytest.fixture
-def world(stack: Stack) -> Iterator[SettlementWorld]:
+def world(stack: World) -> Iterator[SettlementWorld]:
     with settlement_world(stack.settings) as made:
         yield made
 

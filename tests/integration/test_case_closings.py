@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
-from tests.conftest import clean_environment
 from tests.console_world import visitors
 from tests.eventually import eventually, patient
 from tests.integration.operator_shell import MILLRACE
 from tests.integration.test_ingress_refunds import refused
 from tests.public_system import public
 from tests.repair_world import OPERATOR, ann, audited, bob, no_gaps, opened, person, propose, proposed, state_of
+from tests.servers import clean_environment
 
 if TYPE_CHECKING:
     import httpx

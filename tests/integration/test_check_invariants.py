@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from tests.conftest import Stack
+    from tests.servers import World
 
 pytestmark = pytest.mark.servers
 CROSS_STORE = queries("reconciliation", "cross_store.sql")
 
 
 @pytest.fixture(scope="module")
-def sound(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+def sound(stack: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     """A finished history: stored, published, in ClickHouse, and carried out by a processor."""
     with (
         new_stage(stack.settings, payments=60) as stage,
@@ -232,7 +232,7 @@ def test_a_sink_that_stands_still_is_told(stage: Stage, monkeypatch: pytest.Monk
     assert stage.finding("published").gaps > 0
 
 
-def test_a_lagging_sink_is_no_gap(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lagging_sink_is_no_gap(stack: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Beside a live system the check compares up to a common position and waits for the rest a little."""
     monkeypatch.setattr(limits, "SINK_BLOCK_EVENTS_MAX", 30)
     monkeypatch.setattr(limits, "SINK_READ_MESSAGES_MAX", 30)
@@ -247,7 +247,7 @@ def test_a_lagging_sink_is_no_gap(stack: Stack, monkeypatch: pytest.MonkeyPatch)
             assert {f.id: f.sample for f in report.invariants if f.gaps} == {}
 
 
-def test_events_that_were_never_committed_are_found(stack: Stack) -> None:
+def test_events_that_were_never_committed_are_found(stack: World) -> None:
     """18: Kafka holds an event that Postgres knows nothing of, and the sink has believed it."""
     with new_stage(stack.settings, seed=9, payments=10) as stage:
         stage.store_and_publish()

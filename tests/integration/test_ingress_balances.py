@@ -25,8 +25,8 @@ from tests.public_system import public
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.conftest import Stack
     from tests.public_system import Merchant, PublicSystem
+    from tests.servers import World
 
 __all__ = ["public"]  # the fixture of this module
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(240)]  # the first test starts the system
@@ -38,7 +38,7 @@ NAMES = ("m_1", "m11", "m", "m_1:USD", "m_1:", "m%", "%", "_", "m_", "M_1", "m_1
 
 
 @pytest.fixture
-def database(stack: Stack) -> Iterator[tuple[str, str]]:
+def database(stack: World) -> Iterator[tuple[str, str]]:
     """An empty migrated database: the DSN of the ingress and the superuser's."""
     name = f"balances_{uuid.uuid4().hex[:8]}"
     with fresh_database(stack.settings, name) as superuser:

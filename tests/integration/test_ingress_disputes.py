@@ -46,7 +46,8 @@ def produce(
         payload=payload,
     )
     producer = Producer(public.settings.addresses().kafka.producer("test-facts"))
-    producer.produce(topics.COMMANDS_PAYMENTS, codec.encode_command(command), aggregate_key)
+    topic = public.settings.addresses().kafka.topic(topics.COMMANDS_PAYMENTS)
+    producer.produce(topic, codec.encode_command(command), aggregate_key)
     assert producer.flush(patient(20)) == 0
 
 

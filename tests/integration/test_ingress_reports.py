@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.conftest import clean_environment
 from tests.eventually import patient
 from tests.integration.operator_shell import MILLRACE
 from tests.integration.test_ingress_accounts import (
@@ -26,6 +25,7 @@ from tests.integration.test_ingress_accounts import (
     tell,
 )
 from tests.public_system import merchant, public, stranger
+from tests.servers import clean_environment
 
 if TYPE_CHECKING:
     from pathlib import Path

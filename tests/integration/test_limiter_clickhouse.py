@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from tests.conftest import Stack
+    from tests.servers import World
 
 pytestmark = [pytest.mark.servers, pytest.mark.faults, pytest.mark.slow]
 AUDIT = ("full", "denied", "denied+sampled 1/3", "aggregate")
@@ -41,7 +41,7 @@ SUMS = "sum(allowed), sum(denied), sum(repeated), sum(degraded), sum(allowed_cos
 
 
 @pytest.fixture
-def stage(stack: Stack) -> Iterator[Stage]:
+def stage(stack: World) -> Iterator[Stage]:
     with new_stage(stack.settings) as made:
         yield made
 

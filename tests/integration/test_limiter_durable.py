@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from limiter import Limiter
     from schemas.limit_policy import LimitPolicy
-    from tests.conftest import Stack
+    from tests.servers import World
 
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(300)]
 PATIENT_S = 60.0  # for an answer that has to come
@@ -58,7 +58,7 @@ def awaited(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., Non
 class World:
     """One database with an owner's tables, and a counter store."""
 
-    def __init__(self, stack: Stack, store: CounterServer, database: str) -> None:
+    def __init__(self, stack: World, store: CounterServer, database: str) -> None:
         addresses = stack.addresses
         self.kafka = addresses.kafka
         self.store = store
@@ -90,7 +90,7 @@ class World:
 
 
 @pytest.fixture(scope="module")
-def world(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+def world(stack: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     database = f"quotas_{uuid.uuid4().hex[:8]}"
     with psycopg.connect(stack.addresses.postgres_superuser_dsn, autocommit=True) as connection:
         connection.execute(f"create database {database}".encode())

@@ -16,20 +16,17 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from compose.cli.limiter_gateways import look
-from compose.settings import Settings
-from compose.stack.errors import StackError
 from compose.stack.ports import PortLeases
 from compose.supervise import launch
 from limiter.frame_client import FrameClient
 from limiter.frame_fleet import FrameFleet, Spread
 from limiter.frame_requests import Check, GatewayUnavailable
 from limiter.frames import APPROXIMATE, DEGRADED, DUPLICATE
-from tests.conftest import servers_missing
 from tests.eventually import becomes, eventually
 from tests.integration.operator_shell import Operator
 from tests.lease_world import WITHIN_S, Settled
 from tests.limiter_public import OVER_LIMIT, Envoy
-from tests.public_system import PublicSystem
+from tests.public_system import PublicSystem, system_of_its_own
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -56,22 +53,14 @@ def two_free_ports() -> int:
 
 @pytest.fixture(scope="module")
 def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PublicSystem]:
-    settings = Settings(
-        home=tmp_path_factory.mktemp("gateways"),
-        services=("limiter_owner", "limiter_leases", "limiter_gateway", "ingress"),
-        clickhouse_url="http://127.0.0.1:1/nobody_asks_it",  # type: ignore[arg-type] # of text
-        ingress_processes=1,
-        limiter_gateway_processes=2,
-        limiter_frames_port=two_free_ports(),
-    )
-    try:
-        world = launch.world(settings, launch.up(settings, tied=True))
-    except StackError as error:
-        servers_missing(str(error))
-    try:
-        yield PublicSystem(settings, world["base_url"])
-    finally:
-        launch.down(settings)
+    changes = {
+        "services": ("limiter_owner", "limiter_leases", "limiter_gateway", "ingress"),
+        "ingress_processes": 1,
+        "limiter_gateway_processes": 2,
+        "limiter_frames_port": two_free_ports(),
+    }
+    with system_of_its_own(tmp_path_factory.mktemp("gateways"), **changes) as made:
+        yield made
 
 
 class Gateways:
@@ -150,7 +139,7 @@ def test_a_gateway_is_killed_and_clients_go_on_at_the_other(gateways: Gateways) 
     assert all(answer.allowed for answer in again)
     assert gateways.envoy.allowed(5) == 5
     eventually(lambda: replaced(gateways, killed), WITHIN_S)
-    told = Operator(gateways.system.settings.the_home().path).run("limiter", "gateways", "--json")
+    told = Operator.of(gateways.system.settings).run("limiter", "gateways", "--json")
     shown = {row["name"]: (row["pid"], row["socket"], row["restarts"]) for row in json.loads(told.stdout)["data"]}
     assert shown == {
         "limiter_gateway-0": (other, gateways.sockets[0], restarts[0]),

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from limiter import Decision, Limiter
-    from tests.conftest import Stack
+    from tests.servers import World
 
 pytestmark = pytest.mark.servers
 GENEROUS_S = 30.0  # for a store on a loaded machine
@@ -96,7 +96,7 @@ def test_a_silent_kafka_delays_no_decision_and_hides_no_spend(server: CounterSer
     asyncio.run(test())
 
 
-def test_reports_arrive_on_kafka(stack: Stack) -> None:
+def test_reports_arrive_on_kafka(stack: World) -> None:
     ensure_topics(stack.addresses.kafka)
     sink, told = KafkaReports(stack.addresses.kafka, "test-reports"), list[bool]()
     report = LeaseReport(
@@ -113,7 +113,7 @@ def test_reports_arrive_on_kafka(stack: Stack) -> None:
     sink.close()
     assert told == [True]
     consumer = Consumer(stack.addresses.kafka.consumer("test-reports", "test-reports"))
-    consumer.assign([TopicPartition(topics.LEASES, 1, 0)])
+    consumer.assign([TopicPartition(stack.addresses.kafka.topic(topics.LEASES), 1, 0)])
     found: list[LeaseReport] = []
 
     def arrived() -> bool:

@@ -18,7 +18,7 @@ from tests.lease_world import WITHIN_S, Settled, lease_stream, reporting
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.conftest import Stack
+    from tests.servers import World
 
 pytestmark = pytest.mark.servers
 MONTH_MS = 30 * 86_400_000
@@ -26,7 +26,7 @@ AMPLE = 1_000_000  # the killed gateway's lease, at most a tenth of it, leaves e
 LEASE_MS = 3_000  # the store charges a lease whole 33 s after its grant: time enough for a slow machine
 
 
-async def killed_gateway(stack: Stack, folder: Path, name: str) -> tuple[int, int]:
+async def killed_gateway(stack: World, folder: Path, name: str) -> tuple[int, int]:
     """What a gateway had allowed in all, and out of leases, when it was killed while it held one."""
     allowed = leased = 0
     async with reporting(stack, folder, policy(f"pl_{name}", capacity=10_000), name) as gateway, asyncio.timeout(60):
@@ -39,7 +39,7 @@ async def killed_gateway(stack: Stack, folder: Path, name: str) -> tuple[int, in
     return allowed, leased
 
 
-async def counted(stack: Stack, folder: Path, name: str, **terms: int) -> tuple[int, int]:
+async def counted(stack: World, folder: Path, name: str, **terms: int) -> tuple[int, int]:
     """What is charged and what is reserved at the store."""
     async with reporting(
         stack, folder, policy(f"pl_{name}", **{"capacity": 10_000} | terms), f"{name}-look"
@@ -51,7 +51,7 @@ async def counted(stack: Stack, folder: Path, name: str, **terms: int) -> tuple[
 
 
 def test_a_killed_gateways_leases_are_settled_and_its_last_words_counted(
-    stack: Stack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    stack: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Never credited beyond what is sure; and what the next process tells makes the totals exact."""
     monkeypatch.setattr(limits, "LIMIT_LEASE_MS", LEASE_MS)
@@ -87,7 +87,7 @@ def test_a_killed_gateways_leases_are_settled_and_its_last_words_counted(
 class Tenant:
     """One key, for which several gateways decide."""
 
-    def __init__(self, stack: Stack, folder: Path) -> None:
+    def __init__(self, stack: World, folder: Path) -> None:
         self._stack, self._folder = stack, folder
         self.name = f"g{uuid.uuid4().hex[:8]}"
         self._month = policy(f"pl_{self.name}", capacity=AMPLE, window_ms=MONTH_MS)
@@ -131,7 +131,7 @@ class Tenant:
 
 
 def test_what_several_gateways_charged_under_one_identity_is_given_back_once(
-    stack: Stack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    stack: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By way of Kafka. The second gateway is killed, and the next process of its place tells what it had not said.
 

@@ -251,7 +251,7 @@ def test_an_operator_sees_policies_and_counters(envoy: Envoy) -> None:
     user, codes = envoy.undisturbed(4)
     name = f"{envoy.tenant}:{user}:/r"
     assert codes == [OK] * 4
-    operator = Operator(envoy.public.settings.the_home().path)
+    operator = Operator.of(envoy.public.settings)
     listed = json.loads(operator.run("limiter", "policies", "--json").stdout)["data"]
     assert found["policy_id"] in {policy["policy_id"] for policy in listed}
     key = json.loads(shown(operator, f"{name}/", "--json"))
@@ -274,7 +274,7 @@ def test_durable_usage_is_shown_and_checked(envoy: Envoy) -> None:
     assert envoy.check(identity="one more") == OVER_LIMIT
     view = envoy.operator.http.get("/v1/usage/" + quote(f"{envoy.tenant}:u:/r", safe="")).json()
     assert (view["policy_id"], view["live"]["used"], view["live"]["remaining"]) == (found["policy_id"], 10, 0)
-    operator = Operator(envoy.public.settings.the_home().path)
+    operator = Operator.of(envoy.public.settings)
     key = json.loads(shown(operator, f"{envoy.tenant}:u:/r", "--json"))
     assert [(c["policy_id"], c["consistency"], c["used"]) for c in key["counters"]] == [
         (found["policy_id"], "durable", 10)
@@ -296,7 +296,7 @@ def test_keys_are_rotated_under_a_running_gateway(envoy: Envoy) -> None:
     first = envoy.in_force(capacity=1_000)
     path = "/v1/policy_snapshots/newest"
     before, refused = envoy.operator.http.get(path), metrics(envoy)["millrace_limiter_snapshots_refused_total"]
-    operator = Operator(envoy.public.settings.the_home().path)
+    operator = Operator.of(envoy.public.settings)
     rotated = operator.run("limiter", "keys", "rotate")
     assert rotated.returncode == 0, rotated.stderr
     signer = rotated.stdout.strip()
@@ -328,7 +328,7 @@ def test_publications_and_reads_are_in_the_audit_log(envoy: Envoy) -> None:
     assert reader.http.post("/v1/policies", json={}).status_code == 403
     reader.http.close()
 
-    operator = Operator(envoy.public.settings.the_home().path)
+    operator = Operator.of(envoy.public.settings)
     rows = json.loads(operator.run("audit", "list", "--json", "--limit", "60").stdout)["data"]
     mine = [row for row in rows if row["details"].get("merchant") in (envoy.operator.name, reader.name)]
     mine = [row for row in mine if (row["action"], row["outcome"]) != ("usage.read", "refused")]

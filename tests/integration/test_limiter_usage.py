@@ -21,7 +21,7 @@ from tests.eventually import eventually
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.conftest import Stack
+    from tests.servers import World
 
 pytestmark = pytest.mark.servers
 ALLOW = Decision(True, 9, 0, 0, "pl_a", 3)
@@ -29,7 +29,7 @@ DENY = ALLOW._replace(allowed=False, remaining=0)
 ROUNDS, KEYS = 200, 7
 
 
-def test_two_consumers_and_blocks_that_come_again(stack: Stack, tmp_path: Path) -> None:
+def test_two_consumers_and_blocks_that_come_again(stack: World, tmp_path: Path) -> None:
     migrate(stack.addresses.postgres_superuser_dsn, stack.settings.role_passwords())
     ensure_topics(stack.addresses.kafka)
     tenant = f"t_{uuid.uuid4().hex[:8]}"

@@ -39,7 +39,7 @@ def test_usage_by_network_is_shown_for_the_client_that_is_asked_for(envoy: Envoy
         assert (shown["network"], shown["live"]["used"]) == (client.rsplit(":")[-1].rsplit(".", 1)[0] + ".0/24", used)
     wrong = envoy.operator.http.get(path, params={"network": "host"})
     assert (wrong.status_code, wrong.json()["errors"][0]["field"]) == (422, "network")
-    operator = Operator(envoy.public.settings.the_home().path)
+    operator = Operator.of(envoy.public.settings)
 
     def told() -> str:
         ran = operator.run("limiter", "key", f"{envoy.tenant}:u:/r", "--network", "192.0.2.9", "--json")

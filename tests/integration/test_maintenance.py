@@ -32,7 +32,7 @@ class Switch:
 
     def __init__(self, public: PublicSystem) -> None:
         self.public = public
-        self.shell = Operator(public.settings.the_home().path)
+        self.shell = Operator.of(public.settings)
 
     def turn(self, word: str, reason: str) -> int:
         """``millrace maintenance on|off``, in force everywhere when this returns; its version."""

@@ -12,7 +12,6 @@ import httpx
 import psycopg
 import pytest
 
-from tests.conftest import clean_environment
 from tests.eventually import becomes, eventually, patient
 from tests.integration.test_ingress_refunds import refused
 from tests.public_system import merchant, public
@@ -35,6 +34,7 @@ from tests.repair_world import (
     state_of,
     transactions,
 )
+from tests.servers import clean_environment
 
 if TYPE_CHECKING:
     from tests.public_system import Merchant, PublicSystem

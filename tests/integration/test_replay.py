@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from reconciliation.replay.run import ReplayReport
     from sinks.clickhouse.sink import Sink
-    from tests.conftest import Stack
+    from tests.servers import World
 
 pytestmark = pytest.mark.servers
 
@@ -31,7 +31,7 @@ TARGETS = ("account_balance", "payment_intent", "merchant_account", "payout", "c
 
 
 @pytest.fixture(scope="module")
-def sound(stack: Stack) -> Iterator[Stage]:
+def sound(stack: World) -> Iterator[Stage]:
     """A finished history; half of it was published twice."""
     with new_stage(stack.settings, seed=21, payments=40) as stage:
         stage.store_and_publish()
@@ -81,7 +81,7 @@ def test_a_replay_of_one_partition_leaves_the_others_alone(sound: Stage, target:
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_a_replay_from_a_checkpoint_equals_what_came_since(stack: Stack, target: str) -> None:
+def test_a_replay_from_a_checkpoint_equals_what_came_since(stack: World, target: str) -> None:
     with new_stage(stack.settings, seed=22, payments=20) as stage:
         stage.store_and_publish()
         stage.drain()
@@ -176,7 +176,7 @@ def test_intents_are_the_authority_and_are_never_swapped(sound: Stage) -> None:
         sound.replay("payment_intent", swap=True)
 
 
-def test_a_swap_under_a_running_sink_loses_and_doubles_nothing(stack: Stack) -> None:
+def test_a_swap_under_a_running_sink_loses_and_doubles_nothing(stack: World) -> None:
     """The sink lets go, the tables are exchanged, and it goes on from the replayed position."""
     with new_stage(stack.settings, seed=23, payments=40) as stage:
         stage.store_and_publish()
@@ -214,7 +214,7 @@ def test_a_swap_from_later_on_keeps_what_came_before(stage: Stage) -> None:
     assert stage.counts() == stage.expected_counts()
 
 
-def test_a_swap_finishes_the_block_that_a_killed_sink_left_open(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_swap_finishes_the_block_that_a_killed_sink_left_open(stack: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """The open block is completed first; the shadow, which was built before it, catches up with it."""
     monkeypatch.setattr(limits, "CHECK_SINK_WAIT_S", 0.5)
     with new_stage(stack.settings, seed=24, payments=20) as stage:

@@ -17,7 +17,7 @@ from tests.sink_stage import Stage, new_stage
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.conftest import Stack
+    from tests.servers import World
 
 pytestmark = pytest.mark.servers
 
@@ -25,7 +25,7 @@ ME = Decision(operator="ada", note="the fix is deployed")
 
 
 @pytest.fixture(scope="module")
-def stage(stack: Stack) -> Iterator[Stage]:
+def stage(stack: World) -> Iterator[Stage]:
     with new_stage(stack.settings) as made:
         yield made
 

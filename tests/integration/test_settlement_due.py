@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from schemas.records import Command
-    from tests.conftest import Stack
+    from tests.servers import World
 
 pytestmark = pytest.mark.servers
 
 
 @pytest.fixture
-def world(stack: Stack) -> Iterator[SettlementWorld]:
+def world(stack: World) -> Iterator[SettlementWorld]:
     with settlement_world(stack.settings) as made:
         yield made
 

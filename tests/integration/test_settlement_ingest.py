@@ -17,7 +17,7 @@ from tests.settlement_world import SettlementWorld, csv_of, line_of, payout_of, 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.conftest import Stack
+    from tests.servers import World
 
 pytestmark = pytest.mark.servers
 
@@ -25,7 +25,7 @@ SAMPLES = Path(__file__).parents[3] / "shared" / "data" / "settlement"
 
 
 @pytest.fixture
-def world(stack: Stack) -> Iterator[SettlementWorld]:
+def world(stack: World) -> Iterator[SettlementWorld]:
     with settlement_world(stack.settings) as made:
         yield made
 

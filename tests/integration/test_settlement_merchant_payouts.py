@@ -16,14 +16,14 @@ from tests.settlement_world import SettlementWorld, settlement_world
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.conftest import Stack
+    from tests.servers import World
 
 pytestmark = pytest.mark.servers
 ACCOUNT = identity.account_id("m_1")
 
 
 @pytest.fixture
-def world(stack: Stack) -> Iterator[SettlementWorld]:
+def world(stack: World) -> Iterator[SettlementWorld]:
     with settlement_world(stack.settings) as made:
         yield made
 

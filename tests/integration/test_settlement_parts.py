@@ -11,13 +11,13 @@ from tests.settlement_world import SettlementWorld, line_of, payout_of, settleme
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.conftest import Stack
+    from tests.servers import World
 
 pytestmark = pytest.mark.servers
 
 
 @pytest.fixture
-def world(stack: Stack) -> Iterator[SettlementWorld]:
+def world(stack: World) -> Iterator[SettlementWorld]:
     with settlement_world(stack.settings) as made:
         yield made
 

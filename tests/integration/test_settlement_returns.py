@@ -16,14 +16,14 @@ from tests.settlement_world import SettlementWorld, line_of, payout_of, settleme
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.conftest import Stack
+    from tests.servers import World
 
 pytestmark = pytest.mark.servers
 PAYOUT, NET = "po_ln_payout", 1_988  # of one capture of 2000, less 60 basis points
 
 
 @pytest.fixture
-def world(stack: Stack) -> Iterator[SettlementWorld]:
+def world(stack: World) -> Iterator[SettlementWorld]:
     with settlement_world(stack.settings) as made:
         yield made
 

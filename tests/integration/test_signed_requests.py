@@ -47,7 +47,7 @@ def test_who_signed_is_proved_with_nothing_of_ours(public: PublicSystem, signing
     answer = signing.create()
     assert answer.status_code == 201, answer.text
     intent = answer.json()["result"]["id"]
-    shown = Operator(public.settings.the_home().path).run("audit", "signatures", intent, "--json")
+    shown = Operator.of(public.settings).run("audit", "signatures", intent, "--json")
     (row,) = json.loads(shown.stdout)["data"]
     assert (row["key_id"], row["verified"], row["operation"]) == (signing.key_id, True, "create_payment_intent")
     # as a third party: the registered key, the base as text, the body's digest

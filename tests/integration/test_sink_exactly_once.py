@@ -24,13 +24,13 @@ from tests.sink_stage import Recorder, Stage, new_stage
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.conftest import Stack
+    from tests.servers import World
 
 pytestmark = pytest.mark.servers
 
 
 @pytest.fixture
-def stage(stack: Stack) -> Iterator[Stage]:
+def stage(stack: World) -> Iterator[Stage]:
     with new_stage(stack.settings, payments=60) as made:
         yield made
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 import clickhouse_connect
 import psycopg
@@ -11,13 +12,13 @@ import redis
 from confluent_kafka.admin import AdminClient
 
 if TYPE_CHECKING:
-    from tests.conftest import Stack
+    from tests.servers import World
 
 pytestmark = pytest.mark.servers
 CONFIGURED = "select name, setting from pg_file_settings where sourcefile like '%/postgresql.conf'"
 
 
-def test_every_server_answers_at_its_address(stack: Stack) -> None:
+def test_every_server_answers_at_its_address(stack: World) -> None:
     """The addresses that the settings give are those of the servers that were started."""
     with psycopg.connect(stack.addresses.postgres_superuser_dsn) as connection:
         configured = dict(connection.execute(CONFIGURED).fetchall())  # by the stack: the session's tests forgo fsync
@@ -26,7 +27,7 @@ def test_every_server_answers_at_its_address(stack: Stack) -> None:
     with redis.Redis.from_url(stack.addresses.redis_url) as client:
         assert client.ping()
     clickhouse = clickhouse_connect.get_client(dsn=stack.addresses.clickhouse_url)
-    assert clickhouse.command("SELECT currentDatabase()") == "millrace"
+    assert clickhouse.command("SELECT currentDatabase()") == urlsplit(stack.addresses.clickhouse_url).path.strip("/")
     clickhouse.close()
     kafka = AdminClient({"bootstrap.servers": stack.addresses.kafka_bootstrap})
     assert len(kafka.list_topics(timeout=10).brokers) == 1

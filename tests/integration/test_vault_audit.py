@@ -10,9 +10,9 @@ import psycopg
 import pytest
 
 from reconciliation.audit.verify import verify
-from tests.conftest import clean_environment
 from tests.eventually import eventually
 from tests.integration.operator_shell import MILLRACE
+from tests.servers import clean_environment
 from tests.vault_world import Processor, card, processor, world
 
 if TYPE_CHECKING:

@@ -109,8 +109,9 @@ def test_without_the_database_nothing_is_let_through(world: VaultWorld) -> None:
         with pytest.raises(errors.Unavailable):
             await methods.require_own(holder.name, with_method(token))
 
-    world.rows("alter role millrace_ingress nologin")
+    database = world.rows("select current_database()")[0][0]
+    world.rows(f"alter database {database} connection limit 0")  # whoever is no superuser is refused
     try:
         looked_at(world, check, is_there=False)
     finally:
-        world.rows("alter role millrace_ingress login")
+        world.rows(f"alter database {database} connection limit -1")

@@ -16,22 +16,28 @@ import pytest
 
 from tests.card_traces import in_files, in_postgres
 from tests.eventually import eventually, patient
-from tests.vault_world import card, processor, vault_world
+from tests.servers import NOWHERE, own_servers
+from tests.vault_world import VaultWorld, card, ended, processor
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.vault_world import Processor, VaultWorld
+    from tests.vault_world import Processor
 
 __all__ = ["processor"]  # a fixture of this module
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(240)]
+NOT_NEEDED = {
+    "kafka_bootstrap": NOWHERE,
+    "redis_url": f"redis://{NOWHERE}",
+    "clickhouse_url": f"http://{NOWHERE}",
+}
 NUMBERS = ("4242424242424242", "4000000000000002")
 
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[VaultWorld]:
     """A Postgres of its own: its files are read, and its role may not log in for a while."""
-    with vault_world(tmp_path_factory.mktemp("vault")) as made:
+    with own_servers(tmp_path_factory.mktemp("vault"), **NOT_NEEDED) as settings, ended(VaultWorld(settings)) as made:
         made.start()
         yield made
 

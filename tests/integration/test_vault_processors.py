@@ -23,8 +23,6 @@ from vault.forwarding import Destination, Forward, Forwarder
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.conftest import Stack
-
 __all__ = ["processor"]
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(240)]
 NUMBER = "4242424242424242"
@@ -32,9 +30,9 @@ API_KEY = "sk_test_of_the_vault"
 
 
 @pytest.fixture(scope="module")
-def world(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[VaultWorld]:
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[VaultWorld]:
     """A vault that knows a simulator and Stripe, both at the address of the test's processor."""
-    with vault_on(stack, tmp_path_factory.mktemp("vault")) as made:
+    with vault_on(tmp_path_factory.mktemp("vault")) as made:
         port = made.settings.addresses().processor_port
         made.start(
             MILLRACE_PROCESSORS="simulator,stripe",

@@ -13,11 +13,11 @@ from tests.migrated import fresh_database, in_database
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from tests.conftest import Stack
+    from tests.servers import World
 
 
-@pytest.fixture(scope="session")
-def new_database(stack: Stack) -> Iterator[Callable[[], tuple[str, str]]]:
+@pytest.fixture(scope="module")
+def new_database(stack: World) -> Iterator[Callable[[], tuple[str, str]]]:
     """Makes an empty migrated database; gives the owner's DSN and the superuser's."""
     with ExitStack() as made:
         names = (f"history_{number}" for number in itertools.count(1))

@@ -14,7 +14,7 @@ from sinks.postgres import arrays
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.conftest import Stack
+    from tests.servers import World
 
 pytestmark = pytest.mark.servers
 texts = st.lists(st.text(st.characters(exclude_characters="\x00", exclude_categories=["Cs"])))
@@ -23,7 +23,7 @@ relaxed = settings(deadline=None, max_examples=60, suppress_health_check=[Health
 
 
 @pytest.fixture(scope="module")
-def connection(stack: Stack) -> Iterator[psycopg.Connection]:
+def connection(stack: World) -> Iterator[psycopg.Connection]:
     with psycopg.connect(stack.addresses.postgres_superuser_dsn, autocommit=True) as found:
         found.prepare_threshold = 0
         arrays.register(found)

@@ -19,7 +19,7 @@ from tests.seeds import seeds
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.conftest import Stack
+    from tests.servers import World
 
 pytestmark = pytest.mark.servers
 DENIED, OK, DUPLICATE, CONFLICT, STALE_EPOCH, WRONG = 0, 1, 2, 3, 4, 5
@@ -88,7 +88,7 @@ class ScriptedRedis(redis.Redis):
 
 
 @pytest.fixture(scope="module", params=["functions", "script"])
-def server(stack: Stack, request: pytest.FixtureRequest) -> Iterator[redis.Redis]:
+def server(stack: World, request: pytest.FixtureRequest) -> Iterator[redis.Redis]:
     if request.param == "script":
         with ScriptedRedis.from_url(stack.addresses.redis_url) as found:
             assert found.script_load(SCRIPT) == SHA.decode()

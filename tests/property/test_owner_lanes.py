@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from schemas.records import Command
-    from tests.conftest import Stack
+    from tests.servers import World
 
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(120)]
 PARTITION = 3
@@ -36,7 +36,7 @@ class Death(OwnershipLost):
 class OneOwner:
     """Topics and a database of their own, and an owner that the test turns."""
 
-    def __init__(self, stack: Stack, owner_dsn: str, superuser_dsn: str) -> None:
+    def __init__(self, stack: World, owner_dsn: str, superuser_dsn: str) -> None:
         self.stream = Stream(stack.addresses.kafka)
         self.dsn = owner_dsn
         self.stored = end_state.Stored(superuser_dsn)
@@ -58,7 +58,7 @@ class OneOwner:
 
 
 @pytest.fixture
-def owner(stack: Stack, new_database: Callable[[], tuple[str, str]]) -> Iterator[OneOwner]:
+def owner(stack: World, new_database: Callable[[], tuple[str, str]]) -> Iterator[OneOwner]:
     """It is asked to stop when the test ends."""
     one = OneOwner(stack, *new_database())
     yield one

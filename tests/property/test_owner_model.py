@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from schemas.records import Result
     from sinks.kafka.connection import KafkaConnection
-    from tests.conftest import Stack
+    from tests.servers import World
 
 pytestmark = [pytest.mark.servers, pytest.mark.slow, pytest.mark.timeout(180)]
 PARTITIONS = topics.PAYMENTS_PARTITIONS
@@ -83,10 +83,11 @@ class Stream:
         ensure_topics(kafka)
         admin = AdminClient(kafka.admin())
         names = (self.service.commands_topic, self.service.events_topic, self.service.dead_letters_topic)
-        for future in admin.create_topics([NewTopic(n, PARTITIONS) for n in names]).values():
+        for future in admin.create_topics([NewTopic(kafka.topic(n), PARTITIONS) for n in names]).values():
             future.result(timeout=patient(30))
         self.reply_base = random.randrange(2**40) << 20  # the topic of results is everybody's
         self._producer = Producer(kafka.producer("history"))
+        self._commands = kafka.topic(self.service.commands_topic)
 
     def send(self, steps: list[Step]) -> None:
         """Appends the steps to the command topic, in order."""
@@ -95,26 +96,25 @@ class Stream:
             if step.command is not None:
                 reply_id = self.reply_base + step.number
                 data = codec.encode_command(structs.replace(step.command, reply_id=reply_id))
-            self._producer.produce(
-                self.service.commands_topic, data, step.command and step.command.aggregate_key, step.partition
-            )
+            self._producer.produce(self._commands, data, step.command and step.command.aggregate_key, step.partition)
         assert self._producer.flush(patient(30)) == 0
 
     def append(self, *records: tuple[int, bytes, str]) -> None:
         """Appends records as they are: partition, value, key."""
         for partition, value, key in records:
-            self._producer.produce(self.service.commands_topic, value, key, partition)
+            self._producer.produce(self._commands, value, key, partition)
         assert self._producer.flush(patient(30)) == 0
 
     def read(self, topic: str, partition: int) -> list[bytes]:
         """Every record of a partition as it is now."""
         consumer = Consumer(self.kafka.consumer("history", f"history-{uuid.uuid4().hex}"))
         try:
-            place = TopicPartition(topic, partition, 0)
+            place = TopicPartition(self.kafka.topic(topic), partition, 0)
             low, high = consumer.get_watermark_offsets(place, timeout=patient(10))
             found: list[bytes] = []
             if high > low:
-                consumer.assign([TopicPartition(topic, partition, low)])
+                place.offset = low
+                consumer.assign([place])
                 while len(found) < high - low:
                     came = consumer.consume(high - low - len(found), 1)
                     found += [message.value() or b"" for message in came if message.error() is None]
@@ -170,7 +170,7 @@ def own(
 def test_any_history_ends_in_the_models_state(
     driver: Driver,
     seed: int,
-    stack: Stack,
+    stack: World,
     new_database: Callable[[], tuple[str, str]],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

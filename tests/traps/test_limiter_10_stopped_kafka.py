@@ -14,27 +14,32 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from compose.supervise import launch
 from tests.counter_server import policy
 from tests.eventually import eventually, patient
 from tests.lease_world import PATIENT_S, WITHIN_S, Settled, lease_stream, reporting
+from tests.servers import NOWHERE, World, own_servers, process_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from limiter import Limiter
-    from tests.conftest import Stack
 
 pytestmark = pytest.mark.servers
 STOPPED_S = 3.0  # longer than a gateway takes its silence for slowness
 CAPACITY = 1_000_000
 
 
+@pytest.fixture(scope="module")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """Servers of its own: its Kafka stands still for a while."""
+    with own_servers(tmp_path_factory.mktemp("kafka"), clickhouse_url=f"http://{NOWHERE}") as settings:
+        yield World(settings)
+
+
 @contextmanager
-def stopped_kafka(stack: Stack) -> Iterator[None]:
-    world = launch.world(stack.settings, launch.up(stack.settings, servers_only=True, tied=True))
-    pid = next(s["pid"] for s in world["services"] if s["name"] == "kafka")
+def stopped_kafka(stack: World) -> Iterator[None]:
+    pid = process_id(stack.settings, "kafka")
     os.kill(pid, signal.SIGSTOP)
     try:
         yield
@@ -56,7 +61,7 @@ async def load(gateway: Limiter, seconds: float, leased_min: int = 0) -> tuple[i
     return total, leased
 
 
-def test_decisions_go_on_and_lease_totals_are_exact_afterwards(stack: Stack, tmp_path: Path) -> None:
+def test_decisions_go_on_and_lease_totals_are_exact_afterwards(stack: World, tmp_path: Path) -> None:
     name = f"k{uuid.uuid4().hex[:8]}"
     settled = Settled(stack, name)
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from compose.supervise.state import read_state
 from limiter.blocks import decisions_in, decode
 from limiter.decision import Decision
 from limiter.decisions import Recorder
@@ -23,25 +22,34 @@ from sinks.kafka.connection import KafkaConnection
 from sinks.kafka.topics import ensure_topics
 from tests.counter_server import CounterServer, policies, policy
 from tests.eventually import becomes, eventually
+from tests.servers import NOWHERE, World, own_servers, process_id
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
-    from tests.conftest import Stack
 
 pytestmark = [pytest.mark.servers, pytest.mark.faults, pytest.mark.slow]
 QUEUED, ROUNDS, A_ROUND = 8, 40, 500
 GIVEN_UP_MS = 1_000  # by whoever gives up for age: far less than the broker is frozen here
 
 
-def arrived(stack: Stack, source: str) -> list[int]:
+@pytest.fixture(scope="module")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """Servers of its own: its Kafka stands still for a while."""
+    with own_servers(tmp_path_factory.mktemp("kafka"), clickhouse_url=f"http://{NOWHERE}") as settings:
+        yield World(settings)
+
+
+def arrived(stack: World, source: str) -> list[int]:
     """The numbers of the decisions of one source in all of the topic."""
     consumer = Consumer(stack.addresses.kafka.consumer("test-gap", "test-gap"))
+    topic = stack.addresses.kafka.topic(topics.DECISIONS)
     ends = {
-        p: consumer.get_watermark_offsets(TopicPartition(topics.DECISIONS, p), timeout=30)[1]
+        p: consumer.get_watermark_offsets(TopicPartition(topic, p), timeout=30)[1]
         for p in range(topics.DECISIONS_PARTITIONS)
     }
-    consumer.assign([TopicPartition(topics.DECISIONS, p, 0) for p in ends])
+    consumer.assign([TopicPartition(topic, p, 0) for p in ends])
     left = {p for p, end in ends.items() if end}
     found: list[int] = []
     while left:
@@ -58,7 +66,7 @@ def arrived(stack: Stack, source: str) -> list[int]:
 
 
 def test_decisions_go_on_while_the_broker_is_frozen_and_the_gap_is_what_is_missing(
-    stack: Stack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    stack: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The queue for Kafka is full long before the last decision: every one is made while the broker answers nobody.
 
@@ -68,9 +76,7 @@ def test_decisions_go_on_while_the_broker_is_frozen_and_the_gap_is_what_is_missi
     monkeypatch.setattr(limits, "LIMIT_BLOCKS_MAX", QUEUED)
     monkeypatch.setattr(limits, "KAFKA_DELIVERY_TIMEOUT_MS", GIVEN_UP_MS)
     ensure_topics(stack.addresses.kafka)
-    state = read_state(stack.settings.the_home())
-    assert state is not None
-    (broker,) = [p.process.pid for p in state.processes if p.name == "kafka" and p.process is not None]
+    broker = process_id(stack.settings, "kafka")
     server = CounterServer(tmp_path)
     blocks = KafkaBlocks(stack.addresses.kafka, "trap-10")
     recorder = Recorder("trap-10", blocks, tmp_path / "ring", records=4 * A_ROUND)
@@ -117,7 +123,7 @@ def test_decisions_go_on_while_the_broker_is_frozen_and_the_gap_is_what_is_missi
         server.close()
 
 
-def test_a_ring_that_nobody_flushed_loses_the_oldest_and_says_so(tmp_path: Path, stack: Stack) -> None:
+def test_a_ring_that_nobody_flushed_loses_the_oldest_and_says_so(tmp_path: Path, stack: World) -> None:
     ensure_topics(stack.addresses.kafka)
     blocks = KafkaBlocks(stack.addresses.kafka, "trap-10-ring")
     recorder = Recorder("trap-10-ring", blocks, tmp_path / "ring", records=100)

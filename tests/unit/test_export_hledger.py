@@ -9,8 +9,8 @@ import pytest
 
 from reconciliation.export.hledger import HEAD, assertion, opening, transaction
 from reconciliation.export.ledger import Line, Txn
-from tests.conftest import servers_missing
 from tests.eventually import patient
+from tests.servers import servers_missing
 
 DAY, NEXT = "2026-02-28", "2026-03-01"
 HOSTILE = 'a; b: 1\n2026-01-01 x\r\u2028    Assets:Cash  5 USD "\\'

@@ -1,0 +1,194 @@
+"""Real servers for tests. One set serves a whole run; each module has a ``World`` of its own on it.
+
+A test that kills, freezes or restarts a server, or reads its files, has servers of its own: ``own_servers``. Postgres
+forgoes fsync everywhere: what is not flushed is lost with the machine's power only, which no test cuts (a killed
+process loses nothing that the kernel has).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import uuid
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit, urlunsplit
+
+import psycopg
+import pytest
+
+from compose.settings import PREFIX, Addresses, Settings
+from compose.stack.errors import StackError
+from compose.stack.home import write_private
+from compose.stack.kafka import Kafka
+from compose.stack.ports import PortLeases
+from compose.supervise import launch
+from compose.supervise.state import StackState, read_state
+from schemas import limits
+from sinks.clickhouse.connection import ClickHouseConnection
+from sinks.postgres.roles import ROLES
+from tests import run_folder
+from tests.migrated import clone_database, make_template
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+#: the address of a server that a test of one part does not need and does not start
+NOWHERE: Final = "127.0.0.1:9"
+#: of the one system with all services that serves the tests of the public surface
+PUBLIC_HOME: Final = run_folder.FOLDER / "public"
+_SERVERS_HOME: Final = run_folder.FOLDER / "servers"
+_NOT_OURS: Final = ("ports.json", "run", "logs")
+
+
+@dataclass(frozen=True)
+class World:
+    """Everything a module may change: its database, topics and groups, ClickHouse database and Valkey database."""
+
+    settings: Settings
+
+    @property
+    def addresses(self) -> Addresses:
+        """Where its parts of the run's servers are."""
+        return self.settings.addresses()
+
+    @property
+    def home(self) -> Path:
+        """Its passwords and keys."""
+        return self.settings.the_home().path
+
+
+def servers_missing(reason: str) -> None:
+    """A laptop without servers skips; CI (REQUIRE_SERVERS=1) fails."""
+    if os.environ.get("REQUIRE_SERVERS") == "1":
+        pytest.fail(reason)
+    pytest.skip(reason)
+
+
+def clean_environment() -> dict[str, str]:
+    """The environment without settings of the shell that runs the tests."""
+    return {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
+
+
+def up(settings: Settings, **options: Any) -> StackState:
+    """As ``launch.up``, ending with the run at the latest; a stack that does not start is a missing server."""
+    try:
+        return launch.up(settings, tied=run_folder.LIFELINE, **options)
+    except StackError as error:
+        servers_missing(str(error))
+        raise
+
+
+def run_servers() -> Settings:
+    """The servers of the run, started by whoever needs them first."""
+    settings = Settings(home=_SERVERS_HOME)
+    with run_folder.locked("servers"):
+        if not settings.the_home().path.exists():
+            _copy_template(settings)
+        up(settings, servers_only=True)
+    return settings
+
+
+def end_run() -> None:
+    """In the first process of the run: everything ends that was started for all."""
+    if run_folder.is_first():
+        for home in (PUBLIC_HOME, _SERVERS_HOME):
+            launch.down(Settings(home=home))
+        run_folder.remove()
+
+
+@contextmanager
+def world(home: Path, **changes: Any) -> Iterator[World]:
+    """A world of its own on the servers of the run. ``changes`` are further settings."""
+    servers = run_servers()
+    name = f"w{uuid.uuid4().hex[:10]}"
+    where = servers.addresses()
+    database = clone_database(where.postgres_superuser_dsn, name)
+    clickhouse = ClickHouseConnection(url=where.clickhouse_url).client()
+    clickhouse.command(f"create database {name}")
+    clickhouse.close()
+    number = run_folder.next_number("valkey") + 1  # the first is the run's own
+    assert number < limits.REDIS_DATABASES, "more worlds than databases of the run's Valkey"
+    roles = servers.role_passwords()
+    given: dict[str, Any] = {
+        "kafka_bootstrap": where.kafka_bootstrap,
+        "kafka_prefix": f"{name}.",
+        "postgres_dsn": database,
+        "redis_url": _with_path(where.redis_url, str(number)),
+        "clickhouse_url": _with_path(where.clickhouse_url, name),
+        **{f"postgres_{role.removeprefix('millrace_')}_password": roles[role] for role in ROLES},
+    }
+    settings = Settings(home=home, **(given | changes))
+    leases = PortLeases()  # nobody else gets its ports, whether something listens there or not yet
+    settings.the_home().prepare()
+    ports = {port: leases.take_any() for port in settings.preferred_ports()}
+    write_private(settings.the_home().ports_file, json.dumps(ports))
+    try:
+        yield World(settings)
+    finally:
+        leases.close()
+
+
+@contextmanager
+def own_servers(home: Path, *, servers_only: bool = True, **changes: Any) -> Iterator[Settings]:
+    """Servers that nobody else uses, with migrated tables, from a copy of folders that were made once in the run."""
+    settings = Settings(home=home, **changes)
+    _copy_template(settings)
+    up(settings, servers_only=servers_only)
+    try:
+        yield settings
+    finally:
+        launch.down(settings)
+
+
+def process_id(settings: Settings, name: str) -> int:
+    """The process of a server or service as it is now."""
+    state = read_state(settings.the_home())
+    assert state is not None
+    return next(entry.pid for entry in state.processes if entry.name == name and entry.pid is not None)
+
+
+def _copy_template(settings: Settings) -> None:
+    """A cluster with every role and table, a formatted Kafka, and the passwords that belong to them."""
+    template = Settings(home=run_folder.FOLDER / "template").the_home()
+    home = settings.the_home()
+    with run_folder.locked("template"):
+        if not template.path.exists():
+            _make_template_home()
+    home.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    # with their owners: Postgres never runs as root
+    subprocess.run(["cp", "-a", f"{template.path}/.", str(home.path)], check=True)
+
+
+def _make_template_home() -> None:
+    draft = Settings(
+        home=run_folder.FOLDER / "template.new",
+        kafka_bootstrap="127.0.0.1:9",
+        redis_url="redis://127.0.0.1:9",
+        clickhouse_url="http://127.0.0.1:9",
+    )
+    home = draft.the_home()
+    up(draft, servers_only=True)
+    _forgo_fsync(draft)
+    make_template(draft)
+    launch.down(draft)
+    Kafka(home.data("kafka"), 1, 2).prepare()
+    for name in _NOT_OURS:
+        path = home.path / name
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    home.path.rename(run_folder.FOLDER / "template")
+
+
+def _forgo_fsync(settings: Settings) -> None:
+    with psycopg.connect(settings.addresses().postgres_superuser_dsn, autocommit=True) as connection:
+        connection.execute("alter system set fsync = off")
+        connection.execute("alter system set full_page_writes = off")
+        connection.execute("select pg_reload_conf()")
+
+
+def _with_path(url: str, path: str) -> str:
+    return urlunsplit(urlsplit(url)._replace(path=f"/{path}"))
