@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from compose.services.fenced_sink import run_sink
+from compose.services.fenced_sink import build_sink
+from compose.services.part import Part, serve
 from schemas import topics
 from sinks.clickhouse.decoding import collect_garbage_rarely
 from sinks.clickhouse.sink import Sink
@@ -16,4 +17,9 @@ if TYPE_CHECKING:
 def run(settings: Settings, instance: int) -> None:
     """Feeds ClickHouse until SIGTERM, then finishes its block. Raises StackError when an operator is needed."""
     collect_garbage_rarely()
-    run_sink(settings, Sink, "clickhouse-sink", topics.EVENTS_PAYMENTS, topics.PAYMENTS_PARTITIONS, instance)
+    serve(build(settings, instance))
+
+
+def build(settings: Settings, instance: int) -> Part:
+    """The sink; a second one stands by."""
+    return build_sink(settings, Sink, "clickhouse-sink", topics.EVENTS_PAYMENTS, topics.PAYMENTS_PARTITIONS, instance)

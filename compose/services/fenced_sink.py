@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-import signal
 import socket
 from typing import TYPE_CHECKING, Final
 
-from compose.services.ops import serve_ops
+from compose.services.part import Part
 from compose.stack.errors import StackError
 from dataflows.owner import fail_points
 from schemas.errors import InvariantViolation
@@ -21,8 +20,8 @@ if TYPE_CHECKING:
 ROLE: Final = "millrace_sink"
 
 
-def run_sink(settings: Settings, kind: type[Sink], name: str, topic: str, partitions: int, instance: int) -> None:
-    """Feeds ClickHouse until SIGTERM, then finishes its block. Raises StackError when an operator is needed."""
+def build_sink(settings: Settings, kind: type[Sink], name: str, topic: str, partitions: int, instance: int) -> Part:
+    """Feeds ClickHouse; at its end it finishes its block. ``run`` raises StackError when an operator is needed."""
     addresses = settings.addresses()
     metrics = SinkMetrics()
     sink = kind(
@@ -38,10 +37,11 @@ def run_sink(settings: Settings, kind: type[Sink], name: str, topic: str, partit
         metrics,
         fail_points.reach,
     )
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: sink.stop())
-    serve_ops(None, lambda: metrics.trouble or True)
-    try:
-        sink.run()
-    except InvariantViolation as error:
-        raise StackError(f"the sink {name} stops: {error}") from error
+
+    def feed() -> None:
+        try:
+            sink.run()
+        except InvariantViolation as error:
+            raise StackError(f"the sink {name} stops: {error}") from error
+
+    return Part(run=feed, stop=sink.stop, ready=lambda: metrics.trouble or True)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from compose.services.fenced_sink import run_sink
+from compose.services.fenced_sink import build_sink
+from compose.services.part import Part, serve
 from limiter.decision_sink import DecisionSink
 from schemas import topics
 
@@ -14,4 +15,11 @@ if TYPE_CHECKING:
 
 def run(settings: Settings, instance: int) -> None:
     """Feeds ClickHouse until SIGTERM, then finishes its block. Raises StackError when an operator is needed."""
-    run_sink(settings, DecisionSink, "limiter-decisions", topics.DECISIONS, topics.DECISIONS_PARTITIONS, instance)
+    serve(build(settings, instance))
+
+
+def build(settings: Settings, instance: int) -> Part:
+    """The sink; a second one stands by."""
+    return build_sink(
+        settings, DecisionSink, "limiter-decisions", topics.DECISIONS, topics.DECISIONS_PARTITIONS, instance
+    )

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-import signal
 import socket
 from typing import TYPE_CHECKING, Final
 
-from compose.services.ops import serve_ops
+from compose.services.part import Part, serve
 from limiter.usage import UsageStream
 
 if TYPE_CHECKING:
@@ -18,10 +17,12 @@ ROLE: Final = "millrace_worker"
 
 def run(settings: Settings, instance: int) -> None:
     """Adds decisions up until SIGTERM."""
+    serve(build(settings, instance))
+
+
+def build(settings: Settings, instance: int) -> Part:
+    """Adds decisions up; Postgres and Kafka are waited for."""
     addresses = settings.addresses()
     name = f"limiter-usage-{socket.gethostname()}-{os.getpid()}-{instance}"
     stream = UsageStream(addresses.kafka, addresses.postgres_dsns[ROLE], name)
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda _number, _frame: stream.stop())
-    serve_ops(None, lambda: stream.is_ready or "Postgres is away")
-    stream.run()
+    return Part(run=stream.run, stop=stream.stop, ready=lambda: stream.is_ready or "Postgres is away")

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-import signal
 import socket
 from typing import TYPE_CHECKING, Final
 
-from compose.services.ops import serve_ops
+from compose.services.part import Part, serve
 from dataflows.payments.merchant_webhooks.intake import Intake
 from dataflows.payments.merchant_webhooks.metrics import MerchantWebhookMetrics
 from dataflows.payments.merchant_webhooks.sender import Sender
@@ -25,6 +24,11 @@ GROUP: Final = "merchant-webhooks"  # a name only: positions are kept in Postgre
 
 def run(settings: Settings, instance: int) -> None:
     """Tells merchants until SIGTERM, then lets the sends under way end."""
+    serve(build(settings, instance))
+
+
+def build(settings: Settings, instance: int) -> Part:
+    """Tells merchants; Postgres is waited for."""
     name = f"merchant-webhooks-{socket.gethostname()}-{os.getpid()}-{instance}"
     addresses = settings.addresses()
     metrics = MerchantWebhookMetrics()
@@ -36,10 +40,11 @@ def run(settings: Settings, instance: int) -> None:
         sender=Sender(loopback=settings.merchant_webhooks_loopback),
         metrics=metrics,
     )
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda _number, _frame: worker.stop())
-    serve_ops(None, lambda: worker.is_ready or "Postgres is away")
-    try:
-        worker.run()
-    finally:
-        store.close()
+
+    def work() -> None:
+        try:
+            worker.run()
+        finally:
+            store.close()
+
+    return Part(run=work, stop=worker.stop, ready=lambda: worker.is_ready or "Postgres is away")

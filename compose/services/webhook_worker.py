@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import signal
 import socket
 import threading
 from typing import TYPE_CHECKING, Final
 
-from compose.services.ops import serve_ops
+from compose.services.part import Part, serve
 from dataflows.owner import fail_points
 from dataflows.payments.webhooks.inbox_store import InboxStore
 from dataflows.payments.webhooks.metrics import WebhookMetrics
@@ -24,6 +23,11 @@ ROLE: Final = "millrace_worker"
 
 def run(settings: Settings, instance: int) -> None:
     """Applies webhooks until SIGTERM, then ends after the round that is under way."""
+    serve(build(settings, instance))
+
+
+def build(settings: Settings, instance: int) -> Part:
+    """Applies webhooks and finishes approved repairs; Postgres is waited for."""
     name = f"webhook-worker-{socket.gethostname()}-{os.getpid()}-{instance}"
     addresses = settings.addresses()
     store = InboxStore(addresses.postgres_dsns[ROLE], name)
@@ -43,15 +47,15 @@ def run(settings: Settings, instance: int) -> None:
         finally:
             worker.stop()  # a bug in it ends the process, which the supervisor starts again
 
-    finishing = threading.Thread(target=finish_repairs, name="repairs")
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda _number, _frame: worker.stop())
-    serve_ops(None, lambda: worker.is_ready or "Postgres is away")
-    finishing.start()
-    try:
-        worker.run()
-    finally:
-        stop_repairs.set()
-        finishing.join()
-        teller.close()
-        store.close()
+    def work() -> None:
+        finishing = threading.Thread(target=finish_repairs, name="repairs")
+        finishing.start()
+        try:
+            worker.run()
+        finally:
+            stop_repairs.set()
+            finishing.join()
+            teller.close()
+            store.close()
+
+    return Part(run=work, stop=worker.stop, ready=lambda: worker.is_ready or "Postgres is away")
