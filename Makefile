@@ -3,8 +3,9 @@
 
 setup: ; @sh compose/set_up.sh
 demo: setup ; @.venv/bin/millrace demo
-# the gate, all that a submission must pass; bytecode is kept: dozens of processes start in a run, and each would compile its modules anew
-test: setup ; @PYTHONDONTWRITEBYTECODE= .venv/bin/python -m pytest -n $(or $(WORKERS),3) --dist loadfile
+# the gate, all that a submission must pass; bytecode is kept: dozens of processes start in a run, and each would compile its modules anew;
+# a worker that crashed ends the run: without it, xdist may wait for ever. CI gives RUN=tests.rerun
+test: setup ; @PYTHONDONTWRITEBYTECODE= .venv/bin/python -m $(or $(RUN),pytest) -n $(or $(WORKERS),3) --dist loadfile --max-worker-restart 0
 quick: setup ; @PYTHONDONTWRITEBYTECODE= .venv/bin/python -m pytest -q tests/unit
 # side by side, and all of them even if one fails
 check: setup ; @$(MAKE) --no-print-directory -j -k mypy tidy ruff format imports
