@@ -3,65 +3,75 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from importlib.util import find_spec
 from pathlib import PurePosixPath
-
-import pytest
 
 from compose.cli import COMMANDS
 from tests.tidy import tree
 
 DOCUMENTS = tree.files(".md")
 MAKEFILE_TARGETS = set(re.findall(r"^(\w+):", tree.text("Makefile"), re.MULTILINE))
+FOLDER_LINES_MAX = 90
+PATHS = re.compile(r"`((?:" + "|".join((*tree.PACKAGES, "tests", "requirements")) + r")/[\w./*-]+)`")
+FILES = frozenset(tree.files())
+FOLDERS = frozenset(str(parent) for file in FILES for parent in PurePosixPath(file).parents)
 
 
-@pytest.mark.parametrize("folder", [*tree.PACKAGES, "tests"])
-def test_every_top_folder_explains_itself_on_one_screen(folder: str) -> None:
-    assert f"{folder}/README.md" in tree.files()
-    assert len(tree.text(f"{folder}/README.md").splitlines()) <= 90
-
-
-@pytest.mark.parametrize("file", DOCUMENTS)
-def test_links_lead_somewhere(file: str) -> None:
+def links_to_nothing(file: str) -> list[str]:
     targets = re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", tree.text(file))
     local = [t for t in targets if not re.match(r"[a-z]+:", t)]
     here = (tree.ROOT / file).parent
-    assert [t for t in local if not (here / t).exists()] == []
+    return [f"{file}: links to {t}, which is not there" for t in local if not (here / t).exists()]
 
 
-@pytest.mark.parametrize("file", DOCUMENTS)
-def test_commands_in_documents_exist(file: str) -> None:
+def unknown_commands(file: str) -> list[str]:
     code = "\n".join(re.findall(r"```.*?```|`[^`\n]+`", tree.text(file), re.DOTALL))
-    subcommands = set(re.findall(r"\bmillrace ([a-z]+)\b", code))
-    targets = set(re.findall(r"\bmake ([a-z]+)\b", code))
-    assert subcommands - set(COMMANDS) == set()
-    assert targets - MAKEFILE_TARGETS == set()
+    subcommands = set(re.findall(r"\bmillrace ([a-z]+)\b", code)) - set(COMMANDS)
+    targets = set(re.findall(r"\bmake ([a-z]+)\b", code)) - MAKEFILE_TARGETS
+    unknown = [f"millrace {name}" for name in sorted(subcommands)] + [f"make {name}" for name in sorted(targets)]
+    return [f"{file}: names `{command}`, which does not exist" for command in unknown]
 
 
-@pytest.mark.parametrize("command", sorted(COMMANDS))
-def test_every_command_has_its_module(command: str) -> None:
-    assert find_spec(f"compose.cli.{command}")
+@cache
+def exists(named: str) -> bool:
+    """A folder, a file, a module without its ending, or the beginning of a file's name; a star is any."""
+    if named.rstrip("/") in FOLDERS or named in FILES or f"{named}.py" in FILES:
+        return True
+    known = map(PurePosixPath, FILES)
+    return any(f.match(named) or f.match(f"{named}.py") or f.match(f"{named}*") for f in known)
 
 
-PATHS = re.compile(r"`((?:" + "|".join((*tree.PACKAGES, "tests", "requirements")) + r")/[\w./*-]+)`")
+def paths_to_nothing(file: str) -> list[str]:
+    named = PATHS.findall(tree.text(file))
+    return [f"{file}: names {path}, which is not there" for path in named if not exists(path)]
 
 
-@pytest.mark.parametrize("file", DOCUMENTS)
-def test_paths_in_documents_exist(file: str) -> None:
-    known = [PurePosixPath(f) for f in tree.files()]
-    folders = {str(parent) for f in known for parent in f.parents}
-    missing = [
-        named
-        for named in PATHS.findall(tree.text(file))
-        if named.rstrip("/") not in folders and not any(f.match(named) or f.match(f"{named}.py") for f in known)
-        and not any(f.match(f"{named}*") for f in known)
-    ]  # fmt: skip
-    assert missing == []
+def test_what_documents_name_exists() -> None:
+    tree.nothing_in(
+        *(rule(file) for rule in (links_to_nothing, unknown_commands, paths_to_nothing) for file in DOCUMENTS),
+        [
+            f"millrace {name} has no module compose.cli.{name}"
+            for name in COMMANDS
+            if not find_spec(f"compose.cli.{name}")
+        ],
+    )
 
 
-def test_markdown_has_one_title_and_it_comes_first() -> None:
-    for file in DOCUMENTS:
-        outside = re.sub(r"```.*?```", "", tree.text(file), flags=re.DOTALL)
-        titles = [line for line in outside.splitlines() if line.startswith("# ")]
-        assert len(titles) == 1, file
-        assert tree.text(file).startswith("# "), file
+def without_one_title(file: str) -> list[str]:
+    outside = re.sub(r"```.*?```", "", tree.text(file), flags=re.DOTALL)
+    titles = [line for line in outside.splitlines() if line.startswith("# ")]
+    first = tree.text(file).startswith("# ")
+    return [] if first and len(titles) == 1 else [f"{file}: one title, and it comes first; found {titles}"]
+
+
+def unexplained(folder: str) -> list[str]:
+    file = f"{folder}/README.md"
+    if file not in FILES:
+        return [f"{folder}: has no README.md"]
+    lines = len(tree.text(file).splitlines())
+    return [f"{file}: {lines} lines do not fit on one screen"] if lines > FOLDER_LINES_MAX else []
+
+
+def test_every_document_has_a_title_and_every_top_folder_explains_itself_on_one_screen() -> None:
+    tree.nothing_in(*map(without_one_title, DOCUMENTS), *map(unexplained, (*tree.PACKAGES, "tests")))

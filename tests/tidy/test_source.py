@@ -6,17 +6,15 @@ import ast
 import re
 from collections import defaultdict
 
-import pytest
-
 from tests.tidy import tree
 
 MODULE_LINES_MAX = 400
 FUNCTION_LINES_MAX = 70
 BANNED_NAMES = re.compile(r"(^|_)(utils?|helpers?|manager|base|common|misc)(_|$)", re.IGNORECASE)
-# Files that may catch every exception, and why each must.
 # Longer modules of today. A number here may only shrink, and a module leaves when it fits.
 LONGER_MODULES = {"tests/contracts/test_clickhouse_front.py": 520}
 TABLES = {"schemas/limits.py": "every bound stands in one module, so that nobody searches"}
+# Files that may catch every exception, and why each must.
 CATCH_ALL = {
     "schemas/codec.py": "hostile bytes fail in many ways that all mean one thing: park the record",
     "dataflows/owner/drivers.py": "Bytewax wraps whatever user code raised",
@@ -36,34 +34,42 @@ CATCH_ALL = {
 PYTHON = tree.sources(*tree.PACKAGES, "tests")
 
 
-@pytest.mark.parametrize("file", PYTHON)
-def test_a_module_fits_in_the_head(file: str) -> None:
+def long_modules(file: str) -> list[str]:
     lines = len(tree.text(file).splitlines())
-    assert lines <= LONGER_MODULES.get(file, MODULE_LINES_MAX) or file in TABLES
-    assert file not in LONGER_MODULES or lines > MODULE_LINES_MAX, "it fits now: take it off the list"
+    if file in LONGER_MODULES and lines <= MODULE_LINES_MAX:
+        return [f"{file}: it fits now: take it off the list of longer modules"]
+    fits = lines <= LONGER_MODULES.get(file, MODULE_LINES_MAX) or file in TABLES
+    return [] if fits else [f"{file}: {lines} lines are too many for one module"]
 
 
-def functions(file: str) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
-    return [n for n in ast.walk(tree.parsed(file)) if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef))]
+def long_functions(file: str) -> list[str]:
+    functions = [n for n in tree.nodes(file) if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef))]
+    long = [n for n in functions if (n.end_lineno or n.lineno) - n.lineno >= FUNCTION_LINES_MAX]
+    return [f"{tree.marked(file, n)}: {n.name} does not fit on a screen" for n in long]
 
 
-@pytest.mark.parametrize("file", PYTHON)
-def test_a_function_fits_on_a_screen(file: str) -> None:
-    long = [
-        f"{tree.marked(file, n)} {n.name}" for n in functions(file) if n.end_lineno - n.lineno >= FUNCTION_LINES_MAX
-    ]  # type: ignore[operator]  # parsed from text
-    assert not long
+def test_a_module_fits_in_the_head_and_a_function_on_a_screen() -> None:
+    tree.nothing_in(*(rule(file) for rule in (long_modules, long_functions) for file in PYTHON))
 
 
-def test_names_say_what_things_are() -> None:
-    modules = [f for f in PYTHON if any(BANNED_NAMES.search(part.removesuffix(".py")) for part in f.split("/"))]
+def meaningless_names(file: str) -> list[str]:
+    module = [file] if any(BANNED_NAMES.search(part.removesuffix(".py")) for part in file.split("/")) else []
     classes = [
         tree.marked(file, n)
-        for file in PYTHON
-        for n in ast.walk(tree.parsed(file))
+        for n in tree.nodes(file)
         if isinstance(n, ast.ClassDef) and re.search(r"(Utils?|Helpers?|Manager|Base|Common)$", n.name)
     ]
-    assert not modules + classes
+    return [f"{place}: its name does not say what it is" for place in module + classes]
+
+
+def without_purpose(file: str) -> list[str]:
+    module = tree.parsed(file)
+    silent = module.body and not ast.get_docstring(module)
+    return [f"{file}: does not say in its docstring what it is for"] if silent else []
+
+
+def test_names_say_what_things_are_and_modules_what_they_are_for() -> None:
+    tree.nothing_in(*map(meaningless_names, PYTHON), *map(without_purpose, tree.sources()))
 
 
 def catches_all(handler: ast.ExceptHandler) -> bool:
@@ -80,7 +86,7 @@ def reraises(handler: ast.ExceptHandler) -> bool:
 def catch_alls() -> dict[str, list[str]]:
     found: dict[str, list[str]] = defaultdict(list)
     for file in tree.sources():
-        for node in ast.walk(tree.parsed(file)):
+        for node in tree.nodes(file):
             if isinstance(node, ast.ExceptHandler) and catches_all(node) and not reraises(node):
                 found[file].append(tree.marked(file, node))
     return found
@@ -88,70 +94,71 @@ def catch_alls() -> dict[str, list[str]]:
 
 def test_exceptions_are_caught_by_name() -> None:
     """``except Exception`` stands where a list above says why; a file that needs it no more leaves the list."""
-    assert {f: places for f, places in catch_alls().items() if f not in CATCH_ALL} == {}
-    assert sorted(set(CATCH_ALL) - set(catch_alls())) == []
+    found = catch_alls()
+    tree.nothing_in(
+        [f"{place}: catches everything" for file in found if file not in CATCH_ALL for place in found[file]],
+        [f"{file}: catches by name: take it off the list" for file in sorted(set(CATCH_ALL) - set(found))],
+    )
 
 
 def calls(file: str, *names: str) -> list[str]:
-    return [
-        tree.marked(file, n)
-        for n in ast.walk(tree.parsed(file))
-        if isinstance(n, ast.Call) and ast.unparse(n.func) in names
-    ]
+    return [tree.marked(file, n) for n in tree.nodes(file) if isinstance(n, ast.Call) and ast.unparse(n.func) in names]
 
 
 def test_tests_wait_for_conditions_never_for_time() -> None:
     """``tests.eventually`` polls; a sleep is too long on a fast machine and too short on a busy one."""
     waiting = [c for f in tree.sources("tests") if f != "tests/eventually.py" for c in calls(f, "time.sleep", "sleep")]
-    assert not waiting
+    tree.nothing_in([f"{place}: sleeps" for place in waiting])
 
 
-def test_the_domain_counts_in_integers() -> None:
+def inexact(file: str) -> list[str]:
     """Rule: money is never a float. No float name, no float literal, no true division."""
     found = []
-    for file in [f for f in tree.sources() if f.startswith("dataflows/domain/") or f == "schemas/currency.py"]:
-        for node in ast.walk(tree.parsed(file)):
-            is_name = isinstance(node, ast.Name) and node.id in ("float", "Decimal", "round")
-            is_literal = isinstance(node, ast.Constant) and isinstance(node.value, float)
-            if is_name or is_literal or isinstance(node, ast.Div):
-                found.append(tree.marked(file, node))
-    assert not found
+    for node in tree.nodes(file):
+        is_name = isinstance(node, ast.Name) and node.id in ("float", "Decimal", "round")
+        is_literal = isinstance(node, ast.Constant) and isinstance(node.value, float)
+        if is_name or is_literal or (isinstance(node, ast.BinOp | ast.AugAssign) and isinstance(node.op, ast.Div)):
+            found.append(f"{tree.marked(file, node)}: money is counted in integers")
+    return found
 
 
-def test_the_domain_knows_no_time_and_no_chance() -> None:
-    """import-linter forbids the modules; this forbids asking for them in other ways."""
-    for file in [f for f in tree.sources() if f.startswith("dataflows/domain/")]:
-        imported = [n for n in ast.walk(tree.parsed(file)) if isinstance(n, (ast.Import, ast.ImportFrom))]
-        names = {n.module if isinstance(n, ast.ImportFrom) else a.name for n in imported for a in n.names}
-        allowed = ("__future__", "typing", "collections.abc", "msgspec", "schemas", "dataflows.domain")
-        assert all(str(name).startswith(allowed) for name in names), (file, names)
+def impure_imports(file: str) -> list[str]:
+    """import-linter forbids the modules of time and chance; this forbids asking for them in other ways."""
+    imported = [n for n in tree.nodes(file) if isinstance(n, (ast.Import, ast.ImportFrom))]
+    names = {n.module if isinstance(n, ast.ImportFrom) else a.name for n in imported for a in n.names}
+    allowed = ("__future__", "typing", "collections.abc", "msgspec", "schemas", "dataflows.domain")
+    return [f"{file}: the domain imports {name}" for name in sorted(map(str, names)) if not name.startswith(allowed)]
 
 
-def test_every_bound_is_used() -> None:
+def test_the_domain_counts_in_integers_and_knows_no_time_and_no_chance() -> None:
+    domain = [f for f in tree.sources() if f.startswith("dataflows/domain/")]
+    tree.nothing_in(*map(inexact, (*domain, "schemas/currency.py")), *map(impure_imports, domain))
+
+
+def unread_bounds() -> list[str]:
     """A limit that nothing reads bounds nothing."""
     names = [n.target.id for n in tree.parsed("schemas/limits.py").body if isinstance(n, ast.AnnAssign)]  # type: ignore[union-attr]  # names
     others = [f for f in tree.files() if f.endswith((".py", ".sql", ".yml")) and f != "schemas/limits.py"]
     words = set(re.findall(r"\w+", "\n".join(tree.text(f) for f in others)))
     inside = tree.text("schemas/limits.py")
     unused = [n for n in names if n not in words and len(re.findall(rf"\b{n}\b", inside)) == 1]
-    assert len(names) == len(set(names))
-    assert not unused
+    doubled = sorted({n for n in names if names.count(n) > 1})
+    return [f"schemas/limits.py: {n} is not read" for n in unused] + [f"schemas/limits.py: two of {n}" for n in doubled]
 
 
-def test_every_metric_is_defined_once_and_named_alike() -> None:
+def odd_metrics() -> list[str]:
     defined: dict[str, list[str]] = defaultdict(list)
     for file in tree.sources():
-        for node in ast.walk(tree.parsed(file)):
+        for node in tree.nodes(file):
             if isinstance(node, ast.Call) and ast.unparse(node.func) in ("Counter", "Gauge", "Histogram", "Summary"):
                 name = node.args[0] if node.args else None
                 if isinstance(name, ast.Constant) and isinstance(name.value, str):
                     defined[name.value].append(tree.marked(file, node))
-    assert defined
-    assert {n: places for n, places in defined.items() if len(places) > 1} == {}
-    assert [n for n in defined if not re.fullmatch(r"(millrace|simulator)_[a-z_]+", n)] == []
+    doubled = [f"{places}: {n} is defined more than once" for n, places in defined.items() if len(places) > 1]
+    misnamed = [n for n in defined if not re.fullmatch(r"(millrace|simulator)_[a-z_]+", n)]
+    none = [] if defined else ["no metric was found"]
+    return none + doubled + [f"{defined[n]}: {n} is not named like the other metrics" for n in misnamed]
 
 
-@pytest.mark.parametrize("file", tree.sources())
-def test_a_module_says_what_it_is_for(file: str) -> None:
-    has_code = bool(tree.parsed(file).body)
-    assert not has_code or ast.get_docstring(tree.parsed(file))
+def test_every_bound_is_read_and_every_metric_is_defined_once_and_named_alike() -> None:
+    tree.nothing_in(unread_bounds(), odd_metrics())

@@ -6,8 +6,6 @@ import json
 import re
 import tomllib
 
-import pytest
-
 from tests.tidy import tree
 
 LEFTOVERS = re.compile(r"\b(FIXME|TODO)\b|#\s*XXX\b|<{7} |>{7} ")
@@ -22,58 +20,53 @@ REGISTRIES = re.compile(
     r"(--)?(extra-)?index-url|find-links)\b"
 )
 TEXTS = [f for f in tree.files() if not f.startswith(tree.HERE)]
+SCHEMAS = tree.files(".avsc")
 
 
-def matching(pattern: re.Pattern[str], names: list[str]) -> list[str]:
+def matching(pattern: re.Pattern[str], what: str) -> list[str]:
     return [
-        f"{file}:{number}: {line.strip()[:80]}"
-        for file in names
+        f"{file}:{number}: {what}: {line.strip()[:80]}"
+        for file in TEXTS
         for number, line in enumerate(tree.text(file).splitlines(), 1)
         if pattern.search(line)
     ]
 
 
-def test_nothing_is_left_for_later() -> None:
-    assert matching(LEFTOVERS, TEXTS) == []
-
-
-def test_the_source_speaks_of_the_system_only() -> None:
-    assert matching(ABOUT_TOOLS, TEXTS) == []
-
-
-def test_no_path_of_one_machine() -> None:
-    assert matching(MACHINE, TEXTS) == []
-
-
-def test_no_registry_is_named() -> None:
-    """Where packages come from is the installer's configuration, never ours."""
-    assert matching(REGISTRIES, TEXTS) == []
-
-
-def test_files_end_with_one_newline_and_have_no_tabs() -> None:
+def ragged() -> list[str]:
     checked = [f for f in TEXTS if f.endswith((".py", ".sql", ".md", ".toml", ".avsc", ".yml")) and tree.text(f)]
-    ragged = [f for f in checked if not tree.text(f).endswith("\n") or tree.text(f).endswith("\n\n")]
-    assert ragged == []
-    assert [f for f in checked if "\t" in tree.text(f)] == []
+    ends = [f for f in checked if not tree.text(f).endswith("\n") or tree.text(f).endswith("\n\n")]
+    tabs = [f for f in checked if "\t" in tree.text(f)]
+    return [f"{f}: must end with one newline" for f in ends] + [f"{f}: has tabs" for f in tabs]
 
 
-@pytest.mark.parametrize("file", [f for f in tree.files(".txt") if f.startswith("requirements/")])
-def test_locks_pin_versions_and_hashes(file: str) -> None:
+def test_every_file_is_finished_speaks_of_the_system_only_and_of_no_one_machine() -> None:
+    """Where packages come from is the installer's configuration, never ours."""
+    tree.nothing_in(
+        matching(LEFTOVERS, "left for later"),
+        matching(ABOUT_TOOLS, "not about the system"),
+        matching(MACHINE, "a path of one machine"),
+        matching(REGISTRIES, "names a registry"),
+        ragged(),
+    )
+
+
+def unpinned(file: str) -> list[str]:
     """One requirement is a line with == and the lines after it that begin with --hash."""
     logical = re.sub(r"\\\n\s*", " ", tree.text(file)).splitlines()
     requirements = [line for line in logical if line.strip() and not line.lstrip().startswith("#")]
-    assert requirements
-    for line in requirements:
-        assert re.match(r"[A-Za-z0-9_.\[\]-]+==[^\s;]+", line), line[:80]
-        assert re.search(r"--hash=sha256:[0-9a-f]{64}", line), line[:80]
+    without_version = [line for line in requirements if not re.match(r"[A-Za-z0-9_.\[\]-]+==[^\s;]+", line)]
+    without_hash = [line for line in requirements if not re.search(r"--hash=sha256:[0-9a-f]{64}", line)]
+    empty = [] if requirements else [f"{file}: requires nothing"]
+    versions = [f"{file}: has no version: {line[:80]}" for line in without_version]
+    return empty + versions + [f"{file}: has no hash: {line[:80]}" for line in without_hash]
 
 
-def test_every_dependency_is_locked() -> None:
+def unlocked() -> list[str]:
     project = tomllib.loads(tree.text("pyproject.toml"))["project"]
     wanted = project["dependencies"] + project["optional-dependencies"]["dev"]
     locked = re.findall(r"^([A-Za-z0-9_.-]+)==", tree.text("requirements/dev.txt"), re.MULTILINE)
-    names = {re.split(r"[\[><=;~! ]", dependency)[0] for dependency in wanted}
-    assert {normal(n) for n in names} - {normal(n) for n in locked} == set()
+    names = {normal(re.split(r"[\[><=;~! ]", dependency)[0]) for dependency in wanted}
+    return [f"pyproject.toml: {name} is not locked" for name in sorted(names - {normal(n) for n in locked})]
 
 
 def normal(name: str) -> str:
@@ -81,23 +74,25 @@ def normal(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-def test_every_schema_has_an_id_and_golden_bytes() -> None:
+def test_every_dependency_is_locked_with_its_version_and_hash() -> None:
+    locks = [f for f in tree.files(".txt") if f.startswith("requirements/")]
+    tree.nothing_in([] if locks else ["there is no lock"], *map(unpinned, locks), unlocked())
+
+
+def schemas_apart_from_their_table() -> list[str]:
     table = json.loads(tree.text("schemas/avro/ids.json"))
-    written = {f.rpartition("/")[2] for f in tree.files(".avsc")}
-    assert {row["file"] for row in table.values()} == written
-    for stem in (name.removesuffix(".avsc") for name in written):
-        for suffix in (".bin", ".json"):
-            assert f"schemas/avro/golden/{stem}{suffix}" in tree.files()
+    written = {f.rpartition("/")[2] for f in SCHEMAS}
+    odd = written ^ {row["file"] for row in table.values()}
+    golden = [f"schemas/avro/golden/{n.removesuffix('.avsc')}{end}" for n in written for end in (".bin", ".json")]
+    missing = sorted(set(golden) - set(tree.files()))
+    only_one = [f"{name}: is a schema, or has an id, but not both" for name in sorted(odd)]
+    return only_one + [f"{file}: the golden bytes are missing" for file in missing]
 
 
-def test_every_avro_field_says_what_it_is() -> None:
-    undocumented = [
-        f"{file}: {field['name']}"
-        for file in tree.files(".avsc")
-        for field in fields_of(json.loads(tree.text(file)))
-        if not field.get("doc") and not isinstance(field["type"], dict)
-    ]
-    assert undocumented == []
+def undocumented(file: str) -> list[str]:
+    fields = fields_of(json.loads(tree.text(file)))
+    silent = [field["name"] for field in fields if not field.get("doc") and not isinstance(field["type"], dict)]
+    return [f"{file}: the field {name} does not say what it is" for name in silent]
 
 
 def fields_of(schema: object) -> list[dict[str, object]]:
@@ -111,17 +106,18 @@ def fields_of(schema: object) -> list[dict[str, object]]:
     return own + [field for part in inside for field in fields_of(part)]
 
 
-QUERIES = [f for f in tree.files(".sql") if "-- name: " in tree.text(f)]
-STATEMENTS = [f for f in tree.files(".sql") if f not in QUERIES]
+def test_every_schema_has_an_id_and_golden_bytes_and_every_field_says_what_it_is() -> None:
+    tree.nothing_in(schemas_apart_from_their_table(), *map(undocumented, SCHEMAS))
 
 
-@pytest.mark.parametrize("file", QUERIES)
-def test_every_query_says_who_calls_it(file: str) -> None:
+def silent_sql(file: str) -> list[str]:
+    """A file of queries says of each who calls it, a file of statements begins with what it is for."""
+    if "-- name: " not in tree.text(file):
+        return [] if tree.text(file).lstrip().startswith("--") else [f"{file}: does not begin with what it is for"]
     blocks = re.split(r"^-- name: (\w+)$", tree.text(file), flags=re.MULTILINE)[1:]
     silent = [name for name, body in zip(blocks[::2], blocks[1::2], strict=True) if not body.lstrip().startswith("--")]
-    assert silent == []
+    return [f"{file}: {name} does not say who calls it" for name in silent]
 
 
-@pytest.mark.parametrize("file", STATEMENTS)
-def test_every_sql_file_begins_with_what_it_is_for(file: str) -> None:
-    assert tree.text(file).lstrip().startswith("--")
+def test_every_query_says_who_calls_it_and_every_sql_file_what_it_is_for() -> None:
+    tree.nothing_in(*map(silent_sql, tree.files(".sql")))

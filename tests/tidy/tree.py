@@ -8,6 +8,8 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
+import pytest
+
 ROOT: Final = Path(__file__).parents[2]
 PACKAGES: Final = ("schemas", "dataflows", "sinks", "ingress", "reconciliation", "vault", "limiter", "compose")
 HERE: Final = "tests/tidy/"  # its files name what they forbid
@@ -39,6 +41,19 @@ def sources(*folders: str) -> list[str]:
 def parsed(file: str) -> ast.Module:
     """The syntax tree of a Python file."""
     return ast.parse(text(file), file)
+
+
+@cache
+def nodes(file: str) -> list[ast.AST]:
+    """Every node of that tree: many rules look at them."""
+    return list(ast.walk(parsed(file)))
+
+
+def nothing_in(*offences: list[str]) -> None:
+    """Fails with all that the rules of one test found, a line each: whoever repairs one sees the others too."""
+    found = [line for rule in offences for line in rule]
+    if found:
+        pytest.fail("\n".join((f"{len(found)} found", *found)), pytrace=False)
 
 
 def marked(file: str, node: ast.AST) -> str:
