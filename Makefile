@@ -1,11 +1,13 @@
 # One line each, and the same in CI. Every target does its own set-up from nothing.
-.PHONY: setup demo test quick check lint ruff format mypy imports tidy up down bench
+.PHONY: setup stripe_mock demo test quick check lint ruff format mypy imports tidy up down bench
 
 setup: ; @sh compose/set_up.sh
+# built once for a user; a test that needs it would take its time otherwise
+stripe_mock: setup ; @.venv/bin/python -m tests.stripe_mock
 demo: setup ; @.venv/bin/millrace demo
 # the gate, all that a submission must pass; bytecode is kept: dozens of processes start in a run, and each would compile its modules anew;
 # a worker that crashed ends the run: without it, xdist may wait for ever. CI gives RUN=tests.rerun
-test: setup ; @PYTHONDONTWRITEBYTECODE= .venv/bin/python -m $(or $(RUN),pytest) -n $(or $(WORKERS),3) --dist loadfile --max-worker-restart 0
+test: setup stripe_mock ; @PYTHONDONTWRITEBYTECODE= .venv/bin/python -m $(or $(RUN),pytest) -n $(or $(WORKERS),3) --dist loadfile --max-worker-restart 0
 quick: setup ; @PYTHONDONTWRITEBYTECODE= .venv/bin/python -m pytest -q tests/unit
 # side by side, and all of them even if one fails
 check: setup ; @$(MAKE) --no-print-directory -j -k mypy tidy ruff format imports

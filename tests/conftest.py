@@ -75,6 +75,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Files in this order: stacks of their own, servers of the session, the public system, no servers.
 
     What is long begins first, what is short fills the end, and no stack idles beside tests that do not need it.
+    Files that want the public system alone come early: hardly anybody else uses it then, who would have to wait.
     A test's timeout grows with the patience of its waits (TEST_PATIENCE), within bounds.
     """
     _leave_to_the_proof(config, items)
@@ -113,9 +114,11 @@ def _timeout_s(item: pytest.Item) -> float:
 
 def _turn(file: list[pytest.Item]) -> int:
     used = {name for item in file for name in getattr(item, "fixturenames", ())}
-    if "public" in used:
+    of_public = [item for item in file if "public" in getattr(item, "fixturenames", ())]
+    is_alone = bool(of_public) and all(item.get_closest_marker("alone") for item in of_public)
+    if of_public and not is_alone:
         return 2
-    if "stack" in used:
+    if is_alone or "stack" in used:
         return 1
     return 0 if any(item.get_closest_marker("servers") for item in file) else 3
 

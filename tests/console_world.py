@@ -137,13 +137,14 @@ def _one_of_everything(public: PublicSystem) -> Scene:
 def parked_payment(public: PublicSystem, merchant: Merchant) -> str:
     """A payment whose confirm failed for a reason that is gone since: it refuses everything until somebody decides."""
     payment = str(merchant.create(amount=777).json()["result"]["id"])
+    poison = f"poison_{payment}"
     with psycopg.connect(public.settings.addresses().postgres_superuser_dsn, autocommit=True) as superuser:
-        superuser.execute(f"alter table payment_intent add constraint poison check (id <> '{payment}') not valid")
+        superuser.execute(f"alter table payment_intent add constraint {poison} check (id <> '{payment}') not valid")
         try:
             merchant.act(payment, "confirm")
             eventually(lambda: public.rows("select 1 from dead_letter where aggregate_key = %s", payment), 60)
         finally:
-            superuser.execute("alter table payment_intent drop constraint poison")
+            superuser.execute(f"alter table payment_intent drop constraint {poison}")
     assert merchant.act(payment, "confirm").json()["code"] == "parked"
     return payment
 

@@ -120,6 +120,13 @@ def is_known(answer: Any) -> bool:
     return bool(answer.statuses[0].HasField("current_limit"))
 
 
+def metrics(envoy: Envoy) -> dict[str, float]:
+    """What the gateway tells its operator now."""
+    (text,) = envoy.public.metrics("limiter_gateway")
+    lines = text.splitlines()
+    return {name: float(value) for name, _, value in (x.rpartition(" ") for x in lines if x[:1] != "#")}
+
+
 @pytest.fixture
 def envoy(public: PublicSystem) -> Iterator[Envoy]:
     found = Envoy(public)

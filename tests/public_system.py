@@ -82,9 +82,20 @@ class PublicSystem:
         lines = [line for text in self.metrics("ingress") for line in text.splitlines()]
         return int(sum(float(x.split()[1]) for x in lines if x.startswith("millrace_ingress_commands_in_flight ")))
 
-    def frozen(self, service: str) -> AbstractContextManager[None]:
-        """All processes of a service stand still; shorter than any session timeout, please."""
-        return _frozen(self.pids(service))
+    @contextmanager
+    def frozen(self, service: str) -> Iterator[None]:
+        """All processes of a service stand still; shorter than any session timeout, please.
+
+        Other tests wait meanwhile, and who would freeze it too has its turn afterwards. A service whose standstill
+        changes answers is frozen by a test that is ``alone``.
+        """
+        with run_folder.locked(f"frozen-{service}"), _frozen(self.pids(service)):
+            yield
+
+    @staticmethod
+    def policies() -> AbstractContextManager[None]:
+        """Risk, routing and fees are one document each for everybody: one test at a time publishes its own."""
+        return run_folder.locked("policies")
 
     def rows(self, query: Any, *parameters: object) -> list[tuple[Any, ...]]:
         """What lies in Postgres, as an analyst sees it."""
@@ -161,9 +172,9 @@ def public() -> PublicSystem:
             ports = PortLeases()
             frames_port = ports.take_any()
             ports.close()  # the stack leases it for itself
-            with servers.world(
-                servers.PUBLIC_HOME, owner_processes=1, ingress_processes=2, limiter_frames_port=frames_port
-            ) as made:
+            changes = {"owner_processes": 1, "ingress_processes": 2, "limiter_frames_port": frames_port}
+            # a Valkey of its own: tests freeze it
+            with servers.world(servers.PUBLIC_HOME, redis_url=None, **changes) as made:
                 known.write_bytes(pickle.dumps(made.settings))
         settings = pickle.loads(known.read_bytes())
         return PublicSystem(settings, launch.world(settings, servers.up(settings))["base_url"])

@@ -1,6 +1,7 @@
-"""Stripe's own mock of its API, from its Go module: installed once into a cache folder, skipped with a reason otherwise.
+"""Stripe's own mock of its API, from its Go module: built once into the user's cache folder.
 
-It checks every request against Stripe's OpenAPI document and answers with fixtures; it keeps nothing.
+It checks every request against Stripe's OpenAPI document and answers with fixtures; it keeps nothing. Its first build
+takes a minute or two: ``python -m tests.stripe_mock`` does it ahead, and ``make test`` before its first test.
 """
 
 from __future__ import annotations
@@ -14,10 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import httpx
-import pytest
 
 from tests.attempts_world import free_port
 from tests.eventually import eventually
+from tests.servers import servers_missing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,14 +30,15 @@ API_KEY: Final = "sk_test_123"
 
 
 def executable() -> Path:
-    """The program, installed when it is not there yet. Skips where that cannot be done, fails where it must be."""
+    """The program, built when it is not there yet."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "millrace" / f"stripe-mock-{VERSION}"
     program = cache / "stripe-mock"
     if program.exists():
         return program
     go = shutil.which("go")
     if go is None:
-        pytest.skip("stripe-mock is a Go program, and there is no Go here")
+        servers_missing("stripe-mock is a Go program, and there is no Go here")
+    assert go is not None
     cache.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=cache) as folder:  # of this worker's own: others may install it just now
         environment = os.environ | {"GOBIN": folder, "GOFLAGS": "-buildvcs=false"}
@@ -50,9 +52,9 @@ def executable() -> Path:
                 check=False,
             )
         except subprocess.TimeoutExpired:
-            pytest.skip("stripe-mock could not be installed in time")
+            servers_missing("stripe-mock could not be built in time")
         if done.returncode != 0:
-            pytest.skip(f"stripe-mock could not be installed: {done.stderr.strip().splitlines()[-1:]}")
+            servers_missing(f"stripe-mock could not be built: {done.stderr.strip().splitlines()[-1:]}")
         (Path(folder) / program.name).replace(program)
     return program
 
@@ -78,3 +80,8 @@ def _answers(url: str) -> bool:
         return httpx.get(f"{url}/v1/balance", headers={"Authorization": f"Bearer {API_KEY}"}, timeout=5).is_success
     except httpx.TransportError:
         return False
+
+
+if __name__ == "__main__":
+    if shutil.which("go"):
+        executable()

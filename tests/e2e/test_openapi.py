@@ -12,15 +12,18 @@ import psycopg
 import pytest
 
 from tests.eventually import patient
+from tests.gate import PROOF, examples
 from tests.public_system import public
 
 if TYPE_CHECKING:
     from tests.public_system import PublicSystem
 
 __all__ = ["public"]  # the fixture of this module
-pytestmark = [pytest.mark.servers, pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.servers, pytest.mark.slow, pytest.mark.timeout(examples(120, 600))]
 
 HERE = Path(__file__).parent
+#: the gate leaves the coverage of every schema keyword and chains of calls to the proof; both call every operation
+PHASES = "examples,coverage,fuzzing,stateful" if PROOF else "examples,fuzzing"
 SCHEMATHESIS = str(Path(sys.executable).with_name("schemathesis"))
 
 
@@ -36,8 +39,10 @@ def test_schemathesis_runs_clean(public: PublicSystem, tmp_path: Path) -> None:
             f"{public.base_url}/openapi.json",
             "--header",
             f"Authorization: Bearer {token}",
+            "--phases",
+            PHASES,
             "--max-examples",  # of fuzzing; its seed is fixed, so that more of them are the same ones again each run
-            "10",
+            str(examples(2, 10)),
             "--request-timeout",
             "30",
             "--seed",
@@ -48,7 +53,7 @@ def test_schemathesis_runs_clean(public: PublicSystem, tmp_path: Path) -> None:
         env=os.environ | {"PYTHONPATH": str(HERE.parents[1]), "SCHEMATHESIS_HOOKS": "tests.e2e.schemathesis_hooks"},
         capture_output=True,
         text=True,
-        timeout=patient(280),
+        timeout=patient(590),
         check=False,
     )
     assert done.returncode == 0, done.stdout[-6_000:] + done.stderr[-1_000:]

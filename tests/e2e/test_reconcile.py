@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from tests.public_system import Merchant, PublicSystem
 
 __all__ = ["merchant", "public"]
-pytestmark = [pytest.mark.servers, pytest.mark.slow]
+# what is settled and reconciled is everybody's
+pytestmark = [pytest.mark.servers, pytest.mark.slow, pytest.mark.alone]
 
 #: reconciles once, and dies at the n-th step
 _KILLED = """

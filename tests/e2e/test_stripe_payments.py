@@ -26,14 +26,15 @@ if TYPE_CHECKING:
 
     from tests.stripe_account import StripeAccount
 
-pytestmark = [pytest.mark.servers, pytest.mark.timeout(400)]
+pytestmark = pytest.mark.servers
 
 
 @pytest.fixture(scope="module")
 def at_stripe(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[PublicSystem, StripeAccount]]:
-    """A stack of its own with one processor."""
+    """Services of its own with one processor, and no more of them than its payments need."""
     with stripe_mock.running() as mock, stripe_account(mock) as (url, account):
         changes = {
+            "services": ("owner", "ingress", "processor_worker", "webhook_worker"),
             "owner_processes": 1,
             "ingress_processes": 1,
             "processors": ("stripe",),

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tests.public_system import PublicSystem
 
 __all__ = ["public"]  # the fixture of this module
-pytestmark = [pytest.mark.servers, pytest.mark.timeout(240)]  # the first test starts the system
+pytestmark = pytest.mark.servers
 
 
 def test_a_payment_from_create_to_captured(public: PublicSystem) -> None:
@@ -179,7 +179,7 @@ def test_an_operator_reviews_and_publishes(public: PublicSystem) -> None:
     operator = public.token("m_ops", ("operator",))
     look = {"name": "look", "when": [{"type": "in_list", "field": "merchant", "list": "mine"}], "outcome": "review"}
     name = "m_reviewed_by_client"
-    with MillraceClient(public.base_url, operator) as client, public.client(name) as merchant:
+    with public.policies(), MillraceClient(public.base_url, operator) as client, public.client(name) as merchant:
         before = next((v["version"] for v in client.policies("risk", page_limit=1)), 0)
         document = {"rules": [look], "lists": {"mine": [name]}}
         made = client.publish_policy("risk", document, expected_version=before)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tests.public_system import Merchant, PublicSystem
 
 __all__ = ["merchant", "public"]  # the fixtures of this module
-pytestmark = [pytest.mark.servers, pytest.mark.timeout(240)]  # the first test starts the system
+pytestmark = pytest.mark.servers
 
 
 def forecast(public: PublicSystem, *words: str) -> dict[str, Any]:
@@ -30,9 +30,11 @@ def forecast(public: PublicSystem, *words: str) -> dict[str, Any]:
 
 def counts(public: PublicSystem, merchant: str) -> list[Any]:
     return public.rows(
-        "select (select count(*) from policy_version), (select count(*) from risk_assessment),"
-        " (select count(*) from merchant_account), (select count(*) from idempotency where merchant_id = %s)",
-        merchant,
+        "select (select count(*) from policy_version where kind in ('risk', 'routing', 'fees')),"
+        " (select count(*) from risk_assessment join payment_intent p on p.id = intent_id where p.merchant_id = %s),"
+        " (select count(*) from merchant_account where merchant_id = %s),"
+        " (select count(*) from idempotency where merchant_id = %s)",
+        *[merchant] * 3,
     )
 
 

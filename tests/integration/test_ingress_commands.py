@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tests.public_system import Merchant, PublicSystem
 
 __all__ = ["merchant", "public", "stranger"]  # the fixtures of this module
-pytestmark = [pytest.mark.servers, pytest.mark.timeout(240)]  # the first test starts the system
+pytestmark = pytest.mark.servers
 
 
 def test_a_replay_is_the_same_bytes_at_every_process(merchant: Merchant) -> None:
@@ -166,19 +166,20 @@ def test_a_deadline_that_an_owner_saw_pass_is_a_504(public: PublicSystem, mercha
 
 def test_a_command_that_breaks_its_owner_is_parked_and_said_so(public: PublicSystem, merchant: Merchant) -> None:
     """The caller hears 409 parked, so does everybody who touches that object; others are served."""
+    word = f"poison_{uuid.uuid4().hex}"
     with psycopg.connect(public.settings.addresses().postgres_superuser_dsn, autocommit=True) as superuser:
         superuser.execute(
-            "alter table payment_intent add constraint poison check (metadata not like '%poisoned%') not valid"
+            f"alter table payment_intent add constraint {word} check (metadata not like '%{word}%') not valid"
         )
         try:
             request_id = f"r-{uuid.uuid4().hex}"
-            poisoned = merchant.create("p", {"X-Request-Id": request_id}, metadata={"order": "poisoned"})
+            poisoned = merchant.create("p", {"X-Request-Id": request_id}, metadata={"order": word})
         finally:
-            superuser.execute("alter table payment_intent drop constraint poison")
+            superuser.execute(f"alter table payment_intent drop constraint {word}")
     assert (poisoned.status_code, poisoned.json()["code"]) == (409, "parked"), poisoned.text
     operation = merchant.fresh(f"/v1/operations/{request_id}").json()
     assert (operation["status"], operation["problem"]["code"]) == ("parked", "parked")
-    again = merchant.create("p", metadata={"order": "poisoned"})
+    again = merchant.create("p", metadata={"order": word})
     assert (again.status_code, again.json()["code"]) == (409, "parked")
     assert merchant.create().status_code == 201
 

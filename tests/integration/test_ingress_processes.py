@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -13,15 +14,16 @@ import httpx
 import pytest
 
 from ingress.client.errors import Undecided
-from tests.eventually import eventually, patient
+from tests.eventually import becomes, eventually, patient
 from tests.public_system import merchant, public
+from tests.repair_world import ann, approved, bob, decide, millrace, opened, proposed, transactions
 
 if TYPE_CHECKING:
     from ingress.client import MillraceClient
     from tests.public_system import Merchant, PublicSystem
 
-__all__ = ["merchant", "public"]  # the fixtures of this module
-pytestmark = [pytest.mark.servers, pytest.mark.timeout(240)]  # the first test starts the system
+__all__ = ["ann", "bob", "merchant", "public"]  # the fixtures of this module
+pytestmark = [pytest.mark.servers, pytest.mark.alone]  # every caller loses its connection
 
 
 def _replaced(public: PublicSystem, before: list[int]) -> bool:
@@ -115,3 +117,27 @@ def test_all_processes_share_one_address(public: PublicSystem) -> None:
         for _ in range(60):
             assert http.get("/healthz").status_code == 200
     assert len(public.pids("ingress")) == 2
+
+
+def test_an_ingress_that_dies_while_it_approves_loses_nothing(
+    public: PublicSystem, ann: Merchant, bob: Merchant
+) -> None:
+    found = proposed(ann, opened(public))
+    with public.frozen("owner"), ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(lambda: _status_or_none(bob, found["id"]))
+        becomes(lambda: ann.http.get(f"/v1/repairs/{found['id']}").json()["state"], "approved", 30)
+        killed = set(public.pids("ingress"))
+        for pid in killed:
+            os.kill(pid, 9)
+        waiting.result()
+    becomes(lambda: len(set(public.serving()) - killed), 2, 60)
+    assert millrace(public, "repair", "resume").returncode == 0
+    assert approved(bob, found["id"])["state"] == "posted"
+    assert len(transactions(public, found["id"])) == 1
+
+
+def _status_or_none(caller: Merchant, repair_id: str) -> int | None:
+    try:
+        return decide(caller, repair_id, "approve").status_code
+    except httpx.HTTPError:
+        return None

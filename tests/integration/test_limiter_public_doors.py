@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tests.public_system import Merchant
 
 __all__ = ["envoy", "merchant", "public"]  # the fixtures of this module
-pytestmark = [pytest.mark.servers, pytest.mark.timeout(240)]  # the first test starts the system
+pytestmark = pytest.mark.servers
 
 
 def test_a_snapshot_is_served_by_its_digest_for_ever(envoy: Envoy, merchant: Merchant) -> None:
@@ -115,27 +115,3 @@ def test_a_command_that_is_sent_again_is_charged_once(envoy: Envoy, merchant: Me
     once = charged(first)
     assert [charged(first) for _ in range(6)] == [once] * 6
     assert charged(second) == once - 1
-
-
-def test_without_the_store_ingress_processes_share_an_open_quota_of_our_api(envoy: Envoy, merchant: Merchant) -> None:
-    """Eight a day stay eight a day while nothing is counted: each process allows its part."""
-    mine = {"tenant": merchant.name, "user": "*", "route": "*"}
-    capacity, processes = 8, envoy.public.settings.ingress_processes
-    assert processes > 1
-    assert envoy.publish(scope=mine, per=["tenant"], capacity=capacity, failure_mode="open").status_code == 201
-    path = "/v1/payment_intents/pi_nobodys"
-
-    def asked(times: int) -> list[httpx.Response]:
-        return [merchant.fresh(path) for _ in range(times)]
-
-    eventually(lambda: all("ratelimit-policy" in answer.headers for answer in asked(4 * processes)), 60)
-    allowed: list[httpx.Response] = []
-
-    def used_up() -> bool:
-        answers = asked(4 * processes)
-        allowed.extend(answer for answer in answers if answer.status_code == 404)
-        return all(answer.status_code == 503 for answer in answers)  # nobody knows whether they may
-
-    with envoy.public.frozen("redis"):
-        eventually(used_up, 60)
-        assert 1 <= len(allowed) <= capacity, "a slow machine may have spent some before"

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tests.public_system import Merchant, PublicSystem
 
 __all__ = ["merchant", "public", "stranger"]  # the fixtures of this module
-pytestmark = [pytest.mark.servers, pytest.mark.timeout(240)]  # the first test starts the system
+pytestmark = pytest.mark.servers
 
 
 @pytest.fixture
@@ -31,8 +31,9 @@ def rules(public: PublicSystem) -> Iterator[Rules]:
     """Publishes; in the end nothing is forbidden any more."""
     operator = public.merchant(scopes=("operator",))
     found = Rules(public, operator)
-    yield found
-    assert found.post(found.active()).status_code == 201
+    with public.policies():
+        yield found
+        assert found.post(found.active()).status_code == 201
     operator.http.close()
 
 
@@ -264,6 +265,7 @@ def test_a_card_is_known_by_its_fingerprint_whatever_its_tokens(
     assert settled(merchant, first)["state"] == "succeeded"
 
 
+@pytest.mark.alone  # nobody counts meanwhile
 def test_without_valkey_every_rule_says_itself_what_that_means(
     public: PublicSystem, merchant: Merchant, rules: Rules
 ) -> None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tests.public_system import Merchant, PublicSystem
 
 __all__ = ["merchant", "public", "visitors"]  # the fixtures of this module
-pytestmark = [pytest.mark.servers, pytest.mark.timeout(240)]  # the first test starts the system
+pytestmark = pytest.mark.servers
 
 POLICIES = "/v1/routing/policies"
 FEES = "/v1/fees/policies"
@@ -39,7 +39,7 @@ def operator(public: PublicSystem) -> Iterator[Merchant]:
 
 
 @pytest.fixture
-def routed(operator: Merchant, merchant: Merchant, public: PublicSystem) -> Merchant:
+def routed(operator: Merchant, merchant: Merchant, public: PublicSystem) -> Iterator[Merchant]:
     """A merchant whose charges in euros go to the second processor first, and nobody else's."""
     rule = {
         "name": "EUR of one",
@@ -47,17 +47,18 @@ def routed(operator: Merchant, merchant: Merchant, public: PublicSystem) -> Merc
         "candidates": [{"processor": "simulator_b"}, {"processor": "simulator"}],
         "retryable_declines": [DECLINED],
     }
-    newest = operator.http.get(POLICIES).json()["data"]
-    expected = newest[0]["version"] if newest else 0
-    answer = operator.http.post(POLICIES, json={"rules": [rule], "expected_version": expected})
-    assert answer.status_code == 201, answer.text
 
     def in_force() -> bool:
         """Owners have read it."""
         return bool(paid(merchant, "EUR")["processor"] == "simulator_b")
 
-    eventually(in_force)
-    return merchant
+    with public.policies():
+        newest = operator.http.get(POLICIES).json()["data"]
+        expected = newest[0]["version"] if newest else 0
+        answer = operator.http.post(POLICIES, json={"rules": [rule], "expected_version": expected})
+        assert answer.status_code == 201, answer.text
+        eventually(in_force)
+        yield merchant
 
 
 def paid(merchant: Merchant, currency: str, token: str = "tok_sim_approve") -> dict[str, Any]:
