@@ -13,6 +13,7 @@ import redis
 
 from limiter.store_script import SCRIPT, SHA
 from schemas.limit_policy import Terms
+from tests.gate import examples
 from tests.limit_oracle import FIXED, SLIDING, TOKEN_BUCKET, Oracle
 from tests.seeds import seeds
 
@@ -26,7 +27,7 @@ DENIED, OK, DUPLICATE, CONFLICT, STALE_EPOCH, WRONG = 0, 1, 2, 3, 4, 5
 BASE = 1_800_000_000_000_000  # microseconds: the size of real clocks
 LEASE_TICKS = 1_000
 LEASE_US_MIN = 1_000_000  # by its own clock the server keeps a lease for longer than this machine ever pauses
-HISTORY = 300
+HISTORY = examples(150, 300)
 PERMITS = 3  # the algorithm
 NO_KEY = -2  # what PTTL says of a key that is not there
 TERMS = [
@@ -87,17 +88,25 @@ class ScriptedRedis(redis.Redis):
         return self.evalsha(SHA.decode(), numkeys, *keys_and_arguments, function)
 
 
-@pytest.fixture(scope="module", params=["functions", "script"])
-def server(stack: World, request: pytest.FixtureRequest) -> Iterator[redis.Redis]:
-    if request.param == "script":
-        with ScriptedRedis.from_url(stack.addresses.redis_url) as found:
-            assert found.script_load(SCRIPT) == SHA.decode()
-            yield found
-        return
+@pytest.fixture(scope="module")
+def with_functions(stack: World) -> Iterator[redis.Redis]:
     with redis.Redis.from_url(stack.addresses.redis_url) as found:
         text = (resources.files("sinks.redis") / "scripts" / "rl1.lua").read_text()
         found.function_load(text, replace=True)
         yield found
+
+
+@pytest.fixture(scope="module")
+def with_script(stack: World) -> Iterator[redis.Redis]:
+    with ScriptedRedis.from_url(stack.addresses.redis_url) as found:
+        assert found.script_load(SCRIPT) == SHA.decode()
+        yield found
+
+
+@pytest.fixture(scope="module", params=["with_functions", pytest.param("with_script", marks=pytest.mark.proof)])
+def server(request: pytest.FixtureRequest) -> Any:
+    """Every property holds on both kinds of server; that both answer alike is compared below in the gate too."""
+    return request.getfixturevalue(request.param)
 
 
 def steps(terms: Terms, random_: random.Random) -> Iterator[tuple[int, int]]:
@@ -113,7 +122,7 @@ def steps(terms: Terms, random_: random.Random) -> Iterator[tuple[int, int]]:
         yield now, random_.choice(whole)
 
 
-@pytest.mark.parametrize("seed", seeds(2))
+@pytest.mark.parametrize("seed", seeds(examples(1, 2)))
 @pytest.mark.parametrize("terms", TERMS, ids=str)
 def test_every_answer_is_that_of_exact_arithmetic(server: redis.Redis, terms: Terms, seed: int) -> None:
     counter, oracle = Counter(server, terms), Oracle(terms)
@@ -140,7 +149,7 @@ def assert_least_wait(oracle: Oracle, now: int, cost: int, retry_us: int) -> Non
     assert not oracle.allows(now + wait - 1, cost)
 
 
-@pytest.mark.parametrize("seed", seeds(3))
+@pytest.mark.parametrize("seed", seeds(examples(1, 3)))
 @pytest.mark.parametrize("terms", [t for t in TERMS if t.capacity in (100, 10**6)], ids=str)
 def test_leases_never_let_more_through_than_the_limit(server: redis.Redis, terms: Terms, seed: int) -> None:
     """True spends, at their true times, fit the policy: whatever leases are granted, crash, or are settled late."""
@@ -319,7 +328,30 @@ def test_no_key_lives_for_ever(server: redis.Redis, terms: Terms) -> None:
         assert server.pttl(key) > 0
 
 
-@pytest.mark.parametrize("seed", seeds(2))
+ANY_FUNCTION = ("rl1_decide", "rl1_decide", "rl1_settle", "rl1_register", "rl1_restore", "rl1_refund", "rl1_peek")
+
+
+@pytest.mark.parametrize("seed", seeds(1))
+@pytest.mark.parametrize(
+    "terms",
+    [*(t for t in TERMS if t.capacity == 100), Terms(PERMITS, 100, 100, 60_000, 1, 1_000, strict=False)],
+    ids=str,
+)
+def test_both_kinds_of_server_answer_alike(
+    with_functions: redis.Redis, with_script: redis.Redis, terms: Terms, seed: int
+) -> None:
+    """A server without functions is asked by its script: every function, number by number."""
+    random_ = random.Random(seed)
+    first, second = Counter(with_functions, terms), Counter(with_script, terms)
+    for now, cost in steps(terms, random_):
+        function = random_.choice((*ANY_FUNCTION, "rl1_release") if terms.algorithm == PERMITS else ANY_FUNCTION)
+        rid = f"r{random_.randint(0, 9)}" if function in ("rl1_refund", "rl1_release") or random_.random() < 0.5 else ""
+        asked = {"want": random_.choice([0, cost]), "lease": f"l{random_.randint(0, 9)}", "rid": rid}
+        told = first.call(function, now, cost, **asked)
+        assert told == second.call(function, now, cost, **asked), (function, now, cost, asked)
+
+
+@pytest.mark.parametrize("seed", seeds(examples(1, 2)))
 @pytest.mark.parametrize("terms", [*TERMS[::3], Terms(3, 100, 100, 60_000, 1, 1_000, strict=False)], ids=str)
 def test_after_random_operations_every_key_ends(server: redis.Redis, terms: Terms, seed: int) -> None:
     """No key is immortal, and none outlives two periods or what it owes, an unsettled lease, and a second."""
