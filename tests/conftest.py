@@ -12,7 +12,7 @@ import pytest
 
 from tests import run_folder, servers
 from tests.eventually import begin_test, timeout_of_test
-from tests.gate import PROOF, RUN_SEED
+from tests.gate import PROOF, RUN_SEED, examples
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
@@ -24,7 +24,11 @@ if TYPE_CHECKING:
 # No test asserts on time: an example or a draw that is slow says that the machine is busy, and nothing else.
 # No database of earlier failures: a run of the gate is the same on every machine.
 hypothesis.settings.register_profile(
-    "patient", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow], database=None
+    "patient",
+    deadline=None,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
+    database=None,
+    max_examples=examples(25, 100),  # of a property that names no number of its own
 )
 if hypothesis.settings.get_current_profile_name() == "default":  # tests.mutation has a profile of its own
     hypothesis.settings.load_profile("patient")

@@ -192,8 +192,8 @@ class Stage:
         }
         return {table: (n, n) for table, n in found.items()}
 
-    def check(self, *only: str, **options: Any) -> Report:
-        settings = CheckSettings(
+    def check_settings(self, **options: Any) -> CheckSettings:
+        return CheckSettings(
             postgres_dsn=self.dsn("millrace_operator"),
             kafka=self.kafka,
             clickhouse=self.clickhouse,
@@ -203,7 +203,9 @@ class Stage:
             partitions=self.world.partitions,
             **options,
         )
-        return run_check(settings, only=only)
+
+    def check(self, *only: str, **options: Any) -> Report:
+        return run_check(self.check_settings(**options), only=only)
 
     def finding(self, identity: str, **options: Any) -> Finding:
         return self.check(identity, **options).invariants[0]

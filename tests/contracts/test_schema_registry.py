@@ -11,6 +11,7 @@ from typing import Any
 import fastavro
 import httpx
 import pytest
+from fastapi import FastAPI
 
 from ingress.app import create_app
 from ingress.state import Ingress, IngressConfig
@@ -22,9 +23,9 @@ MEDIA_TYPE = "application/vnd.schemaregistry.v1+json"
 
 
 @pytest.fixture(scope="module")
-def ingress() -> Ingress:
-    """Parts that were never started: the registry needs none of them."""
-    return Ingress(
+def app() -> FastAPI:
+    """With parts that were never started: the registry needs none of them."""
+    ingress = Ingress(
         IngressConfig(
             kafka=KafkaConnection(bootstrap="127.0.0.1:1"),
             postgres_dsn="postgresql://nobody@127.0.0.1:1/none",
@@ -37,44 +38,45 @@ def ingress() -> Ingress:
             cursor_key=b"k" * 32,
         )
     )
+    return create_app(ingress)
 
 
-def call(ingress: Ingress, method: str, path: str) -> httpx.Response:
+def call(app: FastAPI, method: str, path: str) -> httpx.Response:
     async def ask() -> httpx.Response:
-        transport = httpx.ASGITransport(app=create_app(ingress))
+        transport = httpx.ASGITransport(app=app)
         async with httpx.AsyncClient(transport=transport, base_url="http://ingress") as http:
             return await http.request(method, path)
 
     return asyncio.run(ask())
 
 
-def get(ingress: Ingress, path: str) -> Any:
-    answer = call(ingress, "GET", path)
+def get(app: FastAPI, path: str) -> Any:
+    answer = call(app, "GET", path)
     assert (answer.status_code, answer.headers["content-type"]) == (200, MEDIA_TYPE), answer.text
     return answer.json()
 
 
 @pytest.mark.parametrize("file", sorted(golden.FOLDER.glob("*.bin")), ids=lambda f: f.stem)
-def test_a_stock_client_decodes_every_record(ingress: Ingress, file: Path) -> None:
+def test_a_stock_client_decodes_every_record(app: FastAPI, file: Path) -> None:
     """As a deserializer does: magic byte, id, schema from the registry, body."""
     data = file.read_bytes()
     assert data[0] == 0
-    schema = get(ingress, f"/schemas/ids/{int.from_bytes(data[1:5], 'big')}")["schema"]
+    schema = get(app, f"/schemas/ids/{int.from_bytes(data[1:5], 'big')}")["schema"]
     body = io.BytesIO(data[5:])
     decoded = fastavro.schemaless_reader(body, fastavro.parse_schema(json.loads(schema)), None)
     assert decoded
     assert body.read() == b""
 
 
-def test_subjects_and_versions_agree_with_the_table(ingress: Ingress) -> None:
+def test_subjects_and_versions_agree_with_the_table(app: FastAPI) -> None:
     table = codec.schemas_by_id().values()
-    assert get(ingress, "/subjects") == sorted({s.subject for s in table})
+    assert get(app, "/subjects") == sorted({s.subject for s in table})
     for schema in table:
-        assert schema.version in get(ingress, f"/subjects/{schema.subject}/versions")
-        found = get(ingress, f"/subjects/{schema.subject}/versions/{schema.version}")
+        assert schema.version in get(app, f"/subjects/{schema.subject}/versions")
+        found = get(app, f"/subjects/{schema.subject}/versions/{schema.version}")
         assert (found["subject"], found["version"], found["id"]) == (schema.subject, schema.version, schema.schema_id)
-        assert found["schema"] == get(ingress, f"/schemas/ids/{schema.schema_id}")["schema"]
-        newest = get(ingress, f"/subjects/{schema.subject}/versions/latest")
+        assert found["schema"] == get(app, f"/schemas/ids/{schema.schema_id}")["schema"]
+        newest = get(app, f"/subjects/{schema.subject}/versions/latest")
         assert newest["version"] == max(s.version for s in table if s.subject == schema.subject)
 
 
@@ -91,12 +93,12 @@ def test_subjects_and_versions_agree_with_the_table(ingress: Ingress) -> None:
         ("/subjects/results.v1-ResultBatch/versions/zero", 422, 42202),
     ],
 )
-def test_errors_are_confluents(ingress: Ingress, path: str, status: int, code: int) -> None:
-    answer = call(ingress, "GET", path)
+def test_errors_are_confluents(app: FastAPI, path: str, status: int, code: int) -> None:
+    answer = call(app, "GET", path)
     assert (answer.status_code, answer.json()["error_code"]) == (status, code)
     assert answer.json()["message"]
 
 
 @pytest.mark.parametrize(("method", "path"), [("POST", "/subjects/x/versions"), ("DELETE", "/subjects/x")])
-def test_nothing_can_be_registered(ingress: Ingress, method: str, path: str) -> None:
-    assert call(ingress, method, path).status_code in {404, 405}
+def test_nothing_can_be_registered(app: FastAPI, method: str, path: str) -> None:
+    assert call(app, method, path).status_code in {404, 405}

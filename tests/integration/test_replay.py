@@ -16,6 +16,7 @@ from sinks.clickhouse.plans import Fence
 from sinks.clickhouse.stream import Position
 from tests.committed_world import START_US
 from tests.eventually import eventually
+from tests.gate import matrix
 from tests.sink_stage import Stage, cloned, new_stage
 
 if TYPE_CHECKING:
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.servers
 
 TARGETS = ("account_balance", "payment_intent", "merchant_account", "payout", "clickhouse")
+#: a projection of each store: where a start is found and how rows are filtered by it is one code for all of a store
+TARGETS_SAMPLED = matrix(TARGETS, gate=lambda target: target in ("account_balance", "clickhouse"))
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +75,7 @@ def test_a_replay_from_later_on_equals_what_came_since(sound: Stage, target: str
     assert 0 < report.events < len(sound.world.commits)
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("target", TARGETS_SAMPLED)
 def test_a_replay_of_one_partition_leaves_the_others_alone(sound: Stage, target: str) -> None:
     partition = max(range(8), key=lambda p: sum(c.partition == p for c in sound.world.commits))
     report = sound.replay(target, Start(offsets={partition: 0}))
@@ -80,7 +83,7 @@ def test_a_replay_of_one_partition_leaves_the_others_alone(sound: Stage, target:
     assert report.events == sum(c.partition == partition for c in sound.world.commits)
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("target", TARGETS_SAMPLED)
 def test_a_replay_from_a_checkpoint_equals_what_came_since(stack: World, target: str) -> None:
     with new_stage(stack.settings, seed=22, payments=20) as stage:
         stage.store_and_publish()

@@ -72,7 +72,7 @@ def a_command() -> Command:
 
 def produced(kafka: KafkaConnection, topic: str) -> list[tuple[bytes | None, bytes | None]]:
     consumer = Consumer(kafka.consumer("test", "test"))
-    where = TopicPartition(topic, 2, 0)
+    where = TopicPartition(kafka.topic(topic), 2, 0)
     consumer.assign([where])
     marks = consumer.get_watermark_offsets(where, timeout=10)
     assert marks is not None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import uuid
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
 def new_database(stack: World) -> Iterator[Callable[[], tuple[str, str]]]:
     """Makes an empty migrated database; gives the owner's DSN and the superuser's."""
     with ExitStack() as made:
-        names = (f"history_{number}" for number in itertools.count(1))
+        module = uuid.uuid4().hex[:8]  # the server is everybody's
+        names = (f"history_{module}_{number}" for number in itertools.count(1))
 
         def make() -> tuple[str, str]:
             name = next(names)

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sinks.postgres import arrays
+from tests.gate import examples
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,7 +20,9 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.servers
 texts = st.lists(st.text(st.characters(exclude_characters="\x00", exclude_categories=["Cs"])))
 integers = st.lists(st.integers(-(2**63), 2**63 - 1))
-relaxed = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+relaxed = settings(
+    deadline=None, max_examples=examples(15, 60), suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 
 
 @pytest.fixture(scope="module")

@@ -18,6 +18,7 @@ from dataflows.payments.policies import PolicyBook
 from dataflows.payments.service import payments_service
 from dataflows.payments.workspace import PaymentsWorkspace
 from schemas.topics import PAYMENTS_PARTITIONS
+from tests.gate import examples
 from tests.payment_cases import CONTEXT
 from tests.property import end_state
 from tests.property.history import published, random_history
@@ -51,7 +52,7 @@ class Owners:
 
 
 @pytest.mark.parametrize("candidates", [(), ("simulator", "simulator_b", "simulator_c")], ids=["default", "failover"])
-@pytest.mark.parametrize("seed", seeds(20))
+@pytest.mark.parametrize("seed", seeds(examples(8, 20)))
 def test_any_history_is_decided_as_the_model_says(seed: int, candidates: tuple[str, ...]) -> None:
     history = random_history(seed, STEPS, PAYMENTS_PARTITIONS, f"pi_m{seed}x", candidates)
     owners, model, offsets = Owners(published(candidates)), Model(candidates=candidates), Counter[int]()

@@ -13,6 +13,7 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from schemas.facts import FAILED_LATER
+from tests.gate import examples
 from tests.property.doors import DOORS, DOUBTS, Plan, Truth, World
 
 _CLOCK_S: Final = 14 * 86_400
@@ -67,7 +68,7 @@ def plans(draw: st.DrawFn, truth: Truth) -> Plan:
     return Plan(tellings, draw(st.lists(doubt, max_size=4)))
 
 
-@settings(max_examples=250, deadline=None, print_blob=True)
+@settings(max_examples=examples(60, 250), deadline=None, print_blob=True)
 @given(st.data())
 def test_any_doors_in_any_order_and_any_delay_end_alike(data: st.DataObject) -> None:
     truth = data.draw(truths())

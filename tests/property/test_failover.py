@@ -19,6 +19,7 @@ from dataflows.domain.policies import Policies
 from schemas.records import Command, ProcessorAttempt
 from schemas.routing import Candidate, RoutingPolicy, RoutingRule
 from tests import payment_cases as cases
+from tests.gate import examples
 
 PROCESSORS: Final = ("simulator", "simulator_b")
 RULE: Final = RoutingRule(
@@ -123,7 +124,7 @@ class World:
                 told.add(attempt.attempt)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(75, 300), deadline=None)
 @given(st.sampled_from(["automatic", "manual"]), fates, acts)
 def test_processors_that_say_failed_only_of_what_they_never_do_charge_once_at_most(
     capture: str, fates: list[str], history: list[tuple[str, int]]
@@ -140,7 +141,7 @@ def test_processors_that_say_failed_only_of_what_they_never_do_charge_once_at_mo
     assert (world.payment.intent.amount_received or world.payment.intent.amount_capturable) == cases.AMOUNT * len(taken)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(75, 300), deadline=None)
 @given(st.sampled_from(["automatic", "manual"]), fates, acts)
 def test_no_charge_of_a_processor_that_lied_goes_unnoticed(
     capture: str, fates: list[str], history: list[tuple[str, int]]

@@ -22,6 +22,7 @@ from schemas import limits
 from schemas.limit_audit import PATTERN, auditing, is_in_sample, wrong_audit
 from schemas.operations import OPERATIONS
 from tests.counter_server import Blocks, policy
+from tests.gate import examples
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -60,7 +61,7 @@ asked = st.tuples(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(20, 60), deadline=None)
 @given(
     questions=st.lists(st.lists(asked, max_size=30), min_size=1, max_size=5),
     again=st.randoms(use_true_random=False),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from schemas.limit_policy import Terms
+from tests.gate import examples
 from tests.limit_oracle import FIXED, SLIDING, TOKEN_BUCKET
 from tests.property.test_limiter_script import BASE, LEASE_TICKS, OK, STALE_EPOCH, Counter, call, server
 from tests.seeds import seeds
@@ -51,7 +52,7 @@ class Given(Counter):
 
 
 @pytest.mark.parametrize("terms", TERMS, ids=str)
-@pytest.mark.parametrize("seed", seeds(8))
+@pytest.mark.parametrize("seed", seeds(examples(2, 8)))
 def test_no_bucket_ever_holds_less_than_if_it_had_been_charged_once(
     server: redis.Redis, terms: Terms, seed: int
 ) -> None:

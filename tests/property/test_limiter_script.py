@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import struct
 import uuid
+from contextlib import contextmanager
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ import redis
 
 from limiter.store_script import SCRIPT, SHA
 from schemas.limit_policy import Terms
+from tests.gate import examples
 from tests.limit_oracle import FIXED, SLIDING, TOKEN_BUCKET, Oracle
 from tests.seeds import seeds
 
@@ -26,7 +28,7 @@ DENIED, OK, DUPLICATE, CONFLICT, STALE_EPOCH, WRONG = 0, 1, 2, 3, 4, 5
 BASE = 1_800_000_000_000_000  # microseconds: the size of real clocks
 LEASE_TICKS = 1_000
 LEASE_US_MIN = 1_000_000  # by its own clock the server keeps a lease for longer than this machine ever pauses
-HISTORY = 300
+HISTORY = examples(150, 300)
 PERMITS = 3  # the algorithm
 NO_KEY = -2  # what PTTL says of a key that is not there
 TERMS = [
@@ -87,16 +89,26 @@ class ScriptedRedis(redis.Redis):
         return self.evalsha(SHA.decode(), numkeys, *keys_and_arguments, function)
 
 
-@pytest.fixture(scope="module", params=["functions", "script"])
-def server(stack: World, request: pytest.FixtureRequest) -> Iterator[redis.Redis]:
-    if request.param == "script":
-        with ScriptedRedis.from_url(stack.addresses.redis_url) as found:
-            assert found.script_load(SCRIPT) == SHA.decode()
-            yield found
-        return
-    with redis.Redis.from_url(stack.addresses.redis_url) as found:
+@contextmanager
+def with_functions(url: str) -> Iterator[redis.Redis]:
+    with redis.Redis.from_url(url) as found:
         text = (resources.files("sinks.redis") / "scripts" / "rl1.lua").read_text()
         found.function_load(text, replace=True)
+        yield found
+
+
+@contextmanager
+def with_script(url: str) -> Iterator[redis.Redis]:
+    with ScriptedRedis.from_url(url) as found:
+        assert found.script_load(SCRIPT) == SHA.decode()
+        yield found
+
+
+@pytest.fixture(scope="module", params=["functions", pytest.param("script", marks=pytest.mark.proof)])
+def server(stack: World, request: pytest.FixtureRequest) -> Iterator[redis.Redis]:
+    """Both kinds in the proof; that they answer alike is compared below in the gate too."""
+    kind = with_script if request.param == "script" else with_functions
+    with kind(stack.addresses.redis_url) as found:
         yield found
 
 
@@ -113,7 +125,7 @@ def steps(terms: Terms, random_: random.Random) -> Iterator[tuple[int, int]]:
         yield now, random_.choice(whole)
 
 
-@pytest.mark.parametrize("seed", seeds(2))
+@pytest.mark.parametrize("seed", seeds(examples(1, 2)))
 @pytest.mark.parametrize("terms", TERMS, ids=str)
 def test_every_answer_is_that_of_exact_arithmetic(server: redis.Redis, terms: Terms, seed: int) -> None:
     counter, oracle = Counter(server, terms), Oracle(terms)
@@ -140,7 +152,7 @@ def assert_least_wait(oracle: Oracle, now: int, cost: int, retry_us: int) -> Non
     assert not oracle.allows(now + wait - 1, cost)
 
 
-@pytest.mark.parametrize("seed", seeds(3))
+@pytest.mark.parametrize("seed", seeds(examples(1, 3)))
 @pytest.mark.parametrize("terms", [t for t in TERMS if t.capacity in (100, 10**6)], ids=str)
 def test_leases_never_let_more_through_than_the_limit(server: redis.Redis, terms: Terms, seed: int) -> None:
     """True spends, at their true times, fit the policy: whatever leases are granted, crash, or are settled late."""
@@ -319,7 +331,30 @@ def test_no_key_lives_for_ever(server: redis.Redis, terms: Terms) -> None:
         assert server.pttl(key) > 0
 
 
-@pytest.mark.parametrize("seed", seeds(2))
+ANY_FUNCTION = ("rl1_decide", "rl1_decide", "rl1_settle", "rl1_register", "rl1_restore", "rl1_refund", "rl1_peek")
+
+
+@pytest.mark.parametrize("seed", seeds(1))
+@pytest.mark.parametrize(
+    "terms",
+    [*(t for t in TERMS if t.capacity == 100), Terms(PERMITS, 100, 100, 60_000, 1, 1_000, strict=False)],
+    ids=str,
+)
+def test_both_kinds_of_server_answer_alike(stack: World, terms: Terms, seed: int) -> None:
+    """A server without functions is asked by its script: every function, number by number."""
+    random_, url = random.Random(seed), stack.addresses.redis_url
+    with with_functions(url) as functions, with_script(url) as script:
+        first, second = Counter(functions, terms), Counter(script, terms)
+        for now, cost in steps(terms, random_):
+            function = random_.choice((*ANY_FUNCTION, "rl1_release") if terms.algorithm == PERMITS else ANY_FUNCTION)
+            named = function in ("rl1_refund", "rl1_release") or random_.random() < 0.5
+            rid, lease = f"r{random_.randint(0, 9)}" * named, f"l{random_.randint(0, 9)}"
+            want = random_.choice([0, cost])
+            told, other = (c.call(function, now, cost, want=want, lease=lease, rid=rid) for c in (first, second))
+            assert told == other, (function, now, cost, want, lease, rid)
+
+
+@pytest.mark.parametrize("seed", seeds(examples(1, 2)))
 @pytest.mark.parametrize("terms", [*TERMS[::3], Terms(3, 100, 100, 60_000, 1, 1_000, strict=False)], ids=str)
 def test_after_random_operations_every_key_ends(server: redis.Redis, terms: Terms, seed: int) -> None:
     """No key is immortal, and none outlives two periods or what it owes, an unsettled lease, and a second."""

@@ -24,6 +24,7 @@ from schemas import codec, identity, topics
 from schemas.errors import Fenced, OwnershipLost, UndecodableRecord
 from sinks.postgres.owner_connection import connect
 from tests import payment_cases as cases
+from tests.gate import examples
 from tests.property import end_state
 from tests.property.history import History, Step, published, random_history
 
@@ -119,7 +120,7 @@ class Owners:
 
 
 @settings(
-    max_examples=12,
+    max_examples=examples(4, 12),
     deadline=None,
     print_blob=True,
     phases=[Phase.explicit, Phase.reuse, Phase.generate],  # no shrinking on real servers: fewer steps do it by hand

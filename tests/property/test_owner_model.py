@@ -27,6 +27,7 @@ from schemas import codec, limits, topics
 from schemas.errors import OwnershipLost
 from sinks.kafka.topics import ensure_topics
 from tests.eventually import becomes, patient
+from tests.gate import examples
 from tests.property import end_state
 from tests.property.history import History, Step, random_history
 from tests.seeds import seeds
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.servers, pytest.mark.slow, pytest.mark.timeout(180)]
 PARTITIONS = topics.PAYMENTS_PARTITIONS
-STEPS = 600
+STEPS = examples(300, 600)
 CRASHES_MAX = 5
 _SETTLED_WITHIN_S = 60
 _OWN_POINTS = frozenset(fail_points.NAMES[:7])
@@ -165,7 +166,7 @@ def own(
         raise failure[0]
 
 
-@pytest.mark.parametrize("seed", seeds(2))
+@pytest.mark.parametrize("seed", seeds(examples(1, 2)))
 @pytest.mark.parametrize("driver", ["bytewax", "plain"])
 def test_any_history_ends_in_the_models_state(
     driver: Driver,

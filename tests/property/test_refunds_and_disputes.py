@@ -21,6 +21,7 @@ from dataflows.domain.fees import fee_minor
 from dataflows.domain.ledger import is_balanced
 from schemas.records import Command
 from tests import payment_cases as cases
+from tests.gate import examples
 
 ACTIVE = ("pending", "requires_action", "succeeded")
 COUNTED = ("needs_response", "under_review", "appeal_needs_response", "appeal_under_review", "lost")
@@ -174,7 +175,7 @@ def cases_refundable(payment: Payment) -> int:
 
 
 TestRefundsAndDisputes = RefundsAndDisputes.TestCase
-TestRefundsAndDisputes.settings = settings(max_examples=200, stateful_step_count=40, deadline=None)
+TestRefundsAndDisputes.settings = settings(max_examples=examples(50, 200), stateful_step_count=40, deadline=None)
 
 
 def told(payment: Payment, which: str) -> Command:
@@ -200,7 +201,7 @@ TRUE_FACTS = (
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(75, 300), deadline=None)
 @given(st.permutations(TRUE_FACTS), st.randoms(use_true_random=False))
 def test_the_same_facts_in_any_order_and_any_number_of_copies_end_alike(order: list[str], chance: Any) -> None:
     """Doors tell the same facts in their own order: answer, webhook, poll and settlement line."""

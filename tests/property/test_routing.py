@@ -15,6 +15,7 @@ from schemas import limits
 from schemas.records import PaymentIntent
 from schemas.routing import AmountRange, Candidate, Conditions, RoutingPolicy, RoutingRule, canonical, faults
 from tests import payment_cases as cases
+from tests.gate import examples
 
 PROCESSORS = ("simulator", "simulator_b", "simulator_c", "stripe")
 NOW = cases.CONTEXT.now
@@ -87,7 +88,7 @@ def is_ill(policy: RoutingPolicy, health: ProcessorHealth | None) -> bool:
     )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(60, 200), deadline=None)
 @given(policies, healths, intents, cards)
 def test_any_charge_is_routed_and_never_to_an_ill_processor_while_a_well_one_could_serve_it(
     policy: RoutingPolicy, health: dict[str, ProcessorHealth], intent: PaymentIntent, card: routing.Card
@@ -108,7 +109,7 @@ def test_any_charge_is_routed_and_never_to_an_ill_processor_while_a_well_one_cou
         assert not is_ill(policy, health.get(found.processor))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(30, 100), deadline=None)
 @given(rules, intents, cards)
 def test_a_split_is_the_same_for_ever_whatever_else_is_published(
     rule: RoutingRule, intent: PaymentIntent, card: routing.Card
@@ -155,7 +156,7 @@ def test_only_the_share_of_an_eliminated_processor_moves(seed: int) -> None:
         assert before in ("simulator", after)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(30, 100), deadline=None)
 @given(policies)
 def test_what_is_stored_of_a_policy_is_read_as_it_was(policy: RoutingPolicy) -> None:
     assume(not faults(structs.replace(policy, version=0), PROCESSORS))

@@ -21,6 +21,7 @@ from hypothesis.stateful import RuleBasedStateMachine, get_state_machine_test, i
 from limiter.buckets import Bucket
 from schemas import errors, limits
 from tests.counter_server import PATIENT_S, TEN_MINUTES_MS, YEAR_MS, CounterServer, emptied, limiter, policy, server
+from tests.gate import examples
 from tests.seeds import seeds
 from tests.store_proxy import StoreProxy
 
@@ -293,7 +294,7 @@ def test_in_any_order_an_identity_is_charged_once(
     search = get_state_machine_test(
         lambda: AnyOrder(world),  # type: ignore[arg-type, return-value]
         settings=settings(
-            max_examples=40,
+            max_examples=examples(15, 40),
             stateful_step_count=30,
             database=None,
             deadline=None,

@@ -35,6 +35,7 @@ from tests.counter_server import (
     policy,
     server,
 )
+from tests.gate import examples
 from tests.seeds import seeds
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.servers, pytest.mark.usefixtures("emptied")]
 __all__ = ["emptied", "server"]  # the fixtures of this module
-OPERATIONS = 10_000
+OPERATIONS = examples(3_000, 10_000)
 USERS = 40
 COST_MAX = 9
 CAPACITY = {1: 1_200, 2: 500, 3: 800}  # lowered, and raised again
@@ -63,7 +64,7 @@ def version(number: int, consistency: str) -> LimitPolicy:
 def test_the_newest_version_that_touched_a_key_decides_for_all_gateways(
     server: CounterServer, tmp_path: Path, run_seed: int
 ) -> None:
-    """Ten thousand decisions by gateways of three versions, each as a model says that knows who touched what when."""
+    """Thousands of decisions by gateways of three versions, each as a model says that knows who touched what when."""
     random_ = random.Random(run_seed)
 
     async def test() -> None:

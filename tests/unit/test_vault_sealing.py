@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.gate import examples
 from vault import sealing
 from vault.card import Card
 from vault.key_file import KeyRing
@@ -42,7 +43,7 @@ def test_a_changed_byte_does_not_open(of_key: bool, place: int, change: int) -> 
 
 
 @given(st.booleans(), st.integers(0, 200))
-@settings(max_examples=60)
+@settings(max_examples=examples(15, 60))
 def test_a_cut_or_padded_one_does_not_open(of_key: bool, length: int) -> None:
     sealed = sealing.seal(CARD, PLACE, "kek_0001", RING)
     field = "wrapped_key" if of_key else "ciphertext"
