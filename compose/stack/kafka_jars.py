@@ -48,9 +48,13 @@ def class_path() -> str:
 
 
 def archive_path() -> Path:
-    """Where the archive of Kafka's classes for this Java and these jars stands, if it was made."""
+    """Where the archive of Kafka's classes for this Java and these jars stands, if it was made.
+
+    The same Java serves several environments from one archive: what Java compares is its modules file, not its path.
+    """
     runtime = Path(java()).resolve()
-    made_from = f"{runtime} {runtime.stat().st_size} {runtime.stat().st_mtime_ns} {class_path()}"
+    seen = [file.stat() for file in (runtime, runtime.parent.parent / "lib" / "modules") if file.exists()]
+    made_from = f"{[(file.st_size, file.st_mtime_ns) for file in seen]} {class_path()}"
     return _cache_file().with_suffix(f".{hashlib.sha256(made_from.encode()).hexdigest()[:16]}.aot")
 
 
