@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tests.public_system import Merchant, PublicSystem
 
 __all__ = ["public"]  # a fixture of this module
-pytestmark = [pytest.mark.servers, pytest.mark.timeout(240)]  # the first test starts the system
+pytestmark = [pytest.mark.servers]
 
 PATH = "/v1/payment_intents"
 JSON = {"Content-Type": "application/json"}

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tests.public_system import Merchant, PublicSystem
 
 __all__ = ["merchant", "public", "stranger"]  # the fixtures of this module
-pytestmark = [pytest.mark.servers, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.servers]
 # In no other test: those that show that the API refuses a card number send it one, which stays in its memory for a while.
 APPROVED, DECLINED = NUMBERS = ("4916338506082832", "4000000000000002")
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tests.public_system import Merchant, PublicSystem
 
 __all__ = ["ann", "bob", "merchant", "public", "visitors"]  # the fixtures of this module
-pytestmark = [pytest.mark.servers, pytest.mark.timeout(240)]  # the first test starts the system
+pytestmark = [pytest.mark.servers]
 
 CLOSE = {"idempotency_key": "k", "payload": {"reason": "test", "note": "n"}}
 EVIDENCE = "their support wrote it on the 3rd"

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tests.public_system import Merchant, PublicSystem
 
 __all__ = ["ann", "bob", "public", "visitors"]  # the fixtures of this module
-pytestmark = [pytest.mark.servers, pytest.mark.timeout(240)]  # the first test starts the system
+pytestmark = [pytest.mark.servers]
 
 WHY = {"reason": "explained", "note": "the report of the day after has it"}
 

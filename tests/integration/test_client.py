@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tests.public_system import PublicSystem
 
 __all__ = ["public"]  # the fixture of this module
-pytestmark = [pytest.mark.servers, pytest.mark.timeout(240)]  # the first test starts the system
+pytestmark = [pytest.mark.servers]
 
 
 def test_a_payment_from_create_to_captured(public: PublicSystem) -> None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tests.public_system import PublicSystem
 
 __all__ = ["ann", "public", "scene", "visitors"]  # the fixtures of this module
-pytestmark = [pytest.mark.servers, pytest.mark.timeout(240)]  # the first test starts the system
+pytestmark = [pytest.mark.servers]
 
 PAGES = (
     "",

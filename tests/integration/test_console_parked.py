@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tests.public_system import Merchant, PublicSystem
 
 __all__ = ["ann", "merchant", "public", "visitors"]  # the fixtures of this module
-pytestmark = [pytest.mark.servers, pytest.mark.timeout(240)]  # the first test starts the system
+pytestmark = [pytest.mark.servers]
 
 
 def test_a_parked_command_is_retried_and_carried_out_once(

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tests.public_system import PublicSystem
 
 __all__ = ["public", "scene"]  # the fixtures of this module
-pytestmark = [pytest.mark.servers, pytest.mark.timeout(240)]  # the first test starts the system
+pytestmark = [pytest.mark.servers]
 
 EVENTS = {topics.COMMANDS_PAYMENTS: topics.EVENTS_PAYMENTS, topics.COMMANDS_LIMITER: topics.EVENTS_LIMITER}
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from tests.servers import World
 
 __all__ = ["public"]  # the fixture of this module
-pytestmark = [pytest.mark.servers, pytest.mark.timeout(240)]  # the first test starts the system
+pytestmark = [pytest.mark.servers]
 
 NOTHING = {"pending": 0, "available": 0, "reserved": 0}
 SHARE = FeeSchedule().merchant_share

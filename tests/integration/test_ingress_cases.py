@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tests.public_system import Merchant, PublicSystem
 
 __all__ = ["merchant", "public"]  # the fixtures of this module
-pytestmark = [pytest.mark.servers, pytest.mark.timeout(240)]  # the first test starts the system
+pytestmark = [pytest.mark.servers]
 
 CASES = "/v1/cases"
 EVIDENCE = {"event": "evt_1", "amount": 2**63, "text": "Ä \u2028 <b>", "nested": {"list": [1.5, None, True]}}

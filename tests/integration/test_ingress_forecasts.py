@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tests.public_system import Merchant, PublicSystem
 
 __all__ = ["merchant", "public", "stranger"]  # the fixtures of this module
-pytestmark = [pytest.mark.servers, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.servers]
 
 
 def test_what_a_read_takes_along(merchant: Merchant, stranger: Merchant) -> None:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from tests.public_system import Merchant, PublicSystem
 
 __all__ = ["merchant", "operator", "public", "stranger"]  # the fixtures of this module
-pytestmark = [pytest.mark.servers, pytest.mark.timeout(240)]  # the first test starts the system
+pytestmark = [pytest.mark.servers]
 
 
 def report(merchant: Merchant, name: str, start: datetime, end: datetime, **params: Any) -> list[dict[str, Any]]:

@@ -16,7 +16,7 @@ from tests.limiter_public import OK, Envoy, envoy
 from tests.public_system import public
 
 __all__ = ["envoy", "public"]  # the fixtures of this module
-pytestmark = [pytest.mark.servers, pytest.mark.timeout(240)]  # the first test starts the system
+pytestmark = [pytest.mark.servers]
 
 
 def test_a_months_quota_is_published_counted_and_kept(envoy: Envoy) -> None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tests.public_system import Merchant
 
 __all__ = ["envoy", "merchant", "public"]  # the fixtures of this module
-pytestmark = [pytest.mark.servers, pytest.mark.timeout(240)]  # the first test starts the system
+pytestmark = [pytest.mark.servers]
 
 
 def test_a_snapshot_is_served_by_its_digest_for_ever(envoy: Envoy, merchant: Merchant) -> None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tests.public_system import Merchant, PublicSystem
 
 __all__ = ["merchant", "public", "visitors"]
-pytestmark = [pytest.mark.servers, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.servers]
 NDJSON = {"Content-Type": "application/x-ndjson"}
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tests.public_system import Merchant, PublicSystem
 
 __all__ = ["merchant", "public"]
-pytestmark = [pytest.mark.servers, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.servers]
 
 
 def intent(merchant: Merchant, intent_id: str) -> dict[str, Any]:

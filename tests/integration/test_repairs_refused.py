@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from tests.public_system import Merchant, PublicSystem
 
 __all__ = ["ann", "bob", "merchant", "public"]  # the fixtures of this module
-pytestmark = [pytest.mark.servers, pytest.mark.timeout(240)]  # the first test starts the system
+pytestmark = [pytest.mark.servers]
 
 
 def line(account: str, debit: int, credit: int, currency: str = "USD") -> dict[str, Any]:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tests.public_system import Merchant, PublicSystem
 
 __all__ = ["merchant", "public", "visitors"]  # the fixtures of this module
-pytestmark = [pytest.mark.servers, pytest.mark.timeout(240)]  # the first test starts the system
+pytestmark = [pytest.mark.servers]
 
 POLICIES = "/v1/routing/policies"
 FEES = "/v1/fees/policies"

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from tests.signing_world import Signing
 
 __all__ = ["join", "public", "signing", "strict"]  # the fixtures of this module
-pytestmark = [pytest.mark.servers, pytest.mark.timeout(240)]  # the first test starts the system
+pytestmark = [pytest.mark.servers]
 
 
 def test_who_signed_is_proved_with_nothing_of_ours(public: PublicSystem, signing: Signing) -> None:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from tests.signing_world import Signing
 
 __all__ = ["join", "public", "signing", "stranger"]  # the fixtures of this module
-pytestmark = [pytest.mark.servers, pytest.mark.timeout(240)]  # the first test starts the system
+pytestmark = [pytest.mark.servers]
 
 
 def test_keys_beget_keys_and_are_revoked_everywhere_soon(public: PublicSystem, signing: Signing) -> None:

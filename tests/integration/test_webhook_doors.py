@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tests.public_system import Merchant, PublicSystem
 
 __all__ = ["merchant", "public"]
-pytestmark = [pytest.mark.servers, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.servers]
 
 DOORS = ("tok_sim_webhook_only", "tok_sim_webhook_first", "tok_sim_webhook_storm", "tok_sim_approve")
 _UNSETTLED = "select count(*) from provider_event where reference = any(%s) and state in ('stored', 'parked')"

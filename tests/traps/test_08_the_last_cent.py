@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tests.public_system import Merchant, PublicSystem
 
 __all__ = ["merchant", "public"]
-pytestmark = [pytest.mark.servers, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.servers]
 AMOUNT, CAPTURED, DISPUTED = 10_000, 7_000, 3_000
 CALLS = 8
 
