@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tests.public_system import Merchant
 
 __all__ = ["envoy", "merchant", "public", "stranger"]  # the fixtures of this module
-pytestmark = [pytest.mark.servers]
+pytestmark = [pytest.mark.servers, pytest.mark.timeout(240)]  # the first test starts the system
 
 
 @pytest.mark.parametrize(
@@ -246,7 +246,6 @@ def shown(operator: Operator, *words: str) -> str:
     return eventually(told, 60)
 
 
-@pytest.mark.timeout(240)
 def test_an_operator_sees_policies_and_counters(envoy: Envoy) -> None:
     found = envoy.in_force()
     user, codes = envoy.undisturbed(4)
