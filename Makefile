@@ -1,5 +1,5 @@
 # One line each, and the same in CI. Every target does its own set-up from nothing.
-.PHONY: setup stripe_mock demo test quick check lint ruff format mypy imports tidy up down bench
+.PHONY: setup stripe_mock demo test quick proof check lint ruff format mypy imports tidy up down bench
 
 setup: ; @sh compose/set_up.sh
 # built once for a user; a test that needs it would take its time otherwise
@@ -9,6 +9,7 @@ demo: setup ; @.venv/bin/millrace demo
 # a worker that crashed ends the run: without it, xdist may wait for ever. CI gives RUN=tests.rerun
 test: setup stripe_mock ; @PYTHONDONTWRITEBYTECODE= .venv/bin/python -m $(or $(RUN),pytest) -n $(or $(WORKERS),3) --dist loadfile --max-worker-restart 0
 quick: setup ; @PYTHONDONTWRITEBYTECODE= .venv/bin/python -m pytest -q tests/unit
+proof: setup ; @PYTHONDONTWRITEBYTECODE= .venv/bin/python -m tests.proof $(PARTS)
 # side by side, and all of them even if one fails
 check: setup ; @$(MAKE) --no-print-directory -j -k mypy tidy ruff format imports
 lint: setup ; @$(MAKE) --no-print-directory -j -k mypy ruff format imports

@@ -10,8 +10,8 @@ import hypothesis
 import psutil
 import pytest
 
-from tests import run_folder, servers
-from tests.eventually import begin_test, timeout_of_test
+from tests import run_folder, servers, time_by_file
+from tests.eventually import begin_test
 from tests.gate import PROOF, RUN_SEED, examples
 
 if TYPE_CHECKING:
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.servers import World
-
 
 # No test asserts on time: an example or a draw that is slow says that the machine is busy, and nothing else.
 # No database of earlier failures: a run of the gate is the same on every machine.
@@ -36,6 +35,7 @@ if hypothesis.settings.get_current_profile_name() == "default":  # tests.mutatio
 
 _WORKER_BYTES = 3 * 1024**3  # the public system takes 1.6 GB, a stack of servers 0.6 GB, and a test may start one more
 _WORKERS_MAX = 6
+_PROOF_TIMEOUT_TIMES = 5
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -54,6 +54,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
     xdist would begin with the files of the most tests, and end waiting for those of few and long ones.
     """
+    config.pluginmanager.register(time_by_file)
     if config.option.hypothesis_seed is None:
         config.option.hypothesis_seed = str(RUN_SEED)
     if hasattr(config.option, "loadscopereorder"):
@@ -76,19 +77,24 @@ def _leave_to_the_proof(config: pytest.Config, items: list[pytest.Item]) -> None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Files in this order: stacks of their own, servers of the session, the public system, no servers.
+    """Files in this order: stacks of their own, servers of the session, the public system, no servers; of each the longest first.
 
     What is long begins first, what is short fills the end, and no stack idles beside tests that do not need it.
     Files that want the public system alone come early: hardly anybody else uses it then, who would have to wait.
-    A test's timeout grows with the patience of its waits (TEST_PATIENCE), within bounds.
+    The proof tries more in one test, and gives it more time.
     """
     _leave_to_the_proof(config, items)
-    for item in items:
-        item.add_marker(pytest.mark.timeout(timeout_of_test(_timeout_s(item))), append=False)
+    for item in items if PROOF else ():
+        item.add_marker(pytest.mark.timeout(_PROOF_TIMEOUT_TIMES * _timeout_s(item)), append=False)
     files: dict[Path, list[pytest.Item]] = {}
     for item in items:
         files.setdefault(item.path, []).append(item)
-    items[:] = [item for file in sorted(files.values(), key=_turn) for item in file]
+    known = time_by_file.known_seconds(config)
+
+    def by_turn_and_length(file: list[pytest.Item]) -> tuple[int, float]:
+        return _turn(file), -known.get(file[0].nodeid.partition("::")[0], 0.0)
+
+    items[:] = [item for file in sorted(files.values(), key=by_turn_and_length) for item in file]
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

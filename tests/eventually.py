@@ -11,10 +11,9 @@ if TYPE_CHECKING:
 
 Found = TypeVar("Found")
 
-#: how many times longer than on an idle machine to wait; costs nothing where the condition comes true
+#: how many times longer than on an idle machine to wait; costs nothing where the condition comes true. A test that hangs
+#: ends by its timeout, however patient its waits are
 _PATIENCE: Final = float(os.environ.get("TEST_PATIENCE", "1"))
-#: no test may hold a whole run up for longer, however patient the run is
-_TEST_TIMEOUT_MAX_S: Final = 900.0
 #: a wait ends so long before its test is timed out, to say what it saw last
 _REPORT_S: Final = 10.0
 _INTERVAL_S: Final = 0.02
@@ -28,11 +27,6 @@ def patient(seconds: float) -> float:
     """The limit of a wait: as long as this machine needs, and over before its test is timed out."""
     left = _test_ends_at - _REPORT_S - time.monotonic()
     return max(min(seconds * _PATIENCE, left), 0.0)
-
-
-def timeout_of_test(seconds: float, patience: float = _PATIENCE) -> float:
-    """How long a test may take: its waits grow with the patience, and so must the limit around them."""
-    return max(seconds, min(seconds * patience, _TEST_TIMEOUT_MAX_S))
 
 
 def begin_test(timeout_s: float) -> None:

@@ -74,7 +74,6 @@ def rows_since(stage: Stage) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(150)
 @pytest.mark.usefixtures("short_lease")
 def test_a_sink_killed_again_and_again_loses_and_doubles_nothing(stage: Stage) -> None:
     """Every life ends at another step, the restarts included."""

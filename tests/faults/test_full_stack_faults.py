@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-pytestmark = [pytest.mark.servers, pytest.mark.faults, pytest.mark.timeout(200)]
+pytestmark = [pytest.mark.servers, pytest.mark.faults]
 _RESTARTS = {"kafka": 1, "postgres": 2, "clickhouse": 1, "redis": 1}
 
 

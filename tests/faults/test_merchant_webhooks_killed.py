@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 __all__ = ["merchant_webhook_system", "told"]
-pytestmark = [pytest.mark.servers, pytest.mark.faults, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.servers, pytest.mark.faults]
 
 
 @pytest.fixture

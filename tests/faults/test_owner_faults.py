@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from compose.settings import Settings
 
-pytestmark = [pytest.mark.servers, pytest.mark.faults, pytest.mark.timeout(150)]
+pytestmark = [pytest.mark.servers, pytest.mark.faults]
 
 OWNER_POINTS = fail_points.NAMES[
     :6

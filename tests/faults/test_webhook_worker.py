@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 __all__ = ["webhook_system", "webhooks"]
-pytestmark = [pytest.mark.servers, pytest.mark.faults, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.servers, pytest.mark.faults]
 
 FAIL_POINTS = ("webhook_after_claim", "webhook_after_tell", "webhook_after_record")
 

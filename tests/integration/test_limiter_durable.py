@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from schemas.limit_policy import LimitPolicy
     from tests.servers import World
 
-pytestmark = [pytest.mark.servers, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.servers]
 PATIENT_S = 60.0  # for an answer that has to come
 HASTY_S = 1.0  # for one that will not
 WIDE = policy("pl_wide", consistency="exact", per=["tenant"], capacity=1_000, window_ms=LONG_WINDOW_MS)

@@ -24,7 +24,7 @@ from tests.unit.test_attempts_settlement import CALL
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator
 
-pytestmark = [pytest.mark.servers, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.servers]
 PURCHASE = replace(CALL, payment_method="pm_card_visa")
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tests.vault_world import VaultWorld
 
 __all__ = ["processor", "world"]  # fixtures
-pytestmark = [pytest.mark.servers, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.servers]
 
 NUMBER = "5555555555554444"
 

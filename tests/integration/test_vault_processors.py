@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 __all__ = ["processor"]
-pytestmark = [pytest.mark.servers, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.servers]
 NUMBER = "4242424242424242"
 API_KEY = "sk_test_of_the_vault"
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tests.vault_world import VaultWorld
 
 __all__ = ["world"]  # the fixture of this module
-pytestmark = [pytest.mark.servers, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.servers]
 
 TABLES = ("card", "key", "token_request")
 OTHERS = tuple(role for role in ROLES if role != "millrace_vault")

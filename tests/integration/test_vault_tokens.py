@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tests.vault_world import VaultWorld
 
 __all__ = ["world"]  # the fixture of this module
-pytestmark = [pytest.mark.servers, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.servers]
 NUMBER = "4242424242424242"
 
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from dataflows.payments.policies import PolicyBook
     from schemas.records import Command
 
-pytestmark = [pytest.mark.servers, pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.servers, pytest.mark.slow]
 PARTITIONS = topics.PAYMENTS_PARTITIONS
 POINTS = ("before_claim", "after_claim", "after_decide", "before_commit", "after_commit_before_publish")
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from sinks.kafka.connection import KafkaConnection
     from tests.servers import World
 
-pytestmark = [pytest.mark.servers, pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.servers, pytest.mark.slow]
 PARTITIONS = topics.PAYMENTS_PARTITIONS
 STEPS = examples(300, 600)
 CRASHES_MAX = 5
