@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from tests.vault_world import Holder, VaultWorld
 
-pytestmark = [pytest.mark.servers, pytest.mark.faults, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.servers, pytest.mark.faults, pytest.mark.timeout(120)]
 MILLRACE = str(Path(sys.executable).with_name("millrace"))
 
 

@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -26,7 +26,7 @@ class Operator:
     """Somebody at a shell with a home folder, and what is set there besides."""
 
     home: Path
-    variables: Mapping[str, str] = MappingProxyType({})
+    variables: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, settings: Settings) -> Operator:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tests.vault_world import Processor
 
 __all__ = ["processor"]  # a fixture of this module
-pytestmark = [pytest.mark.servers, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.servers, pytest.mark.timeout(120)]
 NOT_NEEDED = {
     "kafka_bootstrap": NOWHERE,
     "redis_url": f"redis://{NOWHERE}",
