@@ -17,7 +17,7 @@ from schemas import limits, topics
 from tests.eventually import eventually, patient
 from tests.faults.bank_reads import bank_reads
 from tests.faults.owners import OwnerWorld, command
-from tests.gate import matrix
+from tests.gate import examples, matrix
 from tests.servers import process_id
 
 if TYPE_CHECKING:
@@ -207,18 +207,19 @@ def test_unbalanced_posting_halts_its_partition_only(owner_world: OwnerWorld) ->
     owner_world.assert_exact()
 
 
-@pytest.mark.proof
 def test_full_outbox_stops_reading_and_loses_nothing(owner_world: OwnerWorld, fault_settings: Settings) -> None:
     """When Kafka takes no events the owner commits up to its bound, stops, and goes on when Kafka does."""
-    in_hand = (limits.BATCHES_AHEAD_MAX + 2) * limits.BATCH_MESSAGES_MAX  # read before the bound was reached
+    scale = examples(gate=10, proof=1)
+    backlog = limits.PUBLISH_BACKLOG_MAX // scale
+    in_hand = (limits.BATCHES_AHEAD_MAX + 2) * limits.BATCH_MESSAGES_MAX // scale  # read before the bound was reached
     kafka = process_id(fault_settings, "kafka")
-    owner_world.send_payments((limits.PUBLISH_BACKLOG_MAX + 5 * in_hand) // 3, duplicates=False)
-    owner_world.start_owner()
+    owner_world.send_payments((backlog + 5 * in_hand) // 3, duplicates=False)
+    owner_world.start_owner(scale=scale)
     eventually(lambda: owner_world.committed() > 0, 30, what="the owner at work")
     os.kill(kafka, signal.SIGSTOP)
     try:
         _assert_steady(lambda: _unpublished(owner_world))
-        assert 0 < _unpublished(owner_world) <= limits.PUBLISH_BACKLOG_MAX + in_hand
+        assert 0 < _unpublished(owner_world) <= backlog + in_hand
         assert owner_world.committed() < len(owner_world.sent)
     finally:
         os.kill(kafka, signal.SIGCONT)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 __all__ = ["world"]
-pytestmark = [pytest.mark.servers, pytest.mark.faults, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.servers, pytest.mark.faults, pytest.mark.timeout(120)]
 A, B = "simulator", "simulator_b"
 _AWAY_WITHIN_S = 3 * limits.ATTEMPT_UNAVAILABLE_AFTER_S
 

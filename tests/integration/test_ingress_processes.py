@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tests.public_system import Merchant, PublicSystem
 
 __all__ = ["merchant", "public"]  # the fixtures of this module
-pytestmark = [pytest.mark.servers, pytest.mark.timeout(240)]  # the first test starts the system
+pytestmark = [pytest.mark.servers, pytest.mark.alone, pytest.mark.timeout(120)]
 
 
 def _replaced(public: PublicSystem, before: list[int]) -> bool:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from limiter.frames import Answer
 
-pytestmark = [pytest.mark.servers, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.servers, pytest.mark.timeout(120)]
 PATIENT_S = 30.0
 MONTH_MS = 30 * 86_400_000
 IDENTITY_BYTES = 16

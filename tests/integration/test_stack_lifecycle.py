@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from compose.settings import Settings
 
-pytestmark = [pytest.mark.servers, pytest.mark.faults, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.servers, pytest.mark.faults, pytest.mark.timeout(120)]
 
 SERVERS = {"kafka", "postgres", "redis", "clickhouse"}
 #: where a test is about the supervisor alone, the slow servers stand elsewhere and are not started

@@ -18,7 +18,7 @@ from tests.integration.operator_shell import Operator, pids
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-pytestmark = [pytest.mark.servers, pytest.mark.faults, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.servers, pytest.mark.faults, pytest.mark.timeout(120)]
 
 
 @pytest.fixture(scope="module")

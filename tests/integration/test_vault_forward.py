@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tests.vault_world import Processor, VaultWorld
 
 __all__ = ["processor", "world"]  # the fixtures of this module
-pytestmark = [pytest.mark.servers, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.servers, pytest.mark.timeout(120)]
 NUMBER = "4242424242424242"
 
 

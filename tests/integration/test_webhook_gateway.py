@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 __all__ = ["webhook_system", "webhooks"]
-pytestmark = [pytest.mark.servers, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.servers, pytest.mark.timeout(120)]
 
 
 def stripe_event(**changes: Any) -> tuple[str, bytes]:
