@@ -195,7 +195,7 @@ def processor(world: VaultWorld) -> Iterator[Processor]:
 
     server = Server(("127.0.0.1", world.settings.addresses().processor_port), Handler)
     server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
     thread.start()
     yield told
     told.hangs.set()
