@@ -77,6 +77,8 @@ class CounterServer:
     def follow(self, primary: CounterServer) -> None:
         """A replica that has everything, when this returns."""
         host, port = primary._valkey.address.split(":")
+        with redis.Redis.from_url(primary.url) as connection:
+            connection.config_set("repl-diskless-sync-delay", 0)  # no second replica comes, for which it would wait 5 s
         with redis.Redis.from_url(self.url) as connection:
             connection.config_set("masterauth", primary._valkey.password)
             connection.replicaof(host, port)

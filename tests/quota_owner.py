@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 from contextlib import contextmanager
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from dataflows.limiter.service import limiter_service
@@ -24,11 +25,11 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def owner_process(bootstrap: str, dsn: str, fail_point: str = "") -> Iterator[subprocess.Popen[bytes]]:
+def owner_process(kafka: KafkaConnection, dsn: str, fail_point: str = "") -> Iterator[subprocess.Popen[bytes]]:
     """The process, which is gone at the end, however the test ends."""
     environment = {**os.environ, "MILLRACE_FAIL_POINT": fail_point}
     process = subprocess.Popen(
-        [sys.executable, "-m", "tests.quota_owner", json.dumps([bootstrap, dsn])], env=environment
+        [sys.executable, "-m", "tests.quota_owner", json.dumps([asdict(kafka), dsn])], env=environment
     )
     try:
         yield process
@@ -39,10 +40,10 @@ def owner_process(bootstrap: str, dsn: str, fail_point: str = "") -> Iterator[su
 
 
 def main() -> None:
-    bootstrap, dsn = json.loads(sys.argv[1])
+    kafka, dsn = json.loads(sys.argv[1])
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
-    supervise(KafkaConnection(bootstrap=bootstrap), dsn, limiter_service(), f"owner-{os.getpid()}", stop)
+    supervise(KafkaConnection(**kafka), dsn, limiter_service(), f"owner-{os.getpid()}", stop)
 
 
 if __name__ == "__main__":

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import http.server
+import json
 import subprocess
 import sys
+import threading
 import uuid
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -21,11 +24,8 @@ from tests.eventually import eventually, patient
 from tests.servers import clean_environment
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
-
-
-#: addresses of servers that a vault has no business with: only Postgres is started
 
 
 def card(number: str = "4242424242424242", **changes: Any) -> dict[str, Any]:
@@ -145,3 +145,60 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[VaultWorld]:
     with vault_on(tmp_path_factory.mktemp("vault")) as made:
         made.start()
         yield made
+
+
+@dataclass
+class Processor:
+    """A real HTTP server in the processor's place: it keeps what it got and answers as it is told."""
+
+    received: list[tuple[str, dict[str, str], bytes]] = field(default_factory=list)
+    status: int = 200
+    headers: dict[str, str] = field(default_factory=lambda: {"Content-Type": "application/json"})
+    #: the answer, given the request's body
+    answer: Callable[[bytes], bytes | None] = field(default=lambda _: b'{"ok":true}')
+    hangs: threading.Event = field(default_factory=threading.Event)
+
+    def card(self) -> dict[str, Any]:
+        """The card of the newest call."""
+        return dict(json.loads(self.received[-1][2])["card"])
+
+
+@pytest.fixture
+def processor(world: VaultWorld) -> Iterator[Processor]:
+    """A processor where the vault expects one."""
+    told = Processor()
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            told.received.append((self.path, {k.lower(): v for k, v in self.headers.items()}, body))
+            answer = told.answer(body)
+            if answer is None:  # no answer at all
+                told.hangs.wait(20)
+                self.close_connection = True
+                return
+            self.send_response(told.status)
+            for name, value in told.headers.items():
+                self.send_header(name, value)
+            self.send_header("Content-Length", str(len(answer)))
+            self.send_header("Connection", "close")  # the next test's processor is another server on this port
+            self.end_headers()
+            self.wfile.write(answer)
+
+        def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002 - as the class it overrides
+            pass
+
+    class Server(http.server.ThreadingHTTPServer):
+        request_queue_size = 512
+
+    server = Server(("127.0.0.1", world.settings.addresses().processor_port), Handler)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+    thread.start()
+    yield told
+    told.hangs.set()
+    server.shutdown()
+    server.server_close()
+    thread.join(5)

@@ -21,6 +21,7 @@ _NO_LEADER: Final = frozenset(
         KafkaError.LEADER_NOT_AVAILABLE,
         KafkaError.UNKNOWN_LEADER_EPOCH,  # it has not heard yet that it is leader
         KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError._TIMED_OUT,  # noqa: SLF001 - the library's name for no answer to one try
         KafkaError._NOENT,  # noqa: SLF001 - the library's name for "No leaders found"
     }
 )
@@ -54,7 +55,7 @@ def ensure_topics(connection: KafkaConnection) -> list[str]:
     if wanted:
         for name, future in admin.create_topics(wanted, request_timeout=limits.KAFKA_TOPICS_TIMEOUT_S).items():
             _settle(name, future)
-        _await_leaders(admin, missing)
+        _await_leaders(connection, missing)
     return list(missing)
 
 
@@ -62,14 +63,18 @@ def _is_passing(error: KafkaException) -> bool:
     return bool(error.args[0].retriable() or error.args[0].code() in _NO_LEADER)
 
 
-def _await_leaders(admin: AdminClient, created: dict[str, topics.Topic]) -> None:
-    """A broker names itself leader of a new partition a moment before it is one: offsets are asked of the leader."""
+def _await_leaders(connection: KafkaConnection, created: dict[str, topics.Topic]) -> None:
+    """A broker names itself leader of a new partition a moment before it is one: offsets are asked of the leader.
+
+    A client that once found no leader may go on saying so: every try is a short one of a new client.
+    """
     latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]  # the wheel's types stop short of it
     wanted = {TopicPartition(name, p): latest for name, t in created.items() for p in range(t.partitions)}
     deadline = time.monotonic() + limits.KAFKA_TOPICS_TIMEOUT_S
     while True:
         try:
-            for future in admin.list_offsets(wanted, request_timeout=limits.KAFKA_TOPICS_TIMEOUT_S).values():
+            admin = AdminClient(connection.admin())
+            for future in admin.list_offsets(wanted, request_timeout=limits.KAFKA_ADMIN_TIMEOUT_S).values():
                 future.result(timeout=limits.KAFKA_TOPICS_TIMEOUT_S)
         except KafkaException as error:
             if not _is_passing(error) or time.monotonic() > deadline:

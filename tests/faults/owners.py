@@ -67,16 +67,17 @@ class OwnerWorld:
 
     # --- owners --------------------------------------------------------------------------------------------
 
-    def start_owner(self, fail_point: str = "", driver: str = "bytewax") -> subprocess.Popen[bytes]:
-        """An owner process; with a fail point it kills itself there."""
+    def start_owner(self, fail_point: str = "", driver: str = "bytewax", scale: int = 1) -> subprocess.Popen[bytes]:
+        """An owner process; with a fail point it kills itself there. Its bounds are the real ones divided by ``scale``."""
         environment = (
             os.environ | self.settings.environment() | {"MILLRACE_OWNER_DRIVER": driver, "MILLRACE_OPS_PORT": "0"}
         )
         if fail_point:
             environment["MILLRACE_FAIL_POINT"] = fail_point
         log = self.settings.the_home().log(f"fault-owner-{len(self.owners)}").open("ab")
+        program = ["compose.services"] if scale == 1 else ["tests.faults.scaled_owner", str(scale)]
         owner = subprocess.Popen(
-            [sys.executable, "-m", "compose.services", "owner", "--instance", str(len(self.owners))],
+            [sys.executable, "-m", *program, "owner", "--instance", str(len(self.owners))],
             env=environment,
             stdout=log,
             stderr=log,

@@ -11,12 +11,13 @@ import pytest
 from schemas import limits
 from tests.attempts_world import AttemptsWorld, new_attempt, next_attempt, world
 from tests.eventually import becomes, eventually, patient
+from tests.gate import matrix
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 __all__ = ["world"]
-pytestmark = [pytest.mark.servers, pytest.mark.faults]
+pytestmark = [pytest.mark.servers, pytest.mark.faults, pytest.mark.timeout(120)]
 
 FAIL_POINTS = (
     "attempt_after_lease",
@@ -42,7 +43,7 @@ def served(world: AttemptsWorld) -> AttemptsWorld:
     return world
 
 
-@pytest.mark.parametrize("fail_point", FAIL_POINTS)
+@pytest.mark.parametrize("fail_point", matrix(FAIL_POINTS, "attempt_after_send".__eq__))
 def test_killed_at_any_point_there_is_one_effect_and_its_fact(served: AttemptsWorld, fail_point: str) -> None:
     """Trap: a crash between "attempt created" and "sent", or after the send and before the record."""
     refund = _refund_of_a_capture(served)
@@ -110,6 +111,7 @@ def test_an_attempt_that_never_left_fails_in_the_end(world: AttemptsWorld) -> No
     world.row_reaches(attempt, "done")
 
 
+@pytest.mark.proof
 def test_killed_between_giving_up_and_telling_it_stays_given_up(world: AttemptsWorld) -> None:
     """The end is durable before it is told: the processor is back, and the next worker tells it and sends nothing."""
     worker = world.start("processor_worker", MILLRACE_FAIL_POINT="attempt_after_give_up")

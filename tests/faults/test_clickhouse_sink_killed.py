@@ -12,6 +12,7 @@ import pytest
 from compose.supervise.state import read_state
 from schemas import limits
 from tests.eventually import becomes, eventually, patient
+from tests.gate import matrix
 from tests.sink_process import sink_process
 from tests.sink_stage import Stage, new_stage
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     from compose.settings import Settings
 
-pytestmark = [pytest.mark.servers, pytest.mark.faults]
+pytestmark = [pytest.mark.servers, pytest.mark.faults, pytest.mark.timeout(120)]
 
 STEPS = ("sink_after_plan", "sink_after_insert", "sink_after_mark")
 
@@ -45,7 +46,7 @@ def expect_exactly_once(stage: Stage) -> None:
     assert others == []
 
 
-@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("step", matrix(STEPS, "sink_after_insert".__eq__))
 @pytest.mark.usefixtures("short_lease")
 def test_a_sink_killed_at_any_step_loses_and_doubles_nothing(stage: Stage, step: str) -> None:
     """SIGKILL between plan, insert and mark; the successor finds the plan and completes exactly that block."""
@@ -73,6 +74,7 @@ def rows_since(stage: Stage) -> int:
     return int(stage.value(query))
 
 
+@pytest.mark.proof
 @pytest.mark.slow
 @pytest.mark.usefixtures("short_lease")
 def test_a_sink_killed_again_and_again_loses_and_doubles_nothing(stage: Stage) -> None:
@@ -95,7 +97,7 @@ def clickhouse_pid(settings: Settings) -> int:
     return entry.process.pid
 
 
-@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("step", matrix(STEPS, "sink_after_plan".__eq__))
 def test_clickhouse_killed_at_any_step_loses_and_doubles_nothing(stage: Stage, step: str) -> None:
     """ClickHouse goes away with SIGKILL between plan, insert and mark; the sink waits for it and goes on."""
     killed: list[int] = []
@@ -116,6 +118,7 @@ def test_clickhouse_killed_at_any_step_loses_and_doubles_nothing(stage: Stage, s
     expect_exactly_once(stage)
 
 
+@pytest.mark.usefixtures("short_lease")
 def test_a_frozen_sink_that_wakes_up_is_fenced(stage: Stage) -> None:
     """SIGSTOP past a take-over, then SIGCONT: the zombie finds out, changes nothing, and stands by."""
     with sink_process(stage.sink_settings("zombie")) as zombie:
@@ -140,6 +143,7 @@ def test_a_frozen_sink_that_wakes_up_is_fenced(stage: Stage) -> None:
         assert zombie.wait(timeout=patient(30)) == 0
 
 
+@pytest.mark.proof
 @pytest.mark.usefixtures("short_lease")
 def test_a_killed_sink_is_replaced_within_its_lease(stage: Stage) -> None:
     with sink_process(stage.sink_settings("killed")) as process:

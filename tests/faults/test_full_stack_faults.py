@@ -18,12 +18,14 @@ from schemas import topics
 from tests import servers
 from tests.eventually import eventually, patient
 from tests.faults.full_stack import System
+from tests.gate import matrix
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
 pytestmark = [pytest.mark.servers, pytest.mark.faults]
+_KINDS = ("owner", "ingress", "processor_worker", "clickhouse_sink", "simulator")
 _RESTARTS = {"kafka": 1, "postgres": 2, "clickhouse": 1, "redis": 1}
 
 
@@ -43,7 +45,7 @@ def system(whole: tuple[Settings, dict[str, object]], tmp_path: Path) -> Iterato
     system.stop_paying()
 
 
-@pytest.mark.parametrize("name", ["owner", "ingress", "processor_worker", "clickhouse_sink", "simulator"])
+@pytest.mark.parametrize("name", matrix(_KINDS, "processor_worker".__eq__))
 def test_all_processes_of_a_kind_killed(system: System, name: str) -> None:
     """Rule: a service is restarted and goes on from durable state; commands in flight finish once."""
     system.kill(name)
@@ -51,6 +53,7 @@ def test_all_processes_of_a_kind_killed(system: System, name: str) -> None:
     system.assert_nothing_lost()
 
 
+@pytest.mark.proof
 @pytest.mark.timeout(400)
 def test_servers_killed_one_after_the_other(system: System) -> None:
     """A killed server comes back with its data and every service with it, without a human step.

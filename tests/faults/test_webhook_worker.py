@@ -15,6 +15,7 @@ import pytest
 from reconciliation.repair.loop import RepairLoop
 from schemas import identity, limits
 from tests.eventually import becomes, eventually, patient
+from tests.gate import examples, matrix
 from tests.repair_world import OPERATOR, audited, balances, opened, party, proposed, state_of, transactions
 from tests.seeds import seeds
 from tests.webhook_world import WebhookWorld, webhook_system, webhooks
@@ -22,10 +23,13 @@ from tests.webhook_world import WebhookWorld, webhook_system, webhooks
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from tests.public_system import PublicSystem
+
 __all__ = ["webhook_system", "webhooks"]
 pytestmark = [pytest.mark.servers, pytest.mark.faults]
 
 FAIL_POINTS = ("webhook_after_claim", "webhook_after_tell", "webhook_after_record")
+REPAIR_POINTS = ("repair_reading", "repair_sending", "repair_sent", "repair_settled")
 
 
 @pytest.fixture
@@ -61,51 +65,6 @@ def postings(world: WebhookWorld, intent_id: str) -> list[tuple[Any, ...]]:
     return world.system.rows(query, intent_id)
 
 
-def test_a_webhook_settles_a_payment_once(webhooks: WebhookWorld, merchant: Any) -> None:
-    """The same fact in five events and one delivered twice: one capture, and every event is settled."""
-    webhooks.start()
-    intent_id = webhooks.intent(merchant)
-    data = webhooks.charge(intent_id)
-    told = [webhooks.tell("charge.captured", **data) for _ in range(5)]
-    webhooks.tell("charge.captured", told[0], **data)
-    for event_id in told:
-        webhooks.reaches(event_id, "applied", "superseded")
-    assert state(merchant, intent_id) == ("succeeded", 1_000)
-    assert captures(webhooks, intent_id) == 1
-
-
-def test_an_event_before_its_attempt_is_parked_and_then_applied(webhooks: WebhookWorld, merchant: Any) -> None:
-    """Nothing is told before: the owner would remember "not found" for every door of this fact."""
-    webhooks.start()
-    intent_id = webhooks.intent(merchant, confirmed=False)
-    event_id = webhooks.tell("charge.captured", **webhooks.charge(intent_id))
-    eventually(lambda: (e := webhooks.event(event_id))[0] == "parked" and e[2] > 1, what="parked, and looked at again")
-    key = f"{identity.operation_id(intent_id, 1)}:captured"
-    assert webhooks.system.rows("select 1 from idempotency where key = %s", key) == []
-    assert merchant.act(intent_id, "confirm").status_code == 200
-    webhooks.reaches(event_id, "applied")
-    assert state(merchant, intent_id) == ("succeeded", 1_000)
-    assert captures(webhooks, intent_id) == 1
-
-
-def test_an_event_of_an_intent_that_never_comes_is_a_case_in_the_end(webhooks: WebhookWorld) -> None:
-    webhooks.start()
-    intent_id = identity.derived_id("pi", "m", "never", uuid.uuid4().hex)
-    data = webhooks.charge(intent_id)
-    told = [webhooks.tell("charge.captured", **data) for _ in range(2)]
-    for event_id in told:
-        webhooks.reaches(event_id, "parked")
-    with webhooks.superuser() as connection:
-        connection.execute(
-            "update provider_event set received_at = received_at - %s * interval '1 second', next_at = now()"
-            " where provider_event_id = any(%s)",
-            (limits.WEBHOOK_PARKED_MAX_S + 1, told),
-        )
-    for event_id in told:
-        webhooks.reaches(event_id, "case")
-    assert webhooks.cases(data["operation_id"]) == [("unknown_reference",)]
-
-
 def test_unknown_objects_open_one_case_each(webhooks: WebhookWorld) -> None:
     """Fifty events about two foreign objects, two workers: two cases."""
     for _ in range(2):
@@ -119,7 +78,7 @@ def test_unknown_objects_open_one_case_each(webhooks: WebhookWorld) -> None:
     assert [webhooks.cases(r) for r in references] == [[("unknown_reference",)]] * 2
 
 
-@pytest.mark.parametrize("fail_point", FAIL_POINTS)
+@pytest.mark.parametrize("fail_point", matrix(FAIL_POINTS, "webhook_after_tell".__eq__))
 def test_killed_at_any_point_nothing_is_lost_and_nothing_done_twice(
     webhooks: WebhookWorld, merchant: Any, fail_point: str
 ) -> None:
@@ -168,78 +127,6 @@ def test_connections_that_are_cut_cost_nothing(webhooks: WebhookWorld, merchant:
         webhooks.reaches(event_id, "applied")
 
 
-def test_what_contradicts_the_attempt_is_a_case_and_posts_nothing(webhooks: WebhookWorld, merchant: Any) -> None:
-    """Refused with another attempt alive, and then charged after all: a person has to look."""
-    webhooks.start()
-    intent_id = webhooks.intent(merchant)
-    declined = webhooks.tell("charge.declined", **webhooks.charge(intent_id, error_code="card_declined"))
-    webhooks.reaches(declined, "applied")
-    assert state(merchant, intent_id)[0] == "requires_payment_method"
-    assert merchant.act(intent_id, "confirm", payload={"payment_method": "tok_sim_approve"}).status_code == 200
-    late = webhooks.tell("charge.captured", **webhooks.charge(intent_id))
-    webhooks.reaches(late, "case")
-    again = webhooks.tell("charge.captured", **webhooks.charge(intent_id, amount=1_001))
-    webhooks.reaches(again, "case")
-    operation_id = identity.operation_id(intent_id, 1)
-    assert webhooks.cases(operation_id) == [("contradicting_fact",)]
-    query = "select processor, evidence from repair_case where reference = %s"
-    ((processor, evidence),) = webhooks.system.rows(query, operation_id)
-    assert (processor, evidence["code"], evidence["payment_intent"]) == ("simulator", "contradicts_attempt", intent_id)
-    assert (evidence["fact"]["amount"], evidence["idempotency_key"]) == (1_000, f"{operation_id}:captured")
-    assert captures(webhooks, intent_id) == 0
-
-
-def test_another_amount_than_asked_is_not_taken_for_success(webhooks: WebhookWorld, merchant: Any) -> None:
-    webhooks.start()
-    intent_id = webhooks.intent(merchant)
-    webhooks.reaches(webhooks.tell("charge.captured", **webhooks.charge(intent_id, amount=999)), "applied")
-    assert state(merchant, intent_id) == ("processing", 0)
-    assert captures(webhooks, intent_id) == 0
-
-
-@pytest.mark.parametrize("seed", seeds(1))
-def test_every_order_of_refund_and_dispute_events_ends_alike(webhooks: WebhookWorld, merchant: Any, seed: int) -> None:
-    """Trap: out-of-order events. Success and later failure of a refund, and a dispute that is won, in many orders."""
-    webhooks.start()
-    orders = list(itertools.permutations(range(6)))
-    chosen = [orders[0], orders[-1], *random.Random(seed).sample(orders, 10)]
-    ends = {order: _end_of(webhooks, merchant, order) for order in chosen}
-    states = {order: (refund, dispute) for order, (refund, dispute, _) in ends.items()}
-    assert set(states.values()) == {(("failed", 0), ("won", "reinstated"))}, states
-    ledgers = {order: ledger for order, (_, _, ledger) in ends.items()}
-    assert len(set(map(repr, ledgers.values()))) == 1, ledgers
-
-
-def _end_of(world: WebhookWorld, merchant: Any, order: tuple[int, ...]) -> tuple[Any, ...]:
-    """One payment of 1000, a refund of 300 and a dispute about 500, told in this order."""
-    intent_id = paid(world, merchant)
-    refund = world.refund(merchant, intent_id, 300)
-    about_refund = world.charge(intent_id, attempt=2, amount=300)
-    dispute = {
-        "dispute_id": f"sdp_{uuid.uuid4().hex}",
-        "reference": intent_id,
-        "amount": 500,
-        "currency": "USD",
-        "fee": 15,
-    }
-    events: list[tuple[str, dict[str, Any]]] = [
-        ("refund.succeeded", about_refund),
-        ("refund.failed", about_refund | {"error_code": "lost_or_stolen_card", "after_success": True}),
-        ("dispute.created", dispute | {"status": "needs_response", "funds": "none"}),
-        ("dispute.funds_withdrawn", dispute | {"status": "needs_response", "funds": "withdrawn"}),
-        ("dispute.closed", dispute | {"status": "won", "funds": "withdrawn"}),
-        ("dispute.funds_reinstated", dispute | {"status": "won", "funds": "reinstated"}),
-    ]
-    told = [world.tell(events[n][0], **events[n][1]) for n in order]
-    for event_id in told:
-        world.reaches(event_id, "applied", "superseded")
-    refunded = merchant.http.get(f"/v1/refunds/{refund['id']}").json()["state"]
-    disputed = merchant.http.get("/v1/disputes", params={"payment_intent": intent_id}).json()["data"][0]
-    intent = merchant.http.get(f"/v1/payment_intents/{intent_id}").json()
-    end = (refunded, intent["amount_refunded"]), (disputed["state"], disputed["funds"])
-    return *end, postings(world, intent_id)
-
-
 # --- what settled events leave behind -------------------------------------------------------------------------
 
 
@@ -281,7 +168,7 @@ def test_settled_events_leave_and_their_facts_stay_known(webhooks: WebhookWorld,
 # --- approved repairs -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("fail_point", ["repair_reading", "repair_sending", "repair_sent", "repair_settled"])
+@pytest.mark.parametrize("fail_point", matrix(REPAIR_POINTS, "repair_sent".__eq__))
 def test_an_approved_repair_is_posted_once_whoever_dies(webhooks: WebhookWorld, fail_point: str) -> None:
     """Two persons approved and the ingress died at once; then the worker that goes on is killed as well."""
     system = webhooks.system
@@ -321,3 +208,132 @@ def test_a_young_approval_is_left_to_its_ingress(webhooks: WebhookWorld) -> None
         "approved",
     ]
     ann.http.close()
+
+
+# --- with one worker for all --------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def worker(webhook_system: PublicSystem) -> Iterator[None]:
+    """A worker from here on: the tests above have workers of their own, which nobody may help."""
+    world = WebhookWorld(webhook_system)
+    world.start()
+    yield
+    world.end_all()
+
+
+@pytest.mark.usefixtures("worker")
+def test_a_webhook_settles_a_payment_once(webhooks: WebhookWorld, merchant: Any) -> None:
+    """The same fact in five events and one delivered twice: one capture, and every event is settled."""
+    intent_id = webhooks.intent(merchant)
+    data = webhooks.charge(intent_id)
+    told = [webhooks.tell("charge.captured", **data) for _ in range(5)]
+    webhooks.tell("charge.captured", told[0], **data)
+    for event_id in told:
+        webhooks.reaches(event_id, "applied", "superseded")
+    assert state(merchant, intent_id) == ("succeeded", 1_000)
+    assert captures(webhooks, intent_id) == 1
+
+
+@pytest.mark.usefixtures("worker")
+def test_an_event_before_its_attempt_is_parked_and_then_applied(webhooks: WebhookWorld, merchant: Any) -> None:
+    """Nothing is told before: the owner would remember "not found" for every door of this fact."""
+    intent_id = webhooks.intent(merchant, confirmed=False)
+    event_id = webhooks.tell("charge.captured", **webhooks.charge(intent_id))
+    eventually(lambda: (e := webhooks.event(event_id))[0] == "parked" and e[2] > 1, what="parked, and looked at again")
+    key = f"{identity.operation_id(intent_id, 1)}:captured"
+    assert webhooks.system.rows("select 1 from idempotency where key = %s", key) == []
+    assert merchant.act(intent_id, "confirm").status_code == 200
+    webhooks.reaches(event_id, "applied")
+    assert state(merchant, intent_id) == ("succeeded", 1_000)
+    assert captures(webhooks, intent_id) == 1
+
+
+@pytest.mark.usefixtures("worker")
+def test_an_event_of_an_intent_that_never_comes_is_a_case_in_the_end(webhooks: WebhookWorld) -> None:
+    intent_id = identity.derived_id("pi", "m", "never", uuid.uuid4().hex)
+    data = webhooks.charge(intent_id)
+    told = [webhooks.tell("charge.captured", **data) for _ in range(2)]
+    for event_id in told:
+        webhooks.reaches(event_id, "parked")
+    with webhooks.superuser() as connection:
+        connection.execute(
+            "update provider_event set received_at = received_at - %s * interval '1 second', next_at = now()"
+            " where provider_event_id = any(%s)",
+            (limits.WEBHOOK_PARKED_MAX_S + 1, told),
+        )
+    for event_id in told:
+        webhooks.reaches(event_id, "case")
+    assert webhooks.cases(data["operation_id"]) == [("unknown_reference",)]
+
+
+@pytest.mark.usefixtures("worker")
+def test_what_contradicts_the_attempt_is_a_case_and_posts_nothing(webhooks: WebhookWorld, merchant: Any) -> None:
+    """Refused with another attempt alive, and then charged after all: a person has to look."""
+    intent_id = webhooks.intent(merchant)
+    declined = webhooks.tell("charge.declined", **webhooks.charge(intent_id, error_code="card_declined"))
+    webhooks.reaches(declined, "applied")
+    assert state(merchant, intent_id)[0] == "requires_payment_method"
+    assert merchant.act(intent_id, "confirm", payload={"payment_method": "tok_sim_approve"}).status_code == 200
+    late = webhooks.tell("charge.captured", **webhooks.charge(intent_id))
+    webhooks.reaches(late, "case")
+    again = webhooks.tell("charge.captured", **webhooks.charge(intent_id, amount=1_001))
+    webhooks.reaches(again, "case")
+    operation_id = identity.operation_id(intent_id, 1)
+    assert webhooks.cases(operation_id) == [("contradicting_fact",)]
+    query = "select processor, evidence from repair_case where reference = %s"
+    ((processor, evidence),) = webhooks.system.rows(query, operation_id)
+    assert (processor, evidence["code"], evidence["payment_intent"]) == ("simulator", "contradicts_attempt", intent_id)
+    assert (evidence["fact"]["amount"], evidence["idempotency_key"]) == (1_000, f"{operation_id}:captured")
+    assert captures(webhooks, intent_id) == 0
+
+
+@pytest.mark.usefixtures("worker")
+def test_another_amount_than_asked_is_not_taken_for_success(webhooks: WebhookWorld, merchant: Any) -> None:
+    intent_id = webhooks.intent(merchant)
+    webhooks.reaches(webhooks.tell("charge.captured", **webhooks.charge(intent_id, amount=999)), "applied")
+    assert state(merchant, intent_id) == ("processing", 0)
+    assert captures(webhooks, intent_id) == 0
+
+
+@pytest.mark.usefixtures("worker")
+@pytest.mark.parametrize("seed", seeds(1))
+def test_every_order_of_refund_and_dispute_events_ends_alike(webhooks: WebhookWorld, merchant: Any, seed: int) -> None:
+    """Trap: out-of-order events. Success and later failure of a refund, and a dispute that is won, in many orders."""
+    orders = list(itertools.permutations(range(6)))
+    chosen = [orders[0], orders[-1], *random.Random(seed).sample(orders, examples(gate=3, proof=10))]
+    ends = {order: _end_of(webhooks, merchant, order) for order in chosen}
+    states = {order: (refund, dispute) for order, (refund, dispute, _) in ends.items()}
+    assert set(states.values()) == {(("failed", 0), ("won", "reinstated"))}, states
+    ledgers = {order: ledger for order, (_, _, ledger) in ends.items()}
+    assert len(set(map(repr, ledgers.values()))) == 1, ledgers
+
+
+def _end_of(world: WebhookWorld, merchant: Any, order: tuple[int, ...]) -> tuple[Any, ...]:
+    """One payment of 1000, a refund of 300 and a dispute about 500, told in this order."""
+    intent_id = paid(world, merchant)
+    refund = world.refund(merchant, intent_id, 300)
+    about_refund = world.charge(intent_id, attempt=2, amount=300)
+    dispute = {
+        "dispute_id": f"sdp_{uuid.uuid4().hex}",
+        "reference": intent_id,
+        "amount": 500,
+        "currency": "USD",
+        "fee": 15,
+    }
+    events: list[tuple[str, dict[str, Any]]] = [
+        ("refund.succeeded", about_refund),
+        ("refund.failed", about_refund | {"error_code": "lost_or_stolen_card", "after_success": True}),
+        ("dispute.created", dispute | {"status": "needs_response", "funds": "none"}),
+        ("dispute.funds_withdrawn", dispute | {"status": "needs_response", "funds": "withdrawn"}),
+        ("dispute.closed", dispute | {"status": "won", "funds": "withdrawn"}),
+        ("dispute.funds_reinstated", dispute | {"status": "won", "funds": "reinstated"}),
+    ]
+    told = [world.tell(events[n][0], **events[n][1]) for n in order]
+    for event_id in told:
+        world.reaches(event_id, "applied", "superseded")
+    refunded = merchant.http.get(f"/v1/refunds/{refund['id']}").json()["state"]
+    disputed = merchant.http.get("/v1/disputes", params={"payment_intent": intent_id}).json()["data"][0]
+    intent = merchant.http.get(f"/v1/payment_intents/{intent_id}").json()
+    end = (refunded, intent["amount_refunded"]), (disputed["state"], disputed["funds"])
+    return *end, postings(world, intent_id)

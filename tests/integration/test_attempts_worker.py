@@ -144,7 +144,7 @@ def test_unreadable_records_do_not_stop_the_worker(working: AttemptsWorld) -> No
     """Foreign bytes in the stream are passed over; what comes behind them is carried out."""
     attempt = new_attempt()
     for garbage in (b"", b"\x00\xff\xff\xff\xff", b"hello", b"\x00\x00\x00\x00\x01abc"):
-        working.producer.produce("events.payments.v1", garbage, attempt["intent_id"])
+        working.producer.produce(working.events_topic, garbage, attempt["intent_id"])
     working.publish(attempt)
     working.fact(attempt, "captured")
 

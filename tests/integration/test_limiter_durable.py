@@ -86,7 +86,7 @@ class World:
         return int(row[0])
 
     def owner(self, fail_point: str = "") -> Any:
-        return owner_process(self.kafka.bootstrap, self.owner_dsn, fail_point)
+        return owner_process(self.kafka, self.owner_dsn, fail_point)
 
 
 @pytest.fixture(scope="module")
@@ -120,48 +120,6 @@ def narrow(**changes: Any) -> LimitPolicy:
     return durable(f"pl_{uuid.uuid4().hex[:12]}", **changes)
 
 
-@awaited
-async def test_gateways_share_one_quota_that_outlives_the_counter_store(world: World, tmp_path: Path) -> None:
-    """Sixty identities, each through both gateways: 25 fit, once. The store is emptied, and nothing is lost."""
-    monthly = narrow(capacity=25)
-    world.policies(monthly)
-    with world.owner():
-        async with (
-            gateway(world, tmp_path, monthly, name="g1") as one,
-            gateway(world, tmp_path, monthly, name="g22") as two,
-        ):
-            asked = [g.check("t", "u", "/r", 1, f"r{n}") for n in range(20) for g in (one, two)]
-            first = await asyncio.gather(*asked)
-            assert {d.allowed for d in first} == {True}
-            assert sum(d.duplicate for d in first) == 20
-            assert world.charged(monthly.policy_id) == 20
-            with redis.Redis.from_url(world.store.url) as server:
-                server.flushall()
-            rest = await asyncio.gather(*(one.check("t", "u", "/r", 1) for _ in range(40)))
-            assert sum(d.allowed for d in rest) == 5
-            assert world.charged(monthly.policy_id) == 25
-            again = await two.check("t", "u", "/r", 1, "r3")
-            assert (again.allowed, again.duplicate, again.degraded) == (True, True, False)
-            with pytest.raises(errors.KeyReused):
-                await one.check("t", "u", "/r", 2, "r3")
-            refused = next(d for d in rest if not d.allowed and not d.approximate)
-            assert refused.retry_after_ms > 1_000
-            assert (refused.policy_id, refused.policy_version, refused.remaining) == (monthly.policy_id, 1, 0)
-
-
-@awaited
-async def test_a_durable_refusal_leaves_no_charge_at_the_store(world: World, tmp_path: Path) -> None:
-    monthly = narrow(capacity=5)
-    world.policies(monthly)
-    with world.owner():
-        async with gateway(world, tmp_path, WIDE, monthly) as one:
-            tenant = uuid.uuid4().hex
-            asked = [one.check(tenant, "u", "/r", 1, f"r{n}") for n in range(30)]
-            assert sum(d.allowed for d in await asyncio.gather(*asked)) == 5
-            assert world.charged(monthly.policy_id) == 5
-            assert await used_at_store(one, tenant) == 5
-
-
 async def used_at_store(gateway_: Limiter, tenant: str) -> int:
     state = gateway_._keys[tenant, "u", "/r"]
     (bucket,) = (b for b in state.buckets if b.id_ == WIDE.policy_id)
@@ -177,7 +135,7 @@ async def test_an_owner_that_dies_between_its_commit_and_its_answer_has_charged_
     world.policies(monthly)
     with world.owner("after_commit_before_publish") as doomed:
         becomes(lambda: world.claims(doomed), topics.LIMITER_PARTITIONS, 60)  # however long its start takes
-        async with gateway(world, tmp_path, WIDE, monthly, timeout_s=20) as one:
+        async with gateway(world, tmp_path, WIDE, monthly, timeout_s=10) as one:
             first = await one.check(tenant, "u", "/r", 3, "once")
             assert doomed.wait(patient(60)) != 0
             assert (first.allowed, first.degraded) == (False, True)
@@ -192,71 +150,120 @@ async def test_an_owner_that_dies_between_its_commit_and_its_answer_has_charged_
     assert world.charged(monthly.policy_id) == 3
 
 
+@pytest.fixture(scope="module")
+def serving(world: World) -> Iterator[None]:
+    """An owner from here on; the test that kills owners of its own comes before."""
+    with world.owner():
+        yield
+
+
+@pytest.mark.usefixtures("serving")
+@awaited
+async def test_gateways_share_one_quota_that_outlives_the_counter_store(world: World, tmp_path: Path) -> None:
+    """Sixty identities, each through both gateways: 25 fit, once. The store is emptied, and nothing is lost."""
+    monthly = narrow(capacity=25)
+    world.policies(monthly)
+    async with (
+        gateway(world, tmp_path, monthly, name="g1") as one,
+        gateway(world, tmp_path, monthly, name="g22") as two,
+    ):
+        asked = [g.check("t", "u", "/r", 1, f"r{n}") for n in range(20) for g in (one, two)]
+        first = await asyncio.gather(*asked)
+        assert {d.allowed for d in first} == {True}
+        assert sum(d.duplicate for d in first) == 20
+        assert world.charged(monthly.policy_id) == 20
+        with redis.Redis.from_url(world.store.url) as server:
+            server.flushall()
+        rest = await asyncio.gather(*(one.check("t", "u", "/r", 1) for _ in range(40)))
+        assert sum(d.allowed for d in rest) == 5
+        assert world.charged(monthly.policy_id) == 25
+        again = await two.check("t", "u", "/r", 1, "r3")
+        assert (again.allowed, again.duplicate, again.degraded) == (True, True, False)
+        with pytest.raises(errors.KeyReused):
+            await one.check("t", "u", "/r", 2, "r3")
+        refused = next(d for d in rest if not d.allowed and not d.approximate)
+        assert refused.retry_after_ms > 1_000
+        assert (refused.policy_id, refused.policy_version, refused.remaining) == (monthly.policy_id, 1, 0)
+
+
+@pytest.mark.usefixtures("serving")
+@awaited
+async def test_a_durable_refusal_leaves_no_charge_at_the_store(world: World, tmp_path: Path) -> None:
+    monthly = narrow(capacity=5)
+    world.policies(monthly)
+    async with gateway(world, tmp_path, WIDE, monthly) as one:
+        tenant = uuid.uuid4().hex
+        asked = [one.check(tenant, "u", "/r", 1, f"r{n}") for n in range(30)]
+        assert sum(d.allowed for d in await asyncio.gather(*asked)) == 5
+        assert world.charged(monthly.policy_id) == 5
+        assert await used_at_store(one, tenant) == 5
+
+
+@pytest.mark.usefixtures("serving")
 @awaited
 async def test_what_was_consumed_is_given_back_once(world: World, tmp_path: Path) -> None:
     monthly = narrow(capacity=5)
     world.policies(monthly)
     quotas = OwnerQuotas(world.kafka, "refunds", 1, timeout_s=PATIENT_S)
-    with world.owner():
-        async with limiter(world.store.url, tmp_path, monthly, durable=quotas) as one:
-            assert (await one.check("t", "u", "/r", 5, "a")).allowed
-            consumed = keys.identity_digest("t:u:/r", b"a")
-            assert await quotas.refund("t", consumed) == 5
-            assert await quotas.refund("t", keys.identity_digest("t:u:/r", b"b")) == 0
-            assert world.charged(monthly.policy_id) == 0
-            assert (await one.check("t", "u", "/r", 5, "c")).allowed
-            await quotas.refund("t", consumed)
-            assert world.charged(monthly.policy_id) == 5
-        await quotas.close()
+    async with limiter(world.store.url, tmp_path, monthly, durable=quotas) as one:
+        assert (await one.check("t", "u", "/r", 5, "a")).allowed
+        consumed = keys.identity_digest("t:u:/r", b"a")
+        assert await quotas.refund("t", consumed) == 5
+        assert await quotas.refund("t", keys.identity_digest("t:u:/r", b"b")) == 0
+        assert world.charged(monthly.policy_id) == 0
+        assert (await one.check("t", "u", "/r", 5, "c")).allowed
+        await quotas.refund("t", consumed)
+        assert world.charged(monthly.policy_id) == 5
+    await quotas.close()
 
 
+@pytest.mark.usefixtures("serving")
 @awaited
 async def test_a_caller_gives_back_what_its_request_consumed_at_every_level(world: World, tmp_path: Path) -> None:
     """Once, by the key and the identity that consumed; what is no such request gives nothing back and changes nothing."""
     monthly = narrow(capacity=5)
     world.policies(monthly)
-    with world.owner():
-        async with gateway(world, tmp_path, monthly, WIDE) as one:
-            tenant = f"t{uuid.uuid4().hex[:8]}"
-            assert (await one.check(tenant, "u", "/r", 5, "a")).allowed
-            assert not (await one.check(tenant, "u", "/r", 1, "b")).allowed
-            for others in ((tenant, "u", "/r", "b"), (tenant, "v", "/r", "a"), (f"{tenant}x", "u", "/r", "a")):
-                assert await one.refund(*others) == 0
-            assert (world.charged(monthly.policy_id), await used_at_store(one, tenant)) == (5, 5)
-            assert await asyncio.gather(*(one.refund(tenant, "u", "/r", "a") for _ in range(3))) == [5] * 3
-            assert (world.charged(monthly.policy_id), await used_at_store(one, tenant)) == (0, 0)
-            assert (await one.check(tenant, "u", "/r", 5, "a")).duplicate
-            assert (await one.check(tenant, "u", "/r", 4, "c")).allowed  # the refusal of before is not repeated
-            assert await one.refund(tenant, "u", "/r", "a") == 5
-            assert (world.charged(monthly.policy_id), await used_at_store(one, tenant)) == (4, 4)
-            with pytest.raises(errors.InvalidCommand):
-                await one.refund(tenant, "u", "/r", "")
-            with pytest.raises(errors.InvalidCommand):
-                await one.refund("", "u", "/r", "a")
+    async with gateway(world, tmp_path, monthly, WIDE) as one:
+        tenant = f"t{uuid.uuid4().hex[:8]}"
+        assert (await one.check(tenant, "u", "/r", 5, "a")).allowed
+        assert not (await one.check(tenant, "u", "/r", 1, "b")).allowed
+        for others in ((tenant, "u", "/r", "b"), (tenant, "v", "/r", "a"), (f"{tenant}x", "u", "/r", "a")):
+            assert await one.refund(*others) == 0
+        assert (world.charged(monthly.policy_id), await used_at_store(one, tenant)) == (5, 5)
+        assert await asyncio.gather(*(one.refund(tenant, "u", "/r", "a") for _ in range(3))) == [5] * 3
+        assert (world.charged(monthly.policy_id), await used_at_store(one, tenant)) == (0, 0)
+        assert (await one.check(tenant, "u", "/r", 5, "a")).duplicate
+        assert (await one.check(tenant, "u", "/r", 4, "c")).allowed  # the refusal of before is not repeated
+        assert await one.refund(tenant, "u", "/r", "a") == 5
+        assert (world.charged(monthly.policy_id), await used_at_store(one, tenant)) == (4, 4)
+        with pytest.raises(errors.InvalidCommand):
+            await one.refund(tenant, "u", "/r", "")
+        with pytest.raises(errors.InvalidCommand):
+            await one.refund("", "u", "/r", "a")
 
 
+@pytest.mark.usefixtures("serving")
 @awaited
 async def test_frames_give_back_what_they_consumed(world: World, tmp_path: Path) -> None:
     monthly = narrow(capacity=5, scope={"tenant": "frames"})
     world.policies(monthly)
     identity, socket = uuid.uuid4().bytes, tmp_path / "s"
-    with world.owner():
-        async with gateway(world, tmp_path, monthly) as one:
-            server = FrameServer(one)
-            await server.serve_unix(socket)
-            async with AsyncFrameClient(str(socket), timeout_s=PATIENT_S) as client:
-                assert (await client.check("frames", "u", "/r", 3, identity)).allowed
-                assert await client.refund("frames", "u", "/r", uuid.uuid4().bytes) == 0
-                assert await client.refund("frames", "u", "/r", identity) == 3
-                assert world.charged(monthly.policy_id) == 0
-                for place in (("frames", "u", "/r", frames.NO_IDENTITY), ("nobody", "u", "/r", identity)):
-                    with pytest.raises(errors.InvalidCommand):
-                        await client.refund(*place)
-                blocking = FrameClient(str(socket), timeout_s=PATIENT_S)
-                assert await asyncio.to_thread(blocking.refund, "frames", "u", "/r", identity) == 3
-                blocking.close()
-            await server.close()
+    async with gateway(world, tmp_path, monthly) as one:
+        server = FrameServer(one)
+        await server.serve_unix(socket)
+        async with AsyncFrameClient(str(socket), timeout_s=PATIENT_S) as client:
+            assert (await client.check("frames", "u", "/r", 3, identity)).allowed
+            assert await client.refund("frames", "u", "/r", uuid.uuid4().bytes) == 0
+            assert await client.refund("frames", "u", "/r", identity) == 3
             assert world.charged(monthly.policy_id) == 0
+            for place in (("frames", "u", "/r", frames.NO_IDENTITY), ("nobody", "u", "/r", identity)):
+                with pytest.raises(errors.InvalidCommand):
+                    await client.refund(*place)
+            blocking = FrameClient(str(socket), timeout_s=PATIENT_S)
+            assert await asyncio.to_thread(blocking.refund, "frames", "u", "/r", identity) == 3
+            blocking.close()
+        await server.close()
+        assert world.charged(monthly.policy_id) == 0
 
 
 @awaited

@@ -19,6 +19,7 @@ import pytest
 
 from schemas import limits
 from tests.eventually import becomes, eventually, patient
+from tests.gate import examples
 from tests.simulator_process import (
     ANSWER_WITHIN_S,
     UNREADABLE,
@@ -141,7 +142,8 @@ def test_an_unusable_folder_is_one_line_of_advice(tmp_path: Path) -> None:
 
 def test_answers_that_hang_give_their_descriptors_back(tmp_path: Path) -> None:
     """Held connections that their clients drop, and those that are broken in the end, leave nothing open."""
-    with running(tmp_path) as simulator, ThreadPoolExecutor(40) as pool:
+    many = examples(gate=10, proof=40)
+    with running(tmp_path) as simulator, ThreadPoolExecutor(many) as pool:
         process = psutil.Process(simulator.process.pid)
 
         body = {
@@ -168,9 +170,9 @@ def test_answers_that_hang_give_their_descriptors_back(tmp_path: Path) -> None:
                 query = f"/v1/operations/op_{number}"
                 becomes(lambda: simulator.client.get(query, headers=close).status_code, 200, ANSWER_WITHIN_S)
 
-        list(pool.map(broken, range(40)))  # threads and pools exist from here on
+        list(pool.map(broken, range(many)))  # threads and pools exist from here on
         before = process.num_fds()
-        list(pool.map(dropped, range(40, 120)))
-        list(pool.map(broken, range(120, 200)))
+        list(pool.map(dropped, range(many, 3 * many)))
+        list(pool.map(broken, range(3 * many, 5 * many)))
         eventually(lambda: process.num_fds() <= before, ANSWER_WITHIN_S)
-        assert len(simulator.client.get("/book").json()["captured"]) == 200
+        assert len(simulator.client.get("/book").json()["captured"]) == 5 * many

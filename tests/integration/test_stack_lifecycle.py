@@ -21,6 +21,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from compose.stack.ports import PortLeases
 from compose.stack.processes import identify, marked
 from tests.eventually import eventually, patient
+from tests.gate import matrix
 from tests.integration.operator_shell import MILLRACE, Operator, alive, pids
 
 if TYPE_CHECKING:
@@ -119,7 +120,7 @@ def test_a_killed_supervisor_leaves_nothing(operator: Operator) -> None:
     assert_all_kept(operator.settings())
 
 
-@pytest.mark.parametrize("supervisor_too", [False, True])
+@pytest.mark.parametrize("supervisor_too", matrix([False, True], lambda too: not too))
 def test_a_removed_home_ends_what_ran_in_it(operator: Operator, *, supervisor_too: bool) -> None:
     """Left running, its services would join whatever stack gets the same ports next; the guard knows them by their mark."""
     operator.up(ONLY_REDIS)
@@ -170,6 +171,7 @@ def test_a_foreground_stops_on_term(operator: Operator) -> None:
     assert operator.state().phase == "stopped"
 
 
+@pytest.mark.proof
 def test_two_stacks_start_at_once_on_ports_of_their_own(operator: Operator, tmp_path: Path) -> None:
     other = Operator(tmp_path / "other")
     command = [MILLRACE, "up", "--detach", "--json", "--servers-only"]
