@@ -92,6 +92,7 @@ def test_a_run_too_short_for_a_window_is_measured_whole() -> None:
 
 @pytest.mark.servers
 @pytest.mark.slow
+@pytest.mark.proof
 def test_the_command_prints_what_a_script_relies_on() -> None:
     """A small run on real servers with one and two owner processes; the end state is the model's."""
     command = [sys.executable, "-c", "from compose.cli import main; main()", "bench", "owner", "--json"]

@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pytest
 
-from tests.card_traces import everywhere, in_memory
+from tests.card_traces import everywhere, in_files, in_memory
 from tests.eventually import eventually, patient
 from tests.public_system import merchant, public, stranger
+from tests.servers import run_servers
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.public_system import Merchant, PublicSystem
 
 __all__ = ["merchant", "public", "stranger"]  # the fixtures of this module
@@ -87,6 +90,17 @@ def test_a_retry_hears_its_stored_result_when_the_token_is_gone(public: PublicSy
     assert (again.status_code, again.content) == (first.status_code, first.content) == (201, first.content)
 
 
+def files_on_servers(public: PublicSystem) -> list[Path]:
+    """What the servers of the run keep of this system: the files of its database and of its topics."""
+    home = run_servers().the_home()
+    ((database,),) = public.rows("select oid from pg_database where datname = current_database()")
+    topics = [*home.data("kafka").rglob(f"{public.settings.kafka_prefix}*-*")]
+    tables = home.data("postgres").rglob(f"base/{database}")
+    found = [folder for folder in (*topics, *tables) if folder.is_dir()]
+    assert len(found) > len(topics) > 0
+    return found
+
+
 def test_cards_pay_and_leave_no_trace(public: PublicSystem, merchant: Merchant) -> None:
     """One approved, one declined, some refused; then every table, topic, file and process but the vault's is searched."""
     paid = merchant.create(payment_method=token(public, merchant), amount=900).json()["result"]["id"]
@@ -101,6 +115,8 @@ def test_cards_pay_and_leave_no_trace(public: PublicSystem, merchant: Merchant) 
     assert settled(merchant, named_later, "requires_payment_method")["last_payment_error"]
     found = everywhere(public.settings.addresses(), public.settings.the_home().path, NUMBERS)
     assert found == {"postgres": [], "kafka": [], "clickhouse": [], "files": []}
+    folders = files_on_servers(public)
+    assert {folder: in_files(folder, NUMBERS) for folder in folders} == {folder: [] for folder in folders}
     (simulator,) = public.pids("simulator")
     assert in_memory(simulator, [DECLINED]), "the search itself: the processor knows this number"
     for service in ("ingress", "owner", "processor_worker", "clickhouse_sink"):
