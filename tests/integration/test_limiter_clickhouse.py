@@ -79,9 +79,10 @@ class Gateway:
         """Everything so far, as often as asked for."""
         self._recorder.flush()
         producer = Producer(self._stage.kafka.producer("gateway"))
+        topic = self._stage.kafka.topic(self._stage.world.commands_topic)
         for _ in range(times):
             for partition, block in self.sink.sent:
-                producer.produce(self._stage.world.commands_topic, block, partition=partition)
+                producer.produce(topic, block, partition=partition)
         assert producer.flush(60) == 0
         self.sink.sent.clear()
 
@@ -228,7 +229,7 @@ def test_what_is_lost_is_said_and_what_is_unreadable_is_passed_over(stage: Stage
     gateway.decide(10)
     gateway.publish()
     producer: Any = Producer(stage.kafka.producer("stranger"))
-    producer.produce(stage.world.commands_topic, b"no block", partition=0)
+    producer.produce(stage.kafka.topic(stage.world.commands_topic), b"no block", partition=0)
     assert producer.flush(60) == 0
     gateway.sink.lost = 9
     gateway.decide(10)
