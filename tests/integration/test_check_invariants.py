@@ -21,7 +21,7 @@ from sinks.postgres.sql_files import queries
 from tests.committed_world import publish_all
 from tests.eventually import eventually, patient
 from tests.gate import examples, matrix
-from tests.planted_violations import CAPTURED, OTHER_WAYS, PLANTED
+from tests.planted_violations import CAPTURED, CLICKHOUSE_TAMPERED, OTHER_WAYS, PLANTED, POSTGRES_TAMPERED
 from tests.rolled_back import finding_after
 from tests.sink_stage import Stage, cloned, new_stage, processor
 
@@ -163,19 +163,6 @@ def test_no_query_multiplies_tables_without_statistics(stage: Stage) -> None:
 
 
 # -- 18: the other stores ----------------------------------------------------------------------------------------
-NOW = " settings mutations_sync = 2"
-CLICKHOUSE_TAMPERED = {
-    "a doubled event": "insert into events select * from events limit 1",
-    "a doubled ledger line": "insert into ledger_lines select * from ledger_lines limit 1",
-    "a lost event": "alter table events delete where seq = 2 and kafka_partition = 1" + NOW,
-    "a changed amount": "alter table ledger_lines update debit = debit + 1 where debit > 0 and seq < 9" + NOW,
-    "a lost version": "alter table payment_intents delete where seq = 2" + NOW,
-    "a lost refund": "alter table refunds delete where version = 1" + NOW,
-    "a lost payout": "alter table payouts delete where version = 1" + NOW,
-    "a changed account": "alter table merchant_accounts update state = 'frozen' where version = 2" + NOW,
-    "a changed dispute": "alter table disputes update amount = amount + 1 where version = 1" + NOW,
-    "a changed attempt": "alter table processor_attempts update amount = 1 where seq < 9" + NOW,
-}
 
 
 @pytest.mark.parametrize("way", matrix(CLICKHOUSE_TAMPERED, gate=lambda way: way.endswith(" event")))
@@ -214,17 +201,6 @@ def test_postgres_must_hold_what_kafka_and_clickhouse_hold(sound: Stage) -> None
     assert finding.gaps == 1
     assert finding.sample[0]["what"] == "ledger_line"
     assert finding.sample[0]["clickhouse"] == finding.sample[0]["kafka"] != finding.sample[0]["postgres"]
-
-
-POSTGRES_TAMPERED = {
-    "refund": "delete from refund where id = (select min(id) from refund)",
-    "refund_current": "update refund set state = 'canceled' where id = (select min(id) from refund where state = 'succeeded')",
-    "dispute": "update dispute set amount = amount + 1 where id = (select min(id) from dispute)",
-    "dispute_current": "update dispute set state = 'prevented' where id = (select min(id) from dispute)",
-    "payout": "update payout set amount = amount + 1 where id = (select min(id) from payout)",
-    "payout_current": "update payout set state = 'canceled' where state = 'pending'",
-    "journal_entry": "delete from journal_entry where id = (select min(id) from journal_entry)",
-}
 
 
 @pytest.mark.parametrize("what", POSTGRES_TAMPERED)

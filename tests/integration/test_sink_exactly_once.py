@@ -35,6 +35,15 @@ def stage(stack: World) -> Iterator[Stage]:
         yield made
 
 
+@pytest.fixture(scope="module")
+def drained(stack: World) -> Iterator[Stage]:
+    """A history that ClickHouse holds, for tests that only read it."""
+    with new_stage(stack.settings, payments=60) as made:
+        made.store_and_publish()
+        made.drain()
+        yield made
+
+
 def test_every_event_is_there_once_though_much_was_published_again(stage: Stage) -> None:
     """After a crash an owner publishes again from its stored position."""
     stage.store_and_publish()
@@ -46,13 +55,11 @@ def test_every_event_is_there_once_though_much_was_published_again(stage: Stage)
     assert not recorder.failures
 
 
-def test_views_of_refunds_and_disputes(stage: Stage) -> None:
+def test_views_of_refunds_and_disputes(drained: Stage) -> None:
     """Per merchant and currency, summed over the days: what the newest refunds, disputes and intents say."""
-    stage.store_and_publish()
-    stage.drain()
-    intents = {c.intent.id: c.intent for c in stage.world.commits if c.intent}
-    refunds = {c.refund.id: c.refund for c in stage.world.commits if c.refund}
-    disputes = {c.dispute.id: c.dispute for c in stage.world.commits if c.dispute}
+    intents = {c.intent.id: c.intent for c in drained.world.commits if c.intent}
+    refunds = {c.refund.id: c.refund for c in drained.world.commits if c.refund}
+    disputes = {c.dispute.id: c.dispute for c in drained.world.commits if c.dispute}
     expected: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0] * 8)
     for intent in intents.values():
         if intent.amount_received:
@@ -63,7 +70,7 @@ def test_views_of_refunds_and_disputes(stage: Stage) -> None:
             ends = (intent.amount_refunded, len(bad), sum(d.state == "won" for d in bad), sum(d.amount for d in bad))
             for place, count in enumerate((*counts, *ends)):
                 found[place] += count
-    rows = stage.clickhouse_rows(
+    rows = drained.clickhouse_rows(
         "select r.merchant_id, r.currency, sum(r.payments_received), sum(payments_refunded), sum(refunds),"
         " sum(refunds_failed), sum(refunded_minor), sum(disputes), sum(disputes_won), sum(disputed_minor)"
         " from refund_rate_daily r join dispute_rate_daily d using (merchant_id, currency, day)"
@@ -71,54 +78,52 @@ def test_views_of_refunds_and_disputes(stage: Stage) -> None:
     )
     assert {(merchant, currency): [int(n) for n in rest] for merchant, currency, *rest in rows} == dict(expected)
     assert sum(found[4] for found in expected.values()) > 0
-    rates = stage.clickhouse_rows(
+    rates = drained.clickhouse_rows(
         "select refund_rate, refunded_share, dispute_rate from refund_rate_daily r join dispute_rate_daily d using (merchant_id, currency, day)"
     )
     assert all(0 <= rate <= 1 for row in rates for rate in row)
 
 
-def test_views_of_merchants_money(stage: Stage) -> None:
+def test_views_of_merchants_money(drained: Stage) -> None:
     """What merchants' accounts hold, day by day, and their payouts: as the ledger and the newest payouts say."""
-    stage.store_and_publish()
-    stage.drain()
     held: dict[tuple[str, str, str], int] = defaultdict(int)
-    for entry in (e for c in stage.world.commits for txn in c.txns for e in txn.entries):
+    for entry in (e for c in drained.world.commits for txn in c.txns for e in txn.entries):
         if entry.account_id.startswith("merchant_"):
             account, merchant, code = entry.account_id.removeprefix("merchant_").split(":")
             held[merchant, account, code] += entry.credit - entry.debit
-    rows = stage.clickhouse_rows(
+    rows = drained.clickhouse_rows(
         "select merchant, account, currency, argMax(closing_minor, day), argMin(opening_minor, day),"
         " sum(credits_minor - debits_minor) from merchant_balance_daily group by merchant, account, currency"
     )
     assert {(m, a, c): closing for m, a, c, closing, _, _ in rows} == held
     assert all(opening == 0 and moved == closing for *_, closing, opening, moved in rows)
     assert {account for _, account, _ in held} >= {"reserved", "payout_in_transit", "available"}
-    payouts = {c.payout.id: c.payout for c in stage.world.commits if c.payout}
+    payouts = {c.payout.id: c.payout for c in drained.world.commits if c.payout}
     states = [p.state for p in payouts.values()]
-    found = stage.clickhouse_rows("select payouts, paid, failed, canceled, asked_minor, paid_minor from payouts_daily")
+    found = drained.clickhouse_rows(
+        "select payouts, paid, failed, canceled, asked_minor, paid_minor from payouts_daily"
+    )
     totals = [sum(int(row[n]) for row in found) for n in range(6)]
     asked, paid = (sum(p.amount for p in payouts.values() if p.state in wanted) for wanted in (states, ["paid"]))
     assert totals == [len(payouts), *(states.count(s) for s in ("paid", "failed", "canceled")), asked, paid]
-    assert stage.clickhouse_rows("select state from merchant_accounts_current") == [("active",)]
+    assert drained.clickhouse_rows("select state from merchant_accounts_current") == [("active",)]
 
 
-def test_views_answer_the_first_questions(stage: Stage) -> None:
+def test_views_answer_the_first_questions(drained: Stage) -> None:
     """Volume and success rate, fees, open authorizations and balances equal what the ledger says, in decimals too."""
-    stage.store_and_publish()
-    stage.drain()
     received, fees, held = defaultdict(int), defaultdict(int), {}
     balances: dict[str, int] = defaultdict(int)
-    newest = {c.intent.id: c.intent for c in stage.world.commits if c.intent}
+    newest = {c.intent.id: c.intent for c in drained.world.commits if c.intent}
     for intent in newest.values():
         received[intent.merchant_id, intent.currency] += intent.amount_received
         if intent.amount_capturable:
             held[intent.id] = intent.amount_capturable
-    for commit in stage.world.commits:
+    for commit in drained.world.commits:
         for entry in (e for txn in commit.txns for e in txn.entries):
             balances[entry.account_id] += entry.debit - entry.credit
             if entry.account_id.startswith("platform_fee_income"):
                 fees[commit.scope, entry.currency] += entry.credit
-    rows = stage.clickhouse_rows(
+    rows = drained.clickhouse_rows(
         "select merchant_id, currency, sum(received_minor), sum(received), sum(intents), avg(success_rate)"
         " from payment_volume_hourly group by merchant_id, currency"
     )
@@ -127,13 +132,13 @@ def test_views_answer_the_first_questions(stage: Stage) -> None:
         assert decimal == Decimal(currency.format_minor(minor, code))
         assert rate is None or 0 <= rate <= 1
     assert sum(row[4] for row in rows) == len(newest)
-    rows = stage.clickhouse_rows(
+    rows = drained.clickhouse_rows(
         "select merchant_id, currency, sum(platform_fee_minor) from fees_daily group by merchant_id, currency"
     )
     assert {(m, c): minor for m, c, minor in rows if minor} == fees
-    rows = stage.clickhouse_rows("select payment_intent, held_minor from open_authorizations")
+    rows = drained.clickhouse_rows("select payment_intent, held_minor from open_authorizations")
     assert dict(rows) == held
-    rows = stage.clickhouse_rows(
+    rows = drained.clickhouse_rows(
         "select account_id, argMax(balance_minor, day) from account_balances_daily group by account_id"
     )
     assert dict(rows) == balances
