@@ -44,6 +44,7 @@ JWKS_STALE_MAX_S: Final = 3_600
 CLOCK_SKEW_MAX_S: Final = 30
 INGRESS_POSTGRES_POOL_MAX: Final = 8
 POSTGRES_CONNECT_TIMEOUT_S: Final = 5
+POSTGRES_RECONNECT_S: Final = 2  # a pool's growing pauses begin anew then: so late it may see that Postgres is back
 POSTGRES_STATEMENT_TIMEOUT_MS: Final = 10_000
 
 # --- owner -----------------------------------------------------------------------------------------------
