@@ -204,8 +204,12 @@ class Ingress:
 
     async def _probe(self) -> str | None:
         try:
+            async with asyncio.timeout(limits.READY_PROBE_TIMEOUT_S):
+                await self.store.rows("alive", {})
+        except (TimeoutError, errors.Unavailable):
+            return "Postgres is away"
+        try:
             self.keys.require_fresh()
-            await self.store.rows("alive", {})
             await self.exchange.check()
             self.active_policies.require_read()
         except errors.Unavailable as error:

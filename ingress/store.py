@@ -60,6 +60,7 @@ class Store:
             min_size=1,
             max_size=pool_max,
             timeout=limits.STORE_POOL_WAIT_S,
+            reconnect_timeout=limits.POSTGRES_RECONNECT_S,
             open=False,
             kwargs={
                 "autocommit": True,

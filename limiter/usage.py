@@ -87,7 +87,7 @@ class UsageStream:
                 with psycopg.connect(self._dsn, autocommit=True, connect_timeout=5) as connection:
                     self._follow(connection)
             except (psycopg.OperationalError, psycopg.InterfaceError, KafkaException, _PositionLost) as error:
-                _log.warning("usage_restarts", cause=type(error).__name__)
+                _log.warning("usage_restarts", cause=type(error).__name__, error=str(error).partition("\n")[0])
                 self._stop.wait(limits.LIMIT_STORE_RETRY_S)
         self._consumer.close()
 

@@ -44,6 +44,7 @@ JWKS_STALE_MAX_S: Final = 3_600
 CLOCK_SKEW_MAX_S: Final = 30
 INGRESS_POSTGRES_POOL_MAX: Final = 8
 POSTGRES_CONNECT_TIMEOUT_S: Final = 5
+POSTGRES_RECONNECT_S: Final = 2  # a pool's growing pauses begin anew then: so late it may see that Postgres is back
 POSTGRES_STATEMENT_TIMEOUT_MS: Final = 10_000
 
 # --- owner -----------------------------------------------------------------------------------------------
@@ -195,6 +196,7 @@ INGRESS_CONNECTIONS_MAX: Final = 2_048  # requests under way in one process
 INGRESS_DRAIN_TIMEOUT_S: Final = 10
 INGRESS_DRAIN_ACKNOWLEDGED_S: Final = 5  # for Kafka to acknowledge what a draining process has sent
 READY_CACHE_MS: Final = 500
+READY_PROBE_TIMEOUT_S: Final = 1.5  # less than HEALTH_CHECK_TIMEOUT_S, so that who asks hears the reason
 
 # --- client ----------------------------------------------------------------------------------------------
 CLIENT_TRIES_MAX: Final = 12  # with their pauses about 15 s: longer than a restart of a service
@@ -391,6 +393,7 @@ VAULT_POSTGRES_POOL_MAX: Final = 8
 VAULT_STATEMENT_TIMEOUT_MS: Final = 2_000
 VAULT_SEAL_TRIES_MAX: Final = 3  # a rotation may retire the key between sealing and storing
 VAULT_KEYS_REFRESH_S: Final = 30  # how long a retired key stays in a process's memory
+VAULT_KEYS_WAIT_S: Final = 0.5  # between two tries of a starting vault while Postgres is away
 VAULT_PROCESSES_MAX: Final = 32
 VAULT_SECRET_LENGTH_MIN: Final = 32
 VAULT_ROTATION_STEP_CARDS: Final = 500  # re-wrapped in one transaction

@@ -267,10 +267,16 @@ def free_port() -> int:
 
 def is_ready(port: int) -> bool:
     """True when /readyz answers 200 there."""
+    return (readiness(port) or (0,))[0] == 200
+
+
+def readiness(port: int) -> tuple[int, str] | None:
+    """What /readyz says there; None where nobody answers."""
     try:
-        return httpx.get(f"http://127.0.0.1:{port}/readyz", timeout=2).status_code == 200
+        answer = httpx.get(f"http://127.0.0.1:{port}/readyz", timeout=2)
     except httpx.HTTPError:
-        return False
+        return None
+    return answer.status_code, answer.text.strip()
 
 
 @contextmanager

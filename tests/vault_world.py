@@ -66,6 +66,12 @@ class VaultWorld:
 
     def start(self, *, log: Path | None = None, **environment: str) -> subprocess.Popen[bytes]:
         """A vault process that is ready, or has ended."""
+        process, port = self.begin(log=log, **environment)
+        eventually(lambda: is_ready(port) or process.poll() is not None, 60, what="the vault is ready")
+        return process
+
+    def begin(self, *, log: Path | None = None, **environment: str) -> tuple[subprocess.Popen[bytes], int]:
+        """A vault process that has only begun, and the port of its /readyz."""
         port = free_port()
         variables = clean_environment() | self.settings.environment() | environment | {"MILLRACE_OPS_PORT": str(port)}
         file = log or self.settings.the_home().log(f"vault-{uuid.uuid4().hex[:6]}")
@@ -77,8 +83,7 @@ class VaultWorld:
                 stderr=subprocess.STDOUT,
             )
         self.processes.append(process)
-        eventually(lambda: is_ready(port) or process.poll() is not None, 60, what="the vault is ready")
-        return process
+        return process, port
 
     def end_all(self) -> None:
         """Ends every vault of this world, and who talks to it."""

@@ -64,6 +64,15 @@ class Keyring:
         """The id of the key that new cards are sealed with."""
         return self._active
 
+    async def wait(self) -> None:
+        """Returns with the first keys, however long the database is away. Raises VaultKeysUnusable."""
+        while True:
+            try:
+                return await self.refresh()
+            except errors.Unavailable as error:
+                structlog.get_logger().warning("vault_waits_for_postgres", cause=error.public)
+            await asyncio.sleep(limits.VAULT_KEYS_WAIT_S)
+
     async def refresh(self) -> None:
         """The keys of now. Raises VaultKeysUnusable, and then no keys are held at all, or Unavailable."""
         asked_at = time.monotonic()

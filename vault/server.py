@@ -19,16 +19,34 @@ from vault.app import create_app
 from vault.state import Vault
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Coroutine
 
     from vault.state import VaultConfig
 
+    WhyNotReady = Callable[[], Coroutine[None, None, str | None]]
 
-async def serve(config: VaultConfig, host: str, port: int, started: Callable[[Vault], None] | None = None) -> None:
-    """Serves until SIGTERM or SIGINT, then answers what is open and ends. Raises as ``Vault.start``."""
-    vault = Vault(config)
+
+async def serve(config: VaultConfig, host: str, port: int, started: Callable[[WhyNotReady], None]) -> None:
+    """Serves until SIGTERM or SIGINT, then answers what is open and ends. Raises as ``Vault.start``.
+
+    ``started`` hears at once whom to ask whether calls can be served. Nothing listens before the keys are there: the
+    address is shared, and the kernel would give us connections that another vault could answer.
+    """
+    vault, loop = Vault(config), asyncio.get_running_loop()
+    told_to_end, listening = asyncio.Event(), asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, told_to_end.set)
+
+    async def why_not_ready() -> str | None:
+        return await vault.why_not_ready() or (None if listening.is_set() else "does not listen yet")
+
+    started(why_not_ready)
+    ending, starting = loop.create_task(told_to_end.wait()), loop.create_task(vault.start())
     try:
-        await vault.start()
+        await asyncio.wait((ending, starting), return_when=asyncio.FIRST_COMPLETED)
+        if ending.done():
+            return
+        starting.result()
         server = Server(
             create_app(vault),
             address=host,
@@ -40,16 +58,15 @@ async def serve(config: VaultConfig, host: str, port: int, started: Callable[[Va
             backlog=limits.VAULT_CONNECTIONS_MAX,
             backpressure=limits.VAULT_CONNECTIONS_MAX,
         )
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, server.stop)
         serving = loop.create_task(server.serve())
+        ending.add_done_callback(lambda _: server.stop())  # type: ignore[no-untyped-call] # granian leaves it bare
         while not serving.done() and not _listens(port):  # noqa: ASYNC110 - granian gives no event for it
             await asyncio.sleep(limits.LISTEN_POLL_INTERVAL_S)
-        if started is not None:
-            started(vault)
+        listening.set()
         await serving
     finally:
+        starting.cancel()
+        await asyncio.wait((starting,))
         await vault.close()
 
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
 _MS: Final = 1_000
+_POSTGRES_AWAY: Final = "Postgres is away"
 _BEARER: Final = "Bearer "
 
 
@@ -57,10 +58,13 @@ class Vault:
         self.forwarder = Forwarder(self.cards, config.processors)
 
     async def start(self) -> None:
-        """Reads the keys. Raises VaultKeysUnusable when they are not the right ones, Unavailable without a database."""
+        """Reads the keys; a database that is away is waited for until this is cancelled.
+
+        Raises VaultKeysUnusable when they are not the right ones.
+        """
         await self._store.open()
         await self._keys.refresh()
-        await self._keyring.refresh()
+        await self._keyring.wait()
         self._refresher = asyncio.get_running_loop().create_task(self._keyring.stay_fresh())
 
     async def close(self) -> None:
@@ -93,9 +97,15 @@ class Vault:
     async def _probe(self) -> str | None:
         try:
             self._keys.require_fresh()
-            await self._keyring.refresh()
-        except VaultKeysUnusable:
-            return "The vault's keys are not the right ones; see its log."
         except errors.Unavailable as error:
             return error.public
+        if self._refresher is None:
+            return _POSTGRES_AWAY  # ``start`` waits for it
+        try:
+            async with asyncio.timeout(limits.READY_PROBE_TIMEOUT_S):
+                await self._keyring.refresh()
+        except VaultKeysUnusable:
+            return "The vault's keys are not the right ones; see its log."
+        except (TimeoutError, errors.Unavailable):
+            return _POSTGRES_AWAY
         return None

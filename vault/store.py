@@ -40,6 +40,7 @@ class VaultStore:
             min_size=1,
             max_size=limits.VAULT_POSTGRES_POOL_MAX,
             timeout=limits.STORE_POOL_WAIT_S,
+            reconnect_timeout=limits.POSTGRES_RECONNECT_S,
             open=False,
             kwargs={
                 "autocommit": True,

@@ -8,12 +8,11 @@ import socket
 from typing import TYPE_CHECKING
 
 from compose.services.limiting import api_limiter
-from compose.services.ops import serve_ops
+from compose.services.ops import asked_on, serve_ops
 from compose.stack.ports import LOOPBACK
 from ingress.issuer import AUDIENCE, ISSUER, KeyFolder
 from ingress.server import serve
 from ingress.state import Ingress, IngressConfig
-from schemas import limits
 from schemas.client_network import client_network
 
 if TYPE_CHECKING:
@@ -57,11 +56,6 @@ async def _serve_limited(settings: Settings, keys: KeyFolder, instance: int, lim
     loop = asyncio.get_running_loop()
 
     def started(ingress: Ingress) -> None:
-        def ready() -> bool | str:
-            # Asked in the thread of the ops server; the parts live on the loop.
-            asked = asyncio.run_coroutine_threadsafe(ingress.why_not_ready(), loop)
-            return asked.result(limits.HEALTH_CHECK_TIMEOUT_S) or True
-
-        serve_ops(None, ready)
+        serve_ops(None, asked_on(loop, ingress.why_not_ready))
 
     await serve(config, LOOPBACK, addresses.ingress_port, started)

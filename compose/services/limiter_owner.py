@@ -12,7 +12,6 @@ from limiter.durable_counters import prune
 from limiter.publisher import publish
 from limiter.signing_keys import SigningKeys
 from schemas import limits
-from sinks.postgres.rounds import Rounds
 
 if TYPE_CHECKING:
     import psycopg
@@ -36,10 +35,6 @@ def run(settings: Settings, instance: int) -> None:
             return
         publish(connection, key)
 
-    publishing = Rounds("snapshots", owner.dsn, sign_newest, limits.LIMIT_SNAPSHOT_POLL_S)
-    publishing.start()
-    pruning = Rounds("quotas-pruned", owner.dsn, prune, limits.LIMIT_DURABLE_PRUNE_EVERY_S)
-    pruning.start()
+    owner.do_beside("snapshots", sign_newest, limits.LIMIT_SNAPSHOT_POLL_S)
+    owner.do_beside("quotas-pruned", prune, limits.LIMIT_DURABLE_PRUNE_EVERY_S)
     owner.run(limiter_service(), "limiter-owner", instance)
-    publishing.stop()
-    pruning.stop()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import threading
 from http import HTTPStatus
@@ -14,7 +15,7 @@ from compose.stack.errors import StackError
 from schemas import limits
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Coroutine
 
 LOOPBACK: Final = "127.0.0.1"
 PORT_VARIABLE: Final = "MILLRACE_OPS_PORT"
@@ -58,6 +59,22 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002 - as the class it overrides
         """No access log: the supervisor asks all the time."""
+
+
+def asked_on(
+    loop: asyncio.AbstractEventLoop, why_not_ready: Callable[[], Coroutine[None, None, str | None]]
+) -> Callable[[], bool | str]:
+    """Readiness for ``serve_ops``, whose threads ask, of parts that live on a loop. One that hangs is not ready."""
+
+    def ready() -> bool | str:
+        asked = asyncio.run_coroutine_threadsafe(why_not_ready(), loop)
+        try:
+            return asked.result(limits.HEALTH_CHECK_TIMEOUT_S) or True
+        except TimeoutError:
+            asked.cancel()
+            return "no answer in time"
+
+    return ready
 
 
 def serve_ops(port: int | None, ready: Callable[[], bool | str]) -> OpsServer | None:

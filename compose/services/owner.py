@@ -10,7 +10,6 @@ from dataflows.domain.policies import Policies
 from dataflows.payments.policies import PolicyBook
 from dataflows.payments.service import payments_service
 from schemas import limits
-from sinks.postgres.rounds import Rounds
 
 if TYPE_CHECKING:
     from compose.settings import Settings
@@ -20,8 +19,7 @@ def run(settings: Settings, instance: int) -> None:
     """Owns partitions until SIGTERM, then drains."""
     owner = PartitionOwner(settings.addresses())
     policies = PolicyBook(Policies(processors=frozenset(settings.processors)))
-    refreshing = Rounds("policies", owner.dsn, policies.refresh, limits.POLICIES_REFRESH_S)
-    refreshing.start()
+    owner.do_beside("policies", policies.refresh, limits.POLICIES_REFRESH_S)
     policies.wait(owner.stop)
     owner.run(
         payments_service(processor=settings.processors[0], policies=policies),
@@ -30,4 +28,3 @@ def run(settings: Settings, instance: int) -> None:
         group=os.environ.get("MILLRACE_OWNER_GROUP"),
         driver="plain" if os.environ.get("MILLRACE_OWNER_DRIVER") == "plain" else "bytewax",
     )
-    refreshing.stop()

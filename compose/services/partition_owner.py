@@ -6,12 +6,17 @@ import os
 import signal
 import socket
 import threading
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from compose.services.ops import serve_ops
 from dataflows.owner.supervise import supervise
+from sinks.postgres.rounds import Rounds
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import psycopg
+
     from compose.settings import Addresses
     from dataflows.owner.drivers import Driver
     from dataflows.owner.process import OwnerProcess
@@ -25,12 +30,19 @@ class PartitionOwner:
 
     def __init__(self, addresses: Addresses) -> None:
         self.stop = threading.Event()
-        self.dsn = addresses.postgres_dsns[ROLE]
+        self._dsn = addresses.postgres_dsns[ROLE]
         self._kafka = addresses.kafka
         self._process: OwnerProcess | None = None
+        self._beside: list[Rounds] = []
         signal.signal(signal.SIGTERM, lambda *_: self.stop.set())
         signal.signal(signal.SIGINT, lambda *_: self.stop.set())
         serve_ops(None, self._ready)
+
+    def do_beside(self, name: str, round_: Callable[[psycopg.Connection[Any]], object], every_s: float) -> None:
+        """Begins rounds, which go on until the end of ``run``."""
+        rounds = Rounds(name, self._dsn, round_, every_s)
+        rounds.start()
+        self._beside.append(rounds)
 
     def run(
         self, service: Service, name: str, instance: int, *, driver: Driver = "bytewax", group: str | None = None
@@ -38,13 +50,17 @@ class PartitionOwner:
         """Owns partitions until ``stop``, then drains. Raises what ``supervise`` raises."""
         owner_id = f"{name}-{socket.gethostname()}-{os.getpid()}-{instance}"
         supervise(
-            self._kafka, self.dsn, service, owner_id, self.stop, driver=driver, group=group, on_start=self._started
+            self._kafka, self._dsn, service, owner_id, self.stop, driver=driver, group=group, on_start=self._started
         )
+        for rounds in self._beside:
+            rounds.stop()
 
     def _started(self, process: OwnerProcess) -> None:
         self._process = process
 
     def _ready(self) -> bool | str:
         # A spare owner without a partition is ready too: it is in the group and will be given some.
-        joined = self._process is not None and self._process.reader.joined
-        return True if joined else "not in the consumer group yet"
+        if self._process is not None and self._process.reader.joined:
+            return True
+        is_away = any(rounds.is_away for rounds in self._beside)
+        return "Postgres is away" if is_away else "not in the consumer group yet"

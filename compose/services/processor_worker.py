@@ -28,7 +28,10 @@ ROLE: Final = "millrace_worker"
 
 
 def run(settings: Settings, instance: int) -> None:
-    """Carries out attempts until SIGTERM, then lets calls in flight end. StackError when Postgres is away then."""
+    """Carries out attempts until SIGTERM, then lets calls in flight end.
+
+    StackError when Postgres is away then and does not learn what came of them.
+    """
     # The name is new with every process: a lease of a worker that was killed is then nobody's, and runs out.
     name = f"processor-worker-{socket.gethostname()}-{os.getpid()}-{instance}"
     try:
@@ -64,7 +67,7 @@ async def _work(settings: Settings, name: str) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, worker.stop)
-    serve_ops(None, lambda: worker.is_ready or "no partitions yet, or Postgres is away")
+    serve_ops(None, lambda: worker.why_not_ready() or True)
     try:
         await worker.run()
     finally:

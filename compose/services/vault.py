@@ -5,31 +5,38 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
-from compose.services.ops import serve_ops
+import psycopg
+
+from compose.services.ops import asked_on, serve_ops
 from compose.stack.errors import StackError
 from compose.stack.ports import LOOPBACK
 from ingress.issuer import AUDIENCE, ISSUER, KeyFolder
-from schemas import limits
-from schemas.errors import Unavailable
 from vault.forwarding import Destination
 from vault.hardening import keep_memory_private
 from vault.key_file import VaultKeysUnusable
 from vault.server import serve
-from vault.state import Vault, VaultConfig
+from vault.state import VaultConfig
 
 if TYPE_CHECKING:
     from compose.settings import Settings
+    from vault.server import WhyNotReady
 
 ROLE: Final = "millrace_vault"
 
 
 def run(settings: Settings, instance: int) -> None:  # noqa: ARG001 - every instance is alike
-    """Serves until SIGTERM. StackError when the keys are not the right ones or Postgres is away."""
+    """Serves until SIGTERM, once Postgres does.
+
+    StackError when the keys are not the right ones or tables are missing.
+    """
     keep_memory_private()
     try:
         asyncio.run(_serve(settings))
-    except (VaultKeysUnusable, Unavailable) as error:
+    except VaultKeysUnusable as error:
         raise StackError(error.public) from error
+    except psycopg.ProgrammingError as error:  # of its start: no card was here yet, and still only the kind is told
+        kind = type(error).__name__
+        raise StackError(f"the database lacks what the vault needs ({kind}): run 'millrace migrate' on it") from error
 
 
 async def _serve(settings: Settings) -> None:
@@ -49,12 +56,7 @@ async def _serve(settings: Settings) -> None:
     )
     loop = asyncio.get_running_loop()
 
-    def started(vault: Vault) -> None:
-        def ready() -> bool | str:
-            # Asked in the thread of the ops server; the parts live on the loop.
-            asked = asyncio.run_coroutine_threadsafe(vault.why_not_ready(), loop)
-            return asked.result(limits.HEALTH_CHECK_TIMEOUT_S) or True
-
-        serve_ops(None, ready)
+    def started(why_not_ready: WhyNotReady) -> None:
+        serve_ops(None, asked_on(loop, why_not_ready))
 
     await serve(config, LOOPBACK, addresses.vault_port, started)

@@ -72,7 +72,7 @@ class PositionedStream(ABC, Generic[Batch, Done]):
                     run_flow(self._flow(read, fold))
             except (psycopg.OperationalError, psycopg.InterfaceError, KafkaException) as error:
                 self.is_ready = False
-                _log.warning(f"{self._name}_restart", cause=type(error).__name__)
+                _log.warning(f"{self._name}_restart", cause=type(error).__name__, error=str(error).partition("\n")[0])
                 self._stop.wait(limits.LIMIT_STORE_RETRY_S)
 
     def _flow(self, read: Read[Batch], fold: Fold[Batch, Done]) -> Dataflow:

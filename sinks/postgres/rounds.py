@@ -33,6 +33,7 @@ class Rounds:
         self._round = round_
         self._every_s = every_s
         self._stop = threading.Event()
+        self.is_away = False  # Postgres, in the last round
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
@@ -49,7 +50,9 @@ class Rounds:
             try:
                 self._follow()
             except psycopg.Error as error:
-                _log.warning("round_failed", rounds=self._name, reason=type(error).__name__)
+                self.is_away = isinstance(error, psycopg.OperationalError)
+                reason = str(error).partition("\n")[0]
+                _log.warning("round_failed", rounds=self._name, kind=type(error).__name__, reason=reason)
                 self._stop.wait(self._every_s)
 
     def _follow(self) -> None:
@@ -60,4 +63,5 @@ class Rounds:
         ) as connection:
             while not self._stop.is_set():
                 self._round(connection)
+                self.is_away = False
                 self._stop.wait(self._every_s)

@@ -8,14 +8,18 @@ import signal
 import sys
 import uuid
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import httpx
 import pytest
 
+from tests.attempts_world import readiness
 from tests.card_traces import in_files, in_postgres
-from tests.eventually import eventually, patient
+from tests.eventually import becomes, eventually, patient
+from tests.migrated import in_database
+from tests.postgres_recovery import recovering
 from tests.servers import NOWHERE, own_servers
 from tests.vault_world import VaultWorld, card, ended, processor
 
@@ -141,3 +145,42 @@ def test_without_its_database_it_answers_503(world: VaultWorld) -> None:
         world.rows("alter role millrace_vault login")
     again = eventually(lambda: found if (found := holder.tokenize(key=key)).status_code != 503 else None)
     assert (again.status_code, again.json()["result"]["id"]) == (201, token)
+
+
+def test_what_no_wait_mends_is_said(world: VaultWorld, tmp_path: Path) -> None:
+    """Without its tables a vault ends with one line; while its password is refused it waits, and its log says why."""
+    empty = in_database(world.settings.addresses().postgres_superuser_dsn, "postgres")
+    without_tables, _ = world.begin(log=tmp_path / "tables", MILLRACE_POSTGRES_DSN=empty)
+    wrong = uuid.uuid4().hex
+    refused, port = world.begin(log=tmp_path / "password", MILLRACE_POSTGRES_VAULT_PASSWORD=wrong)
+    assert without_tables.wait(patient(60)) == 1
+    (line,) = (tmp_path / "tables").read_text().splitlines()
+    assert line == "the database lacks what the vault needs (UndefinedTable): run 'millrace migrate' on it"
+    becomes(partial(readiness, port), (503, "Postgres is away"))
+    why = 'password authentication failed for user "millrace_vault"'
+    eventually(lambda: why in (tmp_path / "password").read_text(), what="the log says why")
+    assert wrong not in (tmp_path / "password").read_text()
+    refused.terminate()
+    assert refused.wait(patient(20)) == 0
+
+
+def test_it_waits_for_a_database_that_recovers(world: VaultWorld, tmp_path: Path) -> None:
+    """Postgres was killed and recovers: a vault that starts then says so, serves when it does, and ends when told."""
+    holder = world.holder()
+    token = holder.token()
+    with recovering(world.settings):
+        log = tmp_path / "log"
+        waiting, port = world.begin(log=log)
+        unwanted, other_port = world.begin()
+        for asked in (port, other_port):
+            becomes(partial(readiness, asked), (503, "Postgres is away"), what="it waits and says for whom")
+        unwanted.terminate()
+        assert unwanted.wait(patient(20)) == 0
+        eventually(lambda: "vault_waits_for_postgres" in log.read_text(), what="a first try has failed")
+        assert waiting.poll() is None
+    becomes(partial(readiness, port), (200, "ready"))
+    for other in [process for process in world.processes if process is not waiting]:
+        other.terminate()
+        other.wait(patient(20))
+    found = world.holder(holder.name).http.get(f"/v1/tokens/{token}")
+    assert (found.status_code, found.json()["id"]) == (200, token)

@@ -56,6 +56,7 @@ class DispatchStore:
             min_size=1,
             max_size=limits.ATTEMPT_POSTGRES_POOL_MAX,
             timeout=limits.POSTGRES_CONNECT_TIMEOUT_S,
+            reconnect_timeout=limits.POSTGRES_RECONNECT_S,
             open=False,
         )
 

@@ -28,7 +28,7 @@ class Durably:
     def __init__(self, stop: asyncio.Event, metrics: AttemptMetrics) -> None:
         self._stop = stop
         self._metrics = metrics
-        self.is_reachable = True
+        self.is_reachable = False  # until the first statement says otherwise
 
     async def __call__(self, what: str, statement: Callable[[], Awaitable[T]]) -> T:
         """The statement's result. Raises Unavailable when the database is away and the worker is told to stop."""

@@ -15,6 +15,7 @@ import asyncio
 import random
 import time
 from collections import Counter
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -26,9 +27,10 @@ from dataflows.payments.attempts.lane import Lane
 from dataflows.payments.attempts.recorder import Recorder
 from dataflows.payments.attempts.settlement import settle
 from schemas import limits
+from schemas.errors import Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Iterable, Sequence
+    from collections.abc import Callable, Coroutine, Iterable, Sequence
 
     from dataflows.payments.attempts.adapter import ProcessorAdapter
     from dataflows.payments.attempts.dispatch import Change, Lease
@@ -68,10 +70,11 @@ class AttemptWorker:
         self._group = asyncio.TaskGroup()
         self._is_drained = False
 
-    @property
-    def is_ready(self) -> bool:
-        """True while the worker has been given partitions and reaches its database."""
-        return self._reader.is_assigned and self._durably.is_reachable
+    def why_not_ready(self) -> str | None:
+        """None while the worker reaches its database and has been given partitions."""
+        if not self._durably.is_reachable:
+            return "Postgres is away"
+        return None if self._reader.is_assigned else "no partitions yet"
 
     def stop(self) -> None:
         """Takes and leases nothing more; ``run`` returns when the calls in flight have ended or a bound is past."""
@@ -82,16 +85,24 @@ class AttemptWorker:
         """Works until ``stop``. Raises an ExceptionGroup when a loop fails; what was leased is then queried later."""
         async with self._group as group:
             intake = [
-                group.create_task(loop())
+                group.create_task(self._until_stop(loop))
                 for loop in (self._ingest, self._sweep, self._repeat, self._prune, self._measure, self._tell_health)
             ]
             group.create_task(self._recorder.run(lambda: self._is_drained))
             await self._stop.wait()
+            if not self._durably.is_reachable:  # they would wait for it; what was leased without our knowing runs out
+                for task in intake:
+                    task.cancel()
             await asyncio.wait(intake)
             await self._drain()
             self._is_drained = True
         for lane in self._lanes.values():
             await lane.adapter.close()
+
+    async def _until_stop(self, loop: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """One loop of the intake. Told to stop without a database it loses nothing: another worker does its work."""
+        with suppress(Unavailable):
+            await loop()
 
     async def _drain(self) -> None:
         if not self._tasks:

@@ -63,6 +63,7 @@ class DeliveryStore:
             min_size=1,
             max_size=limits.MERCHANT_WEBHOOK_POSTGRES_POOL_MAX,
             timeout=limits.POSTGRES_CONNECT_TIMEOUT_S,
+            reconnect_timeout=limits.POSTGRES_RECONNECT_S,
             check=psycopg_pool.ConnectionPool.check_connection,
             open=True,
             kwargs={

@@ -1,0 +1,53 @@
+"""Readiness that is asked from another thread than the one it lives on: always an answer, within the bound."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+from compose.services.ops import asked_on
+from schemas import limits
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture
+def loop() -> Iterator[asyncio.AbstractEventLoop]:
+    """A loop that turns in a thread of its own."""
+    made = asyncio.new_event_loop()
+    thread = threading.Thread(target=made.run_forever)
+    thread.start()
+    yield made
+    made.call_soon_threadsafe(made.stop)
+    thread.join()
+    made.close()
+
+
+@pytest.mark.parametrize(("reason", "said"), [(None, True), ("Postgres is away", "Postgres is away")])
+def test_what_the_loop_says_is_said(loop: asyncio.AbstractEventLoop, reason: str | None, said: bool | str) -> None:
+    """Ready is True, anything else the reason."""
+
+    async def why_not_ready() -> str | None:
+        return reason
+
+    assert asked_on(loop, why_not_ready)() == said
+
+
+def test_no_answer_is_an_answer(loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A part that hangs is not ready, and nothing of the question is left on the loop."""
+    monkeypatch.setattr(limits, "HEALTH_CHECK_TIMEOUT_S", 0.05)
+    given_up = threading.Event()
+
+    async def why_not_ready() -> str | None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            given_up.set()
+        return None
+
+    assert asked_on(loop, why_not_ready)() == "no answer in time"
+    assert given_up.wait(10)
