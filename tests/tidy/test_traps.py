@@ -1,4 +1,4 @@
-"""The tables of traps in tests/README.md name tests that exist, and every trap has one, or says that it is open."""
+"""The tables of traps, and of what only the proof runs, name tests that exist; every trap has one, or says that it is open."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 
 from tests.tidy import tree
 
-ROWS = re.findall(r"^\| (\d+|always)[.:] [^|]*\| ([^|]*)\|$", tree.text("tests/README.md"), re.MULTILINE)
+ROWS = re.findall(r"^\| (\d+|always)[.:] [^|]*\| ([^|]*)\|$", tree.text("tests/traps/README.md"), re.MULTILINE)
 IDS = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
 NUMBERS = tuple(str(number) for number in range(1, 11))
 TRAPS = (*NUMBERS, "always", *NUMBERS)  # of payments, and of the limiter
@@ -15,12 +15,12 @@ TRAPS = (*NUMBERS, "always", *NUMBERS)  # of payments, and of the limiter
 
 def test_every_trap_is_proved_by_a_test_that_exists() -> None:
     """A test function, or the class that a state machine of Hypothesis is run as."""
-    named = [found for _, tests in ROWS for found in IDS.findall(tests)]
+    named = IDS.findall(tree.text("tests/traps/README.md") + tree.text("tests/README.md"))
     tree.nothing_in(
         [] if tuple(trap for trap, _ in ROWS) == TRAPS else [f"the rows are {[trap for trap, _ in ROWS]}"],
         [f"trap {trap} has no test" for trap, tests in ROWS if not IDS.search(tests) and not tests.startswith("open")],
         [
-            f"{file}::{name} is in a table of traps and does not exist"
+            f"{file}::{name} is in a table and does not exist"
             for file, name in named
             if name not in proofs_in(file)
         ],
