@@ -5,17 +5,15 @@ from __future__ import annotations
 import random
 import struct
 import uuid
-from contextlib import contextmanager
-from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import redis
 
-from limiter.store_script import SCRIPT, SHA
 from schemas.limit_policy import Terms
 from tests.gate import examples
 from tests.limit_oracle import FIXED, SLIDING, TOKEN_BUCKET, Oracle
+from tests.limiter_kinds import with_functions, with_script
 from tests.seeds import seeds
 
 if TYPE_CHECKING:
@@ -80,28 +78,6 @@ class Counter:
 def call(server: redis.Redis, function: str, keys: list[str], *arguments: Any) -> list[int]:
     found: Any = server.fcall(function, len(keys), *keys, *arguments)
     return list(found)
-
-
-class ScriptedRedis(redis.Redis):
-    """Functions are called as a server without them is asked."""
-
-    def fcall(self, function: str, numkeys: int, *keys_and_arguments: Any) -> Any:
-        return self.evalsha(SHA.decode(), numkeys, *keys_and_arguments, function)
-
-
-@contextmanager
-def with_functions(url: str) -> Iterator[redis.Redis]:
-    with redis.Redis.from_url(url) as found:
-        text = (resources.files("sinks.redis") / "scripts" / "rl1.lua").read_text()
-        found.function_load(text, replace=True)
-        yield found
-
-
-@contextmanager
-def with_script(url: str) -> Iterator[redis.Redis]:
-    with ScriptedRedis.from_url(url) as found:
-        assert found.script_load(SCRIPT) == SHA.decode()
-        yield found
 
 
 @pytest.fixture(scope="module", params=["functions", pytest.param("script", marks=pytest.mark.proof)])
