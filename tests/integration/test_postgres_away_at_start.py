@@ -7,34 +7,33 @@ test_vault_process.py.
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
-import uuid
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
 
 import psycopg
 import pytest
 from psycopg import sql
 from pydantic import SecretStr
 
-from compose.settings import SERVICES, Settings
-from compose.stack.home import write_private
+from compose.settings import SERVICES
 from sinks.kafka.topics import ensure_topics
 from tests.attempts_world import free_port, readiness
-from tests.conftest import clean_environment
 from tests.eventually import becomes, eventually, patient
 from tests.gate import matrix
-from tests.migrated import fresh_database
+from tests.migrated import in_database
+from tests.servers import NOWHERE, clean_environment
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from tests.conftest import Stack
+    from compose.settings import Settings
+    from tests.servers import World
 
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(240)]
 
@@ -48,45 +47,23 @@ _WAYS: Final = ("owner", "processor_worker")
 _READY_WITHOUT: Final = ("owner", "limiter_owner", "limiter_usage")
 
 
-@dataclass
-class Servers:
-    """The session's servers with topics and a database of our own."""
-
-    stack: Stack
-    database: str
-    settings: Settings
-
-    def accept(self, *, connections: bool) -> None:
-        """Whether Postgres lets anybody into the database; nobody stays whom it would not let in."""
-        with psycopg.connect(self.stack.addresses.postgres_superuser_dsn, autocommit=True) as connection:
-            statement = sql.SQL("alter database {} allow_connections {}")
-            connection.execute(statement.format(sql.Identifier(self.database), sql.Literal(connections)))
-            if not connections:
-                everybody = "select pg_terminate_backend(pid) from pg_stat_activity where datname = %s"
-                connection.execute(everybody, (self.database,))
-
-
 @pytest.fixture(scope="module")
-def servers(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
+def settings(stack: World) -> Settings:
     """Everything that a service needs."""
-    database = f"waiting_{uuid.uuid4().hex[:12]}"
-    roles = stack.settings.role_passwords()
-    passwords = {f"postgres_{role.removeprefix('millrace_')}_password": word for role, word in roles.items()}
-    with fresh_database(stack.settings, database) as dsn:
-        settings = Settings(
-            home=tmp_path_factory.mktemp("waiting"),
-            kafka_bootstrap=stack.addresses.kafka.bootstrap,
-            kafka_prefix=f"{database}-",
-            redis_url=stack.addresses.redis_url,
-            clickhouse_url=stack.addresses.clickhouse_url,
-            postgres_dsn=dsn,
-            **passwords,
-        )
-        settings.the_home().prepare()
-        ports = {name: free_port() for name in settings.preferred_ports()}
-        write_private(settings.the_home().ports_file, json.dumps(ports))
-        ensure_topics(settings.addresses().kafka)
-        yield Servers(stack, database, settings)
+    ensure_topics(stack.addresses.kafka)
+    return stack.settings
+
+
+def accept(settings: Settings, *, connections: bool) -> None:
+    """Whether Postgres lets anybody into the database; nobody stays whom it would not let in."""
+    dsn = settings.addresses().postgres_superuser_dsn
+    database = urlsplit(dsn).path.strip("/")
+    with psycopg.connect(in_database(dsn, "postgres"), autocommit=True) as connection:
+        statement = sql.SQL("alter database {} allow_connections {}")
+        connection.execute(statement.format(sql.Identifier(database), sql.Literal(connections)))
+        if not connections:
+            everybody = "select pg_terminate_backend(pid) from pg_stat_activity where datname = %s"
+            connection.execute(everybody, (database,))
 
 
 @dataclass
@@ -127,27 +104,26 @@ def started(service: str, settings: Settings, log: Path) -> Iterator[Started]:
 
 
 @pytest.mark.parametrize("service", matrix(_NEEDING_POSTGRES, _WAYS.__contains__))
-def test_it_waits_for_postgres_and_ends_when_told(service: str, servers: Servers, tmp_path: Path) -> None:
+def test_it_waits_for_postgres_and_ends_when_told(service: str, settings: Settings, tmp_path: Path) -> None:
     """Nothing listens where Postgres should: the process goes on waiting, and SIGTERM is a regular end."""
-    nowhere = f"postgresql://postgres@127.0.0.1:{free_port()}/millrace"
-    settings = servers.settings.model_copy(update={"postgres_dsn": SecretStr(nowhere)})
-    with started(service, settings, tmp_path / "log") as waiting:
+    away = settings.model_copy(update={"postgres_dsn": SecretStr(f"postgresql://postgres@{NOWHERE}/millrace")})
+    with started(service, away, tmp_path / "log") as waiting:
         eventually(waiting.waits, 60, what=f"{service} waits")
         waiting.ends()
 
 
 @pytest.mark.parametrize("service", matrix(_NEEDING_POSTGRES, lambda service: service == "processor_worker"))
-def test_it_serves_once_postgres_does(service: str, servers: Servers, tmp_path: Path) -> None:
+def test_it_serves_once_postgres_does(service: str, settings: Settings, tmp_path: Path) -> None:
     """Postgres refuses everybody at first, as one that recovers does; who waited serves then, and waits again later."""
-    servers.accept(connections=False)
+    accept(settings, connections=False)
     try:
-        with started(service, servers.settings, tmp_path / "log") as waiting:
+        with started(service, settings, tmp_path / "log") as waiting:
             eventually(waiting.waits, 60, what=f"{service} waits")
-            servers.accept(connections=True)
+            accept(settings, connections=True)
             becomes(partial(readiness, waiting.port), (200, "ready"), 60, what=f"{service} serves")
-            servers.accept(connections=False)
+            accept(settings, connections=False)
             if service not in _READY_WITHOUT:
                 eventually(waiting.waits, what=f"{service} waits again")
             waiting.ends()
     finally:
-        servers.accept(connections=True)
+        accept(settings, connections=True)
