@@ -19,7 +19,6 @@ from dataflows.domain.ledger import is_balanced
 from dataflows.domain.processor_attempt import OPEN
 from schemas.records import Command, Rejection
 from tests import payment_cases as cases
-from tests.gate import examples
 
 STATUSES = (
     *("pending", "unknown", "authorized", "captured", "voided", "declined", "failed", "manual_review", "refunded"),
@@ -119,7 +118,7 @@ def _one_step(before: Payment, decision: Decision) -> None:
         assert is_money, "terminal for commands, never for money facts"
 
 
-@settings(max_examples=examples(75, 300), deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(creates, steps)
 def test_decisions_are_total_deterministic_and_keep_the_rules_of_every_step(
     create: Command, history: list[Any]
@@ -127,7 +126,7 @@ def test_decisions_are_total_deterministic_and_keep_the_rules_of_every_step(
     folded(create, history)
 
 
-@settings(max_examples=examples(75, 300), deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(creates, steps, schedules)
 def test_the_ledger_tells_the_same_story_as_the_intent(create: Command, history: list[Any], fees: FeeSchedule) -> None:
     """Invariants 6, 7 and 10 from postings alone: captures, holds and fees add up to what the intent says."""
@@ -164,7 +163,7 @@ def test_the_ledger_tells_the_same_story_as_the_intent(create: Command, history:
         assert any(a.kind == "void" for a in payment.attempts.values()), "and its release was asked for"
 
 
-@settings(max_examples=examples(50, 200), deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(creates, steps, st.randoms(use_true_random=False))
 def test_facts_told_again_change_nothing(create: Command, history: list[Any], chance: Any) -> None:
     """Whatever was told is told again at any later time: refused, or (a doubt about what is still open) without money."""
@@ -179,7 +178,7 @@ def test_facts_told_again_change_nothing(create: Command, history: list[Any], ch
         assert answer.code in ("stale_fact", "contradicts_attempt")
 
 
-@settings(max_examples=examples(50, 200), deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(
     st.permutations(["pending", "unknown", "captured", "captured", "manual_review", "declined", "failed"]),
     st.integers(1, 7),

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.servers, pytest.mark.usefixtures("emptied")]
 __all__ = ["emptied", "server"]  # the fixtures of this module
 OPERATIONS = examples(3_000, 10_000)
-USERS = 40
+USERS = examples(12, 40)  # so that each is asked for as often
 COST_MAX = 9
 CAPACITY = {1: 1_200, 2: 500, 3: 800}  # lowered, and raised again
 KEY = Ed25519PrivateKey.generate()
