@@ -94,8 +94,9 @@ def files_on_servers(public: PublicSystem) -> list[Path]:
     """What the servers of the run keep of this system: the files of its database and of its topics."""
     home = run_servers().the_home()
     ((database,),) = public.rows("select oid from pg_database where datname = current_database()")
-    topics = [*home.data("kafka").rglob(f"{public.settings.kafka_prefix}*-*")]
-    tables = home.data("postgres").rglob(f"base/{database}")
+    # by their own names: folders of other tests' topics vanish meanwhile
+    topics = [*(home.data("kafka") / "topics").glob(f"{public.settings.kafka_prefix}*-*")]
+    tables = [home.data("postgres") / "base" / str(database)]
     found = [folder for folder in (*topics, *tables) if folder.is_dir()]
     assert len(found) > len(topics) > 0
     return found
