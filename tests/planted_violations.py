@@ -216,7 +216,11 @@ OTHER_WAYS: list[tuple[str, *tuple[str, ...]]] = [
     ("10", "update dispute set funds = 'withdrawn' where state = 'won'"),
     ("10", "update refund set amount = amount + 1 where state = 'pending'"),
     ("11", "delete from journal_entry"),
-    ("12", f"update processor_attempt set status = 'manual_review', updated_at = {EARLIER} where status = 'unknown'"),
+    (
+        "12",
+        f"update processor_attempt set status = 'manual_review', updated_at = {EARLIER} where status = 'unknown'",
+        f"update attempt_dispatch set updated_at = {EARLIER}",
+    ),
     ("14", "update account_balance set debits = debits + 1 where starts_with(account_id, 'processor_receivable:')"),
     ("14", "delete from settlement_line"),
     # fees of a further line and of a refund, which are not the ones that were booked

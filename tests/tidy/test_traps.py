@@ -19,11 +19,7 @@ def test_every_trap_is_proved_by_a_test_that_exists() -> None:
     tree.nothing_in(
         [] if tuple(trap for trap, _ in ROWS) == TRAPS else [f"the rows are {[trap for trap, _ in ROWS]}"],
         [f"trap {trap} has no test" for trap, tests in ROWS if not IDS.search(tests) and not tests.startswith("open")],
-        [
-            f"{file}::{name} is in a table and does not exist"
-            for file, name in named
-            if name not in proofs_in(file)
-        ],
+        [f"{file}::{name} is in a table and does not exist" for file, name in named if name not in proofs_in(file)],
     )
 
 
