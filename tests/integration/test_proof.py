@@ -13,7 +13,7 @@ import os, sys
 from tests import proof
 parts = {
     "bad": proof.Part("fails", (sys.executable, "-c", "raise SystemExit(3)")),
-    "good": proof.Part("tells its seed", (sys.executable, "-c", "import os; print(os.environ['MILLRACE_RUN_SEED'], os.environ['MILLRACE_PROOF'])"), exhaustive=True),
+    "good": proof.Part("tells its seed", (sys.executable, "-c", "import os; print(os.environ['MILLRACE_RUN_SEED'], os.environ['MILLRACE_PROOF'])")),
 }
 sys.exit(proof.prove({name: parts[name] for name in sys.argv[1:]}))
 """
