@@ -67,8 +67,14 @@ def take_in(
             return _reject(connection, report, str(problem))
 
 
+def early_disputes_wait(connection: psycopg.Connection) -> None:
+    """Lines of disputes that we were not told of before wait to be judged again, once we were."""
+    with connection.transaction():
+        resolve_cases(connection, execute(connection, "early_disputes_wait"))
+
+
 def take_in_waiting(connection: psycopg.Connection, processor: str, report_id: str) -> Taken:
-    """The lines of a report that waited for their attempt are judged again."""
+    """The lines of a report that waited for their attempt, or for their dispute, are judged again."""
     with found_table(connection):
         execute(connection, "stage_waiting", processor=processor, report_id=report_id)
         found = _match(connection, processor, report_id, {})

@@ -16,7 +16,7 @@ from msgspec import Struct, field
 
 from reconciliation.repair.lists import aged_cases_open
 from reconciliation.settlement.bank import take_in_statements
-from reconciliation.settlement.ingest import ReportFile, take_in, take_in_waiting
+from reconciliation.settlement.ingest import ReportFile, early_disputes_wait, take_in, take_in_waiting
 from reconciliation.settlement.posting import Posted, Teller, book_late_fees, post_due, tell_outcomes
 from reconciliation.settlement.sources import (
     READERS,
@@ -134,6 +134,7 @@ class _Run:
         # 2. Lines of attempts that are open here: the line is the fact's door, and then it is a line like any other.
         if tell_outcomes(self._connection, self._teller):
             self._on_step("outcomes told")
+        early_disputes_wait(self._connection)
         for processor, report_id in execute(self._connection, "reports_waiting").fetchall():
             take_in_waiting(self._connection, processor, report_id)
         self._on_step("waiting lines judged")

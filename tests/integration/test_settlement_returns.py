@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import io
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from reconciliation.settlement.bank import take_in_statements
 from reconciliation.settlement.commands import Due, command_of
+from reconciliation.settlement.ingest import early_disputes_wait, take_in_waiting
 from reconciliation.settlement.store import execute
 from tests.settlement_world import SettlementWorld, line_of, payout_of, settlement_world
 
@@ -137,6 +138,56 @@ def test_refunds_and_disputes_that_no_report_names_are_missing(world: Settlement
     taken = line_of(disputed, "ln_d", type="dispute", provider_ref="sim_dp_1", gross=-3_000, fee=1_500)
     world.take_in([line_of(refund, "ln_r"), taken], "rpt_2")
     assert world.open_discrepancies() == []
+
+
+def judged_again(world: SettlementWorld) -> None:
+    """As every run does with what waits."""
+    with world.operator() as connection:
+        early_disputes_wait(connection)
+        for processor, report_id in execute(connection, "reports_waiting").fetchall():
+            take_in_waiting(connection, processor, report_id)
+
+
+@pytest.mark.parametrize("name", ["sim_dp_1", "another"])
+def test_a_dispute_that_a_report_names_first_is_explained_once_it_is_known(world: SettlementWorld, name: str) -> None:
+    """Until its webhook comes it is about nothing that we know, and a case; known by name, or by payment and amount."""
+    disputed = world.capture(5_000)
+    taken = line_of(disputed, "ln_d", type="dispute", provider_ref=name, gross=-3_000, fee=1_500)
+    world.take_in([line_of(disputed, "ln_1"), taken])
+    for _ in range(2):
+        assert world.open_discrepancies() == [("orphan", disputed["intent_id"], 3_000)]
+        assert open_cases(world) == [(disputed["intent_id"], "open")]
+        judged_again(world)
+    dispute_known(world, disputed)
+    for _ in range(2):
+        judged_again(world)
+        assert (world.open_discrepancies(), open_cases(world)) == ([], [])
+        assert world.sql("select class, matched, case_id, posting from settlement_line where line_id = 'ln_d'") == [
+            ("matched", "dp_1", None, "none")
+        ]
+    assert world.sql("select lines, matched from settlement_report") == [(2, 2)]
+
+
+def test_a_dispute_that_a_person_works_on_stays_with_that_person(world: SettlementWorld) -> None:
+    """Something was proposed for its case, or decided, before we were told of it."""
+    disputed = world.capture(5_000)
+    world.take_in([line_of(disputed, "ln_d", type="dispute", provider_ref="sim_dp_1", gross=-3_000, fee=1_500)])
+    dispute_known(world, disputed)
+    for state in ("proposed", "open"):
+        world.sql("update repair_case set state = %s", state)
+        judged_again(world)
+        assert len(world.open_discrepancies()) == (state == "proposed")
+    world.sql("update settlement_line set class = 'orphan', matched = null")  # as a person's end of it leaves the line
+    judged_again(world)
+    assert world.sql("select class from settlement_line where line_id = 'ln_d'") == [("orphan",)]
+
+
+def dispute_known(world: SettlementWorld, disputed: dict[str, Any]) -> None:
+    world.sql(
+        "insert into dispute values ('dp_1', %s, 'm_1', 'simulator', 'sim_dp_1', 3000, 'USD', 1500, null, 'lost',"
+        " 'withdrawn', 1, now(), now())",
+        disputed["intent_id"],
+    )
 
 
 def test_a_young_refund_is_not_missing_yet(world: SettlementWorld) -> None:

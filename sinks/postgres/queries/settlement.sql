@@ -373,6 +373,25 @@ where processor = %(processor)s and report_id = %(report_id)s;
 -- run: processors of whom something may be missing.
 select distinct processor from settlement_report where state <> 'rejected' and youngest_at is not null;
 
+-- name: early_disputes_wait
+-- run: what a report said of a dispute before its processor told us of it is explained once we know it, and the line is
+-- judged with those that wait. What a person works on stays as it is. Index settlement_discrepancy_open.
+with known as (
+    update settlement_discrepancy d set state = 'resolved', resolved_at = clock_timestamp()
+    from settlement_line l
+    where d.state = 'open' and d.class = 'orphan' and l.processor = d.processor and l.line_id = d.subject
+      and l.class = 'orphan' and l.type in ('dispute', 'dispute_reversal')
+      and (exists (select 1 from dispute p where p.processor = l.processor and p.provider_ref = l.provider_ref)
+           or exists (select 1 from dispute p where p.processor = l.processor and p.intent_id = l.reference
+                                                and p.amount = abs(l.gross) and p.currency = l.currency))
+      and not exists (select 1 from repair_case c where c.kind = 'settlement_difference'
+                                                    and c.reference = d.reference and c.state = 'proposed')
+    returning d.processor, d.subject, d.reference
+)
+update settlement_line l set class = 'waiting', difference = 0, case_id = null
+from known k where l.processor = k.processor and l.line_id = k.subject
+returning k.reference;
+
 -- name: reports_waiting
 -- run: reports with lines to be judged again. Index settlement_line_waiting.
 select distinct processor, report_id from settlement_line where class = 'waiting';
