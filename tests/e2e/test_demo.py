@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ import pytest
 from beancount import loader
 from beancount.core import data
 
-from tests.eventually import becomes, patient
+from tests.eventually import becomes, eventually, patient
 from tests.servers import clean_environment
 
 if TYPE_CHECKING:
@@ -28,21 +29,68 @@ HEADER = "invoice_no,invoice_date,customer_id,country,total_minor_gbp,lines\n"
 pytestmark = [pytest.mark.servers, pytest.mark.slow]
 
 
+def environment_in(folder: Path) -> dict[str, str]:
+    """The demo's temporary homes lie in this folder."""
+    folder.mkdir()
+    return clean_environment() | {"TMPDIR": str(folder), "COLUMNS": "200", "PYTHONUNBUFFERED": "1"}
+
+
 @pytest.fixture
 def environment(tmp_path: Path) -> dict[str, str]:
-    """The demo's temporary homes lie in this test's own folder."""
-    folder = tmp_path / "temporary"
-    folder.mkdir()
-    return clean_environment() | {"TMPDIR": str(folder), "COLUMNS": "200"}
+    return environment_in(tmp_path / "temporary")
+
+
+def orders_in(folder: Path) -> Path:
+    """Invoices enough for every kind of story that ends soon, and credit notes between them."""
+    rows = [f"{n},1/12/2010,{17_000 + n},France,{1_000 + 37 * n},3" for n in range(1, 25)]
+    path = folder / "orders.csv"
+    path.write_text(HEADER + "\n".join([*rows, "C99,1/12/2010,17001,France,-500,1", ""]))
+    return path
 
 
 @pytest.fixture
 def orders(tmp_path: Path) -> Path:
-    """Invoices enough for every kind of story that ends soon, and credit notes between them."""
-    rows = [f"{n},1/12/2010,{17_000 + n},France,{1_000 + 37 * n},3" for n in range(1, 25)]
-    path = tmp_path / "orders.csv"
-    path.write_text(HEADER + "\n".join([*rows, "C99,1/12/2010,17001,France,-500,1", ""]))
-    return path
+    return orders_in(tmp_path)
+
+
+@dataclass
+class Demonstration:
+    """One demo that is kept when it has ended; the tests below go through it from its begin to its end."""
+
+    environment: dict[str, str]
+    output: Path
+    process: subprocess.Popen[bytes]
+
+    @property
+    def out(self) -> str:
+        return self.output.read_text()
+
+    def printed(self, what: str) -> str:
+        lines = (line.strip() for line in self.out.splitlines())
+        return next(line.partition(":")[2].strip() for line in lines if line.startswith(what))
+
+    def shell(self, command: str) -> str:
+        """What somebody who follows the printed lines would type."""
+        words = ["/bin/sh", "-c", command]
+        wait_s = patient(DEMO_S)
+        return subprocess.run(
+            words, env=self.environment, capture_output=True, text=True, check=True, timeout=wait_s
+        ).stdout
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demonstration]:
+    folder = tmp_path_factory.mktemp("demo")
+    environment, output = environment_in(folder / "temporary"), folder / "output"
+    command = [MILLRACE, "demo", "--orders", orders_in(folder), "--rate", "10", "--keep"]
+    with output.open("wb") as log:
+        process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
+    made = Demonstration(environment, output, process)
+    yield made
+    process.terminate()
+    process.wait(60)
+    for home in Path(environment["TMPDIR"]).glob("millrace-demo-*"):  # of a test that failed
+        subprocess.run([MILLRACE, "down"], env=environment | {"MILLRACE_HOME": str(home)}, check=False, timeout=60)
 
 
 def started(environment: dict[str, str], *arguments: str | Path) -> subprocess.Popen[str]:
@@ -77,48 +125,41 @@ def lines_until(demo: subprocess.Popen[str], words: str) -> Iterator[str]:
     raise AssertionError(f"the demo ended without {words!r}: {demo.stderr and demo.stderr.read()}")
 
 
-def test_invoices_of_a_file_end_in_a_verdict(environment: dict[str, str], orders: Path, tmp_path: Path):
-    """Payments, a killed owner, one act of each kind, every comparison; kept, it can be used, and ended without a trace.
+def test_a_payment_is_followed_through_every_store(kept: Demonstration) -> None:
+    """From HTTP to ClickHouse, by its identity."""
+    stops = ("HTTP request", "Kafka command", "owner", "attempt", "dispatch", "processor's book", "Kafka fact")
+    stops += ("ledger", "outbox", "Kafka event", "ClickHouse")
+    eventually(lambda: all(stop in kept.out for stop in stops) or kept.process.poll() is not None, DEMO_S)
+    assert [stop for stop in stops if stop not in kept.out] == []
 
-    beancount, which shares no code with us, reads the whole ledger and finds every balance as the owners wrote it.
-    """
-    demo = started(environment, "--orders", orders, "--rate", "10", "--keep")
-    out, err = demo.communicate(timeout=patient(DEMO_S))
 
-    def printed(what: str) -> str:
-        return next(line.partition(":")[2].strip() for line in out.splitlines() if line.strip().startswith(what))
+def test_invoices_of_a_file_end_in_a_verdict(kept: Demonstration) -> None:
+    """Payments, a killed owner, one act of each kind, every comparison."""
+    eventually(lambda: kept.process.poll() is not None, DEMO_S, what="the demo has ended")
+    out = kept.out
+    assert kept.process.returncode == 0, out
+    last = out.splitlines()[-1]
+    assert re.match(r"DEMO OK payments=24 captured=\d+ duplicates_replayed=\d+ invariant_gaps=0 ", last)
+    assert "owners_killed=1 acts=6 breaks_planted=4 breaks_found=4 repairs=1 differences=0 " in last
+    assert re.search(
+        r" quota_decisions=\d{3,} .*quota_over_admitted=0 quota_duplicates_charged=0 quota_lease_gap=0", last
+    )
+    assert "admitted against the bound" in out
+    assert "1 credit notes skipped" in out
+    assert "4 of 4 breaks found, 0 others" in out
+    assert "The author's own approval was refused; approved by another person it was posted." in out
 
-    def shell(command: str) -> str:
-        return subprocess.run(
-            ["/bin/sh", "-c", command],
-            env=environment,
-            capture_output=True,
-            text=True,
-            check=True,
-            timeout=patient(DEMO_S),
-        ).stdout
 
-    try:
-        assert demo.returncode == 0, out + err
-        last = out.splitlines()[-1]
-        assert re.match(r"DEMO OK payments=24 captured=\d+ duplicates_replayed=\d+ invariant_gaps=0 ", last)
-        assert "owners_killed=1 acts=6 breaks_planted=4 breaks_found=4 repairs=1 differences=0 " in last
-        assert re.search(
-            r" quota_decisions=\d{3,} .*quota_over_admitted=0 quota_duplicates_charged=0 quota_lease_gap=0", last
-        )
-        assert "admitted against the bound" in out
-        assert "1 credit notes skipped" in out
-        for stop in ("HTTP request", "Kafka command", "owner", "attempt", "dispatch", "processor's book", "Kafka fact"):
-            assert stop in out, stop
-        for stop in ("ledger", "outbox", "Kafka event", "ClickHouse"):
-            assert stop in out, stop
-        assert "4 of 4 breaks found, 0 others" in out
-        assert "The author's own approval was refused; approved by another person it was posted." in out
-        assert shell(printed("a token:")).count(".") == 2
-        exported(environment | {"MILLRACE_HOME": printed("the end:").split()[0].partition("=")[2]}, tmp_path)
-    finally:
-        shell(printed("the end:"))
-    assert left_behind(environment) == ([], [])
+def test_a_kept_demo_can_be_used(kept: Demonstration, tmp_path: Path) -> None:
+    """beancount, which shares no code with us, reads the whole ledger and finds every balance as the owners wrote it."""
+    assert kept.shell(kept.printed("a token:")).count(".") == 2
+    home = kept.printed("the end:").split()[0].partition("=")[2]
+    exported(kept.environment | {"MILLRACE_HOME": home}, tmp_path)
+
+
+def test_a_kept_demo_ends_without_a_trace(kept: Demonstration) -> None:
+    kept.shell(kept.printed("the end:"))
+    assert left_behind(kept.environment) == ([], [])
 
 
 def exported(environment: dict[str, str], folder: Path) -> None:
