@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _VARIABLE: Final = "MILLRACE_TEST_FOLDER"
 #: made by the first process of a run, before pytest-xdist starts workers, which inherit the variable
 _IS_FIRST: Final = _VARIABLE not in os.environ
-FOLDER: Final = Path(os.environ.setdefault(_VARIABLE, "") or tempfile.mkdtemp(prefix="millrace-run-"))
+FOLDER: Final = Path(tempfile.mkdtemp(prefix="millrace-run-") if _IS_FIRST else os.environ[_VARIABLE])
 os.environ[_VARIABLE] = str(FOLDER)
 
 
