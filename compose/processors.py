@@ -14,7 +14,7 @@ from compose.stack.errors import StackError
 from compose.stack.ports import LOOPBACK
 from ingress.webhooks.signatures import read_secrets
 from schemas import limits
-from schemas.processors import ADAPTERS, adapter_of, is_processor_name
+from schemas.payments.processors import ADAPTERS, adapter_of, is_processor_name
 
 STRIPE_URL: Final = "https://api.stripe.com"
 _LOOPBACKS: Final = frozenset({LOOPBACK, "localhost", "::1"})

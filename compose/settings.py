@@ -26,8 +26,8 @@ from ingress.webhooks.signatures import PROCESSORS as WEBHOOK_PROCESSORS
 from ingress.webhooks.signatures import read_secrets
 from schemas import limits
 from schemas.client_network import client_network
-from schemas.processors import adapter_of
-from schemas.webhook_secret import WebhookSecretKeys
+from schemas.payments.processors import adapter_of
+from schemas.payments.webhook_secret import WebhookSecretKeys
 from sinks.kafka.connection import KafkaConnection
 from sinks.postgres.roles import ROLES
 from vault.key_file import KeyFile, VaultKeysUnusable

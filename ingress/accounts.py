@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from schemas import errors, identity, records, rendering
-from schemas.facts import OPERATOR_SCOPE
+from schemas.payments.facts import OPERATOR_SCOPE
 
 if TYPE_CHECKING:
     from ingress.auth import Caller

@@ -16,8 +16,9 @@ import psycopg
 import structlog
 
 from ingress import metrics
-from schemas import errors, limits, maintenance, risk_policy, routing
-from schemas.risk_policy import Velocity
+from schemas import errors, limits, maintenance
+from schemas.payments import risk_policy, routing
+from schemas.payments.risk_policy import Velocity
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from ingress import decisions
-from schemas import case_closing, errors, identity, limits, rendering, repair
+from schemas import errors, identity, limits, rendering
+from schemas.payments import case_closing, repair
 
 if TYPE_CHECKING:
     from ingress.envelope import Fields

@@ -20,8 +20,9 @@ from dataflows.domain.fees import FeeSchedule
 from dataflows.domain.policies import Policies, ProcessorHealth
 from dataflows.domain.stored import payments_of
 from ingress import answers, problems
-from schemas import errors, records, rendering, risk_policy
-from schemas import routing as routing_policy
+from schemas import errors, records, rendering
+from schemas.payments import risk_policy
+from schemas.payments import routing as routing_policy
 from sinks.postgres.arrays import text_array
 from sinks.postgres.sql_files import queries
 

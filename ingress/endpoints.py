@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ingress.pages import NewestFirst
 from ingress.store import Store
-from schemas import errors, limits, rendering, webhook_url
+from schemas import errors, limits, rendering
 from schemas.operations import OPERATIONS
+from schemas.payments import webhook_url
 from schemas.validation import free_text
 
 if TYPE_CHECKING:
     from ingress.cursors import Cursors
     from ingress.pages import Place
-    from schemas.webhook_secret import WebhookSecretKeys
+    from schemas.payments.webhook_secret import WebhookSecretKeys
 
 LIST: Final = "webhook_endpoints"
 DELIVERIES: Final = "webhook_deliveries"

@@ -9,7 +9,7 @@ import msgspec
 
 from dataflows.domain.fees import FeeSchedule
 from schemas import limits, rendering
-from schemas.fee_policy import FeeTerms
+from schemas.payments.fee_policy import FeeTerms
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,7 +7,7 @@ from typing import Final
 from ingress import openapi_elements as elements
 from ingress import openapi_schemas
 from ingress.openapi_repairs import KEY, NOTE, STRING, TEXT_OR_NULL, TIME, TIME_OR_NULL, Json, call
-from schemas import case_closing
+from schemas.payments import case_closing
 
 _CASE: Final = elements.object_id("case_id")
 _CLOSING: Final = elements.object_id("closing_id")

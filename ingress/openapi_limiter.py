@@ -6,9 +6,10 @@ from typing import Any, Final, get_args
 
 from ingress import openapi_elements as elements
 from ingress.openapi_schemas import OBJECT_ID, TEXT, a_schema, ref
-from schemas import limit_audit, limit_policy, limits
-from schemas.calendar_windows import Unit
+from schemas import limits
 from schemas.client_network import V4_BITS, V6_BITS
+from schemas.limiter import limit_audit, limit_policy
+from schemas.limiter.calendar_windows import Unit
 
 Json = dict[str, Any]
 

@@ -7,7 +7,7 @@ from typing import Final
 from ingress import openapi_elements as elements
 from ingress import openapi_schemas
 from ingress.openapi_repairs import KEY, NOTE, STRING, TEXT_OR_NULL, TIME, TIME_OR_NULL, Json, call
-from schemas import attempt_outcome
+from schemas.payments import attempt_outcome
 
 _CASE: Final = elements.object_id("case_id")
 _OUTCOME: Final = elements.object_id("outcome_id")

@@ -9,7 +9,8 @@ import msgspec
 
 from ingress import openapi_elements as elements
 from ingress import openapi_schemas
-from schemas import fee_policy, limits, maintenance, risk_policy, routing
+from schemas import limits, maintenance
+from schemas.payments import fee_policy, risk_policy, routing
 
 Json = dict[str, Any]
 

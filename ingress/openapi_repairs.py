@@ -6,7 +6,8 @@ from typing import Any, Final
 
 from ingress import openapi_elements as elements
 from ingress import openapi_schemas
-from schemas import limits, repair
+from schemas import limits
+from schemas.payments import repair
 
 Json = dict[str, Any]
 

@@ -11,7 +11,8 @@ from msgspec import structs
 
 from ingress import accounts, answers, calling, envelope, reading
 from ingress.auth import MERCHANT
-from schemas import errors, limits, repair
+from schemas import errors, limits
+from schemas.payments import repair
 
 if TYPE_CHECKING:
     from starlette.requests import Request

@@ -11,7 +11,8 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 from ingress import decisions
-from schemas import attempt_outcome, errors, identity, limits, rendering, repair
+from schemas import errors, identity, limits, rendering
+from schemas.payments import attempt_outcome, repair
 
 if TYPE_CHECKING:
     from ingress.envelope import Fields

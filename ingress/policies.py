@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from schemas import errors, limits, policies, rendering
+from schemas import errors, limits, rendering
+from schemas.payments import policies
 
 if TYPE_CHECKING:
     from collections.abc import Collection

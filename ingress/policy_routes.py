@@ -9,7 +9,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ingress import calling, operating, reading, strict_json
-from schemas import errors, limits, policies
+from schemas import errors, limits
+from schemas.payments import policies
 
 router: Final = APIRouter()
 

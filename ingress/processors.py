@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from schemas import limits, rendering
-from schemas.processors import adapter_of
+from schemas.payments.processors import adapter_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -16,7 +16,7 @@ from limiter.policies import PolicySet
 from limiter.snapshot import Envelope, Snapshot
 from limiter.store import StoreUnavailable
 from schemas import errors, limits, rendering
-from schemas.limit_policy import NETWORK, LimitPolicy, rendered
+from schemas.limiter.limit_policy import NETWORK, LimitPolicy, rendered
 
 if TYPE_CHECKING:
     from ingress.cursors import Cursors

@@ -20,7 +20,7 @@ from limiter import keys
 from limiter.asgi import Asker, retry_after_s
 from limiter.client_address import client_address
 from schemas import errors
-from schemas.limit_policy import ANY
+from schemas.limiter.limit_policy import ANY
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ingress.auth import Authenticator
     from limiter.decision import Decision
     from schemas.client_network import Network
-    from schemas.limit_policy import LimitPolicy
+    from schemas.limiter.limit_policy import LimitPolicy
 
 QUOTA_EXCEEDED: Final = "https://iana.org/assignments/http-problem-types#quota-exceeded"
 #: What is never limited: how processes are watched, what gateways decide by, and the way out of a wrong policy.

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from ingress import decisions
-from schemas import errors, identity, limits, rendering, repair
+from schemas import errors, identity, limits, rendering
+from schemas.payments import repair
 
 if TYPE_CHECKING:
     from ingress.envelope import Fields

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ingress.active_policies import ActivePolicies
     from ingress.envelope import Request
     from ingress.store import Store
-    from schemas.risk_policy import Velocity
+    from schemas.payments.risk_policy import Velocity
 
 Signals = dict[str, str]
 _CONFIRM: Final = "confirm_payment_intent"

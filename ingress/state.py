@@ -49,7 +49,7 @@ from ingress.stored import StoredResults
 from ingress.webhooks.gateway import WebhookGateway
 from limiter.sharded_store import ShardedStore
 from schemas import errors, limits
-from schemas.webhook_secret import WebhookSecretKeys
+from schemas.payments.webhook_secret import WebhookSecretKeys
 from sinks.redis.velocity import VelocityCounters
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from limiter.shard_map import Shard
     from limiter.sharded_store import ShardedStore
     from limiter.store import CounterStore
-    from schemas.limit_policy import Terms
+    from schemas.limiter.limit_policy import Terms
 
 _US_PER_S: Final = 1_000_000
 

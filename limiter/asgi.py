@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from limiter.request_identity import Repetitions
 from limiter.store import StoreUnavailable
 from schemas import errors
-from schemas.limit_policy import terms
+from schemas.limiter.limit_policy import terms
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from limiter.decision import Decision
     from limiter.limiter import Limiter
-    from schemas.limit_policy import LimitPolicy
+    from schemas.limiter.limit_policy import LimitPolicy
 
 _MS_PER_S: Final = 1_000
 _US_PER_S: Final = 1_000_000

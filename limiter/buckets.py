@@ -12,7 +12,7 @@ from limiter.keys import key_hash
 from limiter.ring import ALLOWED, APPROXIMATE, SLOT_SHIFT
 from limiter.spending import BucketFields, KeyFields
 from schemas import limits
-from schemas.limit_audit import auditing
+from schemas.limiter.limit_audit import auditing
 
 if TYPE_CHECKING:
     from limiter.decision import Decision

@@ -9,7 +9,7 @@ import msgspec
 from dataflows.domain.durable_quota import OwnedCounter
 from limiter.store import Counted
 from schemas import limits
-from schemas.quota_fields import quotas_of
+from schemas.limiter.quota_fields import quotas_of
 from sinks.postgres.sql_files import queries
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from limiter.durable import durable_key
 from limiter.policies import PolicySet
 from limiter.uncounted import verdict
 from schemas import limits
-from schemas.limit_audit import auditing
+from schemas.limiter.limit_audit import auditing
 
 if TYPE_CHECKING:
     from collections.abc import Callable

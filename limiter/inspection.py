@@ -13,7 +13,7 @@ from limiter.buckets import Bucket
 from limiter.keys import limit_key, parts_of
 from limiter.policies import PolicySet, calendars_of
 from limiter.store import Counted
-from schemas.limit_policy import LimitPolicy
+from schemas.limiter.limit_policy import LimitPolicy
 from sinks.postgres.sql_files import queries
 
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
 """One stable key for all that names the same thing: percent-encoding, Unicode, dots and slashes do not tell apart.
 
-If two aliases of a route made two keys, each would get the whole quota. The form itself is `schemas/limit_key.py`.
+If two aliases of a route made two keys, each would get the whole quota. The form is in `schemas/limiter/limit_key.py`.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import Final
 import xxhash
 
 from schemas import errors
-from schemas import limit_key as form
 from schemas.client_network import client_network
-from schemas.limit_policy import NETWORK
+from schemas.limiter import limit_key as form
+from schemas.limiter.limit_policy import NETWORK
 
 PARTS: Final = ("tenant", "user", "route")
 _CACHED: Final = 65_536

@@ -15,7 +15,7 @@ from limiter.policies import calendars_of
 from limiter.shard_map import decoded
 from limiter.snapshot import Snapshot, described, digest, key_id, sign
 from schemas import limits
-from schemas.limit_policy import LimitPolicy
+from schemas.limiter.limit_policy import LimitPolicy
 from sinks.postgres.sql_files import queries
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from schemas import errors, limits
 if TYPE_CHECKING:
     from limiter.decision import Decision
     from limiter.limiter import Limiter
-    from schemas.limit_policy import LimitPolicy
+    from schemas.limiter.limit_policy import LimitPolicy
 
 _OK: Final = rls_pb2.RateLimitResponse.OK
 _OVER_LIMIT: Final = rls_pb2.RateLimitResponse.OVER_LIMIT

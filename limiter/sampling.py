@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from limiter.ring import ALLOWED, LEFT_OUT
-from schemas.limit_audit import FULL, Auditing, is_in_sample
+from schemas.limiter.limit_audit import FULL, Auditing, is_in_sample
 
 if TYPE_CHECKING:
     import numpy.typing as npt

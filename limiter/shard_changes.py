@@ -19,7 +19,7 @@ from limiter.keys import name as normal_name
 from limiter.restoration import Restored, restore
 from limiter.shard_map import Shard, ShardMap, ShardsRefused, decoded, encoded, plain_address, url_of
 from limiter.shard_server import connected
-from schemas.limit_policy import spans_tenants
+from schemas.limiter.limit_policy import spans_tenants
 from sinks.postgres.sql_files import queries
 
 if TYPE_CHECKING:

@@ -17,9 +17,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from msgspec import Struct
 
 from limiter.shard_map import ShardMap
-from schemas.calendar_windows import CalendarWindows
 from schemas.errors import PlatformError
-from schemas.limit_policy import LimitPolicy
+from schemas.limiter.calendar_windows import CalendarWindows
+from schemas.limiter.limit_policy import LimitPolicy
 
 _canonical: Final = msgspec.json.Encoder(order="deterministic")
 _KEY_ID_LENGTH: Final = 16

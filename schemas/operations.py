@@ -10,7 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from schemas import limit_policy, limit_policy_fields, quota_fields, topics, validation
+from schemas import topics, validation
+from schemas.limiter import limit_policy, limit_policy_fields, quota_fields
 
 #: the scope of what merchants do with their payments and money: what maintenance switches off
 WRITE: Final = "payments:write"

@@ -9,7 +9,7 @@ from dataflows.domain.account import Account, Context, Decision
 from dataflows.domain.account_postings import available
 from dataflows.domain.ledger import Posting
 from schemas import identity
-from schemas.facts import journal_id
+from schemas.payments.facts import journal_id
 from schemas.records import Command, Payout, Rejection
 from tests.payment_cases import command
 

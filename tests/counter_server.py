@@ -23,7 +23,7 @@ from limiter.lease_accounts import LeaseAccounts
 from limiter.policies import PolicySet, calendars_of
 from limiter.sharded_store import ShardedStore
 from schemas import limits
-from schemas.limit_policy import LimitPolicy, as_policy
+from schemas.limiter.limit_policy import LimitPolicy, as_policy
 from schemas.operations import OPERATIONS
 from tests.eventually import becomes, eventually
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from schemas.calendar_windows import window_at
-from schemas.limit_policy import Terms
+from schemas.limiter.calendar_windows import window_at
+from schemas.limiter.limit_policy import Terms
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,8 +10,8 @@ from dataflows.domain import commands
 from dataflows.domain.decision import Context, Decision, Payment, applied
 from dataflows.domain.fees import FeeSchedule, fee_minor
 from schemas import identity
-from schemas.facts import journal_id
 from schemas.operations import OPERATIONS
+from schemas.payments.facts import journal_id
 from schemas.records import Command, Rejection
 
 MERCHANT: Final = "m_1"

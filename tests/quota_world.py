@@ -9,14 +9,14 @@ import msgspec
 import psycopg
 
 from schemas import identity, limits
-from schemas.limit_policy import counted_by
+from schemas.limiter.limit_policy import counted_by
+from schemas.limiter.quota_fields import quotas_of, scope_of
 from schemas.operations import OPERATIONS
-from schemas.quota_fields import quotas_of, scope_of
 from schemas.records import Command
 from tests.counter_server import policy
 
 if TYPE_CHECKING:
-    from schemas.limit_policy import LimitPolicy
+    from schemas.limiter.limit_policy import LimitPolicy
 
 #: no test lasts until this window ends
 LONG_WINDOW_MS = limits.LIMIT_WINDOW_MS_MAX

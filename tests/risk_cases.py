@@ -8,7 +8,7 @@ import msgspec
 
 from dataflows.domain import risk
 from dataflows.domain.risk_rules import Facts
-from schemas import policies
+from schemas.payments import policies
 
 FACTS = Facts(
     merchant="m_1",

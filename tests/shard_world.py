@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from limiter import Limiter
-    from schemas.limit_policy import LimitPolicy
+    from schemas.limiter.limit_policy import LimitPolicy
     from tests.servers import World
 
 PATIENT_S: Final = 60

@@ -18,7 +18,7 @@ import httpx
 
 from ingress import strict_json
 from schemas import errors, limits
-from schemas.processors import adapter_of
+from schemas.payments.processors import adapter_of
 from vault import card_forms, metrics, scrubbing
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from limiter.lease_accounts import LeaseAccounts
 from limiter.limiter import Limiter
 from limiter.policies import PolicySet
 from schemas import limits
-from schemas.limit_policy import LimitPolicy, Scope
+from schemas.limiter.limit_policy import LimitPolicy, Scope
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator

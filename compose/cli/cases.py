@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from compose.cli.parked import operator_connection
-from schemas.case_closing import REASONS
+from schemas.payments.case_closing import REASONS
 
 app = typer.Typer(no_args_is_help=True)
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]

@@ -142,8 +142,8 @@ def _tell(found: dict[str, Any]) -> None:
 
 def _canonical(kind: str, file: Path) -> str:
     """The document as it would be stored; what is wrong with it is one line."""
-    from schemas import policies  # noqa: PLC0415
     from schemas.errors import InvalidCommand  # noqa: PLC0415
+    from schemas.payments import policies  # noqa: PLC0415
 
     try:
         if file.stat().st_size > limits.BODY_BYTES_MAX:

@@ -21,7 +21,7 @@ from schemas import limits
 if TYPE_CHECKING:
     from limiter.shard_map import ShardMap
     from limiter.store import Counted
-    from schemas.limit_policy import LimitPolicy
+    from schemas.limiter.limit_policy import LimitPolicy
 
 app = typer.Typer(no_args_is_help=True)
 app.command()(top)
@@ -35,7 +35,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 @app.command()
 def policies(as_json: AsJson = False) -> None:
     """Show every quota policy in force."""
-    from schemas.limit_policy import rendered  # noqa: PLC0415
+    from schemas.limiter.limit_policy import rendered  # noqa: PLC0415
 
     rows = [rendered(policy) for policy in _read("limiter.policies", "policies")]
     if as_json:

@@ -19,7 +19,7 @@ from schemas import limits
 if TYPE_CHECKING:
     from compose.dry_run.history import History
     from limiter.policies import PolicySet
-    from schemas.limit_policy import LimitPolicy
+    from schemas.limiter.limit_policy import LimitPolicy
 
 _US: Final = 1_000_000
 _MINUTE_S: Final = 60

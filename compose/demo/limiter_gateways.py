@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from multiprocessing.context import SpawnProcess
 
-    from schemas.limit_policy import LimitPolicy
+    from schemas.limiter.limit_policy import LimitPolicy
 
 GATEWAYS: Final = 3
 STORE_TIMEOUT_S: Final = 5.0  # what is proved is the arithmetic, not the speed of this machine

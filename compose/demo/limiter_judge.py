@@ -16,7 +16,7 @@ from limiter.frames import DUPLICATE, INVALID, REUSED
 from limiter.keys import key_parts
 from limiter.policies import PolicySet
 from schemas import limits
-from schemas.limit_policy import KEY_PARTS, LimitPolicy
+from schemas.limiter.limit_policy import KEY_PARTS, LimitPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from compose.demo.limiter_policies import Asked
     from limiter.frames import Answer
     from limiter.policies import Level
-    from schemas.limit_policy import Terms
+    from schemas.limiter.limit_policy import Terms
 
 CounterName = tuple[str, str]  # policy, values of the key's parts that it counts by
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
-from schemas.limit_policy import LimitPolicy, Scope
+from schemas.limiter.limit_policy import LimitPolicy, Scope
 
 if TYPE_CHECKING:
     from compose.demo.access_log import Visit

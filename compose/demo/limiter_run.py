@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from compose.demo.limiter_gateways import Gateways
     from compose.demo.limiter_judge import CounterName
     from compose.demo.narrator import Narrator
-    from schemas.limit_policy import LimitPolicy
+    from schemas.limiter.limit_policy import LimitPolicy
 
 _KILLED: Final = 1
 _STEPS: Final = 10

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from compose.stack.errors import StackError
 from limiter.policies import PolicySet
-from schemas.limit_policy import as_policy
+from schemas.limiter.limit_policy import as_policy
 from schemas.operations import OPERATIONS
 
 if TYPE_CHECKING:
     from collections.abc import Collection
     from pathlib import Path
 
-    from schemas.limit_policy import LimitPolicy
+    from schemas.limiter.limit_policy import LimitPolicy
 
 _OF_THE_SERVER: Final = ("id", "object", "version", "active_version", "created_at", "updated_at")
 

@@ -16,8 +16,8 @@ import msgspec
 from ingress.exchange import Exchange
 from limiter.durable import Answer, Left, OwnerUnavailable
 from schemas import errors, identity, limits, topics
+from schemas.limiter.quota_fields import quotas_of, scope_of
 from schemas.operations import OPERATIONS
-from schemas.quota_fields import quotas_of, scope_of
 from schemas.records import Command
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from compose.stack.errors import StackError
 from compose.supervise import guard
 from compose.supervise.state import STACK_ID_VARIABLE, StackState, read_state
 from schemas import limits
-from schemas.processors import adapter_of
+from schemas.payments.processors import adapter_of
 
 if TYPE_CHECKING:
     import subprocess

@@ -9,8 +9,8 @@ from dataflows.domain import account, fx, payout
 from dataflows.domain.account import NOT_FOUND, Account, Context, Decision
 from dataflows.domain.journal import LEDGER_SCOPE
 from schemas import identity
-from schemas.facts import OPERATOR_SCOPE
 from schemas.operations import OPERATIONS
+from schemas.payments.facts import OPERATOR_SCOPE
 from schemas.records import Command, Rejection
 
 _DECIDE: Final[dict[str, Callable[[Account, Command, Context], Decision | Rejection]]] = {

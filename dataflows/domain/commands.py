@@ -22,7 +22,7 @@ from dataflows.domain import (
     settlement,
 )
 from dataflows.domain.decision import Context, Decision, Payment
-from schemas.facts import OPERATOR_SCOPE, PROCESSOR_SCOPE
+from schemas.payments.facts import OPERATOR_SCOPE, PROCESSOR_SCOPE
 from schemas.records import Command, Dispute, Refund, Rejection
 
 SETTLEMENT_SCOPE: Final = "settlement:"

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from dataflows.domain.exact_counter import ExactCounter
 from schemas import limits
-from schemas.limit_policy import LimitPolicy, terms
+from schemas.limiter.limit_policy import LimitPolicy, terms
 from schemas.records import Denial
 
 _RETENTION_US: Final = limits.LIMIT_DURABLE_RETENTION_S * 1_000_000

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from msgspec import Struct, structs
 
-from schemas import fee_policy
-from schemas.fee_policy import FeePolicy
+from schemas.payments import fee_policy
+from schemas.payments.fee_policy import FeePolicy
 
 _BPS = 10_000  # basis points in one
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from dataflows.domain.ledger import Posting, is_balanced
-from schemas.facts import journal_id
+from schemas.payments.facts import journal_id
 from schemas.records import Command, LedgerEntry, Rejection
 
 LEDGER_SCOPE: Final = "ledger:"

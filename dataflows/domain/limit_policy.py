@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from schemas.limit_policy import ANY, LimitPolicy, as_policy, spans_tenants
+from schemas.limiter.limit_policy import ANY, LimitPolicy, as_policy, spans_tenants
 from schemas.records import Command, Rejection
 
 _NOT_FOUND: Final = Rejection("not_found", "No such object.", {})

@@ -8,7 +8,7 @@ from msgspec import Struct, field
 
 from dataflows.domain.fees import FeeVersion
 from dataflows.domain.risk import RiskPolicy
-from schemas.routing import RoutingPolicy
+from schemas.payments.routing import RoutingPolicy
 
 
 class ProcessorHealth(Struct, frozen=True, kw_only=True):

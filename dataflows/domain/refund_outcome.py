@@ -28,7 +28,7 @@ from dataflows.domain.fact import (
 )
 from dataflows.domain.payment_intent import advance
 from dataflows.domain.refund import back_to_pending, committed, money_back, refund_changed
-from schemas.facts import FAILED_LATER, outcome_key, pending_key
+from schemas.payments.facts import FAILED_LATER, outcome_key, pending_key
 from schemas.records import Command, ProcessorAttempt, Refund, RefundState, Rejection
 
 _FAILURE_REASONS: Final = {

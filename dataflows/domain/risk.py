@@ -14,10 +14,11 @@ import msgspec
 from msgspec import Struct, field
 
 from dataflows.domain.risk_rules import Facts, look
-from schemas import identity, limits, risk_policy
-from schemas.entry_list import EntryList, entry_list
+from schemas import identity, limits
+from schemas.payments import risk_policy
+from schemas.payments.entry_list import EntryList, entry_list
+from schemas.payments.risk_policy import RiskDocument, RiskRule
 from schemas.records import PaymentIntent, RiskAssessment, RiskOutcome, RiskReason
-from schemas.risk_policy import RiskDocument, RiskRule
 
 _VELOCITY: Final = "velocity:"
 _DIGITS_MAX: Final = 18  # of a count that another process says

@@ -20,9 +20,9 @@ from msgspec import Struct, structs
 from dataflows.domain.decision import Context, Payment
 from dataflows.domain.policies import ProcessorHealth
 from schemas import identity, limits
-from schemas.processors import adapter_of
+from schemas.payments.processors import adapter_of
+from schemas.payments.routing import Candidate, Conditions, RoutingPolicy, RoutingRule
 from schemas.records import Command, PaymentIntent, ProcessorAttempt
-from schemas.routing import Candidate, Conditions, RoutingPolicy, RoutingRule
 
 #: the signal of an approval that says again what the confirm said
 CARD_COUNTRY: Final = "card_country"

@@ -10,8 +10,8 @@ import msgspec
 from dataflows.domain.limit_policy import OwnedPolicy, decide_publish, may_count_over_tenants
 from dataflows.owner.batch import Statement
 from dataflows.owner.service import MISROUTED, Committed
-from schemas import limit_policy
-from schemas.limit_policy import LimitPolicy
+from schemas.limiter import limit_policy
+from schemas.limiter.limit_policy import LimitPolicy
 from schemas.records import Command, Rejection
 from schemas.topics import LIMITER_PARTITIONS, partition_for
 from sinks.postgres.arrays import Bigints, text_array

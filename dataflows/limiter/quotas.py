@@ -14,8 +14,8 @@ from dataflows.limiter import quota_rows
 from dataflows.owner.batch import Statement
 from dataflows.owner.service import Committed
 from schemas.errors import TimeZoneUnknown
-from schemas.limit_policy import LimitPolicy, counted_by
-from schemas.quota_fields import quotas_of, scope_of
+from schemas.limiter.limit_policy import LimitPolicy, counted_by
+from schemas.limiter.quota_fields import quotas_of, scope_of
 from schemas.records import Command, Denial, Rejection
 
 CONSUME: Final = "consume_quota"

@@ -25,7 +25,7 @@ from dataflows.domain.fees import FeeVersion
 from dataflows.domain.policies import NOTHING_PUBLISHED, Policies, ProcessorHealth
 from dataflows.domain.risk import RiskPolicy
 from schemas import limits
-from schemas.routing import RoutingPolicy
+from schemas.payments.routing import RoutingPolicy
 from sinks.postgres.sql_files import queries
 
 SQL: Final = queries("sinks.postgres.queries", "policies.sql")

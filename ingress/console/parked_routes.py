@@ -11,7 +11,8 @@ from ingress import calling, operating
 from ingress.console import pages
 from ingress.console import visit as visits
 from ingress.parked import Place
-from schemas import errors, limits, repair, validation
+from schemas import errors, limits, validation
+from schemas.payments import repair
 
 _QUEUE: Final = "/console/queues/parked"
 _PARTITION_MAX: Final = 2**31 - 1

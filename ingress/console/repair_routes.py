@@ -17,7 +17,8 @@ from ingress import calling
 from ingress.console import decision
 from ingress.console import visit as visits
 from ingress.envelope import Fields
-from schemas import attempt_outcome, case_closing, limits, repair
+from schemas import limits
+from schemas.payments import attempt_outcome, case_closing, repair
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ingress.webhooks import events, metrics, signatures
 from ingress.webhooks.inbox import Inbox
 from schemas import errors
-from schemas.processors import adapter_of
+from schemas.payments.processors import adapter_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

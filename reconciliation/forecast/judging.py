@@ -16,10 +16,11 @@ from dataflows.domain.decision import Context
 from dataflows.domain.fees import FeeSchedule
 from dataflows.domain.policies import Policies
 from dataflows.domain.risk import RiskPolicy
-from schemas import limits, risk_policy
+from schemas import limits
 from schemas.operations import OPERATIONS
+from schemas.payments import risk_policy
+from schemas.payments.routing import RoutingPolicy
 from schemas.records import PaymentIntent
-from schemas.routing import RoutingPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Collection

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Final
 from confluent_kafka import Producer
 from msgspec import Struct
 
-from schemas import attempt_outcome, limits, repair
+from schemas import limits
 from schemas.errors import Unavailable
+from schemas.payments import attempt_outcome, repair
 from sinks.kafka.delivery import payments_letter, why_not_delivered
 from sinks.postgres.sql_files import queries
 

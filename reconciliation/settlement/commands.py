@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from dataflows.domain.ledger import SETTLEMENT_FEE
 from reconciliation.settlement import merchant_payouts
-from schemas import facts
+from schemas.payments import facts
 from schemas.records import Command
 
 #: type of a bank's line that undoes a payout which had been received

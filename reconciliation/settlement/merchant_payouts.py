@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from reconciliation.settlement.store import execute
 from schemas import identity
-from schemas.facts import fact_command, trace_of
+from schemas.payments.facts import fact_command, trace_of
 
 if TYPE_CHECKING:
     import psycopg

@@ -14,7 +14,7 @@ import psycopg
 import pytest
 from pydantic import SecretStr
 
-from schemas.processors import NAMED_BY_CHARGE
+from schemas.payments.processors import NAMED_BY_CHARGE
 from sinks.postgres.sql_files import queries
 from tests import stripe_mock
 from tests.eventually import becomes, eventually

@@ -24,7 +24,7 @@ from compose.demo.tally import Tally, Told
 from tests.unit.test_demo_stories import invoices_of
 
 if TYPE_CHECKING:
-    from schemas.limit_policy import LimitPolicy
+    from schemas.limiter.limit_policy import LimitPolicy
 
 pytestmark = [pytest.mark.servers, pytest.mark.faults, pytest.mark.slow]
 LINES = 800

@@ -13,7 +13,7 @@ from dataflows.domain.fees import FeeSchedule
 from dataflows.payments.partition import PaymentsPartition
 from dataflows.payments.policies import PolicyBook
 from schemas import limits
-from schemas.facts import journal_id
+from schemas.payments.facts import journal_id
 from tests.eventually import becomes
 from tests.integration.test_ingress_disputes import produce
 from tests.public_system import merchant, public, stranger

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from starlette.types import Scope
 
     from limiter import Limiter
-    from schemas.limit_policy import LimitPolicy
+    from schemas.limiter.limit_policy import LimitPolicy
 
 pytestmark = [pytest.mark.servers, pytest.mark.usefixtures("emptied")]
 __all__ = ["emptied", "server"]  # the fixtures of this module

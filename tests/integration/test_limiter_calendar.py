@@ -11,7 +11,7 @@ import pytest
 
 from limiter.policies import PolicySet
 from schemas import limits
-from schemas.calendar_windows import LONGEST_S, Calendar, window_at, windows_from
+from schemas.limiter.calendar_windows import LONGEST_S, Calendar, window_at, windows_from
 from tests.counter_server import CounterServer, emptied, limiter, policies, policy, server
 
 if TYPE_CHECKING:

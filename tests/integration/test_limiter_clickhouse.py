@@ -20,7 +20,7 @@ from limiter.decision_rows import key_hash
 from limiter.decision_sink import DecisionSink
 from limiter.decisions import Recorder
 from schemas import topics
-from schemas.limit_audit import auditing
+from schemas.limiter.limit_audit import auditing
 from sinks.clickhouse.sink import SinkSettings
 from tests.counter_server import Blocks
 from tests.eventually import eventually, patient

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from limiter import Limiter
-    from schemas.limit_policy import LimitPolicy
+    from schemas.limiter.limit_policy import LimitPolicy
     from tests.servers import World
 
 pytestmark = [pytest.mark.servers]

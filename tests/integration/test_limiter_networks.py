@@ -16,7 +16,7 @@ from limiter.frame_requests import Check
 from limiter.frame_server import FrameServer
 from limiter.rls import RateLimitService
 from schemas import errors
-from schemas.limit_policy import LimitPolicy
+from schemas.limiter.limit_policy import LimitPolicy
 from tests.counter_server import CounterServer, limiter, listed, policies, policy
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from limiter import Limiter
-    from schemas.limit_policy import LimitPolicy
+    from schemas.limiter.limit_policy import LimitPolicy
 
 pytestmark = pytest.mark.servers
 CAPACITY: Final = 40

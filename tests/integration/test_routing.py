@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from dataflows.payments.policies import PolicyBook
-from schemas import policies
+from schemas.payments import policies
 from tests.console_world import visitors
 from tests.eventually import becomes, eventually
 from tests.public_system import merchant, public

@@ -30,7 +30,7 @@ from dataflows.payments.webhooks import vocabulary
 from dataflows.payments.webhooks.findings import AttemptOutcome, DisputeChange
 from reconciliation.settlement import commands as settlement
 from schemas import codec
-from schemas.facts import FAILED_LATER, outcome_key
+from schemas.payments.facts import FAILED_LATER, outcome_key
 from schemas.records import Command, Event
 from schemas.topics import PAYMENTS_PARTITIONS, partition_for
 from tests import payment_cases as cases

@@ -14,10 +14,11 @@ from msgspec import structs
 from dataflows.domain.policies import Policies
 from dataflows.domain.risk import read_policy
 from dataflows.payments.policies import PolicyBook
-from schemas import identity, limits, policies, topics, validation
+from schemas import identity, limits, topics, validation
 from schemas.operations import OPERATIONS
+from schemas.payments import policies
+from schemas.payments.routing import Candidate, RoutingPolicy, RoutingRule
 from schemas.records import Command
-from schemas.routing import Candidate, RoutingPolicy, RoutingRule
 from tests.property.model import NO, RETRYABLE, SUCCESS, Model
 from tests.property.model_risk import BOUND, STOPPED
 

@@ -14,7 +14,7 @@ from dataflows.domain.exact_counter import FIXED, SLIDING, TOKEN_BUCKET, ExactCo
 from limiter.durable_counters import counted
 from limiter.policies import PolicySet
 from schemas import limits
-from schemas.limit_policy import LimitPolicy, Terms
+from schemas.limiter.limit_policy import LimitPolicy, Terms
 from schemas.records import Denial
 from tests.counter_server import policy
 from tests.limit_oracle import Oracle

@@ -22,8 +22,8 @@ from reconciliation.durable_quotas import quota_violations
 from reconciliation.invariant import invariants
 from reconciliation.snapshot import snapshot
 from schemas import codec, limits, topics
-from schemas.calendar_windows import Calendar, window_at
 from schemas.errors import OwnershipLost
+from schemas.limiter.calendar_windows import Calendar, window_at
 from sinks.postgres.owner_connection import connect
 from tests.quota_world import consume, durable, put_policies, refund
 from tests.seeds import seeds

@@ -12,7 +12,7 @@ from typing import Any, Final
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from schemas.facts import FAILED_LATER
+from schemas.payments.facts import FAILED_LATER
 from tests.gate import examples
 from tests.property.doors import DOORS, DOUBTS, Plan, Truth, World
 

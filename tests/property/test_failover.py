@@ -16,8 +16,8 @@ from msgspec import structs
 from dataflows.domain import commands
 from dataflows.domain.decision import Context, Decision, Payment
 from dataflows.domain.policies import Policies
+from schemas.payments.routing import Candidate, RoutingPolicy, RoutingRule
 from schemas.records import Command, ProcessorAttempt
-from schemas.routing import Candidate, RoutingPolicy, RoutingRule
 from tests import payment_cases as cases
 from tests.gate import examples
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from limiter.policies import LeaseTerms
 from limiter.restoration import counts_for_us, used_at_least
-from schemas.limit_policy import Terms
+from schemas.limiter.limit_policy import Terms
 from tests.counter_server import policies, policy
 from tests.limit_oracle import FIXED, SLIDING, TOKEN_BUCKET, Oracle
 

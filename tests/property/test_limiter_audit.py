@@ -19,7 +19,7 @@ from limiter.decisions import Recorder
 from limiter.policies import PolicySet
 from limiter.usage import totals
 from schemas import limits
-from schemas.limit_audit import PATTERN, auditing, is_in_sample, wrong_audit
+from schemas.limiter.limit_audit import PATTERN, auditing, is_in_sample, wrong_audit
 from schemas.operations import OPERATIONS
 from tests.counter_server import Blocks, policy
 from tests.gate import examples

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from schemas.limit_policy import Terms
+from schemas.limiter.limit_policy import Terms
 from tests.limiter_kinds import with_functions, with_script
 from tests.property.test_limiter_script import PERMITS, TERMS, Counter, steps
 from tests.seeds import seeds

@@ -12,8 +12,8 @@ import pytest
 from dataflows.domain.exact_counter import ExactCounter
 from limiter.policies import Level, PolicySet
 from schemas import limits
-from schemas.calendar_windows import LONGEST_S, Calendar, CalendarWindows, window_at, windows_from
-from schemas.limit_policy import Terms
+from schemas.limiter.calendar_windows import LONGEST_S, Calendar, CalendarWindows, window_at, windows_from
+from schemas.limiter.limit_policy import Terms
 from tests.counter_server import policy
 from tests.gate import examples
 from tests.limit_oracle import FIXED, TOKEN_BUCKET, Oracle, window_of
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     import redis
 
-    from schemas.limit_policy import LimitPolicy
+    from schemas.limiter.limit_policy import LimitPolicy
 
 pytestmark = pytest.mark.servers
 __all__ = ["server"]  # the fixture of this module

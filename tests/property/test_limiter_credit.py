@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from schemas.limit_policy import Terms
+from schemas.limiter.limit_policy import Terms
 from tests.gate import examples
 from tests.limit_oracle import FIXED, SLIDING, TOKEN_BUCKET
 from tests.property.test_limiter_script import BASE, LEASE_TICKS, OK, STALE_EPOCH, Counter, call, server

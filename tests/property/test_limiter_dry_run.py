@@ -18,7 +18,7 @@ from tests.counter_server import policy
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from schemas.limit_policy import LimitPolicy
+    from schemas.limiter.limit_policy import LimitPolicy
 
 SECOND_US = 1_000_000
 BEGIN_US = 1_700_000_000 * SECOND_US

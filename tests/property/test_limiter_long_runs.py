@@ -19,8 +19,8 @@ import pytest
 import redis
 
 from limiter.store_line import command, function_call
-from schemas.calendar_windows import Calendar, windows_from
-from schemas.limit_policy import CALENDAR_CODE, SAFE_INTEGER, Terms
+from schemas.limiter.calendar_windows import Calendar, windows_from
+from schemas.limiter.limit_policy import CALENDAR_CODE, SAFE_INTEGER, Terms
 from tests.counter_server import server
 from tests.gate import examples
 from tests.limit_oracle import FIXED, SLIDING, TOKEN_BUCKET, Oracle, PermitOracle, RunningOracle

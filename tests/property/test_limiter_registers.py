@@ -12,7 +12,7 @@ from tests.property.test_limiter_script import BASE, DENIED, LEASE_TICKS, OK, TE
 if TYPE_CHECKING:
     import redis
 
-    from schemas.limit_policy import Terms
+    from schemas.limiter.limit_policy import Terms
 
 pytestmark = pytest.mark.servers
 __all__ = ["server"]  # the fixture

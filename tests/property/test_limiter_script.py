@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import redis
 
-from schemas.limit_policy import Terms
+from schemas.limiter.limit_policy import Terms
 from tests.gate import examples
 from tests.limit_oracle import FIXED, SLIDING, TOKEN_BUCKET, Oracle
 from tests.limiter_kinds import with_functions, with_script

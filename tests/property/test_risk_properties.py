@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dataflows.domain import risk
 from dataflows.domain.risk_rules import Facts
-from schemas import policies
+from schemas.payments import policies
 
 RANK = {"allow": 0, "review": 1, "block": 2}
 WINDOWS = (60, 3_600)

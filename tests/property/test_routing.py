@@ -12,8 +12,8 @@ from dataflows.domain import routing
 from dataflows.domain.decision import Context
 from dataflows.domain.policies import Policies, ProcessorHealth
 from schemas import limits
+from schemas.payments.routing import AmountRange, Candidate, Conditions, RoutingPolicy, RoutingRule, canonical, faults
 from schemas.records import PaymentIntent
-from schemas.routing import AmountRange, Candidate, Conditions, RoutingPolicy, RoutingRule, canonical, faults
 from tests import payment_cases as cases
 from tests.gate import examples
 

@@ -58,7 +58,7 @@ KINDS: dict[str, Kind] = {
     "builtins.OverflowError": V,
     "builtins.EOFError": V,
     "msgspec.ValidationError": V,
-    "schemas.webhook_url.RefusedUrl": V,
+    "schemas.payments.webhook_url.RefusedUrl": V,
     "reconciliation.settlement.line.UnreadableReport": V,
     "reconciliation.settlement.line.Unclassifiable": V,
     "dataflows.payments.webhooks.fields.Surprise": V,

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from limiter.policies import PolicySet
-from schemas.limit_policy import Terms
+from schemas.limiter.limit_policy import Terms
 from tests.counter_server import policy
 from tests.limit_oracle import FIXED, SLIDING, Oracle
 from tests.property.test_limiter_script import OK, Counter, call, server

@@ -12,9 +12,10 @@ from starlette.datastructures import Headers
 
 from ingress import envelope
 from ingress.endpoints import _why_not_description
-from schemas import errors, repair, validation
+from schemas import errors, validation
 from schemas.card_number import REFUSED, holds_card_number, network_of, passes_luhn
 from schemas.operations import OPERATIONS
+from schemas.payments import repair
 from tests.unit.test_vault_card import PUBLISHED, check_digit
 
 VISA = "4242424242424242"

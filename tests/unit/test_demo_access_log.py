@@ -13,7 +13,7 @@ from compose.stack.errors import StackError
 from limiter.keys import key_parts
 from limiter.policies import PolicySet
 from schemas import limits
-from schemas.limit_policy import terms
+from schemas.limiter.limit_policy import terms
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,7 +14,7 @@ from compose.demo.limiter_oracle import bound
 from compose.demo.limiter_policies import DOWNLOADS, FEEDS, PAGES, Asked, first_policies, later_policies
 from dataflows.domain.exact_counter import ExactCounter
 from limiter.frames import ALLOWED, DUPLICATE, Answer
-from schemas.limit_policy import Terms
+from schemas.limiter.limit_policy import Terms
 from tests.limit_oracle import FIXED, SLIDING, TOKEN_BUCKET, Oracle
 from tests.seeds import seeds
 

@@ -10,8 +10,8 @@ from msgspec import structs
 from dataflows.domain import commands, routing
 from dataflows.domain.decision import Context, Decision, Payment
 from dataflows.domain.policies import Policies, ProcessorHealth
+from schemas.payments.routing import Candidate, RoutingPolicy, RoutingRule
 from schemas.records import Command, Rejection
-from schemas.routing import Candidate, RoutingPolicy, RoutingRule
 from tests import payment_cases as cases
 
 CANDIDATES = (Candidate("simulator_b"), Candidate("simulator"), Candidate("simulator_c"))

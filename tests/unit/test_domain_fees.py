@@ -14,8 +14,8 @@ from dataflows.domain import fees
 from dataflows.domain.decision import Context, Decision, Payment
 from dataflows.domain.fees import FeeSchedule, FeeVersion, schedule_of
 from dataflows.domain.policies import Policies
-from schemas import fee_policy, policies
 from schemas.errors import InvalidCommand
+from schemas.payments import fee_policy, policies
 from tests import payment_cases as cases
 
 OTHERWISE = FeeSchedule(platform_bps=150, processor_bps=60)

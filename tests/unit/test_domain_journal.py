@@ -8,7 +8,7 @@ import pytest
 from msgspec import structs
 
 from dataflows.domain.journal import JournalEntry, decide_post
-from schemas.facts import journal_id
+from schemas.payments.facts import journal_id
 from schemas.records import Command, Rejection
 from tests import payment_cases as cases
 

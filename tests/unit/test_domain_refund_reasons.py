@@ -7,7 +7,7 @@ import pytest
 from dataflows.domain import commands
 from dataflows.domain.decision import Context, Decision
 from dataflows.domain.fees import FeeSchedule
-from schemas import facts
+from schemas.payments import facts
 from tests import payment_cases as cases
 from tests.unit.test_domain_refunds import only
 

@@ -11,7 +11,7 @@ from dataflows.domain import routing
 from dataflows.domain.policies import Policies, ProcessorHealth
 from dataflows.domain.routing import Card, serves
 from schemas import limits
-from schemas.routing import AmountRange, Candidate, Conditions, RoutingPolicy, RoutingRule
+from schemas.payments.routing import AmountRange, Candidate, Conditions, RoutingPolicy, RoutingRule
 from tests import payment_cases as cases
 
 NOW = cases.CONTEXT.now

@@ -7,7 +7,8 @@ from typing import Any
 from dataflows.domain import routing
 from reconciliation.forecast.history import Decided
 from reconciliation.forecast.judging import Forecast, judge_freeze, judge_risk, judge_routing
-from schemas import limits, policies, rendering
+from schemas import limits, rendering
+from schemas.payments import policies
 from tests import payment_cases as cases
 from tests.risk_cases import above, policy, rule
 

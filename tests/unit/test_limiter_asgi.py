@@ -9,7 +9,7 @@ import pytest
 from ingress import quotas
 from limiter.asgi import fields, retry_after_s
 from limiter.decision import Decision
-from schemas.limit_policy import CAPACITY_MAX
+from schemas.limiter.limit_policy import CAPACITY_MAX
 from tests.counter_server import policy
 
 BUCKET = {"algorithm": "token_bucket", "window_ms": None}

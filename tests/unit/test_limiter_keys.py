@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from limiter.keys import key_parts, limit_key, normal_route, parts_of
 from schemas import errors, limits
-from schemas.limit_policy import as_policy
+from schemas.limiter.limit_policy import as_policy
 from schemas.operations import OPERATIONS
 
 

@@ -16,8 +16,8 @@ from dataflows.domain.limit_policy import OwnedPolicy, decide_publish
 from limiter.policies import PolicySet, calendars_of
 from limiter.snapshot import Envelope, Snapshot, SnapshotRefused, key_id, sign, verified
 from schemas import validation
-from schemas.calendar_windows import Calendar, windows_of
-from schemas.limit_policy import SAFE_INTEGER, LimitPolicy, as_policy, rendered, terms
+from schemas.limiter.calendar_windows import Calendar, windows_of
+from schemas.limiter.limit_policy import SAFE_INTEGER, LimitPolicy, as_policy, rendered, terms
 from schemas.operations import OPERATIONS
 from schemas.records import Rejection
 from tests import payment_cases as cases

@@ -16,7 +16,7 @@ from limiter.shard_server import Seen
 from limiter.sharded_store import ShardedStore
 from limiter.store import StoreNotAsked
 from schemas import limits
-from schemas.limit_policy import Terms, spans_tenants
+from schemas.limiter.limit_policy import Terms, spans_tenants
 from tests.counter_server import policy
 from tests.seeds import seeds
 

@@ -6,7 +6,7 @@ import pytest
 
 from limiter.asgi import fields
 from limiter.uncounted import verdict
-from schemas.limit_policy import LimitPolicy, rendered, terms
+from schemas.limiter.limit_policy import LimitPolicy, rendered, terms
 from schemas.operations import OPERATIONS
 from tests.counter_server import listed, policies, policy
 

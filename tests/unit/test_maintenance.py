@@ -10,7 +10,8 @@ import pytest
 
 from ingress import problems
 from ingress.active_policies import ActivePolicies
-from schemas import errors, limits, maintenance, operations, policies
+from schemas import errors, limits, maintenance, operations
+from schemas.payments import policies
 
 if TYPE_CHECKING:
     from ingress.store import Store

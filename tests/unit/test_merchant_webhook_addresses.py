@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dataflows.payments.merchant_webhooks.sender import Answer, Sender
-from schemas import limits, webhook_url
+from schemas import limits
+from schemas.payments import webhook_url
 from tests.eventually import patient
 from tests.merchant_webhook_world import shop
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from schemas import limits
 from schemas.currency import EXPONENTS
-from schemas.processor_currency import exponent, from_processor, to_processor
+from schemas.payments.processor_currency import exponent, from_processor, to_processor
 
 
 @pytest.mark.parametrize(

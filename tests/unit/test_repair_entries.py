@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from schemas import repair
 from schemas.errors import InvalidCommand
+from schemas.payments import repair
 
 
 def line(account: str, debit: int, credit: int, currency: str = "USD") -> dict[str, Any]:

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from dataflows.domain import risk
-from schemas import errors, limits, policies, risk_policy
+from schemas import errors, limits
+from schemas.payments import policies, risk_policy
 
 GOOD: dict[str, Any] = {
     "rules": [

@@ -11,8 +11,8 @@ from dataflows.domain import risk
 from dataflows.domain.decision import Context, Decision
 from dataflows.domain.policies import Policies
 from dataflows.payments.review_cases import ReviewCases
+from schemas.payments.routing import Candidate, Conditions, RoutingPolicy, RoutingRule
 from schemas.records import RiskAssessment
-from schemas.routing import Candidate, Conditions, RoutingPolicy, RoutingRule
 from tests import payment_cases as cases
 from tests.risk_cases import FACTS, NOTHING_KNOWN, above, known, policy, rule
 

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from dataflows.domain.routing import read_policy
-from schemas import errors, limits, routing
+from schemas import errors, limits
+from schemas.payments import routing
 
 PROCESSORS = ("simulator", "simulator_b")
 FULL: dict[str, Any] = {

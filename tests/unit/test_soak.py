@@ -21,7 +21,7 @@ from compose.soak.verdict import Verdict
 from dataflows.domain import risk, routing
 from reconciliation.settlement.camt053 import Entry, Statement, read_statements
 from reconciliation.settlement.run import Discrepancy
-from schemas import policies
+from schemas.payments import policies
 from tests.risk_cases import NOTHING_KNOWN
 
 if TYPE_CHECKING:

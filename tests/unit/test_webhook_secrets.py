@@ -9,7 +9,7 @@ import pytest
 from compose.settings import Settings, load_settings
 from compose.stack.errors import StackError
 from ingress.webhooks.signatures import PROCESSORS, read_secrets
-from schemas.processors import adapter_of
+from schemas.payments.processors import adapter_of
 
 if TYPE_CHECKING:
     from pathlib import Path

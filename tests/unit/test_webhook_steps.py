@@ -15,7 +15,7 @@ from dataflows.payments.webhooks import vocabulary
 from dataflows.payments.webhooks.findings import Unknown, Unreadable
 from dataflows.payments.webhooks.steps import AttemptSeen, Due, IntentSeen, Seen, Step, next_step
 from schemas import identity, limits
-from schemas.facts import processor_scope
+from schemas.payments.facts import processor_scope
 
 INTENT = "pi_" + "a" * 26
 CHARGE = identity.operation_id(INTENT, 1)

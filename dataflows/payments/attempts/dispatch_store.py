@@ -16,7 +16,7 @@ from dataflows.payments.attempts.adapter import Call
 from dataflows.payments.attempts.dispatch import Change, Lease
 from dataflows.payments.attempts.facts import Fact
 from schemas import limits
-from schemas.processors import NAMED_BY_CHARGE
+from schemas.payments.processors import NAMED_BY_CHARGE
 from sinks.postgres import arrays
 from sinks.postgres.session import INDEXED
 from sinks.postgres.sql_files import queries

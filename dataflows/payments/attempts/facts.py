@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from dataflows.payments.attempts.adapter import DEFINITIVE_STATUSES
-from schemas import codec, facts
-from schemas.facts import FAILED_LATER
+from schemas import codec
+from schemas.payments import facts
+from schemas.payments.facts import FAILED_LATER
 from schemas.records import Command
 
 #: one fact of each of these per attempt, for ever

@@ -14,7 +14,7 @@ import stripe
 from dataflows.payments.attempts.adapter import Answer, Definitive, NotExecuted, Pending, RequiresAction, Unknown
 from dataflows.payments.attempts.stripe_calls import ADAPTER, increment_name
 from schemas import limits
-from schemas.processor_currency import from_processor
+from schemas.payments.processor_currency import from_processor
 from schemas.records import RefundPendingReason
 from schemas.validation import clean_text
 

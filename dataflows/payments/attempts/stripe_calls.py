@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from dataflows.payments.attempts.adapter import Call
-from schemas.processor_currency import to_processor
+from schemas.payments.processor_currency import to_processor
 
 ADAPTER: Final = "stripe"
 KINDS: Final = frozenset({"authorize", "purchase", "increment", "capture", "void", "refund", "evidence"})

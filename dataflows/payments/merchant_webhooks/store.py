@@ -19,9 +19,9 @@ from dataflows.payments.merchant_webhooks.metrics import MerchantWebhookMetrics
 from dataflows.payments.merchant_webhooks.planning import Endpoint, plan
 from schemas import limits
 from schemas.errors import PlatformError
+from schemas.payments.webhook_secret import WebhookSecretKeys
 from schemas.records import Event
 from schemas.sealing import KeyMissing, SealBroken, Sealed
-from schemas.webhook_secret import WebhookSecretKeys
 from sinks.clickhouse.stream import Position
 from sinks.postgres.session import INDEXED
 from sinks.postgres.sql_files import queries

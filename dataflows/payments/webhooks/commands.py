@@ -1,4 +1,4 @@
-"""The commands that facts of webhooks travel as; ``schemas.facts`` gives them the identity that every door uses."""
+"""The commands that facts of webhooks travel as; ``schemas.payments.facts`` gives them the identity of every door."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import hashlib
 from typing import Any, Final
 
 from dataflows.payments.webhooks.findings import DisputeChange
-from schemas import facts
+from schemas.payments import facts
 from schemas.records import Command
 
 _TRACE_LENGTH: Final = 32

@@ -16,7 +16,8 @@ from dataflows.payments.webhooks import commands
 from dataflows.payments.webhooks.findings import AttemptOutcome, DisputeChange, Finding
 from dataflows.payments.webhooks.releases import BOUNDS, OverdueHold
 from dataflows.payments.webhooks.steps import AttemptSeen, Due, IntentSeen, Seen, Step
-from schemas import facts, identity, limits
+from schemas import identity, limits
+from schemas.payments import facts
 from sinks.postgres.session import INDEXED
 from sinks.postgres.sql_files import queries
 

@@ -10,7 +10,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from schemas import facts, limits
+from schemas import limits
+from schemas.payments import facts
 from schemas.records import Command
 
 EXPIRE: Final = "expire_authorization"

@@ -14,7 +14,7 @@ from dataflows.payments.webhooks import fields
 from dataflows.payments.webhooks.fields import Surprise
 from dataflows.payments.webhooks.findings import AttemptOutcome, DisputeChange, Finding, Nothing, Unknown
 from schemas.currency import EXPONENTS
-from schemas.processor_currency import from_processor
+from schemas.payments.processor_currency import from_processor
 
 M = TypeVar("M", int, int | None)
 #: type of event -> status of the attempt, the field of the amount that moved, the only kind that it speaks of

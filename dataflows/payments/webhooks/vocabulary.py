@@ -13,7 +13,7 @@ from dataflows.payments.webhooks import adyen_events, simulator_events, stripe_e
 from dataflows.payments.webhooks.fields import Surprise
 from dataflows.payments.webhooks.findings import AttemptOutcome, DisputeChange, Finding, Unknown, Unreadable
 from schemas import identity, operations, validation
-from schemas.processors import adapter_of
+from schemas.payments.processors import adapter_of
 
 #: the ids that our ingress derives; anything else is no payment of ours, and never will be
 _INTENT_ID: Final = re.compile(r"pi_[a-z0-9]{26}")

@@ -10,8 +10,9 @@ import re
 from collections.abc import Sequence
 from typing import Any, Final
 
-from schemas import facts, limits, validation
+from schemas import limits, validation
 from schemas.errors import InvalidCommand
+from schemas.payments import facts
 from schemas.records import Command
 from schemas.validation import Field
 

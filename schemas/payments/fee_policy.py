@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Meta, Struct, field
 
 from schemas import currency, limits
-from schemas.routing import Code, Merchant
+from schemas.payments.routing import Code, Merchant
 
 _YEARS: Final = (2000, 3000)
 Bps = Annotated[int, Meta(ge=0, le=limits.FEE_BPS_MAX)]

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from schemas import facts, repair, validation
+from schemas import validation
+from schemas.payments import facts, repair
 from schemas.records import Command
 from schemas.validation import Field
 

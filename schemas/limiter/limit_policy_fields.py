@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Final, get_args
 
-from schemas import calendar_windows, limit_audit, limit_key, limit_policy, limits
+from schemas import limits
 from schemas.client_network import V4_BITS, V6_BITS, client_network
+from schemas.limiter import calendar_windows, limit_audit, limit_key, limit_policy
 from schemas.validation import Check, Field, Fields, boolean, choice, clean_text, identity
 
 

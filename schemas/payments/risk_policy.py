@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Meta, Struct, field
 
 from schemas import currency, limits
-from schemas.entry_list import network_of
+from schemas.payments.entry_list import network_of
 
 Name = Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9_.-]{0,63}\Z")]
 Currency = Annotated[str, Meta(pattern=r"^[A-Z]{3}\Z")]

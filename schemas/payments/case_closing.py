@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from schemas import repair, validation
+from schemas import validation
+from schemas.payments import repair
 from schemas.validation import Field
 
 #: what a person may find out about a case; the note says how

@@ -11,7 +11,8 @@ from typing import Any, Final
 
 import msgspec
 
-from schemas import errors, fee_policy, limits, maintenance, risk_policy, routing
+from schemas import errors, limits, maintenance
+from schemas.payments import fee_policy, risk_policy, routing
 
 #: the document that a published body of a kind holds, as canonical JSON; raises InvalidCommand
 Reader = Callable[[dict[str, Any], Collection[str]], str]

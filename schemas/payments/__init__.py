@@ -1,0 +1,1 @@
+"""What crosses a boundary for payments: policies, facts, processors, repairs, merchants' webhooks."""
