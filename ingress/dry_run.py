@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from dataflows.domain import commands as domain
-from dataflows.domain import risk, routing
-from dataflows.domain.decision import Context, Decision
-from dataflows.domain.fees import FeeSchedule
-from dataflows.domain.policies import Policies, ProcessorHealth
-from dataflows.domain.stored import payments_of
+from dataflows.payments.domain import commands as domain
+from dataflows.payments.domain import risk, routing
+from dataflows.payments.domain.decision import Context, Decision
+from dataflows.payments.domain.fees import FeeSchedule
+from dataflows.payments.domain.policies import Policies, ProcessorHealth
+from dataflows.payments.domain.stored import payments_of
 from ingress import answers, problems
 from schemas import errors, records, rendering
 from schemas.payments import risk_policy

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from dataflows.domain.fees import FeeSchedule
+from dataflows.payments.domain.fees import FeeSchedule
 from schemas import limits, rendering
 from schemas.payments.fee_policy import FeeTerms
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 Signals = dict[str, str]
 _CONFIRM: Final = "confirm_payment_intent"
 _REVIEW: Final = "review_payment_intent"
-#: as dataflows.domain.routing reads an approval
+#: as dataflows.payments.domain.routing reads an approval
 _OF_CARD: Final = ("network", "card_country")
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from dataflows.domain.durable_quota import OwnedCounter
+from dataflows.limiter.domain.durable_quota import OwnedCounter
 from limiter.store import Counted
 from schemas import limits
 from schemas.limiter.quota_fields import quotas_of

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from dataflows.domain.durable_quota import Charge, OwnedCounter
+from dataflows.limiter.domain.durable_quota import Charge, OwnedCounter
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from dataflows.domain import account_commands
-from dataflows.domain.account import Account, Context, Decision
-from dataflows.domain.account_postings import available
-from dataflows.domain.ledger import Posting
+from dataflows.payments.domain import account_commands
+from dataflows.payments.domain.account import Account, Context, Decision
+from dataflows.payments.domain.account_postings import available
+from dataflows.payments.domain.ledger import Posting
 from schemas import identity
 from schemas.payments.facts import journal_id
 from schemas.records import Command, Payout, Rejection

@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 
-from dataflows.domain import account
-from dataflows.domain.decision import Decision
-from dataflows.domain.journal import JournalEntry
+from dataflows.payments.domain import account
+from dataflows.payments.domain.decision import Decision
+from dataflows.payments.domain.journal import JournalEntry
 from schemas import codec
 from schemas.records import EVENT_SCHEMA_VERSION_PAYMENTS, Command, LedgerTxn
 

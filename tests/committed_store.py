@@ -22,7 +22,7 @@ from schemas.records import (
 if TYPE_CHECKING:
     import psycopg
 
-    from dataflows.domain.journal import JournalEntry
+    from dataflows.payments.domain.journal import JournalEntry
 
 
 @dataclass(slots=True)

@@ -6,9 +6,9 @@ from typing import Final
 
 from msgspec import structs
 
-from dataflows.domain import commands
-from dataflows.domain.decision import Context, Decision, Payment, applied
-from dataflows.domain.fees import FeeSchedule, fee_minor
+from dataflows.payments.domain import commands
+from dataflows.payments.domain.decision import Context, Decision, Payment, applied
+from dataflows.payments.domain.fees import FeeSchedule, fee_minor
 from schemas import identity
 from schemas.operations import OPERATIONS
 from schemas.payments.facts import journal_id

@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
-from dataflows.domain import risk
-from dataflows.domain.risk_rules import Facts
+from dataflows.payments.domain import risk
+from dataflows.payments.domain.risk_rules import Facts
 from schemas.payments import policies
 
 FACTS = Facts(

@@ -1,7 +1,7 @@
 """The reference model of the benchmark: what the generated commands must have done, reckoned without our domain.
 
-It knows the few rules that the generated mix exercises and shares no code with ``dataflows.domain``: if owner and model
-agree on every intent, account and count, nothing was lost, doubled or reordered.
+It knows the few rules that the generated mix exercises and shares no code with ``dataflows.payments.domain``: if owner
+and model agree on every intent, account and count, nothing was lost, doubled or reordered.
 """
 
 from __future__ import annotations

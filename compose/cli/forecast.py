@@ -38,7 +38,7 @@ def risk(
     as_json: AsJson = False,
 ) -> None:
     """Which confirms these risk rules would have blocked, sent to review or let through otherwise."""
-    from dataflows.domain import risk as rules  # noqa: PLC0415 - the help needs none of it
+    from dataflows.payments.domain import risk as rules  # noqa: PLC0415 - the help needs none of it
     from reconciliation.forecast.judging import CONFIRM, judge_risk  # noqa: PLC0415
 
     policy = rules.read_policy(0, _canonical("risk", file))
@@ -53,7 +53,7 @@ def routing(
     as_json: AsJson = False,
 ) -> None:
     """Which charges these routing rules would have sent to another processor, were all of them well."""
-    from dataflows.domain import routing as rules  # noqa: PLC0415
+    from dataflows.payments.domain import routing as rules  # noqa: PLC0415
     from reconciliation.forecast.judging import CONFIRM, judge_routing  # noqa: PLC0415
 
     policy = rules.read_policy(0, _canonical("routing", file))
@@ -76,7 +76,7 @@ def freeze(
     as_json: AsJson = False,
 ) -> None:
     """What a merchant began that a frozen one would have been refused."""
-    from dataflows.domain.commands import BEGINS_SOMETHING  # noqa: PLC0415
+    from dataflows.payments.domain.commands import BEGINS_SOMETHING  # noqa: PLC0415
     from reconciliation.forecast.judging import judge_freeze  # noqa: PLC0415
 
     operations = {*BEGINS_SOMETHING, "create_payout"}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import redis
 
 from compose.demo.limiter_gateways import STORE_TIMEOUT_S, lease_owner
-from dataflows.domain.exact_counter import SLIDING, TOKEN_BUCKET
+from dataflows.limiter.domain.exact_counter import SLIDING, TOKEN_BUCKET
 from limiter.buckets import Bucket
 from limiter.store import CounterStore
 

@@ -11,7 +11,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
 from compose.stack.errors import StackError
-from dataflows.domain.exact_counter import ALGORITHMS, ExactCounter
+from dataflows.limiter.domain.exact_counter import ALGORITHMS, ExactCounter
 from limiter.keys import parts_of
 from schemas import limits
 

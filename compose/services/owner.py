@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from compose.services.partition_owner import PartitionOwner
-from dataflows.domain.policies import Policies
+from dataflows.payments.domain.policies import Policies
 from dataflows.payments.policies import PolicyBook
 from dataflows.payments.service import payments_service
 from schemas import limits

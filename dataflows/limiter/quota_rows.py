@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from dataflows.domain.durable_quota import Charge, OwnedCounter
+from dataflows.limiter.domain.durable_quota import Charge, OwnedCounter
 from dataflows.owner.batch import Statement
 from schemas.records import Command
 from sinks.postgres.arrays import Bigints, text_array

@@ -9,8 +9,8 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct, field
 
-from dataflows.domain.durable_quota import Charge, Governed, OwnedCounter, decide_consume, refund
 from dataflows.limiter import quota_rows
+from dataflows.limiter.domain.durable_quota import Charge, Governed, OwnedCounter, decide_consume, refund
 from dataflows.owner.batch import Statement
 from dataflows.owner.service import Committed
 from schemas.errors import TimeZoneUnknown

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataflows.limiter.owned import LimiterPartition
+from dataflows.limiter.partition import LimiterPartition
 from dataflows.owner.service import Service
 from schemas import topics
 

@@ -7,10 +7,10 @@ from typing import Any, Final
 
 import msgspec
 
-from dataflows.domain import account_commands
-from dataflows.domain.account import Account, Context, Decision, ledger_accounts
 from dataflows.owner.batch import Statement
 from dataflows.payments import account_statements as statements
+from dataflows.payments.domain import account_commands
+from dataflows.payments.domain.account import Account, Context, Decision, ledger_accounts
 from schemas.records import Command, LedgerTxn, MerchantAccount, Payout, Rejection
 from sinks.postgres.arrays import text_array
 

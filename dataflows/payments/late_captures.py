@@ -11,9 +11,9 @@ from typing import Final
 import msgspec
 import structlog
 
-from dataflows.domain.decision import Decision
 from dataflows.owner.batch import Statement
 from dataflows.payments import statements
+from dataflows.payments.domain.decision import Decision
 from schemas import identity
 from schemas.records import PaymentIntent
 from sinks.postgres.arrays import Bigints, text_array

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from dataflows.domain.ledger import Posting, is_balanced
 from dataflows.owner.batch import Statement
 from dataflows.payments import ledger_statements, statements
+from dataflows.payments.domain.ledger import Posting, is_balanced
 from schemas.errors import UnbalancedPosting
 from schemas.records import Command, LedgerTxn
 from sinks.postgres.ledger_chain import link_hash

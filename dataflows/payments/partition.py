@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from dataflows.domain.decision import Payment
-from dataflows.domain.fees import FeeSchedule
-from dataflows.domain.stored import payments_of
 from dataflows.owner.batch import Statement
 from dataflows.payments import account_workspace, statements
 from dataflows.payments.account_workspace import AccountWorkspace
+from dataflows.payments.domain.decision import Payment
+from dataflows.payments.domain.fees import FeeSchedule
+from dataflows.payments.domain.stored import payments_of
 from dataflows.payments.policies import PolicyBook
 from dataflows.payments.workspace import PaymentsWorkspace
 from schemas import limits

@@ -20,10 +20,10 @@ import psycopg
 import structlog
 from msgspec import structs
 
-from dataflows.domain import fees, risk, routing
-from dataflows.domain.fees import FeeVersion
-from dataflows.domain.policies import NOTHING_PUBLISHED, Policies, ProcessorHealth
-from dataflows.domain.risk import RiskPolicy
+from dataflows.payments.domain import fees, risk, routing
+from dataflows.payments.domain.fees import FeeVersion
+from dataflows.payments.domain.policies import NOTHING_PUBLISHED, Policies, ProcessorHealth
+from dataflows.payments.domain.risk import RiskPolicy
 from schemas import limits
 from schemas.payments.routing import RoutingPolicy
 from sinks.postgres.sql_files import queries

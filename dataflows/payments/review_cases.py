@@ -11,10 +11,10 @@ from typing import Final
 import msgspec
 from prometheus_client import Counter
 
-from dataflows.domain import routing
-from dataflows.domain.decision import Decision
 from dataflows.owner.batch import Statement
 from dataflows.payments import statements
+from dataflows.payments.domain import routing
+from dataflows.payments.domain.decision import Decision
 from schemas import identity
 from schemas.records import IntentState, RiskAssessment
 from sinks.postgres.arrays import Bigints, text_array

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from dataflows.domain.fees import FeeSchedule
 from dataflows.owner.service import Service
+from dataflows.payments.domain.fees import FeeSchedule
 from dataflows.payments.partition import PaymentsPartition
 from dataflows.payments.policies import PolicyBook
 from schemas import records, topics

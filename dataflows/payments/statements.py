@@ -7,8 +7,8 @@ from typing import Final
 
 import msgspec
 
-from dataflows.domain.journal import JournalEntry
 from dataflows.owner.batch import Statement
+from dataflows.payments.domain.journal import JournalEntry
 from schemas.records import Dispute, PaymentIntent, ProcessorAttempt, Refund, RiskAssessment
 from sinks.postgres.arrays import Bigints, Integers, bool_array, optional_text_array, text_array
 from sinks.postgres.sql_files import queries

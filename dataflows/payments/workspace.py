@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from dataflows.domain import commands as domain
-from dataflows.domain import journal
-from dataflows.domain.account_commands import OPERATIONS_OF_ACCOUNTS
-from dataflows.domain.decision import Context, Decision, Payment
-from dataflows.domain.journal import JournalEntry
-from dataflows.domain.ledger import Posting
 from dataflows.owner.batch import Statement
 from dataflows.owner.service import MISROUTED, Committed
 from dataflows.payments import review_cases, statements
 from dataflows.payments.account_workspace import AccountWorkspace
 from dataflows.payments.contradictions import Contradictions
+from dataflows.payments.domain import commands as domain
+from dataflows.payments.domain import journal
+from dataflows.payments.domain.account_commands import OPERATIONS_OF_ACCOUNTS
+from dataflows.payments.domain.decision import Context, Decision, Payment
+from dataflows.payments.domain.journal import JournalEntry
+from dataflows.payments.domain.ledger import Posting
 from dataflows.payments.late_captures import LateCaptures
 from dataflows.payments.ledger_batch import LedgerBatch
 from schemas import rendering

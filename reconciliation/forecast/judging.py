@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct, field
 
-from dataflows.domain import risk, routing
-from dataflows.domain.decision import Context
-from dataflows.domain.fees import FeeSchedule
-from dataflows.domain.policies import Policies
-from dataflows.domain.risk import RiskPolicy
+from dataflows.payments.domain import risk, routing
+from dataflows.payments.domain.decision import Context
+from dataflows.payments.domain.fees import FeeSchedule
+from dataflows.payments.domain.policies import Policies
+from dataflows.payments.domain.risk import RiskPolicy
 from schemas import limits
 from schemas.operations import OPERATIONS
 from schemas.payments import risk_policy

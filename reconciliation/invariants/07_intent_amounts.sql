@@ -3,7 +3,7 @@
 -- severity: critical
 -- owner: payments
 -- source: postgres
--- Journal entries (jr_) and merchants' accounts (ma_) belong to no intent. What counts as disputed is the rule of dataflows/domain/dispute.py.
+-- Journal entries (jr_) and merchants' accounts (ma_) belong to no intent. What counts as disputed is the rule of dataflows/payments/domain/dispute.py.
 with posted as (
     select t.aggregate_key as id,
            coalesce(sum(e.credit) filter (where t.kind = 'capture' and starts_with(e.account_id, 'merchant_pending:')), 0) as received,

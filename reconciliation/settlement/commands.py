@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from dataflows.domain.ledger import SETTLEMENT_FEE
+from dataflows.payments.domain.ledger import SETTLEMENT_FEE
 from reconciliation.settlement import merchant_payouts
 from schemas.payments import facts
 from schemas.records import Command

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
-from dataflows.domain.fees import FeeSchedule, fee_minor
+from dataflows.payments.domain.fees import FeeSchedule, fee_minor
 from reconciliation.settlement.judging import Candidate, judge_report, line_of, line_row
 from reconciliation.settlement.line import Defect, UnreadableReport
 from reconciliation.settlement.matching import Settled

@@ -13,9 +13,9 @@ import pytest
 
 from compose.bench.mix import Mix, encoded
 from compose.bench.owner_run import Sample, _measured
-from dataflows.domain import commands as domain
-from dataflows.domain.decision import Context, Decision, Payment
-from dataflows.domain.fees import FeeSchedule
+from dataflows.payments.domain import commands as domain
+from dataflows.payments.domain.decision import Context, Decision, Payment
+from dataflows.payments.domain.fees import FeeSchedule
 from schemas import codec, topics
 from tests.eventually import patient
 from tests.servers import clean_environment, run_servers

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
-from dataflows.domain.fees import FeeSchedule
+from dataflows.payments.domain.fees import FeeSchedule
 from ingress.balances import Balances
 from ingress.store import Store
 from tests.eventually import eventually, patient

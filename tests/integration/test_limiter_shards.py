@@ -12,7 +12,7 @@ import psycopg
 import pytest
 import redis
 
-from dataflows.limiter.owned import LimiterPartition
+from dataflows.limiter.partition import LimiterPartition
 from dataflows.owner.service import Committed
 from limiter.shard_changes import ShardChanges, newest
 from limiter.shard_map import ONE_SHARD, ShardsRefused, encoded

@@ -18,7 +18,7 @@ from tests.public_system import merchant, public
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from dataflows.domain.policies import ProcessorHealth
+    from dataflows.payments.domain.policies import ProcessorHealth
     from tests.console_world import Visitors
     from tests.public_system import Merchant, PublicSystem
 

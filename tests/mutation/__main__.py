@@ -24,7 +24,7 @@ import pytest
 
 from tests.mutation.mutants import Mutant, mutants_of
 
-_DOMAIN: Final = Path("dataflows/domain")
+_DOMAIN: Final = Path("dataflows/payments/domain")
 _UNIT: Final = (
     *("ledger", "domain_refunds", "domain_refund_reasons", "domain_disputes", "domain_settlement", "domain_journal"),
     *("domain_facts", "domain_states", "domain_accounts", "domain_update", "domain_authorization"),
@@ -86,7 +86,7 @@ def _say(line: str) -> None:
 
 def judged(name: str, pool: ThreadPoolExecutor) -> bool:
     """Prints the survivors of one module and how many were killed; True when it is enough."""
-    module, source = f"dataflows.domain.{name}", (_DOMAIN / f"{name}.py").read_text()
+    module, source = f"dataflows.payments.domain.{name}", (_DOMAIN / f"{name}.py").read_text()
     if not survives(module, source, _PATIENCE * _SECONDS_MAX):
         sys.exit(f"{name}: the tests fail without any mutation")
     mutants = mutants_of(source)

@@ -17,11 +17,11 @@ from typing import Any, Final, NamedTuple
 import msgspec
 from msgspec import structs
 
-from dataflows.domain.decision import Payment
-from dataflows.domain.fees import fee_minor
 from dataflows.owner.batch import Record
 from dataflows.owner.fold import Fold, Known
 from dataflows.payments.attempts import facts
+from dataflows.payments.domain.decision import Payment
+from dataflows.payments.domain.fees import fee_minor
 from dataflows.payments.partition import PaymentsPartition
 from dataflows.payments.policies import PolicyBook
 from dataflows.payments.service import payments_service

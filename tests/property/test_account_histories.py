@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dataflows.domain.account import Decision
+from dataflows.payments.domain.account import Decision
 from schemas.records import Command, Payout
 from tests import account_cases as cases
 

@@ -10,9 +10,9 @@ from collections import Counter, defaultdict
 
 import pytest
 
-from dataflows.domain.fees import FeeSchedule
 from dataflows.owner.batch import Record
 from dataflows.owner.fold import Fold, Known
+from dataflows.payments.domain.fees import FeeSchedule
 from dataflows.payments.partition import PaymentsPartition
 from dataflows.payments.policies import PolicyBook
 from dataflows.payments.service import payments_service

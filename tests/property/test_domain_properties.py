@@ -12,11 +12,11 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dataflows.domain import commands
-from dataflows.domain.decision import Context, Decision, Payment
-from dataflows.domain.fees import FeeSchedule, fee_minor
-from dataflows.domain.ledger import is_balanced
-from dataflows.domain.processor_attempt import OPEN
+from dataflows.payments.domain import commands
+from dataflows.payments.domain.decision import Context, Decision, Payment
+from dataflows.payments.domain.fees import FeeSchedule, fee_minor
+from dataflows.payments.domain.ledger import is_balanced
+from dataflows.payments.domain.processor_attempt import OPEN
 from schemas.records import Command, Rejection
 from tests import payment_cases as cases
 

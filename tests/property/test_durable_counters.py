@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
-from dataflows.domain.durable_quota import Charge, Consumption, Governed, OwnedCounter, decide_consume, refund
-from dataflows.domain.exact_counter import FIXED, SLIDING, TOKEN_BUCKET, ExactCounter
+from dataflows.limiter.domain.durable_quota import Charge, Consumption, Governed, OwnedCounter, decide_consume, refund
+from dataflows.limiter.domain.exact_counter import FIXED, SLIDING, TOKEN_BUCKET, ExactCounter
 from limiter.durable_counters import counted
 from limiter.policies import PolicySet
 from schemas import limits

@@ -13,9 +13,9 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 
-from dataflows.domain import commands
-from dataflows.domain.decision import Context, Decision, Payment
-from dataflows.domain.policies import Policies
+from dataflows.payments.domain import commands
+from dataflows.payments.domain.decision import Context, Decision, Payment
+from dataflows.payments.domain.policies import Policies
 from schemas.payments.routing import Candidate, RoutingPolicy, RoutingRule
 from schemas.records import Command, ProcessorAttempt
 from tests import payment_cases as cases

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
-from dataflows.domain.exact_counter import ExactCounter
+from dataflows.limiter.domain.exact_counter import ExactCounter
 from limiter.policies import Level, PolicySet
 from schemas import limits
 from schemas.limiter.calendar_windows import LONGEST_S, Calendar, CalendarWindows, window_at, windows_from

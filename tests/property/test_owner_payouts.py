@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
-from dataflows.domain.policies import Policies
 from dataflows.owner import fail_points
 from dataflows.owner.batch import PartitionBatch, Record
 from dataflows.owner.commit import Committer
 from dataflows.owner.leases import Lease, Leases
+from dataflows.payments.domain.policies import Policies
 from dataflows.payments.policies import PolicyBook
 from dataflows.payments.service import payments_service
 from reconciliation.invariant import invariants

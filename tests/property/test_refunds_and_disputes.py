@@ -13,12 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from dataflows.domain import commands
-from dataflows.domain.decision import Decision, Payment
-from dataflows.domain.dispute import FUNDS_RANK, STATE_RANK
-from dataflows.domain.fact import OPEN
-from dataflows.domain.fees import fee_minor
-from dataflows.domain.ledger import is_balanced
+from dataflows.payments.domain import commands
+from dataflows.payments.domain.decision import Decision, Payment
+from dataflows.payments.domain.dispute import FUNDS_RANK, STATE_RANK
+from dataflows.payments.domain.fact import OPEN
+from dataflows.payments.domain.fees import fee_minor
+from dataflows.payments.domain.ledger import is_balanced
 from schemas.records import Command
 from tests import payment_cases as cases
 from tests.gate import examples

@@ -8,8 +8,8 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dataflows.domain import risk
-from dataflows.domain.risk_rules import Facts
+from dataflows.payments.domain import risk
+from dataflows.payments.domain.risk_rules import Facts
 from schemas.payments import policies
 
 RANK = {"allow": 0, "review": 1, "block": 2}

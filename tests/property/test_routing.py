@@ -8,9 +8,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 
-from dataflows.domain import routing
-from dataflows.domain.decision import Context
-from dataflows.domain.policies import Policies, ProcessorHealth
+from dataflows.payments.domain import routing
+from dataflows.payments.domain.decision import Context
+from dataflows.payments.domain.policies import Policies, ProcessorHealth
 from schemas import limits
 from schemas.payments.routing import AmountRange, Candidate, Conditions, RoutingPolicy, RoutingRule, canonical, faults
 from schemas.records import PaymentIntent

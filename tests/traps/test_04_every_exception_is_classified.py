@@ -195,7 +195,7 @@ def test_no_refusal_that_is_stored_is_a_passing_failure() -> None:
     codes = {
         node.args[0].value: tree.marked(file, node)
         for file in tree.sources()
-        if file.startswith("dataflows/domain/")
+        if file.startswith("dataflows/payments/domain/")
         for node in ast.walk(tree.parsed(file))
         if isinstance(node, ast.Call)
         and ast.unparse(node.func).rpartition(".")[2] == "Rejection"

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dataflows.domain.fees import FeeSchedule, fee_minor
 from dataflows.payments import ledger_statements
+from dataflows.payments.domain.fees import FeeSchedule, fee_minor
 from schemas import currency, limits
 from schemas.records import LedgerEntry, LedgerTxn
 from tests.tidy import tree

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from dataflows.domain.account import Decision
 from dataflows.payments import account_workspace
 from dataflows.payments.account_workspace import AccountWorkspace
+from dataflows.payments.domain.account import Decision
 from dataflows.payments.ledger_batch import txn_id
 from schemas.records import Command, LedgerTxn, Rejection
 from tests import account_cases as cases

@@ -12,7 +12,7 @@ from compose.demo.limiter_accounts import Booked, balance
 from compose.demo.limiter_judge import Judge
 from compose.demo.limiter_oracle import bound
 from compose.demo.limiter_policies import DOWNLOADS, FEEDS, PAGES, Asked, first_policies, later_policies
-from dataflows.domain.exact_counter import ExactCounter
+from dataflows.limiter.domain.exact_counter import ExactCounter
 from limiter.frames import ALLOWED, DUPLICATE, Answer
 from schemas.limiter.limit_policy import Terms
 from tests.limit_oracle import FIXED, SLIDING, TOKEN_BUCKET, Oracle

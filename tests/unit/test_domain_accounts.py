@@ -7,10 +7,10 @@ from itertools import permutations
 import pytest
 from msgspec import structs
 
-from dataflows.domain import commands as payments
-from dataflows.domain.account import Decision
-from dataflows.domain.fx import agrees
-from dataflows.domain.policies import Policies
+from dataflows.payments.domain import commands as payments
+from dataflows.payments.domain.account import Decision
+from dataflows.payments.domain.fx import agrees
+from dataflows.payments.domain.policies import Policies
 from schemas import identity, limits
 from schemas.records import Command, Rejection
 from tests import account_cases as cases

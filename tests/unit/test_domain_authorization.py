@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from msgspec import structs
 
-from dataflows.domain import commands
-from dataflows.domain.decision import Decision, Payment
+from dataflows.payments.domain import commands
+from dataflows.payments.domain.decision import Decision, Payment
 from schemas.records import Rejection
 from tests import payment_cases as cases
 

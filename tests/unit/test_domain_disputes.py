@@ -7,9 +7,9 @@ from itertools import permutations
 
 import pytest
 
-from dataflows.domain import commands
-from dataflows.domain.decision import Decision, Payment
-from dataflows.domain.dispute import FUNDS_RANK, STATE_RANK
+from dataflows.payments.domain import commands
+from dataflows.payments.domain.decision import Decision, Payment
+from dataflows.payments.domain.dispute import FUNDS_RANK, STATE_RANK
 from schemas import identity, records
 from schemas.records import Dispute
 from tests import payment_cases as cases

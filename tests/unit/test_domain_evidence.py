@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dataflows.domain.decision import Payment
+from dataflows.payments.domain.decision import Payment
 from schemas import limits
 from schemas.records import Command, Dispute
 from tests import payment_cases as cases

@@ -6,7 +6,7 @@ from itertools import permutations
 
 import pytest
 
-from dataflows.domain.decision import Decision, Payment
+from dataflows.payments.domain.decision import Decision, Payment
 from tests import payment_cases as cases
 
 STATES = cases.in_every_state()

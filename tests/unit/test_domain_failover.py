@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from dataflows.domain import commands, routing
-from dataflows.domain.decision import Context, Decision, Payment
-from dataflows.domain.policies import Policies, ProcessorHealth
+from dataflows.payments.domain import commands, routing
+from dataflows.payments.domain.decision import Context, Decision, Payment
+from dataflows.payments.domain.policies import Policies, ProcessorHealth
 from schemas.payments.routing import Candidate, RoutingPolicy, RoutingRule
 from schemas.records import Command, Rejection
 from tests import payment_cases as cases

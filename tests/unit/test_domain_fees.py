@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from dataflows.domain import fees
-from dataflows.domain.decision import Context, Decision, Payment
-from dataflows.domain.fees import FeeSchedule, FeeVersion, schedule_of
-from dataflows.domain.policies import Policies
+from dataflows.payments.domain import fees
+from dataflows.payments.domain.decision import Context, Decision, Payment
+from dataflows.payments.domain.fees import FeeSchedule, FeeVersion, schedule_of
+from dataflows.payments.domain.policies import Policies
 from schemas.errors import InvalidCommand
 from schemas.payments import fee_policy, policies
 from tests import payment_cases as cases

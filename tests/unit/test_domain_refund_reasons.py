@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from dataflows.domain import commands
-from dataflows.domain.decision import Context, Decision
-from dataflows.domain.fees import FeeSchedule
+from dataflows.payments.domain import commands
+from dataflows.payments.domain.decision import Context, Decision
+from dataflows.payments.domain.fees import FeeSchedule
 from schemas.payments import facts
 from tests import payment_cases as cases
 from tests.unit.test_domain_refunds import only

@@ -8,9 +8,9 @@ from itertools import permutations
 import pytest
 from msgspec import structs
 
-from dataflows.domain import commands, refund_outcome
-from dataflows.domain.decision import Context, Decision, Payment
-from dataflows.domain.fees import FeeSchedule
+from dataflows.payments.domain import commands, refund_outcome
+from dataflows.payments.domain.decision import Context, Decision, Payment
+from dataflows.payments.domain.fees import FeeSchedule
 from schemas import identity
 from schemas.records import Command, Refund
 from tests import payment_cases as cases

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from dataflows.domain import routing
-from dataflows.domain.policies import Policies, ProcessorHealth
-from dataflows.domain.routing import Card, serves
+from dataflows.payments.domain import routing
+from dataflows.payments.domain.policies import Policies, ProcessorHealth
+from dataflows.payments.domain.routing import Card, serves
 from schemas import limits
 from schemas.payments.routing import AmountRange, Candidate, Conditions, RoutingPolicy, RoutingRule
 from tests import payment_cases as cases

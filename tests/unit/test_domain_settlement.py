@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from dataflows.domain import commands
-from dataflows.domain.decision import Context, Decision
-from dataflows.domain.fees import FeeSchedule
+from dataflows.payments.domain import commands
+from dataflows.payments.domain.decision import Context, Decision
+from dataflows.payments.domain.fees import FeeSchedule
 from tests import payment_cases as cases
 
 SHARE = 9_850

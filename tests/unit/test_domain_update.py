@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec import structs
 
-from dataflows.domain.decision import Payment
+from dataflows.payments.domain.decision import Payment
 from tests import payment_cases as cases
 
 UNPAID = cases.after(None, cases.create(method=None))

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dataflows.domain.fees import FeeSchedule, FeeVersion, schedule_of
+from dataflows.payments.domain.fees import FeeSchedule, FeeVersion, schedule_of
 from ingress import fee_terms
 from schemas.payments.fee_policy import FeePolicy, FeeTerms
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
-from dataflows.domain import commands as domain
-from dataflows.domain.decision import Payment
 from dataflows.owner.batch import Record
 from dataflows.owner.fold import Fold, Folded, Known, envelope_fault
 from dataflows.owner.service import Committed
+from dataflows.payments.domain import commands as domain
+from dataflows.payments.domain.decision import Payment
 from dataflows.payments.service import payments_service
 from schemas import codec, limits, rendering
 from schemas.errors import UndecodableRecord

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dataflows.domain import routing
+from dataflows.payments.domain import routing
 from reconciliation.forecast.history import Decided
 from reconciliation.forecast.judging import Forecast, judge_freeze, judge_risk, judge_routing
 from schemas import limits, rendering

@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from dataflows.domain.decision import Payment
-from dataflows.domain.stored import payments_of
+from dataflows.payments.domain.decision import Payment
+from dataflows.payments.domain.stored import payments_of
 from ingress import envelope
 from ingress.answers import Answer
 from ingress.auth import Caller

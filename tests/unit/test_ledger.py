@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from dataflows.domain import ledger
-from dataflows.domain.fees import FeeSchedule, fee_minor
+from dataflows.payments.domain import ledger
+from dataflows.payments.domain.fees import FeeSchedule, fee_minor
 from schemas.records import LedgerEntry
 from tests import payment_cases as cases
 

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from dataflows.domain.limit_policy import OwnedPolicy, decide_publish
+from dataflows.limiter.domain.limit_policy import OwnedPolicy, decide_publish
 from limiter.policies import PolicySet, calendars_of
 from limiter.snapshot import Envelope, Snapshot, SnapshotRefused, key_id, sign, verified
 from schemas import validation

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dataflows.domain import risk
+from dataflows.payments.domain import risk
 from schemas import errors, limits
 from schemas.payments import policies, risk_policy
 

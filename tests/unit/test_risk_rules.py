@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from dataflows.domain import risk
-from dataflows.domain.decision import Context, Decision
-from dataflows.domain.policies import Policies
+from dataflows.payments.domain import risk
+from dataflows.payments.domain.decision import Context, Decision
+from dataflows.payments.domain.policies import Policies
 from dataflows.payments.review_cases import ReviewCases
 from schemas.payments.routing import Candidate, Conditions, RoutingPolicy, RoutingRule
 from schemas.records import RiskAssessment

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dataflows.domain.routing import read_policy
+from dataflows.payments.domain.routing import read_policy
 from schemas import errors, limits
 from schemas.payments import routing
 

@@ -18,7 +18,7 @@ from compose.soak.proof import Proof
 from compose.soak.settlements import LINE_FAULTS, REPORT_FAULTS, Books, Payout
 from compose.soak.shop import Shop
 from compose.soak.verdict import Verdict
-from dataflows.domain import risk, routing
+from dataflows.payments.domain import risk, routing
 from reconciliation.settlement.camt053 import Entry, Statement, read_statements
 from reconciliation.settlement.run import Discrepancy
 from schemas.payments import policies

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 from dataflows.limiter.identities.metrics import count
 from dataflows.limiter.identities.reader import ChargeBatch, ChargeReader
 from dataflows.limiter.identities.refunder import LeaseRefunder, Refunded
-from dataflows.limiter.positioned_stream import PositionedStream
+from dataflows.streams.positioned_stream import PositionedStream
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from dataflows.limiter.positioned_stream import Fold, Read
+    from dataflows.streams.positioned_stream import Fold, Read
     from sinks.kafka.connection import KafkaConnection
 
 

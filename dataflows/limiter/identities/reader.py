@@ -8,7 +8,7 @@ import msgspec
 import structlog
 from confluent_kafka import Consumer, TopicPartition
 
-from dataflows.limiter.positioned_stream import raise_unless_passing
+from dataflows.streams.positioned_stream import raise_unless_passing
 from limiter.charges import ChargeBlock, decode
 from schemas import limits, topics
 

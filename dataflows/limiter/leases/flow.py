@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 from dataflows.limiter.leases.metrics import count
 from dataflows.limiter.leases.reader import LeaseBatch, LeaseReader
 from dataflows.limiter.leases.settler import LeaseSettler, Settled
-from dataflows.limiter.positioned_stream import PositionedStream
+from dataflows.streams.positioned_stream import PositionedStream
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from dataflows.limiter.positioned_stream import Fold, Read
+    from dataflows.streams.positioned_stream import Fold, Read
     from sinks.kafka.connection import KafkaConnection
 
 

@@ -13,7 +13,7 @@ import msgspec
 import structlog
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from dataflows.limiter.positioned_stream import raise_unless_passing
+from dataflows.streams.positioned_stream import raise_unless_passing
 from limiter.lease_book import LeaseReport, decode_reports
 from schemas import limits, topics
 

@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from msgspec import structs
 
-from dataflows.domain.decision import Context, Decision, Payment
-from dataflows.domain.payment_intent import advance, start_charge, wrong_state
+from dataflows.payments.domain.decision import Context, Decision, Payment
+from dataflows.payments.domain.payment_intent import advance, start_charge, wrong_state
 from schemas.records import Command, Rejection, RiskAssessment, RiskReason
 
 _OPERATOR: Final = "operator"  # the rule that a person is

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from dataflows.domain.decision import Payment
+from dataflows.payments.domain.decision import Payment
 from schemas.records import Dispute, PaymentIntent, ProcessorAttempt, Refund
 
 _INTENT_FIELDS: Final = PaymentIntent.__struct_fields__

@@ -10,10 +10,10 @@ from typing import Any, Final
 
 from msgspec import structs
 
-from dataflows.domain import ledger
-from dataflows.domain.decision import Context, Decision, Payment, applied
-from dataflows.domain.fact import changed, parties
-from dataflows.domain.payment_intent import advance, new_attempt
+from dataflows.payments.domain import ledger
+from dataflows.payments.domain.decision import Context, Decision, Payment, applied
+from dataflows.payments.domain.fact import changed, parties
+from dataflows.payments.domain.payment_intent import advance, new_attempt
 from schemas import identity
 from schemas.operations import OPERATIONS
 from schemas.records import (

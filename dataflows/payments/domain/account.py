@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from msgspec import Struct, field, structs
 
-from dataflows.domain import account_postings
-from dataflows.domain.ledger import Posting
+from dataflows.payments.domain import account_postings
+from dataflows.payments.domain.ledger import Posting
 from schemas import identity
 from schemas.operations import OPERATIONS
 from schemas.records import Command, MerchantAccount, Payout, Rejection

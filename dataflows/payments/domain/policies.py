@@ -6,8 +6,8 @@ from typing import Final, Literal
 
 from msgspec import Struct, field
 
-from dataflows.domain.fees import FeeVersion
-from dataflows.domain.risk import RiskPolicy
+from dataflows.payments.domain.fees import FeeVersion
+from dataflows.payments.domain.risk import RiskPolicy
 from schemas.payments.routing import RoutingPolicy
 
 

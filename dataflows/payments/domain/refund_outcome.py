@@ -11,9 +11,9 @@ from typing import Any, Final
 
 from msgspec import structs
 
-from dataflows.domain import ledger
-from dataflows.domain.decision import Context, Decision, Payment
-from dataflows.domain.fact import (
+from dataflows.payments.domain import ledger
+from dataflows.payments.domain.decision import Context, Decision, Payment
+from dataflows.payments.domain.fact import (
     MOVES_MONEY,
     OPEN,
     REFUSED,
@@ -26,8 +26,8 @@ from dataflows.domain.fact import (
     stale,
     undecided,
 )
-from dataflows.domain.payment_intent import advance
-from dataflows.domain.refund import back_to_pending, committed, money_back, refund_changed
+from dataflows.payments.domain.payment_intent import advance
+from dataflows.payments.domain.refund import back_to_pending, committed, money_back, refund_changed
 from schemas.payments.facts import FAILED_LATER, outcome_key, pending_key
 from schemas.records import Command, ProcessorAttempt, Refund, RefundState, Rejection
 

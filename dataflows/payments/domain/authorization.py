@@ -11,10 +11,10 @@ from typing import Any, Final
 
 from msgspec import structs
 
-from dataflows.domain import ledger
-from dataflows.domain.decision import Context, Decision, Payment
-from dataflows.domain.fact import OPEN, changed, parties, stale
-from dataflows.domain.payment_intent import advance, authorization, new_attempt, wrong_state
+from dataflows.payments.domain import ledger
+from dataflows.payments.domain.decision import Context, Decision, Payment
+from dataflows.payments.domain.fact import OPEN, changed, parties, stale
+from dataflows.payments.domain.payment_intent import advance, authorization, new_attempt, wrong_state
 from schemas import limits
 from schemas.records import AttemptKind, Command, IntentState, PaymentIntent, ProcessorAttempt, Rejection
 

@@ -11,9 +11,9 @@ from typing import Any, Final
 
 from msgspec import structs
 
-from dataflows.domain.decision import Context, Decision, Payment
-from dataflows.domain.fact import OPEN, REFUSED, SUCCESS, UNDECIDED, changed, stale, undecided
-from dataflows.domain.payment_intent import advance, new_attempt
+from dataflows.payments.domain.decision import Context, Decision, Payment
+from dataflows.payments.domain.fact import OPEN, REFUSED, SUCCESS, UNDECIDED, changed, stale, undecided
+from dataflows.payments.domain.payment_intent import advance, new_attempt
 from schemas import limits
 from schemas.records import Command, Dispute, ProcessorAttempt, Rejection
 

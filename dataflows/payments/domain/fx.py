@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from dataflows.domain import account_postings
-from dataflows.domain.account import Account, Context, Decision, advanced, insufficient
+from dataflows.payments.domain import account_postings
+from dataflows.payments.domain.account import Account, Context, Decision, advanced, insufficient
 from schemas import identity
 from schemas.currency import EXPONENTS
 from schemas.operations import OPERATIONS

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from msgspec import structs
 
-from dataflows.domain import (
+from dataflows.payments.domain import (
     authorization,
     dispute,
     dispute_evidence,
@@ -21,7 +21,7 @@ from dataflows.domain import (
     risk_review,
     settlement,
 )
-from dataflows.domain.decision import Context, Decision, Payment
+from dataflows.payments.domain.decision import Context, Decision, Payment
 from schemas.payments.facts import OPERATOR_SCOPE, PROCESSOR_SCOPE
 from schemas.records import Command, Dispute, Refund, Rejection
 

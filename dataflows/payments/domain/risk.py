@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct, field
 
-from dataflows.domain.risk_rules import Facts, look
+from dataflows.payments.domain.risk_rules import Facts, look
 from schemas import identity, limits
 from schemas.payments import risk_policy
 from schemas.payments.entry_list import EntryList, entry_list

@@ -6,10 +6,10 @@ from typing import Any, Final
 
 from msgspec import structs
 
-from dataflows.domain import ledger
-from dataflows.domain.decision import Context, Decision, Payment
-from dataflows.domain.payment_intent import advance
-from dataflows.domain.routing import CHARGES
+from dataflows.payments.domain import ledger
+from dataflows.payments.domain.decision import Context, Decision, Payment
+from dataflows.payments.domain.payment_intent import advance
+from dataflows.payments.domain.routing import CHARGES
 from schemas.records import PaymentIntent, ProcessorAttempt, Rejection
 
 OPEN: Final = frozenset({"created", "pending", "unknown", "requires_action", "manual_review"})

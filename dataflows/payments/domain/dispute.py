@@ -16,10 +16,10 @@ from typing import Any, Final
 
 from msgspec import structs
 
-from dataflows.domain import ledger
-from dataflows.domain.decision import Context, Decision, Payment
-from dataflows.domain.ledger import Posting
-from dataflows.domain.payment_intent import advance
+from dataflows.payments.domain import ledger
+from dataflows.payments.domain.decision import Context, Decision, Payment
+from dataflows.payments.domain.ledger import Posting
+from dataflows.payments.domain.payment_intent import advance
 from schemas import identity
 from schemas.records import Command, Dispute, Rejection
 

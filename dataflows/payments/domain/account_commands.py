@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from dataflows.domain import account, fx, payout
-from dataflows.domain.account import NOT_FOUND, Account, Context, Decision
-from dataflows.domain.journal import LEDGER_SCOPE
+from dataflows.payments.domain import account, fx, payout
+from dataflows.payments.domain.account import NOT_FOUND, Account, Context, Decision
+from dataflows.payments.domain.journal import LEDGER_SCOPE
 from schemas import identity
 from schemas.operations import OPERATIONS
 from schemas.payments.facts import OPERATOR_SCOPE

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from dataflows.domain.ledger import Posting, is_balanced
+from dataflows.payments.domain.ledger import Posting, is_balanced
 from schemas.payments.facts import journal_id
 from schemas.records import Command, LedgerEntry, Rejection
 

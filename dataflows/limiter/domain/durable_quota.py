@@ -12,7 +12,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from dataflows.domain.exact_counter import ExactCounter
+from dataflows.limiter.domain.exact_counter import ExactCounter
 from schemas import limits
 from schemas.limiter.limit_policy import LimitPolicy, terms
 from schemas.records import Denial

@@ -20,12 +20,12 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from dataflows.domain import ledger
-from dataflows.domain.decision import Context, Decision, Payment
-from dataflows.domain.fact import changed, parties
-from dataflows.domain.fees import fee_minor
-from dataflows.domain.ledger import Posting
-from dataflows.domain.payment_intent import advance
+from dataflows.payments.domain import ledger
+from dataflows.payments.domain.decision import Context, Decision, Payment
+from dataflows.payments.domain.fact import changed, parties
+from dataflows.payments.domain.fees import fee_minor
+from dataflows.payments.domain.ledger import Posting
+from dataflows.payments.domain.payment_intent import advance
 from schemas.records import Command, ProcessorAttempt, Rejection
 
 _MOVED: Final = frozenset({"captured", "refunded"})

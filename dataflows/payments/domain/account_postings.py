@@ -7,7 +7,7 @@ in one currency and owes in the other stays visible there. Source: reference pos
 
 from __future__ import annotations
 
-from dataflows.domain.ledger import Posting
+from dataflows.payments.domain.ledger import Posting
 from schemas.records import LedgerEntry, Payout
 
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from dataflows.domain import authorization, dispute_evidence, ledger, refund, refund_outcome, routing
-from dataflows.domain.decision import Context, Decision, Payment
-from dataflows.domain.fact import (
+from dataflows.payments.domain import authorization, dispute_evidence, ledger, refund, refund_outcome, routing
+from dataflows.payments.domain.decision import Context, Decision, Payment
+from dataflows.payments.domain.fact import (
     MOVES_MONEY,
     OPEN,
     REFUSED,
@@ -24,8 +24,8 @@ from dataflows.domain.fact import (
     stale,
     undecided,
 )
-from dataflows.domain.payment_intent import advance, fail_over
-from dataflows.domain.routing import CHARGES
+from dataflows.payments.domain.payment_intent import advance, fail_over
+from dataflows.payments.domain.routing import CHARGES
 from schemas.records import Command, IntentState, PaymentIntent, ProcessorAttempt, Rejection
 
 _GONE: Final = REFUSED | {"blocked"}  # charges that leave room for another one

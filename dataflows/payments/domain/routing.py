@@ -17,8 +17,8 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct, structs
 
-from dataflows.domain.decision import Context, Payment
-from dataflows.domain.policies import ProcessorHealth
+from dataflows.payments.domain.decision import Context, Payment
+from dataflows.payments.domain.policies import ProcessorHealth
 from schemas import identity, limits
 from schemas.payments.processors import adapter_of
 from schemas.payments.routing import Candidate, Conditions, RoutingPolicy, RoutingRule

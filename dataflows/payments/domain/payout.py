@@ -11,9 +11,9 @@ from typing import Any, Final
 
 from msgspec import structs
 
-from dataflows.domain import account_postings
-from dataflows.domain.account import NOT_FOUND, Account, Context, Decision, advanced, insufficient
-from dataflows.domain.ledger import Posting
+from dataflows.payments.domain import account_postings
+from dataflows.payments.domain.account import NOT_FOUND, Account, Context, Decision, advanced, insufficient
+from dataflows.payments.domain.ledger import Posting
 from schemas import identity
 from schemas.operations import OPERATIONS
 from schemas.records import Command, Payout, Rejection

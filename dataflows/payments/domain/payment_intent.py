@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from msgspec import structs
 
-from dataflows.domain import risk, routing
-from dataflows.domain.decision import Context, Decision, Payment
+from dataflows.payments.domain import risk, routing
+from dataflows.payments.domain.decision import Context, Decision, Payment
 from schemas import identity
 from schemas.records import AttemptKind, Command, PaymentIntent, ProcessorAttempt, Rejection
 

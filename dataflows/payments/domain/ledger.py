@@ -11,7 +11,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from dataflows.domain.fees import FeeSchedule, fee_minor
+from dataflows.payments.domain.fees import FeeSchedule, fee_minor
 from schemas.records import LedgerEntry
 
 #: kind of the posting of a fee that a settlement line brings beside what was accrued

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from msgspec import Struct, field
 
-from dataflows.domain.fees import FeeSchedule
-from dataflows.domain.ledger import Posting
-from dataflows.domain.policies import NOTHING_PUBLISHED, Policies
+from dataflows.payments.domain.fees import FeeSchedule
+from dataflows.payments.domain.ledger import Posting
+from dataflows.payments.domain.policies import NOTHING_PUBLISHED, Policies
 from schemas.records import Command, Dispute, PaymentIntent, ProcessorAttempt, Refund, RiskAssessment
 
 

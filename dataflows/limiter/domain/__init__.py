@@ -1,0 +1,1 @@
+"""Pure decisions of the rate limiter: no clock, no randomness, no I/O."""

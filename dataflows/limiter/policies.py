@@ -1,0 +1,130 @@
+"""Policies as one owned partition: each is read once and written once a batch, with a row for every version."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+
+from dataflows.limiter.domain.limit_policy import OwnedPolicy, decide_publish, may_count_over_tenants
+from dataflows.owner.batch import Statement
+from dataflows.owner.service import MISROUTED, Committed
+from schemas.limiter import limit_policy
+from schemas.limiter.limit_policy import LimitPolicy
+from schemas.records import Command, Rejection
+from schemas.topics import LIMITER_PARTITIONS, partition_for
+from sinks.postgres.arrays import Bigints, text_array
+from sinks.postgres.sql_files import queries
+
+SQL: Final = queries("sinks.postgres.queries", "limiter.sql")
+PUBLISH: Final = "publish_policy"
+_encode: Final = msgspec.json.Encoder(order="deterministic").encode
+_policy: Final = msgspec.json.Decoder(LimitPolicy)
+
+
+class PoliciesPartition:
+    """The policies of one owned partition. Publications are rare: nothing is remembered between batches."""
+
+    def __init__(self, connection: object, partition: int) -> None:
+        del connection  # nothing has to be known before the first batch
+        self.partition = partition
+
+    def reads(self, keys: list[str], commands: Sequence[Command]) -> list[Statement]:  # noqa: ARG002 - the runtime's
+        """The policies of a batch."""
+        return [(SQL["policies_read"], (text_array(keys),))] if keys else []
+
+    def reads_of_shards(self, commands: Sequence[Command]) -> list[Statement]:
+        """The number of shards, which stays so until the batch is committed; nothing where it does not matter."""
+        if not any(command.operation == PUBLISH and may_count_over_tenants(command.payload) for command in commands):
+            return []
+        return [(SQL["shards_kept"], ()), (SQL["shards_counted"], ())]
+
+    def begin(
+        self, rows: Sequence[list[tuple[Any, ...]]], shards: Sequence[list[tuple[Any, ...]]] = ()
+    ) -> PoliciesWorkspace:
+        """A workspace over the rows of ``reads`` and of ``reads_of_shards``."""
+        known = {}
+        for policy_id, publisher, body, created_at, updated_at in rows[0] if rows else []:
+            known[policy_id] = OwnedPolicy(
+                publisher=publisher, policy=_policy.decode(body), created_at=created_at, updated_at=updated_at
+            )
+        return PoliciesWorkspace(self.partition, known, shards[-1][0][0] if shards else 1)
+
+
+class PoliciesWorkspace:
+    """The policies of one batch in memory."""
+
+    def __init__(self, partition: int, known: dict[str, OwnedPolicy], shards: int = 1) -> None:
+        self._partition = partition
+        self._shards = shards
+        self._known = known
+        self._read_versions = {key: owned.policy.version for key, owned in known.items()}
+        self._published: list[OwnedPolicy] = []
+
+    def policy(self, policy_id: str) -> LimitPolicy | None:
+        """The version in force, one that this batch publishes too; None when it was not read."""
+        owned = self._known.get(policy_id)
+        return None if owned is None else owned.policy
+
+    def decide(self, command: Command, offset: int, now: int) -> Committed | Rejection:  # noqa: ARG002 - the runtime's
+        """Folds one publication in."""
+        if partition_for(command.aggregate_key, LIMITER_PARTITIONS) != self._partition:
+            return MISROUTED
+        decided = decide_publish(self._known.get(command.aggregate_key), command, now, self._shards)
+        if isinstance(decided, Rejection):
+            return decided
+        self._known[command.aggregate_key] = decided
+        self._published.append(decided)
+        shown = limit_policy.rendered(decided.policy)
+        version = decided.policy.version
+        return Committed(
+            result={"id": decided.policy.policy_id, **shown, "active_version": version},
+            version=version,
+            scope=command.scope,
+            event_body={"policy": {name: value for name, value in shown.items() if name != "object"}, "quota": None},
+        )
+
+    def writes(self) -> list[Statement]:
+        """Every version, and what is in force now: compared and set against the versions read."""
+        if not self._published:
+            return []
+        last = {owned.policy.policy_id: owned for owned in self._published}
+        new = [owned for key, owned in last.items() if key not in self._read_versions]
+        old = [owned for key, owned in last.items() if key in self._read_versions]
+        found: list[Statement] = [(SQL["policy_versions_insert"], _version_columns(self._published))]
+        if new:
+            found.append((SQL["policies_insert"], (self._partition, *_columns(new))))
+        if old:
+            versions = Bigints([self._read_versions[owned.policy.policy_id] for owned in old])
+            found.append((SQL["policies_update"], (*_columns(old), versions, len(old))))
+        return found
+
+    def committed(self) -> None:
+        """Nothing is remembered."""
+
+
+def _columns(owned: Sequence[OwnedPolicy]) -> tuple[Any, ...]:
+    policies = [o.policy for o in owned]
+    return (
+        text_array([p.policy_id for p in policies]),
+        text_array([o.publisher for o in owned]),
+        text_array([_encode(p.scope).decode() for p in policies]),
+        text_array([p.algorithm for p in policies]),
+        Bigints([p.capacity for p in policies]),
+        Bigints([p.refill_rate or 0 for p in policies]),
+        Bigints([p.version for p in policies]),
+        text_array([_encode(p).decode() for p in policies]),
+        Bigints([o.created_at for o in owned]),
+        Bigints([o.updated_at for o in owned]),
+    )
+
+
+def _version_columns(owned: Sequence[OwnedPolicy]) -> tuple[Any, ...]:
+    return (
+        text_array([o.policy.policy_id for o in owned]),
+        Bigints([o.policy.version for o in owned]),
+        text_array([_encode(o.policy).decode() for o in owned]),
+        text_array([o.publisher for o in owned]),
+        Bigints([o.updated_at for o in owned]),
+    )

@@ -1,0 +1,1 @@
+"""Pure decisions of payments: no clock, no randomness, no I/O."""

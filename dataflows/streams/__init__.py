@@ -1,0 +1,1 @@
+"""Topics folded by partition, with the positions in Postgres beside what they led to."""
