@@ -39,7 +39,9 @@ OPERATIONS: Final = _REFUNDS | {
     *("create_payment_intent", "confirm_payment_intent", "capture_payment_intent", "cancel_payment_intent"),
 }
 _CONFIRM: Final = "confirm_payment_intent"
-_SQL: Final = queries("sinks.postgres.queries", "payments.sql") | queries("sinks.postgres.queries", "policies.sql")
+_SQL: Final = queries("sinks.postgres.queries.payments", "payments.sql") | queries(
+    "sinks.postgres.queries.payments", "policies.sql"
+)
 _READ: Final[dict[str, Callable[[int, str], Any]]] = {"risk": risk.read_policy, "routing": routing.read_policy}
 _HEALTH_FIELDS: Final = ProcessorHealth.__struct_fields__
 _encode: Final = msgspec.json.Encoder().encode

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from sinks.clickhouse.sink import Observer
 
 SINK: Final = "limiter_decisions"
-_SQL: Final = queries("sinks.postgres.queries", "limiter.sql")
+_SQL: Final = queries("sinks.postgres.queries.limiter", "policies.sql")
 _log: Final = structlog.get_logger(__name__)
 
 

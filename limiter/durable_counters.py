@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from limiter.policies import Level
     from sinks.postgres.owner_connection import OwnerConnection
 
-SQL: Final = queries("sinks.postgres.queries", "quotas.sql")
+SQL: Final = queries("sinks.postgres.queries.limiter", "quotas.sql")
 _counter: Final = msgspec.json.Decoder(OwnedCounter)
 _US_PER_MS: Final = 1_000
 

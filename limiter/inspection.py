@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from limiter.policies import Level
     from limiter.sharded_store import ShardedStore
 
-SQL: Final = queries("sinks.postgres.queries", "limiter.sql")
+SQL: Final = queries("sinks.postgres.queries.limiter", "policies.sql")
 _policy: Final = msgspec.json.Decoder(LimitPolicy)
 
 

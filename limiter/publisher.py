@@ -21,7 +21,7 @@ from sinks.postgres.sql_files import queries
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-SQL: Final = queries("sinks.postgres.queries", "limiter.sql")
+SQL: Final = queries("sinks.postgres.queries.limiter", "policies.sql")
 _policy: Final = msgspec.json.Decoder(LimitPolicy)
 _log: Final = structlog.get_logger(__name__)
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from limiter.policies import LeaseTerms
     from limiter.shard_map import Shard
 
-SQL: Final = queries("sinks.postgres.queries", "limiter.sql")
+SQL: Final = queries("sinks.postgres.queries.limiter", "policies.sql")
 _TOKEN_BUCKET, _FIXED_WINDOW, _CALENDAR = 0, 2, 4
 _US_PER_S: Final = 1_000_000
 _NS_PER_US: Final = 1_000

@@ -16,7 +16,7 @@ from schemas import limits
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_EPOCH: Final = (resources.files("sinks.redis") / "scripts" / "epoch.lua").read_text()
+_EPOCH: Final = (resources.files("sinks.redis") / "scripts" / "limiter" / "epoch.lua").read_text()
 _MS_PER_S: Final = 1_000
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from limiter.store_line import Reply
 
-_SCRIPTS: Final = resources.files("sinks.redis") / "scripts"
+_SCRIPTS: Final = resources.files("sinks.redis") / "scripts" / "limiter"
 _PLACE: Final = b"-- rl1.lua is here\n"
 _FUNCTIONS: Final = (_SCRIPTS / "rl1.lua").read_bytes()
 _SHEBANG, _, _BODY = _FUNCTIONS.partition(b"\n")  # a name in it is an error in a script

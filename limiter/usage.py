@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from sinks.kafka.connection import KafkaConnection
 
-SQL: Final = queries("sinks.postgres.queries", "limiter.sql")
+SQL: Final = queries("sinks.postgres.queries.limiter", "policies.sql")
 _POLL_S: Final = 0.2
 _BLOCKS_MAX: Final = 200
 _SUMS: Final = ("row", "allowed", "denied", "allowed_cost", "newest")

@@ -24,7 +24,7 @@ class ScriptedRedis(redis.Redis):
 @contextmanager
 def with_functions(url: str) -> Iterator[redis.Redis]:
     with redis.Redis.from_url(url) as found:
-        text = (resources.files("sinks.redis") / "scripts" / "rl1.lua").read_text()
+        text = (resources.files("sinks.redis") / "scripts" / "limiter" / "rl1.lua").read_text()
         found.function_load(text, replace=True)
         yield found
 

@@ -17,7 +17,7 @@ from schemas.topics import LIMITER_PARTITIONS, partition_for
 from sinks.postgres.arrays import Bigints, text_array
 from sinks.postgres.sql_files import queries
 
-SQL: Final = queries("sinks.postgres.queries", "limiter.sql")
+SQL: Final = queries("sinks.postgres.queries.limiter", "policies.sql")
 PUBLISH: Final = "publish_policy"
 _encode: Final = msgspec.json.Encoder(order="deterministic").encode
 _policy: Final = msgspec.json.Decoder(LimitPolicy)

@@ -16,7 +16,7 @@ from sinks.postgres.sql_files import queries
 if TYPE_CHECKING:
     from dataflows.limiter.quotas import TenantQuotas
 
-SQL: Final = queries("sinks.postgres.queries", "quotas.sql")
+SQL: Final = queries("sinks.postgres.queries.limiter", "quotas.sql")
 _NUL: Final = "\x00"  # no text of Postgres can hold one: such a command is refused, and reads nothing
 _encode: Final = msgspec.json.Encoder().encode
 _counter: Final = msgspec.json.Decoder(OwnedCounter)

@@ -1,4 +1,4 @@
-"""The set-based reads and writes of merchants' accounts, in the order that queries/accounts.sql names the columns."""
+"""The set-based reads and writes of merchants' accounts, in the order that queries/payments/accounts.sql names the columns."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from schemas.records import MerchantAccount, Payout
 from sinks.postgres.arrays import Bigints, optional_text_array, text_array
 from sinks.postgres.sql_files import queries
 
-SQL: Final = queries("sinks.postgres.queries", "accounts.sql")
+SQL: Final = queries("sinks.postgres.queries.payments", "accounts.sql")
 _json: Final = msgspec.json.Encoder()
 
 

@@ -28,7 +28,7 @@ from schemas import limits
 from schemas.payments.routing import RoutingPolicy
 from sinks.postgres.sql_files import queries
 
-SQL: Final = queries("sinks.postgres.queries", "policies.sql")
+SQL: Final = queries("sinks.postgres.queries.payments", "policies.sql")
 P = TypeVar("P", RiskPolicy, RoutingPolicy)
 _HEALTH_FIELDS: Final = ProcessorHealth.__struct_fields__
 _log: Final = structlog.get_logger(__name__)

@@ -1,4 +1,4 @@
-"""The set-based writes of payments: rows of a batch as columns, in the order that queries/payments.sql names them."""
+"""The set-based writes of payments: rows of a batch as columns, in the order that queries/payments/payments.sql names them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from schemas.records import Dispute, PaymentIntent, ProcessorAttempt, Refund, Ri
 from sinks.postgres.arrays import Bigints, Integers, bool_array, optional_text_array, text_array
 from sinks.postgres.sql_files import queries
 
-SQL: Final = queries("sinks.postgres.queries", "payments.sql")
+SQL: Final = queries("sinks.postgres.queries.payments", "payments.sql")
 _json: Final = msgspec.json.Encoder()
 
 

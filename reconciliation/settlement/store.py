@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     import psycopg
 
-SQL: Final = queries("sinks.postgres", "queries/settlement.sql")
+SQL: Final = queries("sinks.postgres.queries.payments", "settlement.sql")
 #: classes that may come back after they were explained, as the same fact about the same subject
 _RECURRING: Final = ["missing", "unreadable_report", "truncated_report", "statement_does_not_foot"]
 _NULL: Final = "\\N"

@@ -43,7 +43,7 @@ class VelocityCounters:
     def __init__(self, url: str, timeout_ms: int = limits.VELOCITY_TIMEOUT_MS) -> None:
         self._redis = connect(url, timeout_ms)
         self._timeout_s = timeout_ms / _MS
-        script = resources.files("sinks.redis") / "scripts" / "velocity.lua"
+        script = resources.files("sinks.redis") / "scripts" / "payments" / "velocity.lua"
         self._script = self._redis.register_script(script.read_text())
 
     async def count(self, countings: Sequence[Counting]) -> list[dict[str, int]]:

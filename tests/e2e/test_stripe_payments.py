@@ -110,7 +110,7 @@ def test_a_dispute_that_only_names_stripes_payment_is_of_ours_also_when_its_disp
     done = "select 1 from attempt_dispatch where intent_id = %s and status = 'done'"
     eventually(lambda: public.rows(done, bought), within_s=60, what="the worker heard that the payment succeeded")
 
-    pruned = queries("sinks.postgres", "queries/attempts.sql")["attempts_prune"]
+    pruned = queries("sinks.postgres.queries.payments", "attempts.sql")["attempts_prune"]
     parameters = {"kept_s": 0, "count": 1_000, "named_by_charge": list(NAMED_BY_CHARGE)}
     with psycopg.connect(public.settings.addresses().postgres_dsns["millrace_worker"]) as connection:
         assert connection.execute(pruned.encode(), parameters).fetchall()[0][0] >= 1

@@ -66,7 +66,9 @@ def edge_terms(algorithm: int, *, strict: bool = False) -> list[Terms]:
 def line(server: CounterServer) -> Iterator[socket.socket]:
     """A connection to a server that has the functions."""
     with redis.Redis.from_url(server.url) as found:
-        found.function_load((resources.files("sinks.redis") / "scripts" / "rl1.lua").read_text(), replace=True)
+        found.function_load(
+            (resources.files("sinks.redis") / "scripts" / "limiter" / "rl1.lua").read_text(), replace=True
+        )
     place = urlsplit(server.url)
     assert place.password
     with socket.create_connection((place.hostname, place.port or 0), timeout=120) as opened:

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from dataflows.limiter.identities.reader import ChargeBatch
     from limiter.store import CounterStore
 
-SQL: Final = queries("sinks.postgres.queries", "limiter_refunds.sql")
-LEASES_SQL: Final = queries("sinks.postgres.queries", "limiter_leases.sql")
+SQL: Final = queries("sinks.postgres.queries.limiter", "refunds.sql")
+LEASES_SQL: Final = queries("sinks.postgres.queries.limiter", "leases.sql")
 #: given back; its window is over, or it has leaked; nobody knows whether the store still has it, or gave it back
 Outcome = Literal["credited", "over", "unknown"]
 _US_PER_S: Final = 1_000_000

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from limiter.store import CounterStore
 
 _log: Final = structlog.get_logger(__name__)
-SQL: Final = queries("sinks.postgres.queries", "limiter_leases.sql")
+SQL: Final = queries("sinks.postgres.queries.limiter", "leases.sql")
 _KEPT_US: Final = 11 * limits.LIMIT_LEASE_MS * 1_000  # after its end the store holds no lease for longer
 
 

@@ -40,7 +40,7 @@ class DispatchStore:
 
     def __init__(self, dsn: str, worker: str) -> None:
         self._worker = worker
-        self._sql = queries("sinks.postgres", "queries/attempts.sql")
+        self._sql = queries("sinks.postgres.queries.payments", "attempts.sql")
         self._pool = AsyncConnectionPool(
             dsn,
             kwargs={

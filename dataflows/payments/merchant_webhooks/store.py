@@ -56,7 +56,8 @@ class DeliveryStore:
         self._keys = keys
         self._metrics = metrics
         self._sql = {
-            name: text.encode() for name, text in queries("sinks.postgres", "queries/merchant_webhooks.sql").items()
+            name: text.encode()
+            for name, text in queries("sinks.postgres.queries.payments", "merchant_webhooks.sql").items()
         }
         self._pool = psycopg_pool.ConnectionPool(
             dsn,

@@ -31,7 +31,9 @@ class InboxStore:
     def __init__(self, dsn: str, worker: str) -> None:
         self._dsn = dsn
         self._worker = worker
-        self._sql = {name: text.encode() for name, text in queries("sinks.postgres", "queries/webhooks.sql").items()}
+        self._sql = {
+            name: text.encode() for name, text in queries("sinks.postgres.queries.payments", "webhooks.sql").items()
+        }
         self._made: psycopg.Connection | None = None
 
     def close(self) -> None:
