@@ -12,7 +12,7 @@ from pydantic_settings import BaseSettings, NoDecode
 
 from compose.stack.errors import StackError
 from compose.stack.ports import LOOPBACK
-from ingress.webhooks.signatures import read_secrets
+from ingress.payments.webhooks.signatures import read_secrets
 from schemas import limits
 from schemas.payments.processors import ADAPTERS, adapter_of, is_processor_name
 

@@ -22,8 +22,8 @@ from compose.processors import ProcessorAddress, ProcessorSettings, port_name, s
 from compose.stack.errors import StackError
 from compose.stack.home import Home
 from compose.stack.ports import LOOPBACK, remembered
-from ingress.webhooks.signatures import PROCESSORS as WEBHOOK_PROCESSORS
-from ingress.webhooks.signatures import read_secrets
+from ingress.payments.webhooks.signatures import PROCESSORS as WEBHOOK_PROCESSORS
+from ingress.payments.webhooks.signatures import read_secrets
 from schemas import limits
 from schemas.client_network import client_network
 from schemas.payments.processors import adapter_of

@@ -11,31 +11,21 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.routing import Match
 
-from ingress import (
-    account_routes,
-    closing_routes,
-    endpoint_routes,
-    health,
-    limiter_routes,
-    money,
-    openapi,
-    operators,
-    outcome_routes,
-    payments,
-    policy_routes,
-    problems,
-    quotas,
-    registry,
-    repair_routes,
-    report_routes,
-    request_ids,
-    risk_routes,
-    signing_key_routes,
-)
-from ingress.access_watch import AccessWatch
+from ingress import openapi
 from ingress.console import routes as console
-from ingress.webhooks import routes as webhooks
-from ingress.whole_requests import WholeRequests
+from ingress.http import health, problems, registry, request_ids
+from ingress.http.whole_requests import WholeRequests
+from ingress.identity import signing_key_routes
+from ingress.limiter import api_limits as quotas
+from ingress.limiter import routes as limiter_routes
+from ingress.operators import operators
+from ingress.operators.access_watch import AccessWatch
+from ingress.payments import intent_routes as payments
+from ingress.payments import money_routes as money
+from ingress.payments.merchants import account_routes, endpoint_routes, report_routes
+from ingress.payments.repair import closing_routes, outcome_routes, repair_routes
+from ingress.payments.risk import policy_routes, risk_routes
+from ingress.payments.webhooks import routes as webhooks
 from limiter.asgi import QuotaMiddleware
 from limiter.request_identity import idempotency_key
 from schemas import errors, limits

@@ -9,22 +9,20 @@ from __future__ import annotations
 from functools import cache
 from typing import Any, Final
 
-from ingress import (
-    dry_run,
-    openapi_accounts,
-    openapi_closings,
-    openapi_endpoints,
-    openapi_limiter,
-    openapi_outcomes,
-    openapi_payloads,
-    openapi_policies,
-    openapi_reads,
-    openapi_repairs,
-    openapi_schemas,
-    openapi_signing,
-    openapi_webhooks,
-)
-from ingress import openapi_elements as elements
+from ingress.http import openapi_elements as elements
+from ingress.http import openapi_schemas
+from ingress.identity import openapi_signing
+from ingress.limiter import openapi as openapi_limiter
+from ingress.payments import dry_run
+from ingress.payments.openapi import accounts as openapi_accounts
+from ingress.payments.openapi import closings as openapi_closings
+from ingress.payments.openapi import endpoints as openapi_endpoints
+from ingress.payments.openapi import outcomes as openapi_outcomes
+from ingress.payments.openapi import payloads as openapi_payloads
+from ingress.payments.openapi import policies as openapi_policies
+from ingress.payments.openapi import reads as openapi_reads
+from ingress.payments.openapi import repairs as openapi_repairs
+from ingress.payments.openapi import webhooks as openapi_webhooks
 from schemas.operations import OPERATIONS, Operation
 
 TITLE: Final = "Millrace payments"

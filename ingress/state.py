@@ -10,43 +10,43 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from ingress.accepted import AcceptedRequests
-from ingress.accounts import Accounts
-from ingress.active_policies import ActivePolicies
-from ingress.audit import Audit
-from ingress.auth import Authenticator, Caller
-from ingress.balances import Balances
-from ingress.cases import Cases
-from ingress.checkpoints import Checkpoints
-from ingress.closings import Closings
-from ingress.commands import Commands
+from ingress.commands.accepted import AcceptedRequests
+from ingress.commands.commands import Commands
+from ingress.commands.events import Events, EventStreams
+from ingress.commands.exchange import Exchange
+from ingress.commands.operations import OperationLog
+from ingress.commands.stored import StoredResults
 from ingress.console.state import Console
-from ingress.cursors import Cursors
-from ingress.dry_run import DryRuns
-from ingress.endpoints import Endpoints
-from ingress.events import Events, EventStreams
-from ingress.exchange import Exchange
-from ingress.expansion import Expansions
-from ingress.fee_terms import FeePolicies
-from ingress.jwks import KeySource
-from ingress.known_keys import KnownKeys
-from ingress.operations import OperationLog
-from ingress.outcomes import Outcomes
-from ingress.parked import ParkedCommands
-from ingress.payment_methods import PaymentMethods
-from ingress.policies import PolicyVersions
-from ingress.processors import Processors
-from ingress.quota_policies import QuotaPolicies
-from ingress.repairs import Repairs
-from ingress.reports import Reports
-from ingress.resources import DISPUTES, INTENTS, PAYOUTS, REFUNDS, Resources
-from ingress.risk import Assessments
-from ingress.risk_signals import RiskSignals
-from ingress.signed_requests import SignedRequests
-from ingress.signing_keys import SigningKeys
-from ingress.store import Store
-from ingress.stored import StoredResults
-from ingress.webhooks.gateway import WebhookGateway
+from ingress.http.cursors import Cursors
+from ingress.http.store import Store
+from ingress.identity.auth import Authenticator, Caller
+from ingress.identity.jwks import KeySource
+from ingress.identity.known_keys import KnownKeys
+from ingress.identity.signed_requests import SignedRequests
+from ingress.identity.signing_keys import SigningKeys
+from ingress.limiter.quota_policies import QuotaPolicies
+from ingress.operators.audit import Audit
+from ingress.operators.cases import Cases
+from ingress.operators.checkpoints import Checkpoints
+from ingress.operators.parked import ParkedCommands
+from ingress.payments.active_policies import ActivePolicies
+from ingress.payments.dry_run import DryRuns
+from ingress.payments.expansion import Expansions
+from ingress.payments.merchants.accounts import Accounts
+from ingress.payments.merchants.balances import Balances
+from ingress.payments.merchants.endpoints import Endpoints
+from ingress.payments.merchants.fee_terms import FeePolicies
+from ingress.payments.merchants.reports import Reports
+from ingress.payments.payment_methods import PaymentMethods
+from ingress.payments.processors import Processors
+from ingress.payments.repair.closings import Closings
+from ingress.payments.repair.outcomes import Outcomes
+from ingress.payments.repair.repairs import Repairs
+from ingress.payments.resources import DISPUTES, INTENTS, PAYOUTS, REFUNDS, Resources
+from ingress.payments.risk.assessments import Assessments
+from ingress.payments.risk.policies import PolicyVersions
+from ingress.payments.risk.risk_signals import RiskSignals
+from ingress.payments.webhooks.gateway import WebhookGateway
 from limiter.sharded_store import ShardedStore
 from schemas import errors, limits
 from schemas.payments.webhook_secret import WebhookSecretKeys

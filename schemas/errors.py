@@ -16,7 +16,7 @@ PlatformError                  code, public message (first line of the docstring
     UnbalancedPosting  CasMiss
 
 In the domain a refusal is a value (``schemas.records.Rejection``), never an exception.
-The HTTP status of a code is decided in one table, ``ingress/problems.py``.
+The HTTP status of a code is decided in one table, ``ingress/http/problems.py``.
 """
 
 from __future__ import annotations

@@ -817,7 +817,7 @@ DEMO_LIMITER_LINES: Final = 800  # of the act in `make demo`: a few seconds, in 
 DEMO_LIMITER_SPEED: Final = 8_000
 EXPANSIONS_MAX: Final = 10  # values of expand[] in one read
 
-# --- Signed requests (schemas/http_signature.py, ingress/signed_requests.py)
+# --- Signed requests (schemas/http_signature.py, ingress/identity/signed_requests.py)
 SIGNATURE_FIELD_LENGTH_MAX: Final = 4_096  # of Signature-Input and of Signature
 SIGNATURES_MAX: Final = 4  # of one request: ours, and those of proxies and agents on the way
 SIGNATURE_COMPONENTS_MAX: Final = 32

@@ -13,8 +13,8 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ingress.client.signing import RequestSigner
-from ingress.issuer import SCOPES_DEFAULT
-from ingress.signing_key_routes import MANAGE
+from ingress.identity.issuer import SCOPES_DEFAULT
+from ingress.identity.signing_key_routes import MANAGE
 from reconciliation.audit.signatures import signatures
 from schemas import limits
 from tests.eventually import eventually

@@ -17,7 +17,7 @@ import psycopg
 import pytest
 
 from compose.settings import Settings
-from ingress.issuer import SCOPES_DEFAULT, KeyFolder, issue_token
+from ingress.identity.issuer import SCOPES_DEFAULT, KeyFolder, issue_token
 from tests import servers
 from tests.attempts_world import free_port, is_ready
 from tests.eventually import eventually, patient

@@ -16,8 +16,8 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from ingress import problems, reading
-from ingress.whole_requests import WholeRequests
+from ingress.http import problems, reading
+from ingress.http.whole_requests import WholeRequests
 from schemas import errors, identity, limits
 from vault import forwarding, metrics, sealing, token_request
 from vault.audit import WORKER

@@ -16,7 +16,7 @@ from vault import audit, metrics, sealing
 from vault.sealing import Place, Sealed
 
 if TYPE_CHECKING:
-    from ingress.auth import Caller
+    from ingress.identity.auth import Caller
     from vault.card import Card
     from vault.keyring import Keyring
     from vault.store import VaultStore

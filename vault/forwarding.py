@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import httpx
 
-from ingress import strict_json
+from ingress.http import strict_json
 from schemas import errors, limits
 from schemas.payments.processors import adapter_of
 from vault import card_forms, metrics, scrubbing

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from ingress.auth import Authenticator, Caller
-from ingress.jwks import KeySource
+from ingress.identity.auth import Authenticator, Caller
+from ingress.identity.jwks import KeySource
 from schemas import errors, limits
 from vault import metrics
 from vault.audit import VaultAudit

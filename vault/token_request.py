@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
-from ingress import envelope, strict_json
+from ingress.commands import envelope
+from ingress.http import strict_json
 from schemas import errors, limits, validation
 from vault.card import Card, read_card
 

@@ -22,7 +22,7 @@ from compose.bench.http_requests import Requests
 from compose.bench.http_single import SingleLoad, SinglePlan
 from compose.bench.http_stages import stages
 from compose.stack.ports import LOOPBACK
-from ingress.issuer import KeyFolder, issue_token
+from ingress.identity.issuer import KeyFolder, issue_token
 from schemas import limits
 from sinks.postgres.sql_files import queries
 

@@ -22,7 +22,7 @@ def token(
     ttl: Annotated[int, typer.Option(help="Seconds until it expires.")] = limits.TOKEN_TTL_DEFAULT_S,
 ) -> None:
     """Print a token and nothing else."""
-    from ingress.issuer import SCOPES_DEFAULT, KeyFolder, issue_token  # noqa: PLC0415 - imports cryptography
+    from ingress.identity.issuer import SCOPES_DEFAULT, KeyFolder, issue_token  # noqa: PLC0415 - imports cryptography
     from schemas.errors import PlatformError  # noqa: PLC0415
 
     keys = KeyFolder(load_settings().the_home().path / "keys")

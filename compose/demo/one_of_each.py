@@ -12,7 +12,7 @@ from compose.demo.acts import MERCHANT, Act, Stage, acts
 from compose.demo.breaks import Settlement, breaks, settle_and_reconcile
 from compose.demo.repair import Repair, write_off
 from ingress.client import AsyncMillraceClient
-from ingress.issuer import KeyFolder, issue_token
+from ingress.identity.issuer import KeyFolder, issue_token
 from schemas import limits
 from sinks.postgres.sql_files import queries
 

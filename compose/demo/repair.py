@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import httpx
 
-from ingress.issuer import KeyFolder, issue_token
+from ingress.identity.issuer import KeyFolder, issue_token
 from schemas import limits
 
 if TYPE_CHECKING:

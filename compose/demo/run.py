@@ -19,7 +19,7 @@ from compose.demo.stories import stories_of
 from compose.demo.tally import Tally
 from compose.demo.timeline import timeline
 from compose.demo.traffic import tell_all
-from ingress.issuer import KeyFolder, issue_token
+from ingress.identity.issuer import KeyFolder, issue_token
 from reconciliation.check import run_check
 from schemas import limits
 

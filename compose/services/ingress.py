@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from compose.services.limiting import api_limiter
 from compose.services.ops import asked_on, serve_ops
 from compose.stack.ports import LOOPBACK
-from ingress.issuer import AUDIENCE, ISSUER, KeyFolder
+from ingress.identity.issuer import AUDIENCE, ISSUER, KeyFolder
 from ingress.server import serve
 from ingress.state import Ingress, IngressConfig
 from schemas.client_network import client_network

@@ -17,7 +17,7 @@ from compose.services.limiting import SnapshotToken, kept_going
 from compose.services.ops import LOOPBACK, serve_ops
 from compose.services.owner_quotas import OwnerQuotas
 from compose.stack.errors import StackError
-from ingress.issuer import KeyFolder
+from ingress.identity.issuer import KeyFolder
 from limiter.charges import Charges
 from limiter.decisions import Recorder
 from limiter.envoy_server import envoys_server

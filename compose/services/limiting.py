@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from compose.services.owner_quotas import OwnerQuotas
-from ingress.issuer import KeyFolder, issue_token
-from ingress.quotas import STRANGERS, is_for_our_api
+from ingress.identity.issuer import KeyFolder, issue_token
+from ingress.limiter.api_limits import STRANGERS, is_for_our_api
 from limiter.decisions import Recorder
 from limiter.follower import SnapshotFollower
 from limiter.kafka_blocks import KafkaBlocks, KafkaReports

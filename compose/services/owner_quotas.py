@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from ingress.exchange import Exchange
+from ingress.commands.exchange import Exchange
 from limiter.durable import Answer, Left, OwnerUnavailable
 from schemas import errors, identity, limits, topics
 from schemas.limiter.quota_fields import quotas_of, scope_of
@@ -21,7 +21,7 @@ from schemas.operations import OPERATIONS
 from schemas.records import Command
 
 if TYPE_CHECKING:
-    from ingress.pending import Pending
+    from ingress.commands.pending import Pending
     from limiter.durable import Asked
     from sinks.kafka.connection import KafkaConnection
 

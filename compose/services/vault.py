@@ -10,7 +10,7 @@ import psycopg
 from compose.services.ops import asked_on, serve_ops
 from compose.stack.errors import StackError
 from compose.stack.ports import LOOPBACK
-from ingress.issuer import AUDIENCE, ISSUER, KeyFolder
+from ingress.identity.issuer import AUDIENCE, ISSUER, KeyFolder
 from vault.forwarding import Destination
 from vault.hardening import keep_memory_private
 from vault.key_file import VaultKeysUnusable

@@ -24,7 +24,7 @@ from compose.soak.outages import Answers, died_alone, missed, outages
 from compose.soak.proof import Proof
 from compose.soak.verdict import Verdict
 from compose.stack.errors import StackError
-from ingress.issuer import KeyFolder, issue_token
+from ingress.identity.issuer import KeyFolder, issue_token
 from limiter.frame_requests import Check, GatewayUnavailable
 from schemas import limits
 from schemas.errors import PlatformError

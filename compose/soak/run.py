@@ -30,7 +30,7 @@ from compose.soak.verdict import Verdict, prove
 from compose.stack.errors import StackError
 from ingress.client import AsyncMillraceClient, MillraceClientError
 from ingress.client.wire import POOL
-from ingress.issuer import KeyFolder, issue_token
+from ingress.identity.issuer import KeyFolder, issue_token
 from reconciliation.settlement.run import ReconcileSettings
 from schemas import limits
 

@@ -1,6 +1,6 @@
 """Cases that need no money: closed with a reason, by a second person where it concerns money, and opened again.
 
-All of it through ``ingress.closings``; the page says why not, the database refuses it anyway.
+All of it through ``ingress.payments.repair.closings``; the page says why not, the database refuses it anyway.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import Response
 
+from ingress.commands.envelope import Fields
 from ingress.console import decision
 from ingress.console import visit as visits
-from ingress.envelope import Fields
 
 router: Final = visits.router()
 

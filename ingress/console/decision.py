@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from starlette.responses import RedirectResponse, Response
 
-from ingress import calling, operating
+from ingress.commands import calling
 from ingress.console import pages
 from ingress.console import visit as visits
+from ingress.operators import operating
 from schemas import errors
 from schemas.currency import is_currency, parse_minor
 

@@ -1,6 +1,6 @@
 """Attempts that a person has: the processor is asked again, or two persons take over an outcome.
 
-All of it through ``ingress.outcomes``; the page says why not, the database refuses it anyway.
+All of it through ``ingress.payments.repair.outcomes``; the page says why not, the database refuses it anyway.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import Response
 
+from ingress.commands.envelope import Fields
 from ingress.console import decision
 from ingress.console import visit as visits
-from ingress.envelope import Fields
 from schemas import errors
 
 #: fields of the form that are passed on as they are, when they are not empty

@@ -7,10 +7,11 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from ingress import calling, operating
+from ingress.commands import calling
 from ingress.console import pages
 from ingress.console import visit as visits
-from ingress.parked import Place
+from ingress.operators import operating
+from ingress.operators.parked import Place
 from schemas import errors, limits, validation
 from schemas.payments import repair
 

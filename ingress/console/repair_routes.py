@@ -1,4 +1,4 @@
-"""Cases and repairs: propose, approve as a second person, reject, reverse. All of it through ``ingress.repairs``.
+"""Cases and repairs: propose, approve as a second person, reject, reverse. All of it through ``ingress.payments.repair.repairs``.
 
 The page disables what the person may not do and says why; the database refuses it anyway.
 """
@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, Final
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ingress import calling
+from ingress.commands import calling
+from ingress.commands.envelope import Fields
 from ingress.console import decision
 from ingress.console import visit as visits
-from ingress.envelope import Fields
 from schemas import limits
 from schemas.payments import attempt_outcome, case_closing, repair
 

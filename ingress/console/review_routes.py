@@ -8,10 +8,11 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from ingress import calling, operating
+from ingress.commands import calling
+from ingress.commands.envelope import Fields
 from ingress.console import pages
 from ingress.console import visit as visits
-from ingress.envelope import Fields
+from ingress.operators import operating
 from schemas import errors
 from schemas.operations import OPERATIONS
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from msgspec import Struct
 
-from ingress.auth import Caller
-from ingress.cursors import Cursors
+from ingress.http.cursors import Cursors
+from ingress.identity.auth import Caller
 from schemas import errors, limits
 
 if TYPE_CHECKING:

@@ -8,12 +8,12 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from ingress import calling
-from ingress.auth import Caller
+from ingress.commands import calling
 from ingress.console import pages
 from ingress.console import session as sessions
 from ingress.console import visit as visits
 from ingress.console.visit import Visit
+from ingress.identity.auth import Caller
 from schemas import errors, limits
 
 _STRANGER: Final = Caller(merchant="", subject="console:stranger", scopes=frozenset(), expires_at=0)

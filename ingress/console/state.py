@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ingress.console.lag import TopicEnds
 from ingress.console.session import Sessions
-from ingress.store import Store
+from ingress.http.store import Store
 from schemas import errors, limits
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Console:
-    """``open`` before use, ``close`` after. It changes no business row: decisions go through ``ingress.repairs``."""
+    """``open`` before use, ``close`` after. It changes no business row: decisions go through ``ingress.payments.repair.repairs``."""
 
     def __init__(self, dsn: str, secret: bytes, kafka: KafkaConnection) -> None:
         self._store = Store(

@@ -10,10 +10,11 @@ from urllib.parse import quote
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from ingress import calling, fee_terms
-from ingress.auth import MERCHANT
+from ingress.commands import calling
 from ingress.console import pages, search, story
 from ingress.console import visit as visits
+from ingress.identity.auth import MERCHANT
+from ingress.payments.merchants import fee_terms
 from schemas import codec, errors, limits, topics, validation
 
 if TYPE_CHECKING:

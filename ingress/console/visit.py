@@ -17,9 +17,10 @@ from fastapi.routing import APIRoute
 from starlette.datastructures import URL
 from starlette.responses import RedirectResponse, Response
 
-from ingress import calling, problems, reading
+from ingress.commands import calling
 from ingress.console import pages
 from ingress.console import session as sessions
+from ingress.http import problems, reading
 from schemas import errors, limits
 
 if TYPE_CHECKING:

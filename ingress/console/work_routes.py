@@ -11,8 +11,9 @@ from typing import Any, Final
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ingress import calling, cases
+from ingress.commands import calling
 from ingress.console import visit as visits
+from ingress.operators import cases
 from schemas import errors, limits
 from schemas.currency import is_currency
 

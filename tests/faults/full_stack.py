@@ -19,7 +19,7 @@ from compose.demo.acknowledged import Acknowledgements
 from compose.stack.processes import descendants, send
 from compose.supervise.state import StackState, read_state
 from ingress.client import MillraceClient, MillraceClientError
-from ingress.issuer import SCOPES_DEFAULT, KeyFolder, issue_token
+from ingress.identity.issuer import SCOPES_DEFAULT, KeyFolder, issue_token
 from tests.eventually import becomes, eventually, patient
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pytest
 
-from ingress.issuer import SCOPES_DEFAULT, KeyFolder, issue_token
+from ingress.identity.issuer import SCOPES_DEFAULT, KeyFolder, issue_token
 from schemas import limits
 from tests.attempts_world import MERCHANT, AttemptsWorld, new_attempt, next_attempt, world
 from tests.eventually import eventually, patient

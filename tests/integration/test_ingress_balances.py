@@ -14,8 +14,8 @@ import psycopg
 import pytest
 
 from dataflows.payments.domain.fees import FeeSchedule
-from ingress.balances import Balances
-from ingress.store import Store
+from ingress.http.store import Store
+from ingress.payments.merchants.balances import Balances
 from tests.eventually import eventually, patient
 from tests.integration.test_ingress_disputes import tell
 from tests.integration.test_ingress_refunds import paid, refund, refused, settled

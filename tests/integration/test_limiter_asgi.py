@@ -12,7 +12,7 @@ from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
-from ingress import quotas
+from ingress.limiter import api_limits as quotas
 from limiter.asgi import Asker, QuotaMiddleware
 from limiter.request_identity import idempotency_key
 from schemas import limits

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ingress.payment_methods import PaymentMethods
-from ingress.store import Store
+from ingress.http.store import Store
+from ingress.payments.payment_methods import PaymentMethods
 from schemas import errors, limits
 from tests.eventually import patient
 from tests.vault_world import world

@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from ingress.app import create_app
-from ingress.webhooks.gateway import WebhookGateway
+from ingress.payments.webhooks.gateway import WebhookGateway
 from schemas import errors
 from tests.attempts_world import free_port
 from tests.unit import test_webhook_signatures as vectors

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from ingress import problems
+from ingress.http import problems
 from schemas import errors
 from tests.tidy import tree
 

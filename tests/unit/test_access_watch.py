@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ingress.access_watch import BOUNDS, AccessPatterns, AccessWatch, Anomaly
-from ingress.auth import Caller
+from ingress.identity.auth import Caller
+from ingress.operators.access_watch import BOUNDS, AccessPatterns, AccessWatch, Anomaly
 from schemas import errors, limits
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from starlette.datastructures import Headers
 
-from ingress import envelope
-from ingress.endpoints import _why_not_description
+from ingress.commands import envelope
+from ingress.payments.merchants.endpoints import _why_not_description
 from schemas import errors, validation
 from schemas.card_number import REFUSED, holds_card_number, network_of, passes_luhn
 from schemas.operations import OPERATIONS

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dataflows.payments.domain.fees import FeeSchedule, FeeVersion, schedule_of
-from ingress import fee_terms
+from ingress.payments.merchants import fee_terms
 from schemas.payments.fee_policy import FeePolicy, FeeTerms
 
 NOW = 1_000

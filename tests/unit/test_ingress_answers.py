@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from ingress import answers, problems
+from ingress.http import answers, problems
 from schemas import errors
 from schemas.operations import OPERATIONS
 

@@ -13,9 +13,9 @@ import pytest
 from joserfc import jwk, jws
 from joserfc.errors import SecurityWarning
 
-from ingress.auth import Authenticator, Caller, verify
-from ingress.issuer import AUDIENCE, ISSUER, SCOPES_DEFAULT, KeyFolder, issue_token
-from ingress.jwks import KeySource, read_keys
+from ingress.identity.auth import Authenticator, Caller, verify
+from ingress.identity.issuer import AUDIENCE, ISSUER, SCOPES_DEFAULT, KeyFolder, issue_token
+from ingress.identity.jwks import KeySource, read_keys
 from schemas import errors, limits
 
 if TYPE_CHECKING:

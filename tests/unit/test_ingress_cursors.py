@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingress.cursors import Cursors
+from ingress.http.cursors import Cursors
 from schemas import errors, limits
 
 CURSORS = Cursors(b"k" * 32)

@@ -11,12 +11,12 @@ import pytest
 
 from dataflows.payments.domain.decision import Payment
 from dataflows.payments.domain.stored import payments_of
-from ingress import envelope
-from ingress.answers import Answer
-from ingress.auth import Caller
-from ingress.dry_run import OPERATIONS as FORECAST
-from ingress.dry_run import DryRuns
-from ingress.stored import Stored
+from ingress.commands import envelope
+from ingress.commands.stored import Stored
+from ingress.http.answers import Answer
+from ingress.identity.auth import Caller
+from ingress.payments.dry_run import OPERATIONS as FORECAST
+from ingress.payments.dry_run import DryRuns
 from schemas import errors
 from schemas.operations import OPERATIONS
 from tests import payment_cases as cases

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from starlette.datastructures import Headers
 
-from ingress import envelope
+from ingress.commands import envelope
 from schemas import errors, identity, limits
 from schemas.operations import OPERATIONS
 

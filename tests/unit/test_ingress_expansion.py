@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 import pytest
 from starlette.requests import Request
 
-from ingress import expansion
+from ingress.payments import expansion
 from schemas import errors, limits
 
 

@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
-from ingress import app, openapi, openapi_payloads, openapi_schemas
+from ingress import app, openapi
+from ingress.http import openapi_schemas
+from ingress.payments.openapi import payloads as openapi_payloads
 from schemas import limits, records, rendering
 from schemas.operations import OPERATIONS
 from tests import payment_cases

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ingress.breaker import Breaker
-from ingress.coalescer import Coalescer
-from ingress.pending import Call
-from ingress.stored import Stored
+from ingress.commands.pending import Call
+from ingress.commands.stored import Stored
+from ingress.http.breaker import Breaker
+from ingress.http.coalescer import Coalescer
 from schemas import errors, limits, records
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from starlette.datastructures import Headers
 
-from ingress import preferences
-from ingress.preferences import Preferences
+from ingress.http import preferences
+from ingress.http.preferences import Preferences
 from schemas import errors, limits
 
 

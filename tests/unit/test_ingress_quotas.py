@@ -11,12 +11,12 @@ import pytest
 from joserfc import jwk, jwt
 
 from ingress.app import ROUTERS
-from ingress.auth import Authenticator
 from ingress.console import routes as console
-from ingress.issuer import AUDIENCE, ISSUER, KeyFolder, issue_token
-from ingress.jwks import KeySource
-from ingress.quotas import EXEMPT, PROVEN_OTHERWISE, STRANGERS, Askers, is_for_our_api
-from ingress.webhooks import routes as webhooks
+from ingress.identity.auth import Authenticator
+from ingress.identity.issuer import AUDIENCE, ISSUER, KeyFolder, issue_token
+from ingress.identity.jwks import KeySource
+from ingress.limiter.api_limits import EXEMPT, PROVEN_OTHERWISE, STRANGERS, Askers, is_for_our_api
+from ingress.payments.webhooks import routes as webhooks
 from limiter import keys as limit_keys
 from limiter.asgi import Asker
 from tests.counter_server import policies, policy

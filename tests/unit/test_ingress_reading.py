@@ -7,7 +7,7 @@ import time
 import pytest
 from starlette.requests import Request
 
-from ingress import reading
+from ingress.http import reading
 from schemas import errors
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingress import strict_json
+from ingress.http import strict_json
 from schemas import errors, limits
 
 _VALUES = st.recursive(

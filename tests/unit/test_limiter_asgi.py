@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ingress import quotas
+from ingress.limiter import api_limits as quotas
 from limiter.asgi import fields, retry_after_s
 from limiter.decision import Decision
 from schemas.limiter.limit_policy import CAPACITY_MAX

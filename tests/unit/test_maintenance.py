@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from ingress import problems
-from ingress.active_policies import ActivePolicies
+from ingress.http import problems
+from ingress.payments.active_policies import ActivePolicies
 from schemas import errors, limits, maintenance, operations
 from schemas.payments import policies
 
 if TYPE_CHECKING:
-    from ingress.store import Store
+    from ingress.http.store import Store
 
 ON = ("maintenance", 1, policies.canonical("maintenance", {"on": True, "reason": "disks"}, ()))
 OFF = ("maintenance", 2, policies.canonical("maintenance", {"on": False, "reason": "done"}, ()))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ingress.webhooks.signatures import PROCESSORS
+from ingress.payments.webhooks.signatures import PROCESSORS
 from schemas import limits
 
 DAY_S = 86_400

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ingress.reports import REPORTS, neutral
+from ingress.payments.merchants.reports import REPORTS, neutral
 
 
 @pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1"])

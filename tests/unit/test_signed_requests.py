@@ -11,9 +11,9 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from starlette.requests import Request
 
-from ingress.known_keys import KnownKeys
-from ingress.signed_requests import Proof, SignedRequests
-from ingress.signing_keys import _public_key
+from ingress.identity.known_keys import KnownKeys
+from ingress.identity.signed_requests import Proof, SignedRequests
+from ingress.identity.signing_keys import _public_key
 from schemas import content_digest, errors, http_signature, limits
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from starlette.datastructures import Headers
 
-from ingress.webhooks import events
-from ingress.webhooks.gateway import WebhookGateway
-from ingress.webhooks.signatures import InvalidSignature
+from ingress.payments.webhooks import events
+from ingress.payments.webhooks.gateway import WebhookGateway
+from ingress.payments.webhooks.signatures import InvalidSignature
 from schemas import errors, limits
 from tests.unit import test_webhook_signatures as vectors
 

@@ -8,7 +8,7 @@ import pytest
 
 from compose.settings import Settings, load_settings
 from compose.stack.errors import StackError
-from ingress.webhooks.signatures import PROCESSORS, read_secrets
+from ingress.payments.webhooks.signatures import PROCESSORS, read_secrets
 from schemas.payments.processors import adapter_of
 
 if TYPE_CHECKING:

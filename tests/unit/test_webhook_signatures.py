@@ -11,8 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingress.webhooks import signatures
-from ingress.webhooks.signatures import InvalidSignature, check_standard, check_stripe, is_adyen_item, read_secrets
+from ingress.payments.webhooks import signatures
+from ingress.payments.webhooks.signatures import (
+    InvalidSignature,
+    check_standard,
+    check_stripe,
+    is_adyen_item,
+    read_secrets,
+)
 from schemas import limits
 
 # Standard Webhooks, libraries/python/tests/test_webhooks.py.

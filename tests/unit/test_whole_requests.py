@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ingress.whole_requests import WholeRequests
+from ingress.http.whole_requests import WholeRequests
 from schemas import errors, limits
 
 if TYPE_CHECKING:

@@ -1,0 +1,1 @@
+"""From a request to a command in Kafka and back: envelope, exchange, results, events."""

@@ -1,0 +1,97 @@
+"""What was answered 202 and is not decided yet, so that ``GET /v1/operations`` can say "pending" to its own caller.
+
+The note is shared by all ingress processes through a small table; this process also remembers its own, should
+the database be out at that moment. Losing a note costs a 404 until the decision, never an effect.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+
+from ingress.http.coalescer import Coalescer
+from schemas import errors, limits
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from ingress.http.store import Store
+
+_SECOND_US: Final = 1_000_000
+
+
+class Note(Struct, frozen=True):
+    """One accepted command. ``deadline_at`` in microseconds since the epoch, 0 = none."""
+
+    merchant: str
+    request_id: str
+    deadline_at: int
+
+
+class AcceptedRequests:
+    """Remembers and finds notes. A database that is out is no reason to refuse what Kafka holds."""
+
+    def __init__(self, store: Store, clock: Callable[[], float] = time.time) -> None:
+        self._store = store
+        self._clock = clock
+        self._own: OrderedDict[tuple[str, str], Note] = OrderedDict()
+        self._coalescer: Coalescer[Note, None] = Coalescer(
+            self._insert, batch_max=limits.ACCEPTED_NOTES_MAX, running_max=1
+        )
+
+    async def remember(self, note: Note) -> None:
+        """Notes one accepted command."""
+        self._keep(note)
+        try:
+            await self._coalescer.ask(note)
+        except errors.Unavailable:
+            return
+
+    async def remember_all(self, notes: Sequence[Note]) -> None:
+        """Notes the accepted commands of one request."""
+        for note in notes:
+            self._keep(note)
+        if not notes:
+            return
+        try:
+            await self._insert(notes)
+        except errors.Unavailable:
+            return
+
+    async def find(self, merchant: str, request_id: str) -> Note | None:
+        """The note of a merchant's request. Raises Unavailable when the database is out and we have none."""
+        own = self._own.get((merchant, request_id))
+        if own is not None:
+            return own
+        parameters = {"merchant": merchant, "request_id": request_id}
+        for (deadline_at,) in await self._store.rows("accepted_find", parameters):
+            return Note(merchant, request_id, deadline_at or 0)
+        return None
+
+    def missed_its_deadline(self, note: Note) -> bool:
+        """True when no owner can start or finish the command any more."""
+        past = self._clock() * _SECOND_US - limits.DEADLINE_SETTLED_S * _SECOND_US
+        return 0 < note.deadline_at < past
+
+    async def clean(self) -> None:
+        """Forgets notes that are older than the retention."""
+        await self._store.rows("accepted_clean", {"age_s": limits.ACCEPTED_RETENTION_S})
+
+    def _keep(self, note: Note) -> None:
+        self._own[(note.merchant, note.request_id)] = note
+        if len(self._own) > limits.ACCEPTED_REMEMBERED_MAX:
+            self._own.popitem(last=False)
+
+    async def _insert(self, notes: Sequence[Note]) -> list[None]:
+        # One row per identity: a statement cannot touch a row twice.
+        rows = list({(n.merchant, n.request_id): n for n in notes}.values())
+        parameters = {
+            "merchants": [n.merchant for n in rows],
+            "request_ids": [n.request_id for n in rows],
+            "deadlines": [n.deadline_at for n in rows],
+        }
+        await self._store.rows("accepted_insert", parameters)
+        return [None] * len(notes)

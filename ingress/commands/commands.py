@@ -1,0 +1,235 @@
+"""A mutating call from its envelope to its answer: fast path, Kafka, the owner's decision, the same bytes again.
+
+Steps 1 and 2 of the retry-safe mutation (spec 1 section 3) happen here: the caller is known, then a prior
+result is looked up. Everything else happens at the owner of the partition.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+
+from ingress.commands import envelope
+from ingress.commands.accepted import Note
+from ingress.http import answers, request_ids
+from schemas import errors, limits, operations, records
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ingress.commands.accepted import AcceptedRequests
+    from ingress.commands.exchange import Exchange
+    from ingress.commands.pending import Pending
+    from ingress.commands.stored import Stored, StoredResults
+    from ingress.identity.auth import Caller
+    from ingress.identity.signed_requests import Proof, SignedRequests
+    from ingress.payments.active_policies import ActivePolicies
+    from ingress.payments.payment_methods import PaymentMethods
+    from ingress.payments.risk.risk_signals import RiskSignals
+
+_SECOND_US: Final = 1_000_000
+_KEY_REUSED: Final = answers.failed(errors.KeyReused())
+
+
+class Terms(Struct, frozen=True):
+    """On which terms a call waits, and the trace it belongs to."""
+
+    wait_s: float
+    respond_async: bool
+    deadline_ms: int | None
+    trace_id: str
+
+
+class Commands:
+    """Carries out mutating calls for one process."""
+
+    def __init__(
+        self,
+        stored: StoredResults,
+        exchange: Exchange,
+        accepted: AcceptedRequests,
+        payment_methods: PaymentMethods,
+        risk_signals: RiskSignals,
+        signed_requests: SignedRequests,
+        active_policies: ActivePolicies,
+    ) -> None:
+        self._active_policies = active_policies
+        self._signed_requests = signed_requests
+        self._payment_methods = payment_methods
+        self._risk_signals = risk_signals
+        self._stored = stored
+        self._exchange = exchange
+        self._accepted = accepted
+
+    async def one(
+        self, caller: Caller, request: envelope.Request, terms: Terms, proof: Proof | None = None
+    ) -> tuple[answers.Answer, str]:
+        """The answer to one call and its request id. Raises Unavailable or QuotaExceeded when nothing was sent.
+
+        In maintenance a stored result is told as ever, and a merchant's new work is refused.
+
+        ``proof``: who signed it; kept before the command is sent, so that none is carried out without its evidence.
+        """
+        request_id = request.request_id or request_ids.new()
+        prior = await self._stored.find((caller.merchant, request.idempotency_key))
+        if prior is not None:
+            return _replay(request, prior), request_id
+        self._require_taken(request)
+        await self._payment_methods.require_own(caller.merchant, request.payload)
+        if proof is not None:
+            await self._signed_requests.keep(proof, [request])
+        (signals,) = await self._risk_signals.of(caller.merchant, [request])
+        command = _command(caller, request, request_id, terms, signals)
+        (pending,) = await self._exchange.carry_out(
+            [command],
+            limits.ACK_WAIT_MAX_S if terms.respond_async else terms.wait_s,
+            only_acknowledged=terms.respond_async,
+            bulk=terms.respond_async,
+        )
+        answer = _answer(request, pending, respond_async=terms.respond_async)
+        if answer.pending:
+            await self._accepted.remember(_note(command))
+        return answer, request_id
+
+    async def many(
+        self, caller: Caller, lines: Sequence[bytes], terms: Terms, proof: Proof | None = None
+    ) -> list[answers.Answer]:
+        """One answer per line, in order. A bad line costs no other line anything, unless the list is signed.
+
+        What is signed is kept as it came, and a line that is no command may hold anything.
+        """
+        requests, found = await _read_lines(caller, lines)
+        if proof is not None and len(requests) < len(lines):
+            n, refused = next((n, answer) for n, answer in enumerate(found) if answer is not None)
+            raise errors.MalformedRequest(f"Line {n + 1} of the signed list is no valid command: {refused.code}.")
+        priors = await self._stored.find_all([(caller.merchant, r.idempotency_key) for _, r in requests])
+        fresh: list[tuple[int, envelope.Request]] = []
+        for (n, request), prior in zip(requests, priors, strict=True):
+            if prior is None:
+                fresh.append((n, request))
+            else:
+                found[n] = _replay(request, prior)
+        fresh = self._taken(fresh, found)
+        refusals = await self._payment_methods.refusals(caller.merchant, [request.payload for _, request in fresh])
+        for (n, _), refusal in zip(fresh, refusals, strict=True):
+            if refusal is not None:
+                found[n] = answers.failed(refusal)
+        fresh = [line for line, refusal in zip(fresh, refusals, strict=True) if refusal is None]
+        if proof is not None and fresh:
+            await self._signed_requests.keep(proof, [request for _, request in fresh])
+        for n, answer in await self._carry_out_all(caller, fresh, terms):
+            found[n] = answer
+        return [answer for answer in found if answer is not None]
+
+    def _require_taken(self, request: envelope.Request) -> None:
+        """Raises Maintenance or Unavailable for what is a merchant's; operators go on."""
+        if request.operation.scope == operations.WRITE:
+            self._active_policies.require_new_work()
+
+    def _taken(
+        self, fresh: list[tuple[int, envelope.Request]], found: list[answers.Answer | None]
+    ) -> list[tuple[int, envelope.Request]]:
+        """The lines that may begin; what the others are answered stands in ``found``."""
+        taken = []
+        for n, request in fresh:
+            try:
+                self._require_taken(request)
+                taken.append((n, request))
+            except errors.Unavailable as error:
+                found[n] = answers.failed(error)
+        return taken
+
+    async def _carry_out_all(
+        self, caller: Caller, fresh: list[tuple[int, envelope.Request]], terms: Terms
+    ) -> list[tuple[int, answers.Answer]]:
+        if not fresh:
+            return []
+        signals = await self._risk_signals.of(caller.merchant, [request for _, request in fresh])
+        commands = [
+            _command(caller, request, request.request_id or request_ids.new(), terms, seen)
+            for (_, request), seen in zip(fresh, signals, strict=True)
+        ]
+        pendings = await self._exchange.carry_out(
+            commands,
+            limits.ACK_WAIT_MAX_S if terms.respond_async else terms.wait_s,
+            only_acknowledged=terms.respond_async,
+            bulk=True,
+        )
+        made = [
+            (n, _answer(request, pending, respond_async=terms.respond_async))
+            for (n, request), pending in zip(fresh, pendings, strict=True)
+        ]
+        notes = [_note(command) for command, (_, answer) in zip(commands, made, strict=True) if answer.pending]
+        await self._accepted.remember_all(notes)
+        return made
+
+
+async def _read_lines(
+    caller: Caller, lines: Sequence[bytes]
+) -> tuple[list[tuple[int, envelope.Request]], list[answers.Answer | None]]:
+    """The valid calls with their places, and for each line the answer that it has already: what is wrong with it."""
+    found: list[answers.Answer | None] = [None] * len(lines)
+    requests: list[tuple[int, envelope.Request]] = []
+    for n, line in enumerate(lines):
+        try:
+            request = envelope.read_line(line, caller.merchant)
+            caller.require(request.operation.scope)
+            requests.append((n, request))
+        except errors.Rejected as error:
+            found[n] = answers.failed(error)
+        if n % limits.COMMANDS_PER_TURN == limits.COMMANDS_PER_TURN - 1:
+            await asyncio.sleep(0)  # single commands must not wait for a long list
+    return requests, found
+
+
+def _command(
+    caller: Caller, request: envelope.Request, request_id: str, terms: Terms, signals: dict[str, str] | None
+) -> records.Command:
+    now = time.time_ns() // 1_000
+    return records.Command(
+        operation=request.operation.name,
+        request_id=request_id,
+        idempotency_key=request.idempotency_key,
+        aggregate_key=request.aggregate_key,
+        expected_version=request.expected_version,
+        scope=caller.merchant,
+        request_hash=request.request_hash,
+        trace_id=terms.trace_id,
+        issued_at=now,
+        deadline_at=now + terms.deadline_ms * 1_000 if terms.deadline_ms else 0,
+        reply_to=-1,
+        reply_id=0,
+        payload=request.payload,
+        signals=signals,
+    )
+
+
+def _note(command: records.Command) -> Note:
+    return Note(command.scope, command.request_id, command.deadline_at)
+
+
+def _replay(request: envelope.Request, prior: Stored) -> answers.Answer:
+    """Rule: same identity and same request, the stored result; same identity and another request, key_reused."""
+    if prior.request_hash != request.request_hash:
+        return _KEY_REUSED
+    if prior.status == "committed":
+        return answers.committed(request.operation, prior.response, replayed=True)
+    return answers.refused(prior.response, replayed=True)
+
+
+def _answer(request: envelope.Request, pending: Pending, *, respond_async: bool) -> answers.Answer:
+    """What the state of a command means to its caller: decided, failed, accepted, or unknown to us."""
+    if pending.error is not None:
+        return answers.failed(pending.error)
+    if respond_async and pending.place is not None:
+        return answers.pending(pending.command.request_id)
+    if pending.outcome == "committed":
+        return answers.committed(request.operation, pending.body, replayed=pending.replayed)
+    if pending.outcome is not None:
+        return answers.refused(pending.body, replayed=pending.replayed)
+    if pending.place is not None:
+        return answers.pending(pending.command.request_id)
+    return answers.failed(errors.Unavailable("Kafka has not acknowledged the command; the same identity finds out."))

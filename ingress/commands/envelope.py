@@ -1,0 +1,251 @@
+"""From a request to a command envelope: both forms (body or header fields), every contradiction refused.
+
+If a field could be read in two ways, a retry might hash differently from its first try; so there is one
+reading or a 400.
+"""
+
+from __future__ import annotations
+
+import re
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Struct
+
+from ingress.http import strict_json
+from schemas import card_number, errors, identity, limits, validation
+from schemas.operations import OPERATIONS, Operation, find
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from starlette.datastructures import Headers
+
+_FIELDS: Final = frozenset(
+    ("operation", "request_id", "idempotency_key", "aggregate_key", "expected_version", "payload")
+)
+_ENVELOPE_MARKS: Final = ("idempotency_key", "payload")  # no operation has payload fields of these names
+REQUEST_ID: Final = re.compile(rf"[A-Za-z0-9._:~-]{{1,{limits.REQUEST_ID_LENGTH_MAX}}}\Z")
+_ETAG: Final = re.compile(r'(?P<quote>"?)(?P<version>[0-9]{1,15})(?P=quote)\Z')
+_BY_TEMPLATE: Final = {o.template: o for o in OPERATIONS.values() if o.scope and o.creates}
+
+
+class Request(Struct):
+    """One valid mutating call: what becomes a command."""
+
+    operation: Operation
+    aggregate_key: str
+    idempotency_key: str
+    request_id: str | None
+    expected_version: int | None
+    payload: dict[str, Any]
+    request_hash: bytes
+
+
+class Fields(Struct):
+    """What the header fields say; None where they are silent."""
+
+    idempotency_key: str | None = None
+    request_id: str | None = None
+    expected_version: int | None = None
+
+
+def header_fields(headers: Headers) -> Fields:
+    """Idempotency-Key, X-Request-Id and If-Match. Raises MalformedRequest when one is given twice or unreadable."""
+    key = _single(headers, "idempotency-key")
+    match = _single(headers, "if-match")
+    version = None
+    if match is not None and match != "*":
+        found = _ETAG.match(match)
+        if found is None:
+            raise errors.MalformedRequest('If-Match must be one version in quotes, such as "3".')
+        version = int(found.group("version"))
+    return Fields(idempotency_key=key, request_id=_single(headers, "x-request-id"), expected_version=version)
+
+
+def read_call(
+    operation: Operation,
+    path_id: str | None,
+    raw: bytes,
+    fields: Fields,
+    merchant: str,
+    said_by_token: Mapping[str, str] = MappingProxyType({}),
+) -> Request:
+    """The request of one HTTP call. Raises MalformedRequest, IdempotencyKeyRequired or InvalidCommand.
+
+    ``said_by_token``: fields of the payload that only the caller's token may say.
+    """
+    body = strict_json.parse(raw) if raw.strip() else {}
+    if not isinstance(body, dict):
+        raise errors.MalformedRequest("The body must be a JSON object.")
+    if fields.idempotency_key is not None and not any(mark in body for mark in _ENVELOPE_MARKS):
+        body = {"payload": body}
+    return _read(operation, path_id, body, fields, merchant, said_by_token)
+
+
+def read_line(raw: bytes, merchant: str) -> Request:
+    """The request of one NDJSON line, which must name its operation. Raises as ``read_call``, or TooLarge."""
+    if len(raw) > limits.BODY_BYTES_MAX:
+        raise errors.TooLarge(f"A line is larger than {limits.BODY_BYTES_MAX} bytes.")
+    body = strict_json.parse(raw)
+    if not isinstance(body, dict):
+        raise errors.MalformedRequest("A line must be a JSON object.")
+    text = body.get("operation")
+    if not isinstance(text, str):
+        raise errors.MalformedRequest("A line must name its operation, such as POST /v1/payment_intents.")
+    operation, path_id = _BY_TEMPLATE.get(text), None
+    if operation is None:
+        if (found := find(text)) is None:
+            raise errors.MalformedRequest("The operation is not one that can be called.")
+        operation, path_id = found
+    if operation.audited:
+        raise errors.MalformedRequest(f"{operation.template} is not taken among others: call its own route.")
+    return _read(operation, path_id, body, _SILENT, merchant, {})
+
+
+_SILENT: Final = Fields()
+
+
+def _read(
+    operation: Operation,
+    path_id: str | None,
+    body: dict[str, Any],
+    fields: Fields,
+    merchant: str,
+    said_by_token: Mapping[str, str],
+) -> Request:
+    key = _text(_agreed("idempotency_key", body, fields.idempotency_key), "idempotency_key")
+    if not key:
+        raise errors.IdempotencyKeyRequired
+    refuse_card_number(key)
+    if not body.keys() <= _FIELDS:
+        unknown = next(name for name in body if name not in _FIELDS)
+        raise errors.MalformedRequest(f"The envelope has no field {unknown[:40]!r}.")
+    request_id = _text(_agreed("request_id", body, fields.request_id), "request_id")
+    version = _version(_agreed("expected_version", body, fields.expected_version))
+    given = body.get("payload", {})
+    if not isinstance(given, dict):
+        raise errors.MalformedRequest("The payload must be a JSON object.")
+    if name := validation.names_its_caller(given, operation.payload):
+        raise errors.MalformedRequest(f"The payload must not say {name}: it comes only from the token.")
+    if said := next((name for name in said_by_token if name in given), None):
+        raise errors.MalformedRequest(f"The payload must not say {said}: it comes only from the token.")
+    given = _with_its_part(operation, path_id, {**given, **said_by_token} if said_by_token else given)
+    aggregate_key = _aggregate_key(operation, path_id, given, merchant, key)
+    _refuse_contradictions(operation, path_id, body, aggregate_key)
+    payload, wrong = operation.normalize(given)
+    wrong += _wrong_identities(key, request_id)
+    if wrong:
+        raise errors.InvalidCommand(wrong)
+    return Request(
+        operation=operation,
+        aggregate_key=aggregate_key,
+        idempotency_key=key,
+        request_id=request_id,
+        expected_version=version,
+        payload=payload,
+        request_hash=identity.request_hash(
+            operation.template, aggregate_key, validation.hashed(operation.payload, payload)
+        ),
+    )
+
+
+def refuse_card_number(key: str) -> None:
+    """Raises MalformedRequest when the idempotency key holds a card number: keys lie in topics, tables and logs."""
+    if card_number.holds_card_number(key):
+        raise errors.MalformedRequest(f"The idempotency key {card_number.REFUSED}.")
+
+
+def _with_its_part(operation: Operation, path_id: str | None, given: dict[str, Any]) -> dict[str, Any]:
+    """The payload with the part that the route names; a client that names it too must name the same one.
+
+    Raises MalformedRequest when it names another, NotFound for what can be no id.
+    """
+    field = operation.part_field
+    if field is None or path_id is None:
+        return given
+    if not path_id.strip("_"):
+        raise errors.NotFound  # no id has no letter
+    if given.get(field, path_id) != path_id:
+        raise errors.MalformedRequest(f"The field payload.{field} contradicts the route.")
+    return {**given, field: path_id}
+
+
+def _aggregate_key(operation: Operation, path_id: str | None, given: dict[str, Any], merchant: str, key: str) -> str:
+    """The aggregate that the command works on: it names the partition, and the owner who decides."""
+    if operation.own_field is not None and isinstance(named := given.get(operation.own_field), str):
+        return named
+    if operation.account is not None:
+        return _account_key(operation, path_id, merchant)
+    if operation.payment_field is not None:
+        named = given.get(operation.payment_field)
+        return named if isinstance(named, str) else ""  # what is no id is refused with all other wrong values
+    if path_id is not None and card_number.holds_card_number(path_id):
+        raise errors.NotFound  # it would lie in the topic of commands
+    if path_id is None:
+        return identity.derived_id(operation.creates or "", merchant, operation.template, key)
+    return path_id if operation.part_field is None else identity.intent_of(path_id)
+
+
+def _account_key(operation: Operation, path_id: str | None, merchant: str) -> str:
+    if path_id is None:
+        return identity.account_id(merchant)
+    if card_number.holds_card_number(path_id):
+        raise errors.NotFound
+    return identity.account_of(path_id) if operation.account == "payout" else identity.account_id(path_id)
+
+
+def _refuse_contradictions(operation: Operation, path_id: str | None, body: dict[str, Any], aggregate_key: str) -> None:
+    said = body.get("operation")
+    real = operation.template.replace("{id}", path_id) if path_id else operation.template
+    if said is not None and said not in (real, operation.template):
+        raise errors.MalformedRequest("The field operation contradicts the route.")
+    said = body.get("aggregate_key")
+    if said is not None and said != aggregate_key:
+        raise errors.MalformedRequest("The field aggregate_key contradicts the route.")
+
+
+def _wrong_identities(key: str, request_id: str | None) -> list[dict[str, str]]:
+    wrong = []
+    if reason := validation.clean_text(key, limits.IDEMPOTENCY_KEY_LENGTH_MAX):
+        wrong.append({"field": "idempotency_key", "reason": reason})
+    if request_id is not None and not REQUEST_ID.match(request_id):
+        reason = f"must have 1 to {limits.REQUEST_ID_LENGTH_MAX} characters of A-Z a-z 0-9 . _ : ~ -"
+        wrong.append({"field": "request_id", "reason": reason})
+    elif request_id is not None and card_number.holds_card_number(request_id):
+        wrong.append({"field": "request_id", "reason": card_number.REFUSED})
+    return wrong
+
+
+def _agreed(name: str, body: dict[str, Any], header: object) -> object:
+    """The one value that body and header give; MalformedRequest when they differ."""
+    said = body.get(name)
+    if said is None:
+        return header
+    if header is not None and said != header:
+        raise errors.MalformedRequest(f"The header and the field {name} contradict each other.")
+    return said
+
+
+def _text(value: object, name: str) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    raise errors.MalformedRequest(f"The field {name} must be a string.")
+
+
+def _version(value: object) -> int | None:
+    if value is None:
+        return None
+    if type(value) is not int:  # a bool is an int in Python, and not a version
+        raise errors.MalformedRequest("The field expected_version must be an integer.")
+    if not 0 <= value <= limits.EXPECTED_VERSION_MAX:
+        reason = f"must be from 0 to {limits.EXPECTED_VERSION_MAX}"
+        raise errors.InvalidCommand([{"field": "expected_version", "reason": reason}])
+    return value
+
+
+def _single(headers: Headers, name: str) -> str | None:
+    values = headers.getlist(name)
+    if len(values) > 1:
+        raise errors.MalformedRequest(f"The header field {name} is given more than once.")
+    return values[0] if values else None

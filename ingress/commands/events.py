@@ -1,0 +1,204 @@
+"""A caller's own events: in pages and as a stream that can be resumed, without gap and without duplicate.
+
+A place is a vector: for every partition the seq of the last event seen. Within a partition events have
+gapless, committed, growing seqs, so "seq > place" can neither skip nor repeat one; events of one aggregate
+share a partition, so their order holds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import itertools
+import time
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+from msgspec import Struct
+
+from ingress.http import metrics
+from schemas import codec, errors, limits, rendering, topics
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from ingress.http.cursors import Cursors
+    from ingress.http.store import Store
+    from ingress.identity.auth import Caller
+    from schemas import records
+
+LIST: Final = "events"
+BEGINNING: Final = "0"
+_MS: Final = 1_000
+_HEARTBEAT: Final = b": alive\n\n"
+_encode: Final = msgspec.json.Encoder().encode
+
+Place = list[int]  # per partition of the topic, the last seq seen
+
+
+class Item(Struct, frozen=True):
+    """One event as JSON and the cursor after it."""
+
+    data: bytes
+    cursor: str
+
+
+class Events:
+    """Reads pages from the outbox."""
+
+    def __init__(self, store: Store, cursors: Cursors) -> None:
+        self._store = store
+        self._cursors = cursors
+
+    def place(self, merchant: str, cursor: str | None) -> Place:
+        """The place that a cursor names; the beginning when there is none. Raises MalformedRequest."""
+        if not cursor or cursor == BEGINNING:
+            return [0] * topics.PAYMENTS_PARTITIONS
+        place = self._cursors.read(merchant, LIST, cursor, list[int])
+        if len(place) > topics.PAYMENTS_PARTITIONS:
+            raise errors.MalformedRequest("The cursor is of another deployment.")
+        return place + [0] * (topics.PAYMENTS_PARTITIONS - len(place))
+
+    async def end(self) -> Place:
+        """The place after the newest committed event of everybody."""
+        place = [0] * topics.PAYMENTS_PARTITIONS
+        parameters = {"topic": topics.EVENTS_PAYMENTS, "partitions": list(range(len(place)))}
+        for partition, seq in await self._store.rows("events_end", parameters):
+            place[partition] = seq
+        return place
+
+    async def after(self, merchant: str, place: Place, limit: int) -> tuple[list[Item], bool]:
+        """At most ``limit`` events after the place, and whether more are there now. Moves ``place`` forward."""
+        parameters = {
+            "scope": merchant,
+            "topic": topics.EVENTS_PAYMENTS,
+            "partitions": list(range(len(place))),
+            "seqs": place,
+            "limit": limit + 1,
+        }
+        rows = await self._store.rows("events_after", parameters)
+        lanes: list[list[tuple[int, records.Event]]] = [[] for _ in place]
+        for partition, _, payload in rows:
+            lanes[partition].append((partition, codec.decode_event(bytes(payload))))
+        # By time over all partitions, as far as the order within each allows.
+        merged = heapq.merge(*lanes, key=lambda entry: entry[1].occurred_at)
+        items: list[Item] = []
+        for partition, event in itertools.islice(merged, limit):
+            place[partition] = event.seq
+            document = rendering.event(event, rendering.payment_event_body(event.body))
+            items.append(Item(_encode(document), self._cursors.write(merchant, LIST, place)))
+        return items, len(rows) > len(items)
+
+    async def page(self, merchant: str, limit: int, cursor: str | None) -> bytes:
+        """One page as JSON; ``next_cursor`` is always given: ask with it again for what comes later."""
+        place = self.place(merchant, cursor)
+        items, has_more = await self.after(merchant, place, limit)
+        document = {
+            "data": [msgspec.Raw(item.data) for item in items],
+            "has_more": has_more,
+            "next_cursor": self._cursors.write(merchant, LIST, place),
+        }
+        return _encode(document)
+
+
+class EventStreams:
+    """Open SSE streams of this process. One poller sees that something happened; each stream reads its own pages."""
+
+    def __init__(self, events: Events, store: Store) -> None:
+        self._events = events
+        self._store = store
+        self._listeners: dict[str, set[asyncio.Event]] = {}
+        self._open = 0
+        self._closing = False
+        self._poller: asyncio.Task[None] | None = None
+
+    def admit(self) -> None:
+        """Raises Overloaded when no further stream may be opened."""
+        if self._closing or self._open >= limits.EVENT_STREAMS_MAX:
+            raise errors.Overloaded("Too many event streams are open.")
+
+    def close(self) -> None:
+        """Ends every stream; clients resume elsewhere with their last event id."""
+        self._closing = True
+        for wake_ups in self._listeners.values():
+            for wake_up in wake_ups:
+                wake_up.set()
+        if self._poller is not None:
+            self._poller.cancel()
+
+    async def stream(self, caller: Caller, place: Place) -> AsyncIterator[bytes]:
+        """Server-sent events from the place on, until the token expires, the drain, or the client leaves."""
+        loop = asyncio.get_running_loop()
+        merchant, ends_at = caller.merchant, loop.time() + caller.expires_at - time.time()
+        wake_up = asyncio.Event()
+        self._open += 1
+        metrics.STREAMS.inc()
+        # Listening begins before the first read: what commits in between sets the event.
+        self._listeners.setdefault(merchant, set()).add(wake_up)
+        self._start_poller()
+        try:
+            yield b"retry: 1000\n\n"
+            while not self._closing and loop.time() < ends_at:
+                wake_up.clear()
+                more = True
+                while more and not self._closing:
+                    items, more = await self._events.after(merchant, place, limits.EVENTS_PAGE_LIMIT_MAX)
+                    if items:
+                        yield b"".join(_frame(item) for item in items)
+                if not await _woken(wake_up, min(limits.EVENT_STREAM_HEARTBEAT_S, ends_at - loop.time())):
+                    yield _HEARTBEAT
+        except errors.Unavailable:
+            return  # the client reconnects from its last event id
+        finally:
+            self._open -= 1
+            metrics.STREAMS.dec()
+            self._listeners[merchant].discard(wake_up)
+            if not self._listeners[merchant]:
+                del self._listeners[merchant]
+
+    def _start_poller(self) -> None:
+        if self._poller is None or self._poller.done():
+            self._poller = asyncio.get_running_loop().create_task(self._poll())
+
+    async def _poll(self) -> None:
+        """Wakes the streams of those callers that got an event since the last look."""
+        seen: Place | None = None
+        while self._listeners:
+            try:
+                end = await self._events.end()
+                if seen is None:
+                    self._wake(list(self._listeners))
+                elif end != seen:
+                    self._wake(await self._moved(seen, end))
+                seen = end
+            except errors.Unavailable:
+                seen = None  # look at all again when the database is back
+            await asyncio.sleep(limits.EVENT_POLL_INTERVAL_MS / _MS)
+
+    async def _moved(self, seen: Place, end: Place) -> list[str]:
+        parameters = {
+            "scopes": list(self._listeners),
+            "topic": topics.EVENTS_PAYMENTS,
+            "partitions": list(range(len(end))),
+            "after": seen,
+            "until": end,
+        }
+        return [scope for (scope,) in await self._store.rows("events_scopes_moved", parameters)]
+
+    def _wake(self, merchants: list[str]) -> None:
+        for merchant in merchants:
+            for wake_up in self._listeners.get(merchant, ()):
+                wake_up.set()
+
+
+def _frame(item: Item) -> bytes:
+    return b"id: %b\nevent: payment_system_committed\ndata: %b\n\n" % (item.cursor.encode(), item.data)
+
+
+async def _woken(event: asyncio.Event, within_s: float) -> bool:
+    try:
+        async with asyncio.timeout(max(within_s, 0)):
+            await event.wait()
+    except TimeoutError:
+        return False
+    return True

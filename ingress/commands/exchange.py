@@ -1,0 +1,166 @@
+"""Sends commands and waits for their decisions, within bounds.
+
+The wait ends by the reply topic; when that stays silent, the stored result is asked for with a growing delay.
+If this module lost an answer, a caller would only wait longer: the stored result is the truth.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+from ingress.commands.pending import Call, Pending
+from ingress.commands.producer import CommandProducer
+from ingress.commands.results import ResultsReader
+from ingress.http import metrics
+from schemas import codec, errors, limits, topics
+from schemas.operations import OPERATIONS
+
+if TYPE_CHECKING:
+    from ingress.commands.stored import Place, StoredResults
+    from schemas import records
+    from sinks.kafka.connection import KafkaConnection
+
+_REPLY_ID_BITS: Final = 62
+_MS: Final = 1_000
+
+
+class Exchange:
+    """One per process. ``start`` it on the loop that will use it.
+
+    Without ``stored`` a silent reply topic ends a wait by its time alone: the same identity finds the answer later.
+    """
+
+    def __init__(
+        self, connection: KafkaConnection, instance: int, stored: StoredResults | None, name: str = "ingress"
+    ) -> None:
+        self._connection = connection
+        self._instance = instance
+        self._name = name
+        self._stored = stored
+        self._waiting: dict[int, Pending] = {}
+        self._in_flight: Counter[str] = Counter()
+        self._next_reply_id = secrets.randbits(_REPLY_ID_BITS)
+        self._producer: CommandProducer | None = None
+        self._results: ResultsReader | None = None
+
+    @property
+    def in_flight(self) -> int:
+        """Commands that a call waits for."""
+        return len(self._waiting)
+
+    def start(self) -> None:
+        """Connects to Kafka in the background."""
+        loop, client_id = asyncio.get_running_loop(), f"millrace-{self._name}-{self._instance}"
+        partition = self._instance % topics.RESULTS_PARTITIONS
+        self._producer = CommandProducer(self._connection, client_id, loop)
+        self._results = ResultsReader(self._connection, client_id, partition, loop, self._on_results)
+        self._producer.start()
+        self._results.start()
+
+    async def close(self) -> None:
+        """Flushes and disconnects."""
+        if self._producer and self._results:
+            await asyncio.to_thread(self._producer.close)
+            await asyncio.to_thread(self._results.close)
+
+    def drain(self) -> None:
+        """Ends every wait for a decision: what Kafka holds is answered 202, and its caller finds out elsewhere."""
+        for call in {pending.call for pending in self._waiting.values()}:
+            call.drain()
+
+    async def check(self) -> None:
+        """Raises Unavailable when commands cannot be sent or results not heard."""
+        producer, _ = self._connected()
+        await asyncio.to_thread(producer.check)
+
+    async def carry_out(
+        self, commands: list[records.Command], wait_s: float, *, only_acknowledged: bool, bulk: bool
+    ) -> list[Pending]:
+        """Sends the commands in order and waits until all are decided (or acknowledged), or the time is over.
+
+        Raises Overloaded, QuotaExceeded or Unavailable before anything is sent.
+        """
+        producer, results = self._connected()
+        merchant = commands[0].scope
+        self._admit(merchant, len(commands), bulk=bulk)
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        call = Call(commands, done, only_acknowledged=only_acknowledged)
+        self._in_flight[merchant] += len(commands)
+        for pending in call.pendings:
+            self._next_reply_id += 1
+            pending.command.reply_to = results.partition
+            pending.command.reply_id = self._next_reply_id
+            self._waiting[self._next_reply_id] = pending
+        metrics.IN_FLIGHT.inc(len(commands))
+        started_at = asyncio.get_running_loop().time()
+        try:
+            for n, pending in enumerate(call.pendings, 1):
+                topic = OPERATIONS[pending.command.operation].topic
+                producer.send(pending, topic, codec.encode_command(pending.command))
+                if n % limits.COMMANDS_PER_TURN == 0:
+                    await asyncio.sleep(0)  # single commands must not wait for a long list
+            await self._wait(call, wait_s, None if only_acknowledged else self._stored)
+        finally:
+            metrics.IN_FLIGHT.dec(len(commands))
+            metrics.DECISION_SECONDS.observe(asyncio.get_running_loop().time() - started_at)
+            for pending in call.pendings:
+                del self._waiting[pending.command.reply_id]
+            self._in_flight[merchant] -= len(commands)
+            if not self._in_flight[merchant]:
+                del self._in_flight[merchant]
+        return call.pendings
+
+    async def _wait(self, call: Call, wait_s: float, stored: StoredResults | None) -> None:
+        loop = asyncio.get_running_loop()
+        ends_at = loop.time() + wait_s
+        delay_s = limits.RESULT_STORE_POLL_FIRST_MS / _MS
+        while not call.done.done() and (left_s := ends_at - loop.time()) > 0:
+            await asyncio.wait((call.done,), timeout=min(left_s, delay_s) if stored else left_s)
+            if stored and not call.done.done():
+                await self._ask_store(stored, [p for p in call.pendings if p.open])
+                delay_s = min(2 * delay_s, limits.RESULT_STORE_POLL_MAX_MS / _MS)
+
+    async def _ask_store(self, stored_results: StoredResults, pendings: list[Pending]) -> None:
+        """Takes decisions from the database. An outage of it changes nothing: the wait goes on."""
+        try:
+            if len(pendings) == 1:
+                command = pendings[0].command
+                found = [await stored_results.find((command.scope, command.idempotency_key))]
+            else:
+                found = await stored_results.find_all([(p.command.scope, p.command.idempotency_key) for p in pendings])
+            for pending, stored in zip(pendings, found, strict=True):
+                if stored is not None:
+                    pending.decided_by_store(stored)
+                    metrics.FOUND_IN_STORE.inc()
+            await self._ask_dead_letters(stored_results, [p for p in pendings if p.open])
+        except errors.Unavailable:
+            return
+
+    async def _ask_dead_letters(self, stored_results: StoredResults, pendings: list[Pending]) -> None:
+        sent: list[tuple[Pending, Place]] = [
+            (p, (OPERATIONS[p.command.operation].topic, *p.place)) for p in pendings if p.place is not None
+        ]
+        for n in await stored_results.parked([place for _, place in sent]):
+            sent[n][0].decided_parked()
+
+    def _admit(self, merchant: str, count: int, *, bulk: bool) -> None:
+        """Bounded in-flight commands, bulk work shed first. Rule: low-priority work is shed under load, spec 1.8."""
+        bound = limits.COMMANDS_IN_FLIGHT_BULK_MAX if bulk else limits.COMMANDS_IN_FLIGHT_MAX
+        if len(self._waiting) + count > bound:
+            raise errors.Overloaded
+        if self._in_flight[merchant] + count > limits.COMMANDS_IN_FLIGHT_MERCHANT_MAX:
+            raise errors.QuotaExceeded("Too many commands of this merchant are in flight.")
+
+    def _on_results(self, results: list[records.Result]) -> None:
+        for result in results:
+            pending = self._waiting.get(result.reply_id)
+            if pending is not None:
+                pending.decided(result.outcome, result.body, replayed=result.replayed)
+
+    def _connected(self) -> tuple[CommandProducer, ResultsReader]:
+        if self._producer is None or self._results is None or not self._results.ready:
+            raise errors.Unavailable("Kafka is not reached yet; try again with the same identity.")
+        return self._producer, self._results

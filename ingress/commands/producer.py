@@ -1,0 +1,96 @@
+"""Hands commands to Kafka (acks=all) off the event loop; acknowledgements come back to it in batches."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from confluent_kafka import KafkaException, Producer
+
+from schemas import errors, limits
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from confluent_kafka import KafkaError, Message
+
+    from ingress.commands.pending import Pending
+    from sinks.kafka.connection import KafkaConnection
+
+_POLL_S: Final = 0.1
+
+
+class CommandProducer:
+    """One Kafka producer and the thread that hears its acknowledgements."""
+
+    def __init__(self, connection: KafkaConnection, client_id: str, loop: asyncio.AbstractEventLoop) -> None:
+        overrides = {
+            "delivery.timeout.ms": limits.INGRESS_DELIVERY_TIMEOUT_MS,
+            "linger.ms": limits.INGRESS_LINGER_MS,
+        }
+        self._producer = Producer(connection.producer(client_id, **overrides))
+        self._named = connection.topic
+        self._loop = loop
+        self._reports: deque[tuple[Pending, KafkaError | None, int, int]] = deque()
+        self._wake_up_due = False
+        self._lock = threading.Lock()
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="kafka-acks", daemon=True)
+
+    def start(self) -> None:
+        """Starts hearing acknowledgements."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Sends what is queued within the drain bound, then stops. Blocks: call it off the loop."""
+        self._producer.flush(limits.INGRESS_DRAIN_TIMEOUT_S)
+        self._stopping.set()
+        self._thread.join()
+
+    def send(self, pending: Pending, topic: str, value: bytes) -> None:
+        """Queues one command; its pending hears of the acknowledgement or the failure. Order per key is kept."""
+        command = pending.command
+        try:
+            self._producer.produce(
+                self._named(topic),
+                value=value,
+                key=command.aggregate_key,
+                headers=[("trace_id", command.trace_id)],
+                on_delivery=partial(self._reported, pending),
+            )
+        except BufferError:
+            pending.failed(errors.Overloaded("Kafka takes commands more slowly than they come; try again."))
+        except KafkaException as error:
+            pending.failed(errors.Unavailable(cause=str(error)))
+
+    def check(self) -> None:
+        """Raises Unavailable when no broker answers. Blocks: call it off the loop."""
+        try:
+            self._producer.list_topics(timeout=limits.STORE_POOL_WAIT_S)
+        except KafkaException as error:
+            raise errors.Unavailable("Kafka does not answer.", cause=str(error)) from error
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            self._producer.poll(_POLL_S)
+
+    def _reported(self, pending: Pending, error: KafkaError | None, message: Message) -> None:
+        """Called in the polling thread, once per command."""
+        self._reports.append((pending, error, message.partition() or 0, message.offset() or 0))
+        with self._lock:
+            if self._wake_up_due:
+                return
+            self._wake_up_due = True
+        self._loop.call_soon_threadsafe(self._take_reports)
+
+    def _take_reports(self) -> None:
+        with self._lock:
+            self._wake_up_due = False
+        while self._reports:
+            pending, error, partition, offset = self._reports.popleft()
+            if error is None:
+                pending.acknowledged(partition, offset)
+            else:
+                pending.failed(errors.Unavailable("Kafka did not take the command in time.", cause=str(error)))

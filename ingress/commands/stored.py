@@ -1,0 +1,70 @@
+"""Stored results: the truth about an identity. The fast path of a retry, and what a lost reply falls back to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from ingress.http.coalescer import Coalescer
+from schemas import limits
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ingress.http.store import Store
+
+Identity = tuple[str, str]  # merchant, idempotency key
+Place = tuple[str, int, int]  # topic, partition, offset of a command
+
+
+class Stored(Struct, frozen=True):
+    """The decision that an identity got, and the place of the command that got it first."""
+
+    request_hash: bytes
+    response: bytes
+    status: str
+    partition: int
+    offset: int
+
+
+class StoredResults:
+    """Reads decisions by identity; single reads are coalesced. Raises Unavailable when the database is out."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._coalescer: Coalescer[Identity, Stored | None] = Coalescer(
+            self.find_all,
+            batch_max=limits.STORED_LOOKUPS_MAX,
+            running_max=limits.STORED_LOOKUPS_RUNNING_MAX,
+        )
+
+    async def find(self, identity: Identity) -> Stored | None:
+        """The decision of one identity, or None while there is none."""
+        return await self._coalescer.ask(identity)
+
+    async def find_all(self, identities: Sequence[Identity]) -> list[Stored | None]:
+        """The decisions of many identities in one query, in their order."""
+        found: list[Stored | None] = [None] * len(identities)
+        if not identities:
+            return found
+        merchants, keys = zip(*identities, strict=True)
+        parameters = {"ns": list(range(len(identities))), "merchants": list(merchants), "keys": list(keys)}
+        for n, request_hash, response, status, partition, offset in await self._store.rows(
+            "stored_results", parameters
+        ):
+            found[n] = Stored(bytes(request_hash), bytes(response), status, partition, offset)
+        return found
+
+    async def parked(self, places: Sequence[Place]) -> set[int]:
+        """The indexes of those commands that lie in the dead letters."""
+        if not places:
+            return set()
+        topics, partitions, offsets = zip(*places, strict=True)
+        parameters: dict[str, Any] = {
+            "ns": list(range(len(places))),
+            "topics": list(topics),
+            "partitions": list(partitions),
+            "offsets": list(offsets),
+        }
+        return {n for (n,) in await self._store.rows("parked_requests", parameters)}

@@ -1,0 +1,93 @@
+"""The small pieces of the OpenAPI document: parameters, answers, and the problems that may come instead."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from ingress.http import openapi_schemas, problems
+from schemas import limits
+
+Json = dict[str, Any]
+
+JSON: Final = "application/json"
+COMMON: Final = ("unauthenticated", "forbidden", "quota_exceeded", "headers_too_large", "internal_error", "unavailable")
+
+
+def answer(description: str, media: str, schema: str, headers: Json | None = None) -> Json:
+    """A success with a body of a named schema."""
+    content = {media: {"schema": openapi_schemas.ref(schema)}}
+    return {"description": description, "content": content, "headers": headers or {}}
+
+
+def refusals(codes: tuple[str, ...]) -> Json:
+    """One response per status; its description lists the codes that may come with it."""
+    if "too_large" in codes:  # whoever reads a body waits for it
+        codes = (*codes, "request_timeout")
+    by_status: dict[int, list[str]] = {}
+    for code, row in problems.TABLE.items():
+        if row.status in {problems.row(c).status for c in codes}:
+            by_status.setdefault(row.status, []).append(code)
+    content = {problems.MEDIA_TYPE: {"schema": openapi_schemas.ref("Problem")}}
+    named = {"X-Request-Id": header("What names this request to us; the caller's own, when it gave one")}
+    return {
+        str(status): {"description": " or ".join(found), "content": content, "headers": named}
+        for status, found in sorted(by_status.items())
+    }
+
+
+def header(description: str) -> Json:
+    """A header field of an answer."""
+    return {"description": description, "schema": {"type": "string"}}
+
+
+def parameter(name: str, schema: Json, description: str) -> Json:
+    """A header field that a request may have."""
+    return {"name": name, "in": "header", "required": False, "schema": schema, "description": description}
+
+
+def query(name: str, schema: Json, description: str) -> Json:
+    """A query value that a request may have."""
+    return {"name": name, "in": "query", "required": False, "schema": schema, "description": description}
+
+
+def object_id(name: str) -> Json:
+    """An id in the path."""
+    return {"name": name, "in": "path", "required": True, "schema": openapi_schemas.OBJECT_ID}
+
+
+def limit(default: int = limits.PAGE_LIMIT_DEFAULT, largest: int = limits.PAGE_LIMIT_MAX) -> Json:
+    """How long a page may be."""
+    schema = {"type": "integer", "minimum": 1, "maximum": largest, "default": default}
+    return {"name": "limit", "in": "query", "required": False, "schema": schema}
+
+
+CURSOR: Final = {"name": "cursor", "in": "query", "required": False, "schema": openapi_schemas.CURSOR}
+PREFER: Final = parameter("Prefer", {"type": "string"}, "wait=N (seconds) and, for commands, respond-async")
+NONE_MATCH: Final = parameter("If-None-Match", {"type": "string"}, "The version that the caller has, in quotes")
+COMMAND_HEADERS: Final = (
+    parameter("Idempotency-Key", openapi_schemas.IDEMPOTENCY_KEY, "With it the body may be the bare payload"),
+    parameter("If-Match", {"type": "string", "pattern": r'^("[0-9]{1,15}"|[0-9]{1,15}|\*)$'}, "The expected version"),
+    parameter("X-Request-Id", openapi_schemas.REQUEST_ID, "Identity of this request"),
+    parameter("traceparent", {"type": "string"}, "W3C trace context"),
+    PREFER,
+)
+#: of every call that changes something for a merchant; which of them have to be signed, the merchant sets
+SIGNATURE_HEADERS: Final = (
+    parameter(
+        "Content-Digest", {"type": "string"}, "RFC 9530: sha-256 or sha-512 of the body, covered by the signature"
+    ),
+    parameter(
+        "Signature-Input",
+        {"type": "string"},
+        "RFC 9421, Ed25519: covers @method, @path, @query if there is one, content-digest if there is a body,"
+        f" idempotency-key and if-match if they are sent; with keyid, and created at most"
+        f" {limits.SIGNATURE_AGE_MAX_S} s ago",
+    ),
+    parameter("Signature", {"type": "string"}, "RFC 9421, under the label of Signature-Input"),
+)
+COMMITTED_HEADERS: Final = {
+    "ETag": header("The version, in quotes"),
+    "Location": header("Of what was created"),
+    "Idempotency-Replayed": header("true when this is the stored answer to an earlier try"),
+}
+ACCEPTED_HEADERS: Final = {"Location": header("/v1/operations/{request_id}")}

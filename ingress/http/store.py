@@ -1,0 +1,153 @@
+"""What the ingress reads from Postgres, as the role millrace_ingress. Every query is a file in ``queries/``.
+
+Dependency rules: a timeout on connect, pool and statement; one retry on a fresh connection (reads are safe to
+repeat); a circuit breaker; mode fail_closed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from importlib import resources
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import psycopg
+import psycopg_pool
+from psycopg.rows import tuple_row
+
+from ingress.http import metrics
+from ingress.http.breaker import Breaker
+from schemas import errors, limits
+from sinks.postgres.session import INDEXED
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import LiteralString
+
+_MS: Final = 1_000
+_SETTINGS: Final = f"{INDEXED} " + " ".join(
+    f"-c {name}={value}"
+    for name, value in {
+        "statement_timeout": limits.POSTGRES_STATEMENT_TIMEOUT_MS,
+        "jit": "off",  # point reads gain nothing from it
+        "plan_cache_mode": "force_generic_plan",
+    }.items()
+)
+
+
+def _read_queries(package: str) -> dict[str, LiteralString]:
+    """By file name, of all folders; a name that two files have is one file too many."""
+    folders = [resources.files(package) / "queries"]
+    found: dict[str, LiteralString] = {}
+    while folders:
+        for entry in folders.pop().iterdir():
+            if entry.is_dir():
+                folders.append(entry)
+            elif entry.name.endswith(".sql"):
+                if entry.name.removesuffix(".sql") in found:
+                    raise ValueError(f"two queries are named {entry.name}")
+                found[entry.name.removesuffix(".sql")] = entry.read_text()
+    return found
+
+
+class Store:
+    """A bounded pool of connections and the named queries. ``open`` before use, ``close`` after."""
+
+    def __init__(
+        self,
+        dsn: str,
+        *,
+        synchronous_commit: Literal["on", "off"] = "off",
+        package: str = "ingress",
+        pool_max: int = limits.INGRESS_POSTGRES_POOL_MAX,
+    ) -> None:
+        # Off: only notes are written, see accepted_insert.sql. What has to be durable asks for a store with it on.
+        self._queries = _read_queries(package)
+        self._breaker = Breaker("The database")
+        self._pool = psycopg_pool.AsyncConnectionPool(
+            dsn,
+            min_size=1,
+            max_size=pool_max,
+            timeout=limits.STORE_POOL_WAIT_S,
+            reconnect_timeout=limits.POSTGRES_RECONNECT_S,
+            open=False,
+            kwargs={
+                "autocommit": True,
+                "connect_timeout": limits.POSTGRES_CONNECT_TIMEOUT_S,
+                "options": f"{_SETTINGS} -c synchronous_commit={synchronous_commit}",
+                "application_name": "millrace-ingress",
+            },
+        )
+
+    async def open(self) -> None:
+        """Starts the pool; a database that is out is met later, by the queries."""
+        await self._pool.open(wait=False)
+
+    async def close(self) -> None:
+        """Closes every connection."""
+        await self._pool.close()
+
+    async def rows(self, query: str, parameters: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+        """The rows of a named query. Raises Unavailable or DependencyTimeout when the database does not answer."""
+        return (await self._fetched(query, parameters))[1]
+
+    async def records(self, query: str, parameters: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """The rows of a named query by the names of their columns. Raises as ``rows``."""
+        names, rows = await self._fetched(query, parameters)
+        return [dict(zip(names, row, strict=True)) for row in rows]
+
+    async def _fetched(self, query: str, parameters: Mapping[str, Any]) -> tuple[list[str], list[tuple[Any, ...]]]:
+        self._breaker.enter()
+        for tries_left in reversed(range(limits.STORE_RETRY_MAX + 1)):
+            try:
+                fetched = await self._execute(self._queries[query], parameters)
+            except (psycopg.errors.QueryCanceled, psycopg_pool.PoolTimeout, psycopg_pool.TooManyRequests) as error:
+                self._failed()
+                raise errors.DependencyTimeout(query=query) from error
+            except psycopg.OperationalError as error:
+                if not tries_left:
+                    self._failed()
+                    raise errors.Unavailable(query=query) from error
+                await self._replace_broken_connections()
+            else:
+                self._breaker.succeeded()
+                return fetched
+        raise AssertionError("the last try returns or raises")
+
+    async def snapshot(self, *statements: tuple[LiteralString, Sequence[Any]]) -> list[list[tuple[Any, ...]]]:
+        """The rows of several statements of other packages, all of one moment. Raises as ``rows``, without a retry."""
+        self._breaker.enter()
+        try:
+            async with self._pool.connection() as connection, connection.transaction():
+                await connection.execute("set transaction isolation level repeatable read, read only")
+                found = [await (await connection.execute(text, given)).fetchall() for text, given in statements]
+        except (psycopg.errors.QueryCanceled, psycopg_pool.PoolTimeout, psycopg_pool.TooManyRequests) as error:
+            self._failed()
+            raise errors.DependencyTimeout(query="snapshot") from error
+        except psycopg.OperationalError as error:
+            self._failed()
+            raise errors.Unavailable(query="snapshot") from error
+        self._breaker.succeeded()
+        return found
+
+    async def _execute(
+        self, text: LiteralString, parameters: Mapping[str, Any]
+    ) -> tuple[list[str], list[tuple[Any, ...]]]:
+        async with self._pool.connection() as connection, connection.cursor(row_factory=tuple_row) as cursor:
+            await cursor.execute(text, parameters)
+            if cursor.description is None:
+                return [], []
+            return [column.name for column in cursor.description], await cursor.fetchall()
+
+    def _failed(self) -> None:
+        metrics.STORE_FAILURES.inc()
+        self._breaker.failed()
+
+    async def _replace_broken_connections(self) -> None:
+        """After a restart of the database every pooled connection is broken: one failure replaces them all."""
+        await asyncio.sleep(random.uniform(0.5, 1.0) * limits.STORE_RETRY_BACKOFF_MS / _MS)
+        try:
+            async with asyncio.timeout(limits.STORE_POOL_WAIT_S):
+                await self._pool.check()
+        except (TimeoutError, psycopg.Error):
+            return

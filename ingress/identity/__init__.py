@@ -1,0 +1,1 @@
+"""Who calls: tokens, keys, signed requests."""

@@ -1,0 +1,170 @@
+"""Who calls: bearer JWTs, verified with the issuer's public keys. Merchant and scopes come only from here.
+
+The algorithm must be on our list and must fit the key, so ``none``, HMAC with a public key as its secret, and
+keys inside the token (jwk, jku, x5u) lead nowhere. Times are checked with a bounded skew.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Any, Final
+
+from joserfc import jws
+from joserfc.errors import JoseError
+from msgspec import Struct
+
+from ingress.http import strict_json
+from schemas import errors, limits
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from joserfc._rfc7515.model import JWSAlgModel
+
+    from ingress.identity.jwks import Key, KeySource
+
+MERCHANT: Final = re.compile(rf"[A-Za-z0-9_-]{{1,{limits.SCOPE_LENGTH_MAX}}}\Z")
+#: algorithm to the one kind of key that it may be used with
+_KEY_TYPES: Final = {"Ed25519": "OKP", "EdDSA": "OKP", "ES256": "EC", "RS256": "RSA"}
+_BEARER: Final = "bearer "
+
+
+class Caller(Struct, frozen=True, kw_only=True):
+    """What a verified token says about its holder."""
+
+    merchant: str
+    subject: str
+    scopes: frozenset[str]
+    expires_at: float  # seconds since the epoch
+
+    def require(self, scope: str | None) -> None:
+        """Raises Forbidden unless the token has the scope."""
+        if scope is None or scope not in self.scopes:
+            raise errors.Forbidden(f"The token needs the scope {scope}.")
+
+
+class _Algorithms(jws.JWSRegistry):
+    """Our allow-list. The older name EdDSA is what most issuers still write, so it is taken without a warning."""
+
+    def get_alg(self, name: str) -> JWSAlgModel:
+        return super().get_alg(str(_same(name)))
+
+
+_registry: Final = _Algorithms(algorithms=list(_KEY_TYPES))
+
+
+class Authenticator:
+    """Verifies tokens for one event loop; a verdict is remembered until its token expires or the keys change."""
+
+    def __init__(self, keys: KeySource, issuer: str, audience: str, clock: Callable[[], float] = time.time) -> None:
+        self._keys = keys
+        self._issuer = issuer
+        self._audience = audience
+        self._clock = clock
+        self._known: OrderedDict[str, tuple[int, Caller]] = OrderedDict()
+
+    async def caller(self, authorization: str | None) -> Caller:
+        """The caller that the Authorization field proves. Raises Unauthenticated, or Unavailable without keys."""
+        if authorization is None or authorization[: len(_BEARER)].lower() != _BEARER:
+            raise errors.Unauthenticated
+        token = authorization[len(_BEARER) :].strip()
+        if self._keys.due():
+            await self._keys.refresh()
+        remembered = self._known.get(token)
+        if remembered is not None and remembered[0] == self._keys.generation:
+            self._keys.require_fresh()
+            self._refuse_expired(remembered[1].expires_at)
+            return remembered[1]
+        caller = await self._verify(token)
+        self._known[token] = (self._keys.generation, caller)
+        if len(self._known) > limits.TOKENS_CACHED_MAX:
+            self._known.popitem(last=False)
+        return caller
+
+    async def _verify(self, token: str) -> Caller:
+        if len(token) > limits.TOKEN_BYTES_MAX or not token.isascii():
+            raise errors.Unauthenticated
+        header = read_header(token)
+        kid = header.get("kid")
+        if not isinstance(kid, str) or header.get("alg") not in _KEY_TYPES:
+            raise errors.Unauthenticated
+        key = await self._keys.key(kid)
+        if key is None:
+            raise errors.Unauthenticated
+        try:
+            claims = strict_json.parse(verify(token, key))
+        except errors.MalformedRequest as error:
+            raise errors.Unauthenticated from error
+        if not isinstance(claims, dict):
+            raise errors.Unauthenticated
+        return self._caller_of(claims)
+
+    def _caller_of(self, claims: dict[str, Any]) -> Caller:
+        audience = claims.get("aud")
+        audiences = audience if isinstance(audience, list) else [audience]
+        if claims.get("iss") != self._issuer or self._audience not in audiences:
+            raise errors.Unauthenticated("The token is not for this service.")
+        expires_at = self._check_times(claims)
+        merchant, scope, subject = claims.get("merchant"), claims.get("scope", ""), claims.get("sub")
+        if not isinstance(merchant, str) or not MERCHANT.match(merchant):
+            raise errors.Unauthenticated("The token names no merchant.")
+        if not isinstance(scope, str) or not isinstance(subject, str):
+            raise errors.Unauthenticated("The token's claims are not readable.")
+        return Caller(merchant=merchant, subject=subject, scopes=frozenset(scope.split()), expires_at=expires_at)
+
+    def _check_times(self, claims: dict[str, Any]) -> float:
+        """The expiry. Rule: a token must say when it ends and when it was made, and may not live longer than a day."""
+        now, skew = self._clock(), limits.CLOCK_SKEW_MAX_S
+        expires_at, issued_at = _time(claims, "exp"), _time(claims, "iat")
+        if expires_at is None or issued_at is None:
+            raise errors.Unauthenticated("The token says no exp or no iat.")
+        self._refuse_expired(expires_at)
+        not_before = _time(claims, "nbf")
+        if issued_at > now + skew or (not_before is not None and not_before > now + skew):
+            raise errors.Unauthenticated("The token is not valid yet.")
+        if expires_at - issued_at > limits.TOKEN_TTL_MAX_S:
+            raise errors.Unauthenticated("The token lives longer than allowed.")
+        return expires_at
+
+    def _refuse_expired(self, expires_at: float) -> None:
+        if self._clock() >= expires_at + limits.CLOCK_SKEW_MAX_S:
+            raise errors.Unauthenticated("The token has expired.")
+
+
+def read_header(token: str) -> dict[str, Any]:
+    """The header of a token, believed in nothing yet. Raises Unauthenticated when there is none."""
+    try:
+        return dict(jws.extract_compact(token.encode()).headers())
+    except (JoseError, ValueError, TypeError) as error:
+        raise errors.Unauthenticated from error
+
+
+def verify(token: str, key: Key) -> bytes:
+    """The payload of a token that this key signed with an algorithm of ours. Raises Unauthenticated, nothing else."""
+    algorithm = read_header(token).get("alg")
+    # Rule: the key decides what it may be used for, never the token.
+    if not isinstance(algorithm, str) or key.key_type != _KEY_TYPES.get(algorithm):
+        raise errors.Unauthenticated
+    stated = key.get("alg")
+    if stated is not None and _same(stated) != _same(algorithm):
+        raise errors.Unauthenticated
+    try:
+        payload = jws.deserialize_compact(token, key, registry=_registry).payload
+    except (JoseError, ValueError, TypeError) as error:
+        raise errors.Unauthenticated from error
+    return payload or b""
+
+
+def _same(algorithm: object) -> object:
+    return "Ed25519" if algorithm == "EdDSA" else algorithm
+
+
+def _time(claims: dict[str, Any], name: str) -> float | None:
+    value = claims.get(name)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or value != value:  # noqa: PLR0124 - NaN
+        raise errors.Unauthenticated(f"The token's {name} is not a time.")
+    return float(value)

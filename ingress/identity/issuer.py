@@ -1,0 +1,127 @@
+"""The development issuer: an Ed25519 key in a folder and its tokens. A real deployment names its own JWKS.
+
+The key is made once, by whichever process comes first; the others read it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from joserfc import jwk, jwt
+
+from schemas import errors, limits
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ISSUER: Final = "urn:millrace:development"
+AUDIENCE: Final = "millrace"
+ALGORITHM: Final = "Ed25519"
+SCOPES_DEFAULT: Final = ("payments:read", "payments:write")
+
+_PRIVATE_FILE: Final = 0o600
+_CURSOR_KEY_BYTES: Final = 32
+
+
+@dataclass(frozen=True, slots=True)
+class KeyFolder:
+    """The files of one home: ``issuer.json`` signs tokens, ``jwks.json`` is public, ``cursor.key`` signs cursors."""
+
+    path: Path
+
+    @property
+    def jwks(self) -> Path:
+        """The public keys, as an issuer serves them."""
+        return self.path / "jwks.json"
+
+    @property
+    def issuer(self) -> Path:
+        """The private key that signs tokens."""
+        return self.path / "issuer.json"
+
+    @property
+    def cursor(self) -> Path:
+        """The secret that signs cursors."""
+        return self.path / "cursor.key"
+
+    def ensure(self) -> None:
+        """All files exist afterwards; run at once by several processes, all see the same keys."""
+        self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _write_once(self.issuer, json.dumps(_new_key().as_dict(private=True)))
+        public = _read_key(self.issuer).as_dict(private=False)
+        _write_once(self.jwks, json.dumps({"keys": [public]}, indent=1))
+        _write_once(self.cursor, secrets.token_hex(_CURSOR_KEY_BYTES))
+
+    def cursor_key(self) -> bytes:
+        """The secret that cursors are signed with."""
+        return bytes.fromhex(self.cursor.read_text().strip())
+
+
+def issue_token(
+    keys: KeyFolder,
+    merchant: str,
+    scopes: tuple[str, ...] = SCOPES_DEFAULT,
+    ttl_s: int = limits.TOKEN_TTL_DEFAULT_S,
+    *,
+    issuer: str = ISSUER,
+    audience: str = AUDIENCE,
+) -> str:
+    """A signed bearer token for a merchant. Raises InvalidCommand when the merchant or the time is out of bounds."""
+    from ingress.identity.auth import MERCHANT  # noqa: PLC0415 - the CLI prints a token without loading the server
+
+    if not MERCHANT.match(merchant):
+        raise errors.InvalidCommand(
+            [{"field": "merchant", "reason": "must be 1 to 64 of A-Z a-z 0-9 _ -"}],
+            "The merchant is not a name.",
+        )
+    if not 1 <= ttl_s <= limits.TOKEN_TTL_MAX_S:
+        reason = f"must be from 1 to {limits.TOKEN_TTL_MAX_S} seconds"
+        raise errors.InvalidCommand([{"field": "ttl", "reason": reason}], f"The time to live {reason}.")
+    key = _read_key(keys.issuer)
+    now = int(time.time())
+    claims: dict[str, object] = {
+        "iss": issuer,
+        "aud": audience,
+        "sub": f"merchant:{merchant}",
+        "merchant": merchant,
+        "scope": " ".join(scopes),
+        "iat": now,
+        "nbf": now,
+        "exp": now + ttl_s,
+        "jti": secrets.token_hex(8),
+    }
+    return jwt.encode({"alg": ALGORITHM, "kid": key.kid}, claims, key, algorithms=[ALGORITHM])
+
+
+def _new_key() -> jwk.OKPKey:
+    key = jwk.OKPKey.generate_key("Ed25519", {"use": "sig", "alg": ALGORITHM}, auto_kid=True)
+    key.ensure_kid()
+    return key
+
+
+def _read_key(path: Path) -> jwk.OKPKey:
+    try:
+        return jwk.OKPKey.import_key(json.loads(path.read_text()))
+    except FileNotFoundError:
+        raise errors.Unavailable(f"There is no key at {path.name}: run 'millrace up' first.") from None
+
+
+def _write_once(path: Path, text: str) -> None:
+    """Writes the file unless it exists: whole or not at all, and never over another's."""
+    if path.exists():
+        return
+    draft = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _PRIVATE_FILE)
+    with os.fdopen(descriptor, "w") as file:
+        file.write(text)
+    try:
+        os.link(draft, path)
+    except FileExistsError:
+        pass  # another process was first, and its key counts
+    finally:
+        draft.unlink()

@@ -1,0 +1,205 @@
+"""Signing keys, requirements and the header fields of signed requests in the OpenAPI document."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from ingress.http import openapi_elements as elements
+from ingress.http import openapi_schemas
+from ingress.identity import signing_key_routes, signing_keys
+from ingress.payments.openapi import accounts as openapi_accounts
+from schemas import limits
+
+Json = dict[str, Any]
+
+_STRING: Final[Json] = {"type": "string"}
+_TEXT_OR_NULL: Final[Json] = {"type": ["string", "null"]}
+_TIME: Final[Json] = {"type": "string", "format": "date-time"}
+_TIME_OR_NULL: Final[Json] = {"type": ["string", "null"], "format": "date-time"}
+_REQUIREMENT: Final[Json] = {"enum": list(signing_keys.REQUIREMENTS)}
+_REASON: Final[Json] = {
+    "type": "string",
+    "minLength": 1,
+    "maxLength": limits.TEXT_LENGTH_MAX,
+    "pattern": openapi_schemas.TEXT,
+}
+_SIGNED: Final = ("signature_required", "signature_invalid", "signature_expired")
+_WRITE_CODES: Final = ("malformed_request", "too_large", "unsupported_media_type", "invalid_command", *_SIGNED)
+_DOC: Final = (
+    "Registers an Ed25519 public key in PEM. The key is the identity: posted again, it is the same key"
+    " (Idempotency-Replayed). While there is an active key, this call and every other change of keys or requirement has"
+    " to be signed with one, so a token alone brings no key in. Several keys are active at once, for rotation."
+)
+_REQUIREMENT_DOC: Final = (
+    "off: signatures are not looked at; optional (where nothing is set): a signature that is sent has to hold;"
+    " required: calls that change something are refused without one. In force everywhere within"
+    f" {limits.SIGNING_KEYS_CACHED_S} s."
+)
+
+
+def paths() -> Json:
+    """Every operation of signing keys."""
+    key = elements.object_id("key_id")
+    page = [elements.limit(), elements.CURSOR]
+    listed = ("malformed_request", "invalid_command")
+    conflict = ("not_found", "state_conflict")
+    read, manage = "payments:read", signing_key_routes.MANAGE
+    root, required = "/v1/signing_keys", "/v1/signature_requirement"
+    return {
+        root: {
+            "get": _operation("list_signing_keys", "The caller's keys", read, page, listed, "SigningKeyPage"),
+            "post": _operation(
+                "register_signing_key",
+                "Register a public key",
+                manage,
+                [],
+                ("state_conflict", *_WRITE_CODES),
+                "MadeSigningKey",
+                body="RegisterSigningKey",
+                status="201",
+                description=_DOC,
+            ),
+        },
+        f"{root}/{{key_id}}": {
+            "get": _operation("get_signing_key", "One key", read, [key], ("not_found",), "SigningKey")
+        },
+        f"{root}/{{key_id}}/revoke": {
+            "post": _operation(
+                "revoke_signing_key",
+                "Revoke a key, for good",
+                manage,
+                [key],
+                (*conflict, *_WRITE_CODES),
+                "MadeSigningKey",
+            )
+        },
+        required: {
+            "get": _operation(
+                "get_signature_requirement", "Whether calls have to be signed", read, [], (), "SignatureRequirement"
+            ),
+            "post": _operation(
+                "set_signature_requirement",
+                "Set whether calls have to be signed",
+                manage,
+                [],
+                ("state_conflict", *_WRITE_CODES),
+                "MadeSignatureRequirement",
+                body="SetSignatureRequirement",
+                description=_REQUIREMENT_DOC,
+            ),
+        },
+        **_of_operators(),
+    }
+
+
+def _of_operators() -> Json:
+    merchant, account = openapi_accounts.MERCHANT_PARAMETER, "/v1/accounts/{merchant}"
+    codes = (
+        "not_found",
+        "state_conflict",
+        "malformed_request",
+        "too_large",
+        "unsupported_media_type",
+        "invalid_command",
+    )
+    listed = [merchant, elements.limit(), elements.CURSOR]
+    operator = "operator"
+    return {
+        f"{account}/signing_keys": {
+            "get": _operation(
+                "list_signing_keys_of",
+                "A merchant's keys",
+                operator,
+                listed,
+                ("not_found", "malformed_request", "invalid_command"),
+                "SigningKeyPage",
+            )
+        },
+        f"{account}/signing_keys/{{key_id}}/revoke": {
+            "post": _operation(
+                "revoke_signing_key_of",
+                "Revoke a merchant's key",
+                operator,
+                [merchant, elements.object_id("key_id")],
+                codes,
+                "MadeSigningKey",
+                body="RevokeSigningKeyOf",
+            )
+        },
+        f"{account}/signature_requirement": {
+            "post": _operation(
+                "set_signature_requirement_of",
+                "Set what a merchant requires",
+                operator,
+                [merchant],
+                codes,
+                "MadeSignatureRequirement",
+                body="SetSignatureRequirementOf",
+            )
+        },
+    }
+
+
+def components() -> dict[str, Json]:
+    """The named schemas of these operations."""
+    key = {
+        **dict.fromkeys(("id", "merchant_id", "public_key", "created_by"), _STRING),
+        "object": {"const": "signing_key"},
+        "description": _TEXT_OR_NULL,
+        "algorithm": {"const": "ed25519"},
+        "state": {"enum": ["active", "revoked"]},
+        "created_at": _TIME,
+        "revoked_by": _TEXT_OR_NULL,
+        "revoked_at": _TIME_OR_NULL,
+    }
+    requirement = {
+        "object": {"const": "signature_requirement"},
+        "merchant_id": _STRING,
+        "requirement": _REQUIREMENT,
+        "changed_by": _TEXT_OR_NULL,
+        "changed_at": _TIME_OR_NULL,
+    }
+    pem = {"type": "string", "maxLength": limits.SIGNING_KEY_PEM_LENGTH_MAX, "pattern": "BEGIN PUBLIC KEY"}
+    description = {**_REASON, "type": ["string", "null"]}
+    data = {"type": "array", "items": openapi_schemas.ref("SigningKey")}
+    a_schema = openapi_schemas.a_schema
+    return {
+        "SigningKey": a_schema(key),
+        "MadeSigningKey": a_schema({"result": openapi_schemas.ref("SigningKey")}),
+        "SigningKeyPage": a_schema({"data": data, "has_more": {"type": "boolean"}, "next_cursor": _TEXT_OR_NULL}),
+        "RegisterSigningKey": a_schema({"public_key": pem, "description": description}, ["public_key"], closed=True),
+        "RevokeSigningKeyOf": a_schema({"reason": _REASON}, closed=True),
+        "SignatureRequirement": a_schema(requirement),
+        "MadeSignatureRequirement": a_schema({"result": openapi_schemas.ref("SignatureRequirement")}),
+        "SetSignatureRequirement": a_schema({"requirement": _REQUIREMENT}, closed=True),
+        "SetSignatureRequirementOf": a_schema({"requirement": _REQUIREMENT, "reason": _REASON}, closed=True),
+    }
+
+
+def _operation(
+    name: str,
+    summary: str,
+    scope: str,
+    parameters: list[Json],
+    codes: tuple[str, ...],
+    answer: str,
+    *,
+    body: str | None = None,
+    status: str = "200",
+    description: str | None = None,
+) -> Json:
+    signs = list(elements.SIGNATURE_HEADERS) if scope == signing_key_routes.MANAGE else []
+    request = {"required": True, "content": {elements.JSON: {"schema": openapi_schemas.ref(body)}}} if body else None
+    return {
+        "operationId": name,
+        "summary": summary,
+        **({"description": description} if description else {}),
+        "tags": ["signing keys"],
+        "security": [{"bearer": [scope]}],
+        "parameters": [*parameters, *signs],
+        **({"requestBody": request} if request else {}),
+        "responses": {
+            status: elements.answer(summary, elements.JSON, answer),
+            **elements.refusals((*elements.COMMON, *codes)),
+        },
+    }

@@ -1,0 +1,1 @@
+"""Routes of quota policies, and the limits of our own API."""

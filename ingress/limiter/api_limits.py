@@ -1,0 +1,125 @@
+"""Quotas on our own API: whom a request counts for, and how a refusal looks.
+
+The tenant is the merchant of the verified token, the user its subject, the route the template of the path, the network
+that of the peer, or what trusted proxies say of theirs. Whoever comes without a valid token is a stranger: counted by
+the network alone, or a flood of wrong tokens could not be limited. What proves itself in another way (webhooks, the
+console) is not counted.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Final
+
+from starlette.datastructures import Headers
+from starlette.responses import Response
+from starlette.routing import Match
+
+from ingress.http import problems
+from limiter import keys
+from limiter.asgi import Asker, retry_after_s
+from limiter.client_address import client_address
+from schemas import errors
+from schemas.limiter.limit_policy import ANY
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from starlette.routing import BaseRoute
+    from starlette.types import Scope
+
+    from ingress.identity.auth import Authenticator
+    from limiter.decision import Decision
+    from schemas.client_network import Network
+    from schemas.limiter.limit_policy import LimitPolicy
+
+QUOTA_EXCEEDED: Final = "https://iana.org/assignments/http-problem-types#quota-exceeded"
+#: What is never limited: how processes are watched, what gateways decide by, and the way out of a wrong policy.
+EXEMPT: Final = frozenset(
+    {
+        "/healthz",
+        "/readyz",
+        "/.well-known/jwks.json",
+        "/v1/policy_snapshots/newest",
+        "/v1/policy_snapshots/{digest}",
+        "/v1/policies",
+        "/v1/policies/{policy_id}",
+    }
+)
+#: tenant and user of whoever has no valid token: policies by network govern them, and no others
+STRANGERS: Final = ("-", "-")
+#: whose callers have other proofs than a token: a signature, a session
+PROVEN_OTHERWISE: Final = ("/v1/webhooks/", "/console")
+_NO_ROUTE: Final = "-"
+
+
+def is_for_our_api(policy: LimitPolicy) -> bool:
+    """Whether we obey it: one for every tenant's every route is meant for gateways in front of other systems."""
+    return policy.scope.tenant != ANY or policy.scope.route != ANY
+
+
+class Askers:
+    """Tells whom a request of this API counts for."""
+
+    def __init__(
+        self, authenticator: Authenticator, routes: Sequence[BaseRoute], trusted_proxies: Sequence[Network] = ()
+    ) -> None:
+        self._authenticator = authenticator
+        self._routes = routes
+        self._trusted_proxies = trusted_proxies
+
+    async def __call__(self, scope: Scope) -> Asker | None:
+        """None for what is exempt, for what is proven otherwise, and while nobody can tell who is proven."""
+        route = self._template(scope)
+        if route in EXEMPT:
+            return None
+        network = client_address(scope, self._trusted_proxies)
+        try:
+            caller = await self._authenticator.caller(Headers(scope=scope).get("authorization"))
+        except errors.Unauthenticated:
+            return None if route.startswith(PROVEN_OTHERWISE) else Asker(*STRANGERS, route, network)
+        except errors.PlatformError:
+            return None  # the route refuses it
+        return Asker(caller.merchant, _user(caller.subject), route, network)
+
+    def _template(self, scope: Scope) -> str:
+        """The template of the route that will answer; of one with another method when that one is to say so."""
+        partial = _NO_ROUTE
+        for route in self._routes:
+            match, _ = route.matches(scope)
+            if match is Match.NONE:
+                continue
+            template = str(getattr(route, "path_format", _NO_ROUTE))
+            if match is Match.FULL:
+                return template
+            partial = template if partial == _NO_ROUTE else partial
+        return partial
+
+
+def _user(subject: str) -> str:
+    """The subject, or its hash when it can be no part of a key: an issuer may write anything into it."""
+    try:
+        return keys.name("user", subject)
+    except errors.InvalidCommand:
+        return hashlib.sha256(subject.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def refusal(decided: Decision) -> Response:
+    """429 when the quota is used up; 503 when nobody can say so and the policy's failure mode refuses."""
+    wait_s = retry_after_s(decided)
+    if decided.degraded:
+        body = problems.render("unavailable", "The quota cannot be counted now; try again with the same identity.")
+        return _response("unavailable", body, wait_s)
+    advice = "No wait helps." if wait_s is None else f"Try again with the same identity in {wait_s} s."
+    body = problems.render(
+        "quota_exceeded",
+        f"The quota of this caller is used up. {advice}",
+        {"violated-policies": [decided.policy_id]},
+        type_=QUOTA_EXCEEDED,
+    )
+    return _response("quota_exceeded", body, wait_s)
+
+
+def _response(code: str, body: bytes, wait_s: int | None) -> Response:
+    headers = problems.headers_of(code, wait_s)
+    return Response(body, problems.row(code).status, headers, problems.MEDIA_TYPE)

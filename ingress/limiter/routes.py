@@ -1,0 +1,121 @@
+"""The routes of the rate limiter: publishing and reading policies, the signed snapshot, and what a key has used."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from ingress.commands import calling
+from schemas import limits
+from schemas.operations import OPERATIONS
+
+if TYPE_CHECKING:
+    from ingress.identity.auth import Caller
+
+READ: Final = "limits:read"
+WRITE: Final = "limits:write"
+_PUBLISH: Final = "policy.publish"
+_POLICIES: Final = "policies"  # the object where no policy is named
+_REFUSED: Final = 400
+_FOR_EVER: Final = "private, max-age=31536000, immutable"  # private: it is told to whoever has the scope
+
+router: Final = APIRouter()
+
+
+@router.post("/v1/policies")
+async def publish(request: Request) -> Response:
+    """Publishes a quota policy, or the next version of one; who did it stands in the audit log."""
+    ingress = calling.ingress_of(request)
+    caller = await ingress.authenticator.caller(request.headers.get("authorization"))
+    async with ingress.audit.privileged(caller, WRITE, _PUBLISH, _POLICIES, {}, audits_itself=True):
+        await ingress.audit.append(caller, _PUBLISH, _POLICIES, "begun", {})  # what cannot be audited is not done
+        response = await calling.command(request, OPERATIONS["publish_policy"], None)
+    name, outcome, details = _became(response)
+    await ingress.audit.append(caller, _PUBLISH, name, outcome, details)
+    return response
+
+
+@router.get("/v1/policies")
+async def list_policies(request: Request) -> Response:
+    """The caller's policies, newest first."""
+    ingress = calling.ingress_of(request)
+    async with _audited(request, "policy.list", _POLICIES) as caller:
+        limit, cursor = calling.place(request)
+        found = await ingress.quota_policies.page(caller.merchant, limit, cursor)
+    return calling.json(found)
+
+
+@router.get("/v1/policies/{policy_id}")
+async def get_policy(request: Request, policy_id: str) -> Response:
+    """The policy in force, with its versions."""
+    ingress = calling.ingress_of(request)
+    async with _audited(request, "policy.read", policy_id) as caller:
+        calling.require_id(policy_id)
+        found = await ingress.quota_policies.get(caller.merchant, policy_id)
+    return calling.json(found, calling.NO_STORE | {"ETag": f'"{found["version"]}"'})
+
+
+@router.get("/v1/policy_snapshots/newest")
+async def newest_snapshot(request: Request) -> Response:
+    """What gateways decide by: signed, named by its digest, told only when it changed."""
+    ingress = calling.ingress_of(request)
+    await ingress.caller(request, READ)
+    digest, document = await ingress.quota_policies.snapshot()
+    etag = f'"{digest}"'
+    headers = {
+        "Cache-Control": f"private, max-age=0, stale-if-error={limits.LIMIT_SNAPSHOT_RENEW_S}",
+        "ETag": etag,
+        "Content-Location": f"/v1/policy_snapshots/{digest}",
+    }
+    if request.headers.get("if-none-match") == etag:
+        return Response(status_code=304, headers=headers)
+    return calling.json(document, headers)
+
+
+@router.get("/v1/policy_snapshots/{digest}")
+async def snapshot(request: Request, digest: str) -> Response:
+    """The snapshot of a digest: never another one, so that whoever may read it never asks for it again."""
+    ingress = calling.ingress_of(request)
+    await ingress.caller(request, READ)
+    document = await ingress.quota_policies.snapshot_of(digest)
+    headers = {"Cache-Control": _FOR_EVER, "ETag": f'"{digest}"'}
+    if request.headers.get("if-none-match") == headers["ETag"]:
+        return Response(status_code=304, headers=headers)
+    return calling.json(document, headers)
+
+
+@router.get("/v1/usage/{key:path}")
+async def usage(request: Request, key: str) -> Response:
+    """What a key has used, live and in the stream, each with its time; from a client's network, with ``network``."""
+    ingress = calling.ingress_of(request)
+    client = request.query_params.get("network")
+    async with _audited(request, "usage.read", key, {} if client is None else {"network": client}):
+        found = await ingress.quota_policies.usage(key, client)
+    return calling.json(found)
+
+
+@asynccontextmanager
+async def _audited(
+    request: Request, action: str, name: str, details: dict[str, Any] | None = None
+) -> AsyncIterator[Caller]:
+    """Who reads what concerns others' tenants; in the audit log before the answer is given, refusals too."""
+    ingress = calling.ingress_of(request)
+    caller = await ingress.authenticator.caller(request.headers.get("authorization"))
+    async with ingress.audit.privileged(caller, READ, action, name, details or {}):
+        yield caller
+
+
+def _became(response: Response) -> tuple[str, str, dict[str, Any]]:
+    """Of which policy, what became of it, and the details: the version as it was published, or why not."""
+    body = msgspec.json.decode(response.body)
+    details: dict[str, Any] = {"status": response.status_code}
+    if response.status_code >= _REFUSED:
+        return _POLICIES, "refused", details | {"code": body.get("code")}
+    policy = body.get("result") or {}  # none while it is not decided
+    return policy.get("policy_id", _POLICIES), "done", details | {"policy": policy}

@@ -1,0 +1,89 @@
+"""Every read and write of an operator, failures included, stands in the audit log before its answer is given.
+
+What cannot be audited is not answered: an outage of the log is a 503. A request without a valid token has no actor and
+is not kept; a valid token without the scope is.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+from ingress.commands import calling
+from schemas import errors, identity, limits, validation
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from starlette.requests import Request
+
+    from ingress.http.store import Store
+    from ingress.identity.auth import Authenticator, Caller
+    from ingress.operators.access_watch import Anomaly
+
+
+class Audit:
+    """Appends to the log over a store whose commits wait for the disk."""
+
+    def __init__(self, store: Store, authenticator: Authenticator) -> None:
+        self._store = store
+        self._authenticator = authenticator
+
+    @asynccontextmanager
+    async def operator(
+        self, request: Request, action: str, name: str, *, audits_itself: bool = False
+    ) -> AsyncIterator[Caller]:
+        """Who calls, with the operator's scope; what the block raises is audited as refused, else as done.
+
+        ``audits_itself``: the block's own transaction says what was done. Raises as ``Ingress.caller``.
+        """
+        caller = await self._authenticator.caller(request.headers.get("authorization"))
+        query = {"query": validation.visible(request.url.query)}
+        async with self.privileged(caller, calling.OPERATOR, action, name, query, audits_itself=audits_itself):
+            yield caller
+
+    @asynccontextmanager
+    async def privileged(
+        self,
+        caller: Caller,
+        scope: str,
+        action: str,
+        name: str,
+        details: dict[str, Any],
+        *,
+        audits_itself: bool = False,
+    ) -> AsyncIterator[None]:
+        """As ``operator``, for a caller who is known already and needs this scope. Raises Forbidden."""
+        try:
+            caller.require(scope)
+            yield
+        except errors.Rejected as error:
+            await self.append(caller, action, name, "refused", {"code": error.code})
+            raise
+        if not audits_itself:
+            await self.append(caller, action, name, "done", details)
+
+    async def suspicious(self, found: Anomaly) -> None:
+        """What the watch over accesses found, with its case, durable when this returns."""
+        details = {"count": found.count, "window_s": limits.ACCESS_WINDOW_S, "subject": found.subject}
+        moment = str(time.time_ns())  # a case that was resolved does not swallow the next one
+        parameters = {
+            "id": identity.derived_id("case", "suspicious_access", f"{found.kind} {found.subject}", moment),
+            "kind": found.kind,
+            "subject": validation.visible(found.subject),
+            "details": json.dumps(details),
+        }
+        await self._store.rows("suspicious_access", parameters)
+
+    async def append(self, caller: Caller, action: str, name: str, outcome: str, details: dict[str, Any]) -> None:
+        """One row of the log, durable when this returns."""
+        parameters = {
+            "actor": validation.visible(caller.subject),
+            "action": action,
+            "object": validation.visible(name),
+            "outcome": outcome,
+            "details": json.dumps({"merchant": caller.merchant} | details),
+        }
+        await self._store.rows("audit_append", parameters)

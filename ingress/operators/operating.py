@@ -1,0 +1,83 @@
+"""One operator's command, from the request to its answer: audited before it is sent, and with what became of it.
+
+Its identity is of the person: two operators who use the same key do not meet, and a retry of one's own is known.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import structs
+
+from ingress.commands import calling, envelope
+from ingress.http import answers, reading
+from ingress.identity.auth import MERCHANT
+from ingress.payments.merchants import accounts
+from schemas import errors, limits
+from schemas.payments import repair
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+    from ingress.commands.commands import Terms
+    from ingress.identity.auth import Caller
+    from ingress.state import Ingress
+    from schemas.operations import Operation
+
+
+def person(caller: Caller) -> str:
+    """Who acts, for what a person must answer for. Raises Forbidden for a token that names none."""
+    if not repair.is_person(caller.subject):
+        raise errors.Forbidden("The token's subject names no person.")
+    return caller.subject
+
+
+async def operate(
+    request: Request, operation: Operation, action: str, object_id: str, person_field: str | None = None
+) -> Response:
+    """Carries the command out. ``person_field`` of the payload is filled with who acts, which only the token says."""
+    ingress = calling.ingress_of(request)
+    async with ingress.audit.operator(request, action, object_id, audits_itself=True) as caller:
+        fields = envelope.header_fields(request.headers)
+        asked_terms, asked = calling.terms(request)
+        raw = await reading.body(request, reading.JSON, limits.BODY_BYTES_MAX)
+        answer, request_id = await carry_out(
+            ingress, caller, operation, action, object_id, raw, fields, asked_terms, person_field
+        )
+    return answers.response(answer, asked.applied(), request_id)
+
+
+async def carry_out(
+    ingress: Ingress,
+    caller: Caller,
+    operation: Operation,
+    action: str,
+    object_id: str,
+    raw: bytes,
+    fields: envelope.Fields,
+    terms: Terms,
+    person_field: str | None = None,
+) -> tuple[answers.Answer, str]:
+    """The answer to a verified operator's command and its request id; audited before it is sent and after."""
+    who = person(caller)
+    _require_name(operation, object_id)
+    said_by_token = {person_field: who} if person_field else {}
+    call = envelope.read_call(operation, object_id, raw, fields, caller.merchant, said_by_token)
+    # Before it is sent: what cannot be audited is not done. The outcome has a row of its own.
+    details = {"idempotency_key": call.idempotency_key, "payload": call.payload}
+    await ingress.audit.append(caller, action, object_id, "begun", details)
+    as_operator = structs.replace(caller, merchant=accounts.scope_of(caller))
+    answer, request_id = await ingress.commands.one(as_operator, call, terms)
+    became = {"request_id": request_id, "status": answer.status, "code": answer.code, "replayed": answer.replayed}
+    outcome = "done" if answer.code is None else "refused"
+    await ingress.audit.append(caller, action, object_id, outcome, became)
+    return answer, request_id
+
+
+def _require_name(operation: Operation, text: str) -> None:
+    """Raises NotFound for what can be nobody's id or, where the object is a merchant's account, no merchant's name."""
+    if operation.account != "merchant":
+        calling.require_id(text)
+    elif not MERCHANT.match(text):
+        raise errors.NotFound

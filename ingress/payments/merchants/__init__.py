@@ -1,0 +1,1 @@
+"""Merchants' accounts, reports and webhook endpoints."""

@@ -1,0 +1,93 @@
+"""The routes of merchants' accounts: payouts for the merchant, and what operators do. A person is a token's subject."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from ingress.commands import calling
+from ingress.identity.auth import MERCHANT
+from ingress.operators import operating
+from schemas import errors
+from schemas.operations import OPERATIONS
+
+router: Final = APIRouter()
+
+
+@router.post("/v1/payouts")
+async def create_payout(request: Request) -> Response:
+    """Pays out what is available; the same identity again answers the same."""
+    return await calling.command(request, OPERATIONS["create_payout"], None)
+
+
+@router.post("/v1/payouts/{payout_id}/cancel")
+async def cancel_payout(request: Request, payout_id: str) -> Response:
+    """Takes a payout back while it is pending."""
+    return await calling.command(request, OPERATIONS["cancel_payout"], payout_id)
+
+
+@router.get("/v1/payouts/{payout_id}")
+async def get_payout(request: Request, payout_id: str) -> Response:
+    """The payout; with Prefer: wait=N, as soon as it is not pending any more."""
+    return await calling.resource(request, calling.ingress_of(request).payouts, payout_id)
+
+
+@router.get("/v1/payouts")
+async def list_payouts(request: Request) -> Response:
+    """The caller's payouts, newest first."""
+    return await calling.page(request, calling.ingress_of(request).payouts)
+
+
+@router.post("/v1/payouts/{payout_id}/outcome")
+async def record_outcome(request: Request, payout_id: str) -> Response:
+    """Tells what the bank did with a payout, when no statement does."""
+    return await _operate(request, "record_payout_outcome", payout_id)
+
+
+@router.get("/v1/accounts/{merchant}")
+async def get_account(request: Request, merchant: str) -> Response:
+    """A merchant's account with what it holds."""
+    ingress = calling.ingress_of(request)
+    async with ingress.audit.operator(request, "account.read", merchant):
+        if not MERCHANT.match(merchant):
+            raise errors.NotFound
+        found = await ingress.accounts.document(merchant)
+    return calling.json(found)
+
+
+@router.post("/v1/accounts/{merchant}/hold_reserve")
+async def hold_reserve(request: Request, merchant: str) -> Response:
+    """Sets money of the merchant aside."""
+    return await _operate(request, "hold_reserve", merchant)
+
+
+@router.post("/v1/accounts/{merchant}/release_reserve")
+async def release_reserve(request: Request, merchant: str) -> Response:
+    """Gives money that was set aside back to the merchant."""
+    return await _operate(request, "release_reserve", merchant)
+
+
+@router.post("/v1/accounts/{merchant}/convert_currency")
+async def convert_currency(request: Request, merchant: str) -> Response:
+    """Exchanges money of the merchant at a stated rate."""
+    return await _operate(request, "convert_currency", merchant)
+
+
+@router.post("/v1/accounts/{merchant}/freeze")
+async def freeze(request: Request, merchant: str) -> Response:
+    """From here on no payout, and within seconds no payment or refund, is begun."""
+    return await _operate(request, "freeze_account", merchant)
+
+
+@router.post("/v1/accounts/{merchant}/unfreeze")
+async def unfreeze(request: Request, merchant: str) -> Response:
+    """Lets the merchant work again."""
+    return await _operate(request, "unfreeze_account", merchant)
+
+
+async def _operate(request: Request, operation: str, name: str) -> Response:
+    """Carries out one operator's command on an account, audited with its identity and with what became of it."""
+    return await operating.operate(request, OPERATIONS[operation], f"account.{operation}", name)

@@ -1,0 +1,1 @@
+"""The routes of payments as OpenAPI describes them."""

@@ -1,0 +1,65 @@
+"""The closings of the OpenAPI document: how a case ends without a repair, and how it is opened again."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ingress.http import openapi_elements as elements
+from ingress.http import openapi_schemas
+from ingress.payments.openapi.repairs import KEY, NOTE, STRING, TEXT_OR_NULL, TIME, TIME_OR_NULL, Json, call
+from schemas.payments import case_closing
+
+_CASE: Final = elements.object_id("case_id")
+_CLOSING: Final = elements.object_id("closing_id")
+
+
+def paths() -> Json:
+    """Every route of ``closing_routes``."""
+    made = {"201": elements.answer("Closed, or proposed for a second person", elements.JSON, "CaseClosing")}
+    found = {"200": elements.answer("The closing", elements.JSON, "CaseClosing")}
+    listed = {"200": elements.answer("Newest first", elements.JSON, "CaseClosings")}
+    reopened = {"200": elements.answer("The case, open", elements.JSON, "Case")}
+    one = f"/v1/cases/{{case_id}}/closings/{{{_CLOSING['name']}}}"
+    both = [_CASE, _CLOSING]
+    return {
+        "/v1/cases/{case_id}/closings": {
+            "get": call("list_closings", "The closings of a case", [_CASE], listed),
+            "post": call("close_case", "Close a case that needs no money", [_CASE, KEY], made, "CaseClosingRequest"),
+        },
+        one: {"get": call("get_closing", "One closing", both, found)},
+        f"{one}/approve": {"post": call("approve_closing", "Close as another person than the author", both, found)},
+        f"{one}/reject": {
+            "post": call("reject_closing", "Reject, or withdraw one's own", both, found, "RepairDecision")
+        },
+        "/v1/cases/{case_id}/reopen": {
+            "post": call("reopen_case", "Open a case that a person closed", [_CASE], reopened, "RepairReversal")
+        },
+    }
+
+
+def components() -> dict[str, Json]:
+    """The schemas of closings."""
+    reason: Json = {"enum": list(case_closing.REASONS)}
+    closing = {
+        "id": STRING,
+        "object": {"const": "case_closing"},
+        "case_id": STRING,
+        "reason": reason,
+        "note": STRING,
+        "author": STRING,
+        "four_eyes": {"type": "boolean"},
+        "state": {"enum": ["proposed", "rejected", "closed", "reopened"]},
+        "proposed_at": TIME,
+        "decided_by": TEXT_OR_NULL,
+        "decided_at": TIME_OR_NULL,
+        "decision_note": TEXT_OR_NULL,
+        "reopened_by": TEXT_OR_NULL,
+        "reopened_at": TIME_OR_NULL,
+        "reopen_note": TEXT_OR_NULL,
+    }
+    listed = {"data": {"type": "array", "items": openapi_schemas.ref("CaseClosing")}}
+    return {
+        "CaseClosing": openapi_schemas.a_schema(closing),
+        "CaseClosings": openapi_schemas.a_schema(listed),
+        "CaseClosingRequest": openapi_schemas.a_schema({"reason": reason, "note": NOTE}, closed=True),
+    }

@@ -1,0 +1,81 @@
+"""The outcomes of the OpenAPI document: attempts past their budget of doubt, and what persons say of them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ingress.http import openapi_elements as elements
+from ingress.http import openapi_schemas
+from ingress.payments.openapi.repairs import KEY, NOTE, STRING, TEXT_OR_NULL, TIME, TIME_OR_NULL, Json, call
+from schemas.payments import attempt_outcome
+
+_CASE: Final = elements.object_id("case_id")
+_OUTCOME: Final = elements.object_id("outcome_id")
+_OPERATION: Final = elements.object_id("operation_id")
+
+
+def paths() -> Json:
+    """Every route of ``outcome_routes``."""
+    asked = {"202": elements.answer("A worker asks the processor next", elements.JSON, "AttemptAsked")}
+    made = {"201": elements.answer("Proposed for a second person", elements.JSON, "AttemptOutcome")}
+    found = {"200": elements.answer("The outcome", elements.JSON, "AttemptOutcome")}
+    later = {"202": elements.answer("Approved, not recorded yet", elements.JSON, "AttemptOutcome")}
+    listed = {"200": elements.answer("Newest first", elements.JSON, "AttemptOutcomes")}
+    both = [_CASE, _OUTCOME]
+    one = "/v1/cases/{case_id}/outcomes/{outcome_id}"
+    return {
+        "/v1/processor_attempts/{operation_id}/ask": {
+            "post": call("ask_processor", "Ask the processor about an attempt", [_OPERATION], asked, "RepairDecision")
+        },
+        "/v1/cases/{case_id}/outcomes": {
+            "get": call("list_outcomes", "The outcomes proposed for a case", [_CASE], listed),
+            "post": call(
+                "propose_outcome", "Propose the outcome of an attempt", [_CASE, KEY], made, "AttemptOutcomeProposal"
+            ),
+        },
+        one: {"get": call("get_outcome", "One outcome", both, found)},
+        f"{one}/approve": {
+            "post": call("approve_outcome", "Approve as another person than the author", both, found | later)
+        },
+        f"{one}/reject": {
+            "post": call("reject_outcome", "Reject, or withdraw one's own", both, found, "RepairDecision")
+        },
+    }
+
+
+def components() -> dict[str, Json]:
+    """The schemas of outcomes."""
+    optional_amount = {"anyOf": [openapi_schemas.AMOUNT, {"type": "null"}]}
+    fact = {
+        "status": {"enum": list(attempt_outcome.STATUSES)},
+        "amount": optional_amount,
+        "currency": TEXT_OR_NULL,
+        "provider_ref": TEXT_OR_NULL,
+        "error_code": TEXT_OR_NULL,
+    }
+    outcome = {
+        "id": STRING,
+        "object": {"const": "attempt_outcome"},
+        "case_id": STRING,
+        "operation_id": STRING,
+        "payment_intent": STRING,
+        "attempt": {"type": "integer"},
+        "processor": STRING,
+        "fact": openapi_schemas.a_schema(fact),
+        "note": STRING,
+        "author": STRING,
+        "state": {"enum": ["proposed", "approved", "rejected", "recorded", "refused"]},
+        "proposed_at": TIME,
+        "decided_by": TEXT_OR_NULL,
+        "decided_at": TIME_OR_NULL,
+        "decision_note": TEXT_OR_NULL,
+        "refusal": TEXT_OR_NULL,
+        "recorded_at": TIME_OR_NULL,
+    }
+    listed = {"data": {"type": "array", "items": openapi_schemas.ref("AttemptOutcome")}}
+    return {
+        "AttemptAsked": openapi_schemas.a_schema({"operation_id": STRING, "status": {"const": "asked"}}),
+        "AttemptOutcome": openapi_schemas.a_schema(outcome),
+        "AttemptOutcomes": openapi_schemas.a_schema(listed),
+        "AttemptOutcomeProposal": openapi_schemas.a_schema(fact | {"note": NOTE}, ["status", "note"], closed=True),
+    }

@@ -1,0 +1,163 @@
+"""Policies, reviews and assessments in the OpenAPI document; the schemas of policies are those of their structs."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+import msgspec
+
+from ingress.http import openapi_elements as elements
+from ingress.http import openapi_schemas
+from schemas import limits, maintenance
+from schemas.payments import fee_policy, risk_policy, routing
+
+Json = dict[str, Any]
+
+_DOCUMENTS: Final[dict[str, Any]] = {
+    "risk": risk_policy.RiskDocument,
+    "routing": routing.RoutingPolicy,
+    "fees": fee_policy.FeePolicy,
+    "maintenance": maintenance.Maintenance,
+}
+_READ: Final = (*elements.COMMON, "not_found", "malformed_request", "invalid_command")
+_WRITTEN: Final = (*_READ, "too_large", "unsupported_media_type", "version_conflict")
+_REVIEWED: Final = (*_WRITTEN, "state_conflict", "quota_exceeded", "deadline_exceeded")
+_STRING: Final[Json] = {"type": "string"}
+_TEXT_OR_NULL: Final[Json] = {"type": ["string", "null"]}
+_TIME: Final[Json] = {"type": "string", "format": "date-time"}
+_NUMBER: Final[Json] = {"type": "integer"}
+_DOC: Final = (
+    "Makes the next version and retires the one before; no version ever changes. expected_version is the active one"
+    " (0 when there is none), and the identity of the call: the same person who says the same again hears the same"
+    " version again, with Idempotency-Replayed."
+)
+
+
+def paths() -> Json:
+    """Every route of ``policy_routes`` and ``risk_routes``."""
+    found: Json = {}
+    for kind in _DOCUMENTS:
+        found |= _paths_of(kind)
+    intent = elements.object_id("intent_id")
+    found["/v1/payment_intents/{intent_id}/review"] = {"post": _review(intent)}
+    listed = {"200": elements.answer("Oldest first", elements.JSON, "RiskAssessments")}
+    found["/v1/payment_intents/{intent_id}/risk"] = {
+        "get": _call("list_risk_assessments", "Why the risk rules decided as they did", [intent], listed, _READ)
+    }
+    return found
+
+
+def _paths_of(kind: str) -> Json:
+    shown, name = f"{kind.title()}PolicyVersion", f"{kind} policy"
+    page = [elements.limit(limits.POLICIES_PAGE_LIMIT_DEFAULT, limits.POLICIES_PAGE_LIMIT_MAX), elements.CURSOR]
+    version = {"name": "version", "in": "path", "required": True, "schema": {"type": "string", "maxLength": 20}}
+    one = {"200": elements.answer("The version", elements.JSON, shown)}
+    many = {"200": elements.answer("Newest first", elements.JSON, f"{shown}Page")}
+    headers = {name: elements.COMMITTED_HEADERS[name] for name in ("Location", "Idempotency-Replayed")}
+    made = {"201": elements.answer("Published", elements.JSON, shown, headers)}
+    publish = _call(f"publish_{kind}_policy", f"Publish a {name}", [], made, _WRITTEN)
+    body = {"required": True, "content": {elements.JSON: {"schema": openapi_schemas.ref(f"{kind.title()}Publication")}}}
+    return {
+        f"/v1/{kind}/policies": {
+            "get": _call(f"list_{kind}_policies", f"Every version of the {name}", page, many, _READ),
+            "post": publish | {"description": _DOC, "requestBody": body},
+        },
+        f"/v1/{kind}/policies/{{version}}": {
+            "get": _call(f"get_{kind}_policy", f"One version of the {name}", [version], one, _READ)
+        },
+    }
+
+
+def _review(intent: Json) -> Json:
+    payload = openapi_schemas.ref("ReviewPayload")
+    envelope = openapi_schemas.a_schema(
+        {
+            "request_id": {**openapi_schemas.REQUEST_ID, "type": ["string", "null"]},
+            "idempotency_key": {**openapi_schemas.IDEMPOTENCY_KEY, "type": ["string", "null"]},
+            "expected_version": {"type": ["integer", "null"], "minimum": 0, "maximum": limits.EXPECTED_VERSION_MAX},
+            "payload": payload,
+        },
+        ["payload"],
+        closed=True,
+    )
+    responses = {
+        "200": elements.answer("Decided", elements.JSON, "Committed", elements.COMMITTED_HEADERS),
+        "202": elements.answer("Accepted, not decided yet", elements.JSON, "Accepted", elements.ACCEPTED_HEADERS),
+    }
+    made = _call(
+        "review_payment_intent",
+        "Approve or reject a payment that waits for it",
+        [intent, *elements.COMMAND_HEADERS],
+        responses,
+        _REVIEWED,
+    )
+    content = {elements.JSON: {"schema": {"anyOf": [envelope, payload]}}}
+    return made | {"requestBody": {"required": True, "content": content}}
+
+
+def _call(operation_id: str, summary: str, parameters: list[Json], responses: Json, codes: tuple[str, ...]) -> Json:
+    return {
+        "operationId": operation_id,
+        "summary": summary,
+        "tags": ["operators"],
+        "security": [{"bearer": ["operator"]}],
+        "parameters": parameters,
+        "responses": responses | elements.refusals(codes),
+    }
+
+
+def components() -> dict[str, Json]:
+    """The schemas of policies as they are read, of their versions, and of assessments."""
+    documents, structs = msgspec.json.schema_components(
+        list(_DOCUMENTS.values()), ref_template="#/components/schemas/{name}"
+    )
+    # the end of a text, in the regular expressions of JSON
+    found: dict[str, Json] = json.loads(json.dumps(structs).replace(r"\\Z", "$"))
+    expected = {"type": "integer", "minimum": 0, "maximum": limits.POLICY_VERSION_MAX - 1}
+    for kind, document in zip(_DOCUMENTS, documents, strict=True):
+        body = found[document["$ref"].rpartition("/")[2]]
+        given = {name: value for name, value in body["properties"].items() if name != "version"}
+        properties = {"expected_version": expected, **given}
+        found[f"{kind.title()}Publication"] = openapi_schemas.a_schema(
+            properties, ["expected_version", *body.get("required", [])], closed=True
+        )
+        shown = {
+            "object": {"const": f"{kind}_policy"},
+            "version": _NUMBER,
+            "state": {"enum": ["active", "retired"]},
+            "author": _STRING,
+            "created_at": _TIME,
+            "policy": document,
+        }
+        found[f"{kind.title()}PolicyVersion"] = openapi_schemas.a_schema(shown)
+        found[f"{kind.title()}PolicyVersionPage"] = openapi_schemas.a_schema(
+            {
+                "data": {"type": "array", "items": openapi_schemas.ref(f"{kind.title()}PolicyVersion")},
+                "has_more": {"type": "boolean"},
+                "next_cursor": _TEXT_OR_NULL,
+            }
+        )
+    return found | _of_risk()
+
+
+def _of_risk() -> dict[str, Json]:
+    reason = {"rule": _STRING, "score": _NUMBER, "detail": _STRING, "shadow": {"type": "boolean"}}
+    assessment = {
+        "object": {"const": "risk_assessment"},
+        "attempt": _NUMBER,
+        "decided_by": _TEXT_OR_NULL,
+        "outcome": {"enum": ["allow", "review", "block"]},
+        "score": _NUMBER,
+        "policy_version": _NUMBER,
+        "reasons": {"type": "array", "items": openapi_schemas.a_schema(reason)},
+        "created_at": _TIME,
+    }
+    note = {"type": ["string", "null"], "minLength": 1, "maxLength": limits.TEXT_LENGTH_MAX}
+    review = {"decision": {"enum": ["approve", "reject"]}, "note": {**note, "pattern": openapi_schemas.TEXT}}
+    data = {"type": "array", "items": openapi_schemas.ref("RiskAssessment")}
+    return {
+        "RiskAssessment": openapi_schemas.a_schema(assessment),
+        "RiskAssessments": openapi_schemas.a_schema({"data": data}),
+        "ReviewPayload": openapi_schemas.a_schema(review, ["decision"], closed=True),
+    }

@@ -1,0 +1,1 @@
+"""What two persons decide about money: closings, outcomes of attempts, repairs."""

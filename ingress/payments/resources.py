@@ -1,0 +1,146 @@
+"""Intents, refunds, disputes and payouts as a reader sees them: one, pages, and a bounded wait for one to settle.
+
+They are read from the owner's tables, so what a caller wrote it can read at once. Another caller's object is a 404,
+the same as one that does not exist.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+
+import msgspec
+
+from ingress.commands.watch import Watch
+from ingress.http.coalescer import Coalescer
+from ingress.http.pages import NewestFirst
+from schemas import errors, limits, records, rendering
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from ingress.http.cursors import Cursors
+    from ingress.http.pages import Place
+    from ingress.http.store import Store
+
+Resource = records.PaymentIntent | records.Refund | records.Dispute | records.Payout
+Record = TypeVar("Record", bound=Resource)
+_metadata: Final = msgspec.json.Decoder(dict[str, str])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind(Generic[Record]):
+    """One kind of resource. Its queries give the columns in the order of the record's fields."""
+
+    name: str  # of its list: cursors are bound to it
+    record: type[Record]
+    render: Callable[[Record], dict[str, Any]]
+    by_id: str
+    of_merchant: str
+    of_intent: str | None = None  # the list with a filter by payment
+    unsettled: str | None = None  # the state that a caller may wait for the end of, and the query that tells the end
+    moved_on: str | None = None
+
+
+INTENTS: Final[Kind[records.PaymentIntent]] = Kind(
+    name="payment_intents",
+    record=records.PaymentIntent,
+    render=rendering.payment_intent,
+    by_id="intents_by_id",
+    of_merchant="intents_of_merchant",
+    unsettled="processing",
+    moved_on="intents_moved_on",
+)
+REFUNDS: Final[Kind[records.Refund]] = Kind(
+    name="refunds",
+    record=records.Refund,
+    render=rendering.refund,
+    by_id="refunds_by_id",
+    of_merchant="refunds_of_merchant",
+    of_intent="refunds_of_intent",
+    unsettled="pending",
+    moved_on="refunds_moved_on",
+)
+DISPUTES: Final[Kind[records.Dispute]] = Kind(
+    name="disputes",
+    record=records.Dispute,
+    render=rendering.dispute,
+    by_id="disputes_by_id",
+    of_merchant="disputes_of_merchant",
+    of_intent="disputes_of_intent",
+)
+
+PAYOUTS: Final[Kind[records.Payout]] = Kind(
+    name="payouts",
+    record=records.Payout,
+    render=rendering.payout,
+    by_id="payouts_by_id",
+    of_merchant="payouts_of_merchant",
+    unsettled="pending",
+    moved_on="payouts_moved_on",
+)
+
+
+class Resources(Generic[Record]):
+    """Reads resources of one kind for one process."""
+
+    def __init__(self, store: Store, cursors: Cursors, kind: Kind[Record]) -> None:
+        self.kind = kind
+        self._store = store
+        self._pages = NewestFirst(store, cursors)
+        self._reads: Coalescer[str, Record | None] = Coalescer(
+            self._find_all, batch_max=limits.STORED_LOOKUPS_MAX, running_max=limits.STORED_LOOKUPS_RUNNING_MAX
+        )
+        self._watch = Watch(store, kind.moved_on) if kind.moved_on else None
+
+    async def get(self, merchant: str, object_id: str, wait_s: float = 0) -> Record:
+        """The object, as soon as it is settled or when the wait is over. NotFound unless it is the caller's."""
+        found = await self._own(merchant, object_id)
+        if self._watch is not None and wait_s > 0 and found.state == self.kind.unsettled:
+            await self._watch.moved_on(object_id, wait_s)
+            found = await self._own(merchant, object_id)
+        return found
+
+    async def page(
+        self, merchant: str, limit: int, cursor: str | None, payment_intent: str | None = None
+    ) -> dict[str, Any]:
+        """One page of the caller's own, newest first; of one payment when it is asked for."""
+        of_intent = self.kind.of_intent if payment_intent else None
+        return await self._pages.page(
+            of_intent or self.kind.of_merchant,
+            self.kind.name,
+            merchant,
+            {"payment_intent": payment_intent} if of_intent else {},
+            limit,
+            cursor,
+            self._read,
+            _place,
+            self.kind.render,
+        )
+
+    def drain(self) -> None:
+        """Ends every long poll: each answers with the state as it is."""
+        if self._watch is not None:
+            self._watch.drain()
+
+    async def _own(self, merchant: str, object_id: str) -> Record:
+        found = await self._reads.ask(object_id)
+        if found is None or found.merchant_id != merchant:
+            raise errors.NotFound
+        return found
+
+    async def _find_all(self, ids: Sequence[str]) -> list[Record | None]:
+        rows = await self._store.rows(self.kind.by_id, {"ids": list(set(ids))})
+        found = {row[0]: self._read(row) for row in rows}
+        return [found.get(object_id) for object_id in ids]
+
+    def _read(self, row: tuple[Any, ...]) -> Record:
+        values = dict(zip(self.kind.record.__struct_fields__, row, strict=True))
+        if "metadata" in values:
+            values["metadata"] = _metadata.decode(values["metadata"])
+        record: Record = self.kind.record(**values)
+        return record
+
+
+def _place(item: Resource) -> Place:
+    return item.created_at, item.id

@@ -1,0 +1,1 @@
+"""Published policies of payments, and the signals that risk rules read."""

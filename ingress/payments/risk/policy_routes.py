@@ -1,0 +1,55 @@
+"""The routes of published policies, the same for every kind. A token needs the operator's scope; all is audited."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from ingress.commands import calling
+from ingress.http import reading, strict_json
+from ingress.operators import operating
+from schemas import errors, limits
+from schemas.payments import policies
+
+router: Final = APIRouter()
+
+
+def _add_routes(kind: str) -> None:
+    root, action = f"/v1/{kind}/policies", f"{kind}_policy"
+
+    @router.post(root, name=f"publish_{kind}_policy")
+    async def publish(request: Request) -> Response:
+        """Makes the next version, in force everywhere within about a second; fees from the time that they say."""
+        ingress = calling.ingress_of(request)
+        async with ingress.audit.operator(request, f"{action}.publish", kind, audits_itself=True) as caller:
+            who = operating.person(caller)
+            raw = await reading.body(request, reading.JSON, limits.POLICY_BODY_BYTES_MAX)
+            payload = strict_json.parse(raw)
+            if not isinstance(payload, dict):
+                raise errors.MalformedRequest("The body must be a JSON object.")
+            found, replayed = await ingress.policies.publish(kind, payload, who)
+        return calling.created(found, f"{root}/{found['version']}", is_replayed=replayed)
+
+    @router.get(root, name=f"list_{kind}_policies")
+    async def history(request: Request) -> Response:
+        """Every version, newest first."""
+        ingress = calling.ingress_of(request)
+        async with ingress.audit.operator(request, f"{action}.list", kind):
+            limit = reading.limit(request, limits.POLICIES_PAGE_LIMIT_DEFAULT, limits.POLICIES_PAGE_LIMIT_MAX)
+            found = await ingress.policies.page(kind, limit, reading.query(request, "cursor"))
+        return calling.json(found)
+
+    @router.get(f"{root}/{{version}}", name=f"get_{kind}_policy")
+    async def one(request: Request, version: str) -> Response:
+        """One version as it was published."""
+        ingress = calling.ingress_of(request)
+        async with ingress.audit.operator(request, f"{action}.read", f"{kind}:{version}"):
+            found = await ingress.policies.get(kind, version)
+        return calling.json(found)
+
+
+for _kind in policies.READERS:
+    _add_routes(_kind)
