@@ -26,8 +26,8 @@ from ingress.payments.merchants import account_routes, endpoint_routes, report_r
 from ingress.payments.repair import closing_routes, outcome_routes, repair_routes
 from ingress.payments.risk import policy_routes, risk_routes
 from ingress.payments.webhooks import routes as webhooks
-from limiter.asgi import QuotaMiddleware
-from limiter.request_identity import idempotency_key
+from limiter.edge.asgi import QuotaMiddleware
+from limiter.edge.request_identity import idempotency_key
 from schemas import errors, limits
 
 if TYPE_CHECKING:

@@ -47,7 +47,7 @@ from ingress.payments.risk.assessments import Assessments
 from ingress.payments.risk.policies import PolicyVersions
 from ingress.payments.risk.risk_signals import RiskSignals
 from ingress.payments.webhooks.gateway import WebhookGateway
-from limiter.sharded_store import ShardedStore
+from limiter.store.sharded_store import ShardedStore
 from schemas import errors, limits
 from schemas.payments.webhook_secret import WebhookSecretKeys
 from sinks.redis.velocity import VelocityCounters
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
-    from limiter.limiter import Limiter
+    from limiter.decide.limiter import Limiter
     from schemas.client_network import Network
     from sinks.kafka.connection import KafkaConnection
 

@@ -755,7 +755,7 @@ LIMIT_DURABLE_PRUNE_ROWS: Final = 5_000  # of one round
 LIMIT_IDENTITIES_MAX: Final = 4_000_000  # of one generation: a full one makes room at once
 LIMIT_ANSWERS_MAX: Final = 500_000  # of the store, of one generation
 
-# --- Batched binary CHECK frames (limiter/frames.py)
+# --- Batched binary CHECK frames (limiter/frames/frames.py)
 LIMIT_FRAME_ENTRIES_MAX: Final = 1_024  # decisions, or keys, of one frame
 LIMIT_FRAME_BYTES_MAX: Final = 262_144  # after the header
 LIMIT_FRAME_KEYS_MAX: Final = 262_144  # that one connection may name
@@ -797,7 +797,7 @@ BENCH_LIMITER_DECISIONS_MAX: Final = 50_000_000
 BENCH_OUTAGE_S: Final = 60.0  # of the broker
 BENCH_OUTAGE_AROUND_S: Final = 5.0
 
-# --- Quota lent to Envoys (limiter/rlqs.py)
+# --- Quota lent to Envoys (limiter/edge/rlqs.py)
 LIMIT_RLQS_LEASE_MS: Final = 10_000  # Envoy is told of a second less; it reports every 5 s, whatever it is told
 LIMIT_RLQS_MARGIN_MS: Final = 1_000  # an assignment and a report together are under way for at most so long
 LIMIT_RLQS_SHARE: Final = 2  # one assignment is at most half of a key's capacity

@@ -5,19 +5,19 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from limiter.buckets import Bucket, KeyState
-from limiter.decisions import Recorder
-from limiter.fast_path import fast_path
-from limiter.identities import Identities
-from limiter.lease_accounts import LeaseAccounts
+from limiter.decide.buckets import Bucket, KeyState
+from limiter.decide.fast_path import fast_path
+from limiter.decide.identities import Identities
+from limiter.decide.lease_accounts import LeaseAccounts
+from limiter.stream.decisions import Recorder
 from tests.counter_server import Blocks, policies, policy
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from limiter.charges import Charges
-    from limiter.decision import Decision
+    from limiter.decide.decision import Decision
+    from limiter.stream.charges import Charges
     from tests.lease_reports import Reports
 
 KEY = ("t", "u", "/r")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from limiter.lease_book import LeaseReport, decode_reports
+from limiter.stream.lease_book import LeaseReport, decode_reports
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import redis
 
-from limiter.store_script import SCRIPT, SHA
+from limiter.store.store_script import SCRIPT, SHA
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,10 +13,10 @@ import redis
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from pydantic import SecretStr
 
-from limiter.follower import SnapshotFollower
-from limiter.publisher import publish
-from limiter.shard_changes import ShardChanges
-from limiter.snapshot import key_id
+from limiter.policy.follower import SnapshotFollower
+from limiter.policy.publisher import publish
+from limiter.policy.snapshot import key_id
+from limiter.store.shard_changes import ShardChanges
 from tests.counter_server import CounterServer
 from tests.integration.operator_shell import Operator
 from tests.settlement_world import SettlementWorld, settlement_world

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from prometheus_client import CollectorRegistry
 
 from dataflows.owner import fail_points
-from limiter.decision_sink import DecisionSink
+from limiter.analytics.decision_sink import DecisionSink
 from sinks.clickhouse.connection import ClickHouseConnection
 from sinks.clickhouse.metrics import SinkMetrics
 from sinks.clickhouse.sink import Sink, SinkSettings

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from limiter.limiter import Limiter
+    from limiter.decide.limiter import Limiter
 
     Hit = Callable[[str], Any]
 

@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from compose.bench.cpu import cpu_seconds
 from compose.bench.limiter_world import KEYS, bench_limiter, hold_leases, key_places, per_second, percentiles, zipf
 from compose.stack.errors import StackError
-from limiter.frame_client import FrameClient
-from limiter.frame_client_async import AsyncFrameClient
-from limiter.frame_requests import Check
-from limiter.frame_server import FrameServer
+from limiter.frames.frame_client import FrameClient
+from limiter.frames.frame_client_async import AsyncFrameClient
+from limiter.frames.frame_requests import Check
+from limiter.frames.frame_server import FrameServer
 from schemas import limits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from limiter.limiter import Limiter
+    from limiter.decide.limiter import Limiter
 
 _BATCH: Final = 128
 _NAMED_AT_ONCE: Final = 1_024

@@ -7,11 +7,11 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 from compose.bench.limiter_world import KEYS, hold_leases, key_places, per_second, percentiles, zipf
-from limiter import spending
+from limiter.decide import spending
 from schemas import limits
 
 if TYPE_CHECKING:
-    from limiter.limiter import Limiter
+    from limiter.decide.limiter import Limiter
 
 _CHUNK: Final = 100_000  # decisions between two turns of what is done in the background
 

@@ -28,9 +28,9 @@ from compose.bench.limiter_outage_gateway import serve, streaming_limiter
 from compose.bench.limiter_world import key_places, zipf
 from compose.bench.world import bench_world
 from compose.stack.errors import StackError
-from limiter.blocks import decisions_in, decode
-from limiter.frame_client import FrameClient
-from limiter.frame_requests import Check
+from limiter.frames.frame_client import FrameClient
+from limiter.frames.frame_requests import Check
+from limiter.stream.blocks import decisions_in, decode
 from schemas import limits, topics
 
 if TYPE_CHECKING:

@@ -8,17 +8,17 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 from compose.bench.limiter_world import KEYS, bench_limiter, key_places, per_second, percentiles, policy, zipf
-from limiter import keys as limit_keys
-from limiter.buckets import Bucket
-from limiter.policies import PolicySet
-from limiter.store import EPOCH_KEY
-from limiter.store_line import function_call, opened
+from limiter.decide.buckets import Bucket
+from limiter.policy import keys as limit_keys
+from limiter.policy.policies import PolicySet
+from limiter.store.store import EPOCH_KEY
+from limiter.store.store_line import function_call, opened
 from schemas import limits
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from limiter.limiter import Limiter
+    from limiter.decide.limiter import Limiter
 
 _AT_ONCE: Final = 256
 _HOT_KEYS: Final = 1_000

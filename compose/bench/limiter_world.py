@@ -19,20 +19,20 @@ from compose.services.logs import configure_logs
 from compose.stack.errors import StackError
 from compose.stack.ports import LOOPBACK
 from compose.stack.valkey import Valkey
-from limiter import store
-from limiter.asking import taken_in
-from limiter.charges import Charges
-from limiter.decisions import Recorder
-from limiter.lease_accounts import LeaseAccounts
-from limiter.limiter import Limiter
-from limiter.policies import PolicySet
+from limiter.decide.asking import taken_in
+from limiter.decide.lease_accounts import LeaseAccounts
+from limiter.decide.limiter import Limiter
+from limiter.policy.policies import PolicySet
+from limiter.store import store
+from limiter.stream.charges import Charges
+from limiter.stream.decisions import Recorder
 from schemas import limits
 from schemas.limiter.limit_policy import LimitPolicy, Scope
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
 
-    from limiter.frames import Place
+    from limiter.frames.frames import Place
 
 KEYS: Final = 100_000
 _ZIPF: Final = 1.1

@@ -19,8 +19,8 @@ from compose.stack.errors import StackError
 from schemas import limits
 
 if TYPE_CHECKING:
-    from limiter.shard_map import ShardMap
-    from limiter.store import Counted
+    from limiter.store.shard_map import ShardMap
+    from limiter.store.store import Counted
     from schemas.limiter.limit_policy import LimitPolicy
 
 app = typer.Typer(no_args_is_help=True)
@@ -37,7 +37,7 @@ def policies(as_json: AsJson = False) -> None:
     """Show every quota policy in force."""
     from schemas.limiter.limit_policy import rendered  # noqa: PLC0415
 
-    rows = [rendered(policy) for policy in _read("limiter.policies", "policies")]
+    rows = [rendered(policy) for policy in _read("limiter.policy.policies", "policies")]
     if as_json:
         print(json.dumps({"data": rows}))
         return
@@ -69,7 +69,7 @@ def key(
 
 
 def _read(action: str, what: str) -> list[LimitPolicy]:
-    from limiter.inspection import policies as in_force  # noqa: PLC0415
+    from limiter.store.inspection import policies as in_force  # noqa: PLC0415
     from reconciliation.audit.log import audited  # noqa: PLC0415
 
     with operator_connection() as connection, audited(connection, shell_user(), action, what):
@@ -77,9 +77,9 @@ def _read(action: str, what: str) -> list[LimitPolicy]:
 
 
 def _read_key(name: str, network: str | None) -> tuple[list[LimitPolicy], dict[str, Counted], ShardMap]:
-    from limiter.inspection import owned  # noqa: PLC0415
-    from limiter.inspection import policies as in_force  # noqa: PLC0415
-    from limiter.shard_changes import newest  # noqa: PLC0415
+    from limiter.store.inspection import owned  # noqa: PLC0415
+    from limiter.store.inspection import policies as in_force  # noqa: PLC0415
+    from limiter.store.shard_changes import newest  # noqa: PLC0415
     from reconciliation.audit.log import audited  # noqa: PLC0415
     from schemas.errors import PlatformError  # noqa: PLC0415
 
@@ -94,8 +94,8 @@ def _read_key(name: str, network: str | None) -> tuple[list[LimitPolicy], dict[s
 async def _counters(
     name: str, network: str | None, found: list[LimitPolicy], by_owners: dict[str, Counted], shard_map: ShardMap
 ) -> dict[str, Any]:
-    from limiter.inspection import counters  # noqa: PLC0415
-    from limiter.sharded_store import ShardedStore  # noqa: PLC0415
+    from limiter.store.inspection import counters  # noqa: PLC0415
+    from limiter.store.sharded_store import ShardedStore  # noqa: PLC0415
     from schemas.errors import PlatformError  # noqa: PLC0415
 
     store = ShardedStore(load_settings().addresses().redis_url, timeout_s=limits.LIMIT_SHARD_CALL_TIMEOUT_S)

@@ -14,7 +14,7 @@ from compose.stack.errors import StackError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from limiter.signing_keys import SigningKeys
+    from limiter.policy.signing_keys import SigningKeys
 
 app = typer.Typer(no_args_is_help=True, help="The keys that sign policy snapshots.")
 
@@ -31,13 +31,13 @@ def list_() -> None:
 @app.command()
 def prepare() -> None:
     """Make a key that verifies and does not sign yet: give policy_keys.json to gateways elsewhere, then rotate."""
-    print(_changed("limiter.keys.prepare", "", lambda keys: keys.prepare()))
+    print(_changed("limiter.policy.keys.prepare", "", lambda keys: keys.prepare()))
 
 
 @app.command()
 def rotate() -> None:
     """Sign with another key from now on; what the old ones signed is still accepted."""
-    print(_changed("limiter.keys.rotate", "", lambda keys: keys.rotate()))
+    print(_changed("limiter.policy.keys.rotate", "", lambda keys: keys.rotate()))
 
 
 @app.command()
@@ -48,7 +48,7 @@ def remove(key_id: str) -> None:
         keys.remove(key_id)
         return key_id
 
-    print(_changed("limiter.keys.remove", key_id, removed))
+    print(_changed("limiter.policy.keys.remove", key_id, removed))
 
 
 def _changed(action: str, name: str, change: Callable[[SigningKeys], str]) -> str:
@@ -66,7 +66,7 @@ def _changed(action: str, name: str, change: Callable[[SigningKeys], str]) -> st
 
 
 def _keys() -> SigningKeys:
-    from limiter.signing_keys import SigningKeys  # noqa: PLC0415 - imports cryptography
+    from limiter.policy.signing_keys import SigningKeys  # noqa: PLC0415 - imports cryptography
 
     keys = SigningKeys(load_settings().the_home().path / "keys")
     if not keys.private.exists():

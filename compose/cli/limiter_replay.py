@@ -18,7 +18,7 @@ from schemas import limits
 
 if TYPE_CHECKING:
     from compose.dry_run.history import History
-    from limiter.policies import PolicySet
+    from limiter.policy.policies import PolicySet
     from schemas.limiter.limit_policy import LimitPolicy
 
 _US: Final = 1_000_000
@@ -75,7 +75,7 @@ def _seconds(given: datetime) -> float:
 
 def _policies(file: Path | None, without: list[str]) -> PolicySet:
     from compose.dry_run.policies import other_policies  # noqa: PLC0415
-    from limiter.inspection import policies as in_force  # noqa: PLC0415
+    from limiter.store.inspection import policies as in_force  # noqa: PLC0415
     from reconciliation.audit.log import audited  # noqa: PLC0415
 
     with operator_connection() as connection, audited(connection, shell_user(), "limiter.replay", "policies"):

@@ -15,9 +15,9 @@ from compose.settings import load_settings
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from limiter.restoration import Restored
-    from limiter.shard_changes import ShardChanges
-    from limiter.shard_map import ShardMap
+    from limiter.store.restoration import Restored
+    from limiter.store.shard_changes import ShardChanges
+    from limiter.store.shard_map import ShardMap
 
 app = typer.Typer()
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
@@ -38,8 +38,8 @@ def show(context: typer.Context, as_json: AsJson = False) -> None:
     """
     if context.invoked_subcommand is not None:
         return
-    from limiter.shard_changes import newest  # noqa: PLC0415 - imports the drivers
-    from limiter.shard_health import rows  # noqa: PLC0415
+    from limiter.store.shard_changes import newest  # noqa: PLC0415 - imports the drivers
+    from limiter.store.shard_health import rows  # noqa: PLC0415
     from reconciliation.audit.log import audited  # noqa: PLC0415
 
     with operator_connection() as connection:
@@ -139,7 +139,7 @@ def restore(name: Name) -> None:
 @contextmanager
 def _changes(action: str, name: str, **details: object) -> Iterator[tuple[ShardChanges, dict[str, object]]]:
     """Announced in the audit log before anything happens; what became of it stands there afterwards."""
-    from limiter.shard_changes import ShardChanges  # noqa: PLC0415
+    from limiter.store.shard_changes import ShardChanges  # noqa: PLC0415
     from reconciliation.audit.log import announced  # noqa: PLC0415
     from schemas.validation import visible  # noqa: PLC0415
 

@@ -104,7 +104,7 @@ def _stores() -> Iterator[tuple[Client, psycopg.Connection[Any]]]:
 def _look(
     client: Client, connection: psycopg.Connection[Any], what: What, by: By, minutes: int, limit: int
 ) -> dict[str, Any]:
-    from limiter.busiest import busiest  # noqa: PLC0415
+    from limiter.analytics.busiest import busiest  # noqa: PLC0415
     from schemas.errors import PlatformError  # noqa: PLC0415
 
     try:

@@ -10,8 +10,8 @@ import redis
 
 from compose.demo.limiter_gateways import STORE_TIMEOUT_S, lease_owner
 from dataflows.limiter.domain.exact_counter import SLIDING, TOKEN_BUCKET
-from limiter.buckets import Bucket
-from limiter.store import CounterStore
+from limiter.decide.buckets import Bucket
+from limiter.store.store import CounterStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

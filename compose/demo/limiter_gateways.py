@@ -24,12 +24,12 @@ from compose.services.limiting import kept_going
 from compose.services.logs import configure_logs
 from compose.stack.errors import StackError
 from compose.stack.ports import LOOPBACK
-from limiter.decisions import Recorder
-from limiter.follower import PATH, SnapshotFollower
-from limiter.frame_server import FrameServer
-from limiter.limiter import Limiter
-from limiter.snapshot import Snapshot, digest, key_id, sign
-from limiter.store import CounterStore
+from limiter.decide.limiter import Limiter
+from limiter.frames.frame_server import FrameServer
+from limiter.policy.follower import PATH, SnapshotFollower
+from limiter.policy.snapshot import Snapshot, digest, key_id, sign
+from limiter.store.store import CounterStore
+from limiter.stream.decisions import Recorder
 from schemas import limits
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from compose.demo.limiter_oracle import BracketedCounter, bound
-from limiter.frames import DUPLICATE, INVALID, REUSED
-from limiter.keys import key_parts
-from limiter.policies import PolicySet
+from limiter.frames.frames import DUPLICATE, INVALID, REUSED
+from limiter.policy.keys import key_parts
+from limiter.policy.policies import PolicySet
 from schemas import limits
 from schemas.limiter.limit_policy import KEY_PARTS, LimitPolicy
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from compose.demo.limiter_policies import Asked
-    from limiter.frames import Answer
-    from limiter.policies import Level
+    from limiter.frames.frames import Answer
+    from limiter.policy.policies import Level
     from schemas.limiter.limit_policy import Terms
 
 CounterName = tuple[str, str]  # policy, values of the key's parts that it counts by

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from compose.demo.limiter_policies import Asked, asked_for
 from compose.stack.ports import LOOPBACK
-from limiter.frame_client_async import AsyncFrameClient
-from limiter.frame_requests import Check, GatewayUnavailable
-from limiter.frames import DEGRADED
+from limiter.frames.frame_client_async import AsyncFrameClient
+from limiter.frames.frame_requests import Check, GatewayUnavailable
+from limiter.frames.frames import DEGRADED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from compose.demo.access_log import AccessLog
     from compose.demo.limiter_gateways import Gateways
     from compose.demo.limiter_judge import Judge
-    from limiter.frames import Answer
+    from limiter.frames.frames import Answer
 
 AT_ONCE, AFTERWARDS = "at_once", "afterwards"
 _SEED: Final = 5

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 
 from compose.stack.errors import StackError
-from limiter.policies import PolicySet
+from limiter.policy.policies import PolicySet
 from schemas.limiter.limit_policy import as_policy
 from schemas.operations import OPERATIONS
 

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from compose.stack.errors import StackError
 from dataflows.limiter.domain.exact_counter import ALGORITHMS, ExactCounter
-from limiter.keys import parts_of
+from limiter.policy.keys import parts_of
 from schemas import limits
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from compose.dry_run.history import Past
-    from limiter.policies import Level, PolicySet
+    from limiter.policy.policies import Level, PolicySet
 
 _OUTCOMES: Final = {
     (True, True): "still_allowed",

@@ -17,7 +17,7 @@ from schemas.client_network import client_network
 
 if TYPE_CHECKING:
     from compose.settings import Settings
-    from limiter.limiter import Limiter
+    from limiter.decide.limiter import Limiter
 
 
 def run(settings: Settings, instance: int) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from compose.services.fenced_sink import build_sink
 from compose.services.part import Part, serve
-from limiter.decision_sink import DecisionSink
+from limiter.analytics.decision_sink import DecisionSink
 from schemas import topics
 
 if TYPE_CHECKING:

@@ -18,19 +18,19 @@ from compose.services.ops import LOOPBACK, serve_ops
 from compose.services.owner_quotas import OwnerQuotas
 from compose.stack.errors import StackError
 from ingress.identity.issuer import KeyFolder
-from limiter.charges import Charges
-from limiter.decisions import Recorder
-from limiter.envoy_server import envoys_server
-from limiter.follower import SnapshotFollower
-from limiter.frame_server import FrameServer
-from limiter.kafka_blocks import KafkaBlocks, KafkaReports
-from limiter.lease_accounts import LeaseAccounts
-from limiter.limiter import Limiter
-from limiter.metrics import GatewayMetrics, ShardMetrics
-from limiter.quota_lender import QuotaLender
-from limiter.sharded_store import ShardedStore
-from limiter.signing_keys import SigningKeys
-from limiter.store import StoreUnavailable
+from limiter.decide.lease_accounts import LeaseAccounts
+from limiter.decide.limiter import Limiter
+from limiter.decide.quota_lender import QuotaLender
+from limiter.edge.envoy_server import envoys_server
+from limiter.edge.metrics import GatewayMetrics, ShardMetrics
+from limiter.frames.frame_server import FrameServer
+from limiter.policy.follower import SnapshotFollower
+from limiter.policy.signing_keys import SigningKeys
+from limiter.store.sharded_store import ShardedStore
+from limiter.store.store import StoreUnavailable
+from limiter.stream.charges import Charges
+from limiter.stream.decisions import Recorder
+from limiter.stream.kafka_blocks import KafkaBlocks, KafkaReports
 from schemas import limits, topics
 
 if TYPE_CHECKING:

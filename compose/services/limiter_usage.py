@@ -7,7 +7,7 @@ import socket
 from typing import TYPE_CHECKING, Final
 
 from compose.services.part import Part, serve
-from limiter.usage import UsageStream
+from limiter.stream.usage import UsageStream
 
 if TYPE_CHECKING:
     from compose.settings import Settings

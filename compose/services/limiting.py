@@ -12,23 +12,23 @@ import structlog
 from compose.services.owner_quotas import OwnerQuotas
 from ingress.identity.issuer import KeyFolder, issue_token
 from ingress.limiter.api_limits import STRANGERS, is_for_our_api
-from limiter.decisions import Recorder
-from limiter.follower import SnapshotFollower
-from limiter.kafka_blocks import KafkaBlocks, KafkaReports
-from limiter.lease_accounts import LeaseAccounts
-from limiter.limiter import Limiter
-from limiter.metrics import GatewayMetrics, ShardMetrics
-from limiter.sharded_store import ShardedStore
-from limiter.signing_keys import SigningKeys
-from limiter.store import StoreUnavailable
+from limiter.decide.lease_accounts import LeaseAccounts
+from limiter.decide.limiter import Limiter
+from limiter.edge.metrics import GatewayMetrics, ShardMetrics
+from limiter.policy.follower import SnapshotFollower
+from limiter.policy.signing_keys import SigningKeys
+from limiter.store.sharded_store import ShardedStore
+from limiter.store.store import StoreUnavailable
+from limiter.stream.decisions import Recorder
+from limiter.stream.kafka_blocks import KafkaBlocks, KafkaReports
 from schemas import limits
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from compose.settings import Settings
-    from limiter.policies import PolicySet
-    from limiter.store import CounterStore
+    from limiter.policy.policies import PolicySet
+    from limiter.store.store import CounterStore
 
 _TOKEN_LIFE_S: Final = 3_600
 _log: Final = structlog.get_logger(__name__)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from ingress.commands.exchange import Exchange
-from limiter.durable import Answer, Left, OwnerUnavailable
+from limiter.decide.durable import Answer, Left, OwnerUnavailable
 from schemas import errors, identity, limits, topics
 from schemas.limiter.quota_fields import quotas_of, scope_of
 from schemas.operations import OPERATIONS
@@ -22,7 +22,7 @@ from schemas.records import Command
 
 if TYPE_CHECKING:
     from ingress.commands.pending import Pending
-    from limiter.durable import Asked
+    from limiter.decide.durable import Asked
     from sinks.kafka.connection import KafkaConnection
 
 #: results of gateways are heard on the upper half of the partitions, those of ingress processes on all from the first

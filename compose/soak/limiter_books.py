@@ -11,8 +11,8 @@ import psycopg
 from compose.soak.limiter_ledger import QUOTAS, Booked, Counter, Leases, Quota
 from compose.soak.limiter_load import ROUTE
 from compose.soak.proof import Proof
-from limiter.inspection import counters, policies
-from limiter.sharded_store import ShardedStore
+from limiter.store.inspection import counters, policies
+from limiter.store.sharded_store import ShardedStore
 from reconciliation.invariant import invariants
 from schemas import limits
 from sinks.postgres.sql_files import queries

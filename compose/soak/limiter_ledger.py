@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from compose.soak.proof import Proof
-from limiter.frames import APPROXIMATE, DEGRADED, DUPLICATE
+from limiter.frames.frames import APPROXIMATE, DEGRADED, DUPLICATE
 from schemas import limits
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from limiter.frames import Answer
+    from limiter.frames.frames import Answer
 
 #: exact, closed without the store; leased, stale without it; exact, open without it
 Quota = Literal["exact", "leased", "open"]

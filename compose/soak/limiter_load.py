@@ -12,16 +12,16 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from compose.soak.limiter_ledger import COST_MAX, QUOTAS, Conversation, Quota
-from limiter.frame_client_async import AsyncFrameClient
-from limiter.frame_fleet import AsyncFrameFleet
-from limiter.frame_requests import Check, GatewayUnavailable
-from limiter.frames import DEGRADED, IDENTITY_BYTES, INVALID, REUSED
+from limiter.frames.frame_client_async import AsyncFrameClient
+from limiter.frames.frame_fleet import AsyncFrameFleet
+from limiter.frames.frame_requests import Check, GatewayUnavailable
+from limiter.frames.frames import DEGRADED, IDENTITY_BYTES, INVALID, REUSED
 from schemas import limits
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from limiter.frames import Answer
+    from limiter.frames.frames import Answer
 
 #: plain: as clients do. elsewhere: asked again at another gateway. at once: at two at the same time.
 #: hung up: asked at one gateway, not listened to, then asked as clients do

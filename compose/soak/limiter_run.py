@@ -25,7 +25,7 @@ from compose.soak.proof import Proof
 from compose.soak.verdict import Verdict
 from compose.stack.errors import StackError
 from ingress.identity.issuer import KeyFolder, issue_token
-from limiter.frame_requests import Check, GatewayUnavailable
+from limiter.frames.frame_requests import Check, GatewayUnavailable
 from schemas import limits
 from schemas.errors import PlatformError
 

@@ -16,9 +16,9 @@ from starlette.responses import Response
 from starlette.routing import Match
 
 from ingress.http import problems
-from limiter import keys
-from limiter.asgi import Asker, retry_after_s
-from limiter.client_address import client_address
+from limiter.edge.asgi import Asker, retry_after_s
+from limiter.edge.client_address import client_address
+from limiter.policy import keys
 from schemas import errors
 from schemas.limiter.limit_policy import ANY
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from starlette.types import Scope
 
     from ingress.identity.auth import Authenticator
-    from limiter.decision import Decision
+    from limiter.decide.decision import Decision
     from schemas.client_network import Network
     from schemas.limiter.limit_policy import LimitPolicy
 

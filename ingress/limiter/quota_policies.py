@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from ingress.http.pages import NewestFirst
-from limiter import durable_counters
-from limiter.buckets import Bucket
-from limiter.keys import limit_key, parts_of, signed_hash
-from limiter.policies import PolicySet
-from limiter.snapshot import Envelope, Snapshot
-from limiter.store import StoreUnavailable
+from limiter.decide import durable_counters
+from limiter.decide.buckets import Bucket
+from limiter.policy.keys import limit_key, parts_of, signed_hash
+from limiter.policy.policies import PolicySet
+from limiter.policy.snapshot import Envelope, Snapshot
+from limiter.store.store import StoreUnavailable
 from schemas import errors, limits, rendering
 from schemas.limiter.limit_policy import NETWORK, LimitPolicy, rendered
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from ingress.http.cursors import Cursors
     from ingress.http.pages import Place
     from ingress.http.store import Store
-    from limiter.policies import Level
-    from limiter.sharded_store import ShardedStore
+    from limiter.policy.policies import Level
+    from limiter.store.sharded_store import ShardedStore
 
 LIST: Final = "policies"
 _policy: Final = msgspec.json.Decoder(LimitPolicy)

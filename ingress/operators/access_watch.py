@@ -22,7 +22,7 @@ from starlette.datastructures import Headers
 
 from ingress.commands import calling
 from ingress.http import metrics
-from limiter.client_address import client_address
+from limiter.edge.client_address import client_address
 from schemas import errors, limits
 from schemas.client_network import client_network, widened
 

@@ -13,8 +13,8 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
 from ingress.limiter import api_limits as quotas
-from limiter.asgi import Asker, QuotaMiddleware
-from limiter.request_identity import idempotency_key
+from limiter.edge.asgi import Asker, QuotaMiddleware
+from limiter.edge.request_identity import idempotency_key
 from schemas import limits
 from tests.counter_server import MONTH_MS, CounterServer, emptied, hasty, limiter, policies, policy, server
 

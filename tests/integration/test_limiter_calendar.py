@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from limiter.policies import PolicySet
+from limiter.policy.policies import PolicySet
 from schemas import limits
 from schemas.limiter.calendar_windows import LONGEST_S, Calendar, window_at, windows_from
 from tests.counter_server import CounterServer, emptied, limiter, policies, policy, server

@@ -14,11 +14,11 @@ import pytest
 from confluent_kafka import Producer
 
 from compose.dry_run.history import History
-from limiter.busiest import busiest
-from limiter.decision import Decision
-from limiter.decision_rows import key_hash
-from limiter.decision_sink import DecisionSink
-from limiter.decisions import Recorder
+from limiter.analytics.busiest import busiest
+from limiter.analytics.decision_rows import key_hash
+from limiter.analytics.decision_sink import DecisionSink
+from limiter.decide.decision import Decision
+from limiter.stream.decisions import Recorder
 from schemas import topics
 from schemas.limiter.limit_audit import auditing
 from sinks.clickhouse.sink import SinkSettings

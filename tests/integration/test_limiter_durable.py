@@ -15,12 +15,13 @@ import redis
 from structlog.testing import capture_logs
 
 from compose.services.owner_quotas import OwnerQuotas
-from limiter import frames, keys
-from limiter.durable import Answer, Asked, Left, OwnerUnavailable
-from limiter.frame_client import FrameClient
-from limiter.frame_client_async import AsyncFrameClient
-from limiter.frame_requests import GatewayUnavailable
-from limiter.frame_server import FrameServer
+from limiter.decide.durable import Answer, Asked, Left, OwnerUnavailable
+from limiter.frames import frames
+from limiter.frames.frame_client import FrameClient
+from limiter.frames.frame_client_async import AsyncFrameClient
+from limiter.frames.frame_requests import GatewayUnavailable
+from limiter.frames.frame_server import FrameServer
+from limiter.policy import keys
 from schemas import errors, topics
 from sinks.kafka.connection import KafkaConnection
 from sinks.kafka.topics import ensure_topics

@@ -19,8 +19,8 @@ import redis
 import yaml
 from envoy.service.rate_limit_quota.v3 import rlqs_pb2_grpc
 
-from limiter.quota_lender import QuotaLender
-from limiter.rlqs import RateLimitQuotaService
+from limiter.decide.quota_lender import QuotaLender
+from limiter.edge.rlqs import RateLimitQuotaService
 from schemas import limits
 from tests.counter_server import CounterServer, limiter, policies, policy
 from tests.envoy_process import EnvoyProcess, Upstream

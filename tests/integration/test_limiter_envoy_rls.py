@@ -16,7 +16,7 @@ import redis
 import yaml
 from envoy.service.ratelimit.v3 import rls_pb2_grpc
 
-from limiter.rls import RateLimitService
+from limiter.edge.rls import RateLimitService
 from tests.counter_server import CounterServer, hasty, limiter, policies, policy, server
 from tests.envoy_process import EnvoyProcess, Upstream
 from tests.eventually import patient

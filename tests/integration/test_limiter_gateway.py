@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import redis
 
-from limiter.store import StoreUnavailable
+from limiter.store.store import StoreUnavailable
 from schemas import errors, limits
 from tests.counter_server import CounterServer, emptied, hasty, limiter, policies, policy, server
 from tests.eventually import patient

@@ -18,10 +18,10 @@ import pytest
 from compose.cli.limiter_gateways import look
 from compose.stack.ports import PortLeases
 from compose.supervise import launch
-from limiter.frame_client import FrameClient
-from limiter.frame_fleet import FrameFleet, Spread
-from limiter.frame_requests import Check, GatewayUnavailable
-from limiter.frames import APPROXIMATE, DEGRADED, DUPLICATE
+from limiter.frames.frame_client import FrameClient
+from limiter.frames.frame_fleet import FrameFleet, Spread
+from limiter.frames.frame_requests import Check, GatewayUnavailable
+from limiter.frames.frames import APPROXIMATE, DEGRADED, DUPLICATE
 from tests.eventually import becomes, eventually
 from tests.integration.operator_shell import Operator
 from tests.lease_world import WITHIN_S, Settled
@@ -31,7 +31,7 @@ from tests.public_system import PublicSystem, system_of_its_own
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from limiter.frames import Answer
+    from limiter.frames.frames import Answer
 
 pytestmark = [pytest.mark.servers]
 PATIENT_S = 30.0

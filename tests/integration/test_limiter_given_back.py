@@ -15,12 +15,12 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
 from limiter import SyncLimiter
-from limiter.asgi import Asker, QuotaMiddleware
-from limiter.frame_client import FrameClient
-from limiter.frame_client_async import AsyncFrameClient
-from limiter.frame_requests import Check
-from limiter.frame_server import FrameServer
-from limiter.store import StoreUnavailable
+from limiter.edge.asgi import Asker, QuotaMiddleware
+from limiter.frames.frame_client import FrameClient
+from limiter.frames.frame_client_async import AsyncFrameClient
+from limiter.frames.frame_requests import Check
+from limiter.frames.frame_server import FrameServer
+from limiter.store.store import StoreUnavailable
 from schemas import errors, limits
 from tests.counter_server import CounterServer, emptied, limiter, policies, policy, server
 from tests.store_proxy import StoreProxy

@@ -17,9 +17,9 @@ import redis
 from dataflows.limiter.identities.reader import Arrived, ChargeBatch
 from dataflows.limiter.identities.refunder import SQL, LeaseRefunder
 from dataflows.limiter.leases.settler import LeaseSettler
-from limiter.charges import decode
-from limiter.keys import signed_hash
-from limiter.shard_changes import newest
+from limiter.policy.keys import signed_hash
+from limiter.store.shard_changes import newest
+from limiter.stream.charges import decode
 from reconciliation.invariant import invariants
 from schemas import limits
 from tests.counter_server import limiter, policy
@@ -29,7 +29,7 @@ from tests.lease_reports import Reports
 from tests.shard_world import PATIENT_S, TENANTS, ShardWorld, servers, shards
 
 if TYPE_CHECKING:
-    from limiter.lease_book import LeaseReport
+    from limiter.stream.lease_book import LeaseReport
 
 __all__ = ["leases_last", "servers", "shards"]  # the fixtures of this module
 pytestmark = pytest.mark.servers

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from limiter.kafka_blocks import KafkaReports
-from limiter.lease_book import LeaseReport, decode_reports, encode_reports, unreported_max
+from limiter.stream.kafka_blocks import KafkaReports
+from limiter.stream.lease_book import LeaseReport, decode_reports, encode_reports, unreported_max
 from schemas import topics
 from sinks.kafka.topics import ensure_topics
 from tests.counter_server import CounterServer, limiter, policy

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 
-from limiter.lease_book import unreported_max
+from limiter.stream.lease_book import unreported_max
 from schemas import limits
 from tests.counter_server import policy
 from tests.eventually import becomes, eventually

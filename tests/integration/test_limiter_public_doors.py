@@ -12,15 +12,15 @@ import pytest
 
 from compose.supervise import launch
 from compose.supervise.state import read_state
-from limiter.frame_client import FrameClient
-from limiter.frame_requests import Check
-from limiter.frames import DEGRADED
+from limiter.frames.frame_client import FrameClient
+from limiter.frames.frame_requests import Check
+from limiter.frames.frames import DEGRADED
 from tests.eventually import eventually
 from tests.limiter_public import OVER_LIMIT, Envoy, by_store, envoy
 from tests.public_system import merchant, public
 
 if TYPE_CHECKING:
-    from limiter.frames import Answer
+    from limiter.frames.frames import Answer
     from tests.public_system import Merchant
 
 __all__ = ["envoy", "merchant", "public"]  # the fixtures of this module

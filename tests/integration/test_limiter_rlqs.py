@@ -12,10 +12,10 @@ import pytest
 import redis
 from envoy.service.rate_limit_quota.v3 import rlqs_pb2, rlqs_pb2_grpc
 
-from limiter.quota_lender import QuotaLender
-from limiter.rlqs import RateLimitQuotaService
-from limiter.shard_map import ONE_SHARD
-from limiter.shard_server import connected
+from limiter.decide.quota_lender import QuotaLender
+from limiter.edge.rlqs import RateLimitQuotaService
+from limiter.store.shard_map import ONE_SHARD
+from limiter.store.shard_server import connected
 from schemas import limits
 from tests.counter_server import CounterServer, hasty, limiter, listed, policies, policy
 

@@ -12,8 +12,8 @@ import redis
 from envoy.service.rate_limit_quota.v3 import rlqs_pb2, rlqs_pb2_grpc
 from envoy.service.ratelimit.v3 import rls_pb2, rls_pb2_grpc
 
-from limiter.envoy_server import envoys_server
-from limiter.quota_lender import QuotaLender
+from limiter.decide.quota_lender import QuotaLender
+from limiter.edge.envoy_server import envoys_server
 from schemas import limits
 from tests.counter_server import CounterServer, limiter, policy, server
 

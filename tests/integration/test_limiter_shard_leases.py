@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from dataflows.limiter.leases.fold import Settlement
     from limiter import Limiter
-    from limiter.lease_book import LeaseReport
+    from limiter.stream.lease_book import LeaseReport
 
 __all__ = ["servers", "shards"]  # the fixtures of this module
 pytestmark = pytest.mark.servers

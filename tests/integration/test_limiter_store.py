@@ -9,9 +9,9 @@ import pytest
 import redis
 from prometheus_client import CollectorRegistry
 
-from limiter.metrics import ShardMetrics
-from limiter.sharded_store import ShardedStore
-from limiter.store import CounterStore, StoreUnavailable
+from limiter.edge.metrics import ShardMetrics
+from limiter.store.sharded_store import ShardedStore
+from limiter.store.store import CounterStore, StoreUnavailable
 from tests.counter_server import CounterServer, limiter, policy, server
 from tests.store_proxy import StoreProxy
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 
-from limiter.decision import Decision
-from limiter.decisions import Recorder
-from limiter.kafka_blocks import KafkaBlocks
-from limiter.usage import UsageStream
+from limiter.decide.decision import Decision
+from limiter.stream.decisions import Recorder
+from limiter.stream.kafka_blocks import KafkaBlocks
+from limiter.stream.usage import UsageStream
 from sinks.kafka.topics import ensure_topics
 from sinks.postgres.migrate import migrate
 from tests.counter_server import Blocks

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from limiter.policies import calendars_of
+from limiter.policy.policies import calendars_of
 from schemas import limits
 from schemas.limiter.calendar_windows import Calendar, Unit, time_zones, window_at, windows_from
 from tests.counter_server import policy

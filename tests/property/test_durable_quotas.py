@@ -17,7 +17,7 @@ from dataflows.owner.batch import PartitionBatch, Record
 from dataflows.owner.commit import Committer
 from dataflows.owner.leases import Lease, Leases
 from dataflows.owner.parking import commit_or_park
-from limiter.durable_counters import prune
+from limiter.decide.durable_counters import prune
 from reconciliation.durable_quotas import quota_violations
 from reconciliation.invariant import invariants
 from reconciliation.snapshot import snapshot

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from dataflows.limiter.identities.fold import IdentityWindow
 from dataflows.limiter.identities.reader import Arrived
-from limiter.charges import CHARGE_TYPE, ChargeBlock, ChargedLease
+from limiter.stream.charges import CHARGE_TYPE, ChargeBlock, ChargedLease
 from schemas import limits
 
 if TYPE_CHECKING:

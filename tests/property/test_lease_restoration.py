@@ -10,8 +10,8 @@ from typing import NamedTuple
 from hypothesis import given
 from hypothesis import strategies as st
 
-from limiter.policies import LeaseTerms
-from limiter.restoration import counts_for_us, used_at_least
+from limiter.policy.policies import LeaseTerms
+from limiter.store.restoration import counts_for_us, used_at_least
 from schemas.limiter.limit_policy import Terms
 from tests.counter_server import policies, policy
 from tests.limit_oracle import FIXED, SLIDING, TOKEN_BUCKET, Oracle

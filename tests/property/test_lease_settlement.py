@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from dataflows.limiter.leases.fold import OpenLeases, assumed, merged, settlement
-from limiter.lease_book import LeaseReport, unreported_max
+from limiter.stream.lease_book import LeaseReport, unreported_max
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

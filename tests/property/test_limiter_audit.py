@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from limiter.blocks import decode
-from limiter.buckets import Bucket, KeyState
-from limiter.decision import Decision
-from limiter.decisions import Recorder
-from limiter.policies import PolicySet
-from limiter.usage import totals
+from limiter.decide.buckets import Bucket, KeyState
+from limiter.decide.decision import Decision
+from limiter.policy.policies import PolicySet
+from limiter.stream.blocks import decode
+from limiter.stream.decisions import Recorder
+from limiter.stream.usage import totals
 from schemas import limits
 from schemas.limiter.limit_audit import PATTERN, auditing, is_in_sample, wrong_audit
 from schemas.operations import OPERATIONS
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from limiter.blocks import Block
+    from limiter.stream.blocks import Block
 
 SETTINGS = ("full", "denied", "denied+sampled 1/7", "aggregate")
 

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from dataflows.limiter.domain.exact_counter import ExactCounter
-from limiter.policies import Level, PolicySet
+from limiter.policy.policies import Level, PolicySet
 from schemas import limits
 from schemas.limiter.calendar_windows import LONGEST_S, Calendar, CalendarWindows, window_at, windows_from
 from schemas.limiter.limit_policy import Terms

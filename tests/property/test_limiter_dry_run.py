@@ -11,7 +11,7 @@ import pytest
 from compose.dry_run.history import Past
 from compose.dry_run.policies import UnusablePolicies, other_policies
 from compose.dry_run.rerun import Rerun, TooManyCounters
-from limiter.policies import PolicySet
+from limiter.policy.policies import PolicySet
 from schemas import limits
 from tests.counter_server import policy
 

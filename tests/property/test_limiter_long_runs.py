@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 import pytest
 import redis
 
-from limiter.store_line import command, function_call
+from limiter.store.store_line import command, function_call
 from schemas.limiter.calendar_windows import Calendar, windows_from
 from schemas.limiter.limit_policy import CALENDAR_CODE, SAFE_INTEGER, Terms
 from tests.counter_server import server

@@ -23,7 +23,7 @@ CATCH_ALL = {
     "dataflows/owner/reader.py": "the reading thread hands its failure to the committing thread",
     "dataflows/payments/attempts/lane.py": "one attempt's failure must not stop the worker",
     "vault/app.py": "no message of any exception may reach a log: it could quote a card number",
-    "limiter/synchronous.py": "whoever made the limiter waits for its thread, and gets its failure",
+    "limiter/decide/synchronous.py": "whoever made the limiter waits for its thread, and gets its failure",
     "ingress/http/coalescer.py": "whoever waits for an answer gets the failure",
     "compose/cli/demo.py": "the demo's last line tells the outcome, whatever it was",
     "compose/demo/doors.py": "whoever waits for a line's answer gets the failure",

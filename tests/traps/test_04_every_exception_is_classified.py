@@ -63,10 +63,10 @@ KINDS: dict[str, Kind] = {
     "reconciliation.settlement.line.Unclassifiable": V,
     "dataflows.payments.webhooks.fields.Surprise": V,
     "compose.stack.clickhouse_errors.QueryError": V,
-    "limiter.frames.FrameError": V,
+    "limiter.frames.frames.FrameError": V,
     "compose.demo.limiter_replay.NotAnswered": A,  # it may have been charged
-    "limiter.snapshot.SnapshotRefused": V,
-    "limiter.shard_map.ShardsRefused": B,
+    "limiter.policy.snapshot.SnapshotRefused": V,
+    "limiter.store.shard_map.ShardsRefused": B,
     # a process that cannot go on: it ends before it does anything, or its transaction is rolled back
     "builtins.RuntimeError": T,
     "builtins.AssertionError": T,
@@ -86,9 +86,9 @@ KINDS: dict[str, Kind] = {
     "dataflows.payments.attempts.http_connection.NoAnswerError": A,
     "builtins.ConnectionError": A,
     "httpx.ReadError": A,
-    "limiter.store_line.LineLost": A,
-    "limiter.frame_requests.ConnectionFull": T,  # the same is asked on a new connection
-    "limiter.usage._PositionLost": T,
+    "limiter.store.store_line.LineLost": A,
+    "limiter.frames.frame_requests.ConnectionFull": T,  # the same is asked on a new connection
+    "limiter.stream.usage._PositionLost": T,
     "vault.forwarding.OutcomeUnknown": A,
     "dataflows.payments.attempts.stripe_transport.ToldByVault": A,
     "compose.bench.http_connection.ConnectionLostError": A,

@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, seed, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, get_state_machine_test, invariant, precondition, rule
 
-from limiter.buckets import Bucket
+from limiter.decide.buckets import Bucket
 from schemas import errors, limits
 from tests.counter_server import PATIENT_S, TEN_MINUTES_MS, YEAR_MS, CounterServer, emptied, limiter, policy, server
 from tests.gate import examples

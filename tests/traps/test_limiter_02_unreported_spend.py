@@ -15,9 +15,9 @@ import pytest
 import redis
 
 from dataflows.limiter.leases.fold import OpenLeases, assumed, settlement
-from limiter.buckets import Bucket
-from limiter.lease_book import decode_reports
-from limiter.store import CounterStore
+from limiter.decide.buckets import Bucket
+from limiter.store.store import CounterStore
+from limiter.stream.lease_book import decode_reports
 from schemas import limits
 from tests.counter_server import CounterServer, policies, policy
 from tests.lease_gateway import Gateway

@@ -17,7 +17,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import pytest
 
-from limiter.buckets import Bucket
+from limiter.decide.buckets import Bucket
 from schemas import limits
 from tests.counter_server import CounterServer, limiter, policy
 from tests.stopped_gateway import CAPACITY, LEFT_MIN, PATIENT_S, YEAR_MS

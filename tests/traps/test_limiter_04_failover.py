@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import redis
 
-from limiter.quota_lender import QuotaLender
-from limiter.quota_shares import Share
-from limiter.shard_map import ONE_SHARD, ShardMap
-from limiter.shard_server import connected
-from limiter.store import STALE_EPOCH, CounterStore
+from limiter.decide.quota_lender import QuotaLender
+from limiter.decide.quota_shares import Share
+from limiter.store.shard_map import ONE_SHARD, ShardMap
+from limiter.store.shard_server import connected
+from limiter.store.store import STALE_EPOCH, CounterStore
 from schemas import limits
 from tests.counter_server import CounterServer, limiter, policy
 from tests.eventually import becomes
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from limiter import Limiter
-    from limiter.buckets import Bucket
-    from limiter.store import Counted
+    from limiter.decide.buckets import Bucket
+    from limiter.store.store import Counted
 
 pytestmark = pytest.mark.servers
 PATIENT_S = 60

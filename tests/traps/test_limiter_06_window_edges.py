@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from limiter.policies import PolicySet
+from limiter.policy.policies import PolicySet
 from schemas.limiter.limit_policy import Terms
 from tests.counter_server import policy
 from tests.limit_oracle import FIXED, SLIDING, Oracle

@@ -20,9 +20,9 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from prometheus_client import CollectorRegistry
 
-from limiter.follower import PATH, SnapshotFollower
-from limiter.metrics import GatewayMetrics
-from limiter.snapshot import Envelope, Snapshot, key_id, sign
+from limiter.edge.metrics import GatewayMetrics
+from limiter.policy.follower import PATH, SnapshotFollower
+from limiter.policy.snapshot import Envelope, Snapshot, key_id, sign
 from schemas import limits
 from tests.counter_server import (
     PATIENT_S,

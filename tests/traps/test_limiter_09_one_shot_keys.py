@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import pytest
 import redis
 
-from limiter import keys
+from limiter.policy import keys
 from schemas import limits
 from tests.counter_server import PATIENT_S, CounterServer, emptied, limiter, policy, server
 from tests.eventually import becomes
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from limiter.limiter import Limiter
+    from limiter.decide.limiter import Limiter
 
 pytestmark = [pytest.mark.servers, pytest.mark.usefixtures("emptied")]
 __all__ = ["emptied", "server"]  # the fixtures of this module

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from limiter.blocks import decisions_in, decode
-from limiter.decision import Decision
-from limiter.decisions import Recorder
-from limiter.kafka_blocks import KafkaBlocks
-from limiter.limiter import Limiter
-from limiter.store import CounterStore
+from limiter.decide.decision import Decision
+from limiter.decide.limiter import Limiter
+from limiter.store.store import CounterStore
+from limiter.stream.blocks import decisions_in, decode
+from limiter.stream.decisions import Recorder
+from limiter.stream.kafka_blocks import KafkaBlocks
 from schemas import limits, topics
 from sinks.kafka.connection import KafkaConnection
 from sinks.kafka.topics import ensure_topics

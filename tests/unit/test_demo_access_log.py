@@ -10,8 +10,8 @@ import pytest
 from compose.demo.access_log import Visit, generated_lines, parsed, read_access_log, visit_of
 from compose.demo.limiter_policies import ASSETS, DOWNLOADS, FEEDS, PAGES, asked_for, later_policies
 from compose.stack.errors import StackError
-from limiter.keys import key_parts
-from limiter.policies import PolicySet
+from limiter.policy.keys import key_parts
+from limiter.policy.policies import PolicySet
 from schemas import limits
 from schemas.limiter.limit_policy import terms
 

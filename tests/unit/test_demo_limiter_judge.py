@@ -13,7 +13,7 @@ from compose.demo.limiter_judge import Judge
 from compose.demo.limiter_oracle import bound
 from compose.demo.limiter_policies import DOWNLOADS, FEEDS, PAGES, Asked, first_policies, later_policies
 from dataflows.limiter.domain.exact_counter import ExactCounter
-from limiter.frames import ALLOWED, DUPLICATE, Answer
+from limiter.frames.frames import ALLOWED, DUPLICATE, Answer
 from schemas.limiter.limit_policy import Terms
 from tests.limit_oracle import FIXED, SLIDING, TOKEN_BUCKET, Oracle
 from tests.seeds import seeds

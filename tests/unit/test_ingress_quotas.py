@@ -17,8 +17,8 @@ from ingress.identity.issuer import AUDIENCE, ISSUER, KeyFolder, issue_token
 from ingress.identity.jwks import KeySource
 from ingress.limiter.api_limits import EXEMPT, PROVEN_OTHERWISE, STRANGERS, Askers, is_for_our_api
 from ingress.payments.webhooks import routes as webhooks
-from limiter import keys as limit_keys
-from limiter.asgi import Asker
+from limiter.edge.asgi import Asker
+from limiter.policy import keys as limit_keys
 from tests.counter_server import policies, policy
 
 if TYPE_CHECKING:

@@ -12,10 +12,10 @@ import msgspec
 import numpy as np
 import pytest
 
-from limiter.charges import ChargeBlock, Charges, LeasesBySlot, decode
-from limiter.keys import identity_hash, key_hash
-from limiter.lease_book import LeaseBook, LeaseReport
-from limiter.ring import ALLOWED, IDENTIFIED, RECORD_TYPE, SLOT_SHIFT
+from limiter.policy.keys import identity_hash, key_hash
+from limiter.stream.charges import ChargeBlock, Charges, LeasesBySlot, decode
+from limiter.stream.lease_book import LeaseBook, LeaseReport
+from limiter.stream.ring import ALLOWED, IDENTIFIED, RECORD_TYPE, SLOT_SHIFT
 from schemas import limits
 from tests.eventually import patient
 from tests.lease_gateway import KEY, Gateway

@@ -9,9 +9,9 @@ import pytest
 from compose.limiter_gateways import gateway_addresses, gateways_everywhere
 from compose.settings import Settings, load_settings
 from compose.stack.errors import StackError
-from limiter.frame_fleet import Spread, _Asking
-from limiter.frame_requests import Check, GatewayUnavailable
-from limiter.frames import Answer
+from limiter.frames.frame_fleet import Spread, _Asking
+from limiter.frames.frame_requests import Check, GatewayUnavailable
+from limiter.frames.frames import Answer
 
 if TYPE_CHECKING:
     from pathlib import Path

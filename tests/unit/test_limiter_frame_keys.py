@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from limiter import frames, store
-from limiter.asking import taken_in
-from limiter.decisions import Recorder
-from limiter.frame_server import FrameServer
-from limiter.limiter import Limiter
-from limiter.store import CounterStore
+from limiter.decide.asking import taken_in
+from limiter.decide.limiter import Limiter
+from limiter.frames import frames
+from limiter.frames.frame_server import FrameServer
+from limiter.store import store
+from limiter.store.store import CounterStore
+from limiter.stream.decisions import Recorder
 from schemas import limits
 from tests.counter_server import Blocks, policies, policy
 

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from limiter import columns, frames
-from limiter.frames import FrameError
+from limiter.frames import frames
+from limiter.frames.frames import FrameError
+from limiter.stream import columns
 from schemas import limits
 
 uint32 = st.integers(0, 2**32 - 1)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from limiter.buckets import Bucket, KeyState
-from limiter.decision import Decision
-from limiter.identities import SHARDS, Identities
+from limiter.decide.buckets import Bucket, KeyState
+from limiter.decide.decision import Decision
+from limiter.decide.identities import SHARDS, Identities
 from schemas import limits
 from tests.counter_server import policies, policy
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from limiter.keys import key_parts, limit_key, normal_route, parts_of
+from limiter.policy.keys import key_parts, limit_key, normal_route, parts_of
 from schemas import errors, limits
 from schemas.limiter.limit_policy import as_policy
 from schemas.operations import OPERATIONS

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from limiter.lease_book import LeaseReport, decode_reports, encode_reports, unreported_max
+from limiter.stream.lease_book import LeaseReport, decode_reports, encode_reports, unreported_max
 from schemas import limits
 from tests.lease_gateway import Gateway
 from tests.lease_reports import Reports

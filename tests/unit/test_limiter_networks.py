@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from limiter.client_address import client_address
-from limiter.keys import key_parts
-from limiter.policies import PolicySet
+from limiter.edge.client_address import client_address
+from limiter.policy.keys import key_parts
+from limiter.policy.policies import PolicySet
 from schemas import errors
 from schemas.client_network import client_network, widened
 from schemas.operations import OPERATIONS

@@ -13,8 +13,8 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from dataflows.limiter.domain.limit_policy import OwnedPolicy, decide_publish
-from limiter.policies import PolicySet, calendars_of
-from limiter.snapshot import Envelope, Snapshot, SnapshotRefused, key_id, sign, verified
+from limiter.policy.policies import PolicySet, calendars_of
+from limiter.policy.snapshot import Envelope, Snapshot, SnapshotRefused, key_id, sign, verified
 from schemas import validation
 from schemas.limiter.calendar_windows import Calendar, windows_of
 from schemas.limiter.limit_policy import SAFE_INTEGER, LimitPolicy, as_policy, rendered, terms

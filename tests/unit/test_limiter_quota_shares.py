@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from limiter.quota_shares import Assignment, QuotaLease, Share, told_ttl_s
+from limiter.decide.quota_shares import Assignment, QuotaLease, Share, told_ttl_s
 from schemas import limits
 from tests.seeds import seeds
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from limiter.request_identity import Repetitions, idempotency_key
+from limiter.edge.request_identity import Repetitions, idempotency_key
 from schemas import limits
 
 POST: dict[str, Any] = {

@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING
 import msgspec
 import pytest
 
-from limiter.blocks import decode
-from limiter.decision import Decision
-from limiter.decisions import Recorder
-from limiter.ring import ALLOWED, Ring, left_behind
-from limiter.usage import totals
+from limiter.decide.decision import Decision
+from limiter.stream.blocks import decode
+from limiter.stream.decisions import Recorder
+from limiter.stream.ring import ALLOWED, Ring, left_behind
+from limiter.stream.usage import totals
 from schemas import limits
 from tests.counter_server import Blocks
 from tests.eventually import patient
 
 if TYPE_CHECKING:
-    from limiter.ring import Records
+    from limiter.stream.ring import Records
 
 ROOT = Path(__file__).parents[2]
 RECORDS = 8

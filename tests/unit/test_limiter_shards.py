@@ -7,14 +7,24 @@ import random
 
 import pytest
 
-from limiter.arrival import lost_at_most
-from limiter.buckets import Bucket
-from limiter.policies import Level, PolicySet
-from limiter.shard_health import judged
-from limiter.shard_map import ONE_SHARD, Layout, Shard, ShardMap, ShardsRefused, decoded, encoded, plain_address, url_of
-from limiter.shard_server import Seen
-from limiter.sharded_store import ShardedStore
-from limiter.store import StoreNotAsked
+from limiter.decide.arrival import lost_at_most
+from limiter.decide.buckets import Bucket
+from limiter.policy.policies import Level, PolicySet
+from limiter.store.shard_health import judged
+from limiter.store.shard_map import (
+    ONE_SHARD,
+    Layout,
+    Shard,
+    ShardMap,
+    ShardsRefused,
+    decoded,
+    encoded,
+    plain_address,
+    url_of,
+)
+from limiter.store.shard_server import Seen
+from limiter.store.sharded_store import ShardedStore
+from limiter.store.store import StoreNotAsked
 from schemas import limits
 from schemas.limiter.limit_policy import Terms, spans_tenants
 from tests.counter_server import policy

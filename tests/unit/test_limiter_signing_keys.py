@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from limiter.follower import SnapshotFollower
-from limiter.signing_keys import SigningKeys
-from limiter.snapshot import Snapshot, SnapshotRefused, sign, verified
+from limiter.policy.follower import SnapshotFollower
+from limiter.policy.signing_keys import SigningKeys
+from limiter.policy.snapshot import Snapshot, SnapshotRefused, sign, verified
 from schemas import limits
 from schemas.errors import NotFound, StateConflict
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from limiter.policies import PolicySet
+    from limiter.policy.policies import PolicySet
 
 NOW = 4_000_000_000  # the follower asks the real clock whether a snapshot has expired
 LIFE_S = 60

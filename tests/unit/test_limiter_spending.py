@@ -14,18 +14,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from limiter import frames, spending
-from limiter.buckets import Bucket, KeyState
-from limiter.decisions import Recorder
-from limiter.fast_path import fast_path
-from limiter.identities import SHARDS, Identities
-from limiter.keys import identity_hash, key_hash
-from limiter.ring import IDENTIFIED, RECORD_TYPE, SLOT_SHIFT, Ring
+from limiter.decide import spending
+from limiter.decide.buckets import Bucket, KeyState
+from limiter.decide.fast_path import fast_path
+from limiter.decide.identities import SHARDS, Identities
+from limiter.frames import frames
+from limiter.policy.keys import identity_hash, key_hash
+from limiter.stream.decisions import Recorder
+from limiter.stream.ring import IDENTIFIED, RECORD_TYPE, SLOT_SHIFT, Ring
 from schemas import errors
 from tests.counter_server import Blocks, policies, policy
 
 if TYPE_CHECKING:
-    from limiter.frames import Place
+    from limiter.frames.frames import Place
 
 NEVER_NS = 10**18
 KINDS = [("plain", spending.PlainSpender, spending.PlainIdentities)] + (

@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from limiter.store_clock import surely_ahead_s
-from limiter.store_line import Reply, StoreLine
+from limiter.store.store_clock import surely_ahead_s
+from limiter.store.store_line import Reply, StoreLine
 
 
 @pytest.mark.parametrize(

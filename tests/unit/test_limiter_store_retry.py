@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
-from limiter.store import CounterStore
+from limiter.store.store import CounterStore
 from schemas import limits
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ FAILED_AT = 100.0
 
 def test_gateways_ask_a_store_that_failed_at_different_times(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each waits at least half of the bound, and never longer than it."""
-    monkeypatch.setattr("limiter.store.time", SimpleNamespace(monotonic=lambda: FAILED_AT))
+    monkeypatch.setattr("limiter.store.store.time", SimpleNamespace(monotonic=lambda: FAILED_AT))
     stores = [CounterStore("redis://127.0.0.1:1") for _ in range(FLEET)]
     for store in stores:
         store._failed("gone")

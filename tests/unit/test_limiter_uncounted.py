@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from limiter.asgi import fields
-from limiter.uncounted import verdict
+from limiter.decide.uncounted import verdict
+from limiter.edge.asgi import fields
 from schemas.limiter.limit_policy import LimitPolicy, rendered, terms
 from schemas.operations import OPERATIONS
 from tests.counter_server import listed, policies, policy

@@ -9,7 +9,7 @@ import pytest
 
 from compose.soak.limiter_ledger import Booked, Conversation, Counter, Leases, Ledger, Quota, prove
 from compose.soak.limiter_load import draw
-from limiter.frames import ALLOWED, APPROXIMATE, DEGRADED, DUPLICATE, Answer
+from limiter.frames.frames import ALLOWED, APPROXIMATE, DEGRADED, DUPLICATE, Answer
 
 if TYPE_CHECKING:
     from collections.abc import Callable

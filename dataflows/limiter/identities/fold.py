@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from dataflows.limiter.identities.reader import Arrived
-    from limiter.charges import ChargeBlock, ChargedLease
+    from limiter.stream.charges import ChargeBlock, ChargedLease
 
 _WINDOW_US: Final = limits.LIMIT_IDENTITY_MS * 1_000
 _KEPT_US: Final = _WINDOW_US + limits.LIMIT_REFUND_LATE_S * 1_000_000

@@ -9,7 +9,7 @@ import structlog
 from confluent_kafka import Consumer, TopicPartition
 
 from dataflows.streams.positioned_stream import raise_unless_passing
-from limiter.charges import ChargeBlock, decode
+from limiter.stream.charges import ChargeBlock, decode
 from schemas import limits, topics
 
 if TYPE_CHECKING:

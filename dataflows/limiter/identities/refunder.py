@@ -15,17 +15,17 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 import psycopg
 
 from dataflows.limiter.identities.fold import Charge, IdentityWindow, Refund
-from limiter.buckets import LeasedBucket, store_keys
-from limiter.keys import signed
-from limiter.shard_map import ShardMap, decoded
-from limiter.sharded_store import ShardedStore
-from limiter.store import StoreUnavailable
+from limiter.decide.buckets import LeasedBucket, store_keys
+from limiter.policy.keys import signed
+from limiter.store.shard_map import ShardMap, decoded
+from limiter.store.sharded_store import ShardedStore
+from limiter.store.store import StoreUnavailable
 from schemas import limits
 from sinks.postgres.sql_files import queries
 
 if TYPE_CHECKING:
     from dataflows.limiter.identities.reader import ChargeBatch
-    from limiter.store import CounterStore
+    from limiter.store.store import CounterStore
 
 SQL: Final = queries("sinks.postgres.queries.limiter", "refunds.sql")
 LEASES_SQL: Final = queries("sinks.postgres.queries.limiter", "leases.sql")

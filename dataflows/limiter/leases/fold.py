@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from msgspec import structs
 
-from limiter.restoration import counts_for_us
+from limiter.store.restoration import counts_for_us
 from schemas import limits
 
 if TYPE_CHECKING:
-    from limiter.lease_book import LeaseReport
+    from limiter.stream.lease_book import LeaseReport
 
 #: by its gateway; by us, for its gateway; by us, without a last word of it; by the store, which no longer held it
 Reason = Literal["returned", "closed", "expired", "charged_whole"]

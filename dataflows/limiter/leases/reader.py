@@ -14,7 +14,7 @@ import structlog
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from dataflows.streams.positioned_stream import raise_unless_passing
-from limiter.lease_book import LeaseReport, decode_reports
+from limiter.stream.lease_book import LeaseReport, decode_reports
 from schemas import limits, topics
 
 if TYPE_CHECKING:

@@ -15,12 +15,12 @@ import psycopg
 import structlog
 
 from dataflows.limiter.leases.fold import OpenLeases, Settlement, assumed, settlement
-from limiter import store
-from limiter.buckets import LeasedBucket, store_keys
-from limiter.restoration import restore
-from limiter.shard_map import ShardMap, ShardsRefused, decoded
-from limiter.sharded_store import ShardedStore
-from limiter.store import StoreUnavailable
+from limiter.decide.buckets import LeasedBucket, store_keys
+from limiter.store import store
+from limiter.store.restoration import restore
+from limiter.store.shard_map import ShardMap, ShardsRefused, decoded
+from limiter.store.sharded_store import ShardedStore
+from limiter.store.store import StoreUnavailable
 from schemas import limits
 from sinks.postgres.sql_files import queries
 
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dataflows.limiter.leases.reader import LeaseBatch
-    from limiter.lease_book import LeaseReport
-    from limiter.shard_map import Shard
-    from limiter.store import CounterStore
+    from limiter.store.shard_map import Shard
+    from limiter.store.store import CounterStore
+    from limiter.stream.lease_book import LeaseReport
 
 _log: Final = structlog.get_logger(__name__)
 SQL: Final = queries("sinks.postgres.queries.limiter", "leases.sql")

@@ -1,0 +1,1 @@
+"""Decisions into ClickHouse, and what is read there."""

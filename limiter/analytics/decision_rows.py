@@ -1,0 +1,129 @@
+"""What blocks of decisions become in every table of ClickHouse. Pure: the same blocks give the same rows for ever.
+
+Rule: no user reaches analytical storage (spec 1, section 5): a key is its hash there. Sums hold every decision; rows
+are those that the policy's audit setting keeps.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import unquote
+
+from limiter.stream.ring import ALLOWED, APPROXIMATE, DEGRADED, DUPLICATE
+from sinks.clickhouse.tables import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from limiter.stream.blocks import Block, Part
+
+_SUMS: Final = ("allowed", "denied", "repeated", "degraded", "allowed_cost", "denied_cost", "rows", "weight")
+DECISIONS: Final = Table(
+    name="limit_decisions",
+    columns=(
+        *("source", "number", "at", "tenant", "route", "key_hash", "policy_id", "policy_version", "cost", "remaining"),
+        *("allowed", "repeated", "degraded", "approximate", "weight"),
+    ),
+)
+BY_MINUTE: Final = Table(
+    name="limit_decisions_by_minute", columns=("minute", "tenant", "policy_id", "route", "block", *_SUMS)
+)
+BY_KEY: Final = Table(
+    name="limit_keys_by_minute", columns=("minute", "key_hash", "tenant", "policy_id", "route", "block", *_SUMS)
+)
+GAPS: Final = Table(name="limit_decision_gaps", columns=("source", "gap", "as_of"))
+TABLES: Final = (DECISIONS, BY_MINUTE, BY_KEY, GAPS)
+_FLAGS: Final = (ALLOWED, DUPLICATE, DEGRADED, APPROXIMATE)
+_MINUTE_S: Final = 60
+_TEXTS_CACHED: Final = 65_536
+
+Source = tuple[str, int]  # a recorder, and the partition of its blocks
+Columns = list[list[Any]]
+
+
+@lru_cache(_TEXTS_CACHED)
+def texts_of(limit_key: str) -> tuple[str, str, str]:
+    """Tenant, route, and the hash that stands for the key."""
+    tenant, _, rest = limit_key.partition(":")
+    return unquote(tenant), rest.partition(":")[2], key_hash(limit_key)
+
+
+def key_hash(limit_key: str) -> str:
+    """What a key is called where its user must not be: as Postgres' md5() has it."""
+    return hashlib.md5(limit_key.encode(), usedforsecurity=False).hexdigest()
+
+
+def table_columns(
+    blocks: Sequence[tuple[int, Block]], counted: dict[Source, int], block_number: int
+) -> dict[str, Columns]:
+    """The columns of every table for blocks of partitions; what is counted is left out, and ``counted`` moves on."""
+    rows: Columns = [[] for _ in DECISIONS.columns]
+    by_minute: dict[tuple[Any, ...], list[int]] = {}
+    by_key: dict[tuple[Any, ...], list[int]] = {}
+    gaps: dict[str, tuple[int, int]] = {}
+    for partition, block in blocks:
+        place = (block.source, partition)
+        part = block.after(counted.get(place, 0))
+        counted[place] = part.until
+        texts = [texts_of(row.key) for row in block.rows]
+        _add_rows(rows, block, part, texts)
+        newest = _add_sums(by_minute, by_key, block, part, texts)
+        gap, as_of = gaps.get(block.source, (0, 0))
+        gaps[block.source] = max(gap, block.gap), max(as_of, newest)
+    return {
+        DECISIONS.name: rows,
+        BY_MINUTE.name: _transposed([[*key, block_number, *sums] for key, sums in by_minute.items()], BY_MINUTE),
+        BY_KEY.name: _transposed([[*key, block_number, *sums] for key, sums in by_key.items()], BY_KEY),
+        GAPS.name: _transposed([[source, *found] for source, found in gaps.items() if found[0]], GAPS),
+    }
+
+
+def _add_rows(rows: Columns, block: Block, part: Part, texts: list[tuple[str, str, str]]) -> None:
+    records = part.records
+    places = records["row"].tolist()
+    flags = records["flags"]
+    of_places: list[list[Any]] = [
+        *([text[at] for text in texts] for at in range(3)),
+        [row.policy_id for row in block.rows],
+        [row.policy_version for row in block.rows],
+    ]
+    found = [
+        [block.source] * len(places),
+        part.numbers.tolist(),
+        records["at"].tolist(),
+        *([values[place] for place in places] for values in of_places),
+        records["cost"].tolist(),
+        records["remaining"].tolist(),
+        *((flags & flag != 0).tolist() for flag in _FLAGS),
+        part.weights.tolist(),
+    ]
+    for column, values in zip(rows, found, strict=True):
+        column.extend(values)
+
+
+def _add_sums(
+    by_minute: dict[tuple[Any, ...], list[int]],
+    by_key: dict[tuple[Any, ...], list[int]],
+    block: Block,
+    part: Part,
+    texts: list[tuple[str, str, str]],
+) -> int:
+    """Adds every decision to its sums, and gives the time of the newest in microseconds."""
+    found = part.summed()
+    sums = zip(*(found[name].tolist() for name in _SUMS), strict=True)
+    for row, minute, added in zip(found["row"].tolist(), found["minute"].tolist(), sums, strict=True):
+        tenant, route, hashed = texts[row]
+        place = (tenant, block.rows[row].policy_id, route)
+        for total in (
+            by_minute.setdefault((minute * _MINUTE_S, *place), [0] * len(_SUMS)),
+            by_key.setdefault((minute * _MINUTE_S, hashed, *place), [0] * len(_SUMS)),
+        ):
+            for at, value in enumerate(added):
+                total[at] += value
+    return int(found["newest"].max(initial=0))
+
+
+def _transposed(made: list[list[Any]], table: Table) -> Columns:
+    return [list(column) for column in zip(*made, strict=True)] if made else [[] for _ in table.columns]

@@ -1,0 +1,1 @@
+"""Decides a request: out of a lease in memory, or at the counter store."""

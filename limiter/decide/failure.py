@@ -1,0 +1,108 @@
+"""Decisions without the counter store: each policy says what it wants then, and every answer says that it is degraded.
+
+``closed`` refuses. ``stale`` goes on with the leases that are held (the limiter spends them before it comes here) and
+then refuses. ``open`` lets through what an emergency counter of this process allows: its part of the policy's capacity,
+once for every period, so that an outage is bounded too; at least 1. If a timeout were reported as plain success, it
+would be a hole.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Final
+
+from limiter.decide.decision import Decision
+from schemas import errors, limits
+
+if TYPE_CHECKING:
+    from limiter.decide.buckets import Bucket, KeyState
+    from limiter.decide.identities import Identity
+    from limiter.policy.policies import Level
+
+_RETRY_MS: Final = int(limits.LIMIT_STORE_RETRY_S * 1_000)
+_US_PER_S: Final = 1_000_000
+_MS_PER_S: Final = 1_000
+_COUNTERS_MAX: Final = 100_000
+
+
+class WithoutStore:
+    """The emergency counters of one process: of a policy that several gateways decide by, each has its part."""
+
+    def __init__(self, gateways: int = 1) -> None:
+        self._gateways = gateways
+        #: by bucket: since when, how much. The oldest makes room for one too many
+        self._spent: OrderedDict[bytes, tuple[float, int]] = OrderedDict()
+        self._allowed: tuple[dict[Identity, int], dict[Identity, int]] = ({}, {})  # young and old: what each had cost
+        self._turned_at = time.monotonic()
+
+    def decide(self, key: KeyState, cost: int, request_id: str | None = None) -> Decision:
+        """The answer of the strictest failure mode among the policies of a key. Raises KeyReused.
+
+        An identity that was allowed here is allowed again and consumes no more.
+        """
+        buckets = key.buckets
+        real = [bucket for bucket in buckets if not bucket.level.policy.shadow]
+        for bucket in real:
+            if bucket.level.policy.failure_mode != "open":
+                return _refusal(bucket.level)
+        last = real[-1] if real else buckets[-1]
+        now = time.monotonic()
+        if request_id is not None and (before := self._cost_of((key.name, request_id), now)) is not None:
+            if before != cost:
+                raise errors.KeyReused
+            return _allowance(last.level, duplicate=True)
+        for bucket in real:
+            if not self._may_spend(bucket, cost, now):
+                return _refusal(bucket.level)
+        for bucket in real:
+            since, spent = self._spent.pop(bucket.keys[0], (now, 0))
+            self._spent[bucket.keys[0]] = (since, spent + cost)
+        while len(self._spent) > _COUNTERS_MAX:
+            self._spent.popitem(last=False)
+        if request_id is not None:
+            self._allowed[0][key.name, request_id] = cost
+        return _allowance(last.level, duplicate=False)
+
+    def _cost_of(self, identity: Identity, now: float) -> int | None:
+        """What it was allowed lately; each half of that time keeps a bounded number."""
+        young, old = self._allowed
+        if now - self._turned_at > limits.LIMIT_IDENTITY_MS / _MS_PER_S or len(young) >= limits.LIMIT_DOUBTS_MAX:
+            self._allowed, self._turned_at = ({}, young), now
+        return young.get(identity, old.get(identity))
+
+    def _may_spend(self, bucket: Bucket, cost: int, now: float) -> bool:
+        terms = bucket.level.terms
+        periods = terms.period * terms.tick_us / _US_PER_S
+        period_s = periods * terms.capacity / terms.refill if terms.algorithm == 0 else periods
+        since, spent = self._spent.get(bucket.keys[0], (now, 0))
+        if now - since > period_s:
+            spent = 0
+            self._spent.pop(bucket.keys[0], None)
+        return spent + cost <= max(1, terms.capacity // self._gateways)
+
+
+def _allowance(level: Level, *, duplicate: bool) -> Decision:
+    return Decision(
+        allowed=True,
+        remaining=0,
+        reset_ms=0,
+        retry_after_ms=0,
+        policy_id=level.id_,
+        policy_version=level.version,
+        approximate=True,
+        degraded=True,
+        duplicate=duplicate,
+    )
+
+
+def _refusal(level: Level) -> Decision:
+    return Decision(
+        allowed=False,
+        remaining=0,
+        reset_ms=_RETRY_MS,
+        retry_after_ms=_RETRY_MS,
+        policy_id=level.id_,
+        policy_version=level.version,
+        degraded=True,
+    )

@@ -1,0 +1,84 @@
+"""The decision that needs nobody: out of leases, or a refusal that still holds. Nothing here waits or calls the store.
+
+Source: reference limiter 3.
+"""
+
+from __future__ import annotations
+
+from time import monotonic_ns
+from typing import TYPE_CHECKING, Any, Final
+
+from limiter.decide import held, spending
+from limiter.decide.decision import Decision
+from schemas import limits
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from limiter.decide.buckets import Bucket, KeyState
+    from limiter.decide.identities import Identities, Identity
+    from limiter.frames.frames import Named
+    from limiter.stream.decisions import Recorder
+
+_COST_MAX: Final = limits.LIMIT_COST_MAX
+_NS_PER_US: Final = 1_000
+
+
+def otherwise_over(
+    identities: Identities,
+    under_way: dict[Identity, Any],
+    recorder: Recorder,
+    refill_soon: Callable[[Bucket], None],
+) -> Callable[[KeyState, int, str | None], Decision | None]:
+    """Decides for a key what its single lease does not; None when the store has to be asked."""
+
+    def otherwise(key: KeyState, cost: int, request_id: str | None) -> Decision | None:
+        """Repetitions, keys of several levels, refusals, and what policies decide without counting."""
+        if not 0 <= cost <= _COST_MAX:
+            return None
+        if not key.leased:
+            if key.verdict is not None:
+                recorder.record(key.name, cost, key.verdict)
+            return key.verdict
+        decided: Decision | None = None
+        if request_id is not None:
+            identity = (key.name, request_id)
+            if identity in under_way or identity in identities.doubtful:
+                return None
+            known = identities.find(key, request_id)
+            if known is not None:
+                decided = held.repeated(key, cost, known)
+                recorder.record(key.name, cost, decided, identity=request_id)
+                return decided
+        now = monotonic_ns()
+        decided = held.spent_of_all(key, cost, now, refill_soon) or held.refused(key, cost, now)
+        if decided is None:
+            return None
+        if decided.allowed and request_id is not None:
+            identities.keep(key, request_id, cost, decided)
+        recorder.record(key.name, cost, decided, key.buckets, identity=request_id)
+        return decided
+
+    return otherwise
+
+
+def fast_path(
+    keys: dict[Named, KeyState],
+    identities: Identities,
+    under_way: dict[Identity, Any],
+    recorder: Recorder,
+    refill_soon: Callable[[Bucket], None],
+    spender: type[spending.PlainSpender] = spending.Spender,
+) -> spending.PlainSpender:
+    """The fast path over these parts: leases by the spender, and what it leaves to be decided otherwise."""
+    return spender(
+        keys,
+        identities.spent,
+        under_way,
+        identities.doubtful,
+        recorder.ring,
+        recorder.wall_offset_ns // _NS_PER_US,
+        Decision,
+        refill_soon,
+        otherwise_over(identities, under_way, recorder, refill_soon),
+    )

@@ -1,0 +1,200 @@
+"""Lends quota to Envoys: every assignment is a lease at the store, on the counters that all other decisions use.
+
+What an Envoy may spend is reserved before it hears of it, and charged when it is settled; a lease that nobody settles
+(Envoy or this process is gone) the store charges whole, ten seconds after its end. So RateLimitQuotaService, leases of
+gateways and single decisions on one key stay within the key's bound together.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import secrets
+import time
+from typing import TYPE_CHECKING, Final
+
+import structlog
+from prometheus_client import Counter
+
+from limiter.decide.asking import lease_end_ns
+from limiter.decide.decision import Decision
+from limiter.decide.quota_shares import Assignment, QuotaLease, told_ttl_s
+from limiter.store import store
+from schemas import limits
+
+if TYPE_CHECKING:
+    from limiter.decide.buckets import KeyState
+    from limiter.decide.limiter import Limiter
+    from limiter.decide.quota_shares import Governing, Share
+    from limiter.store.sharded_store import ShardedStore
+    from limiter.store.store import CounterStore
+    from limiter.stream.decisions import Recorder
+
+_log: Final = structlog.get_logger(__name__)
+_NS_PER_MS: Final = 1_000_000
+# Any: Envoys let through what the quota had no room for, by their rules for no assignment or an expired one.
+_overdrawn = Counter("millrace_limiter_quota_overdrawn", "Requests that Envoys let through beyond the quota")
+
+
+class QuotaLender:
+    """Answers for shares. One for a process; all on one event loop."""
+
+    def __init__(
+        self, limiter: Limiter, counter_store: CounterStore | ShardedStore, recorder: Recorder, name: str
+    ) -> None:
+        self._limiter = limiter
+        self._store = counter_store
+        self._recorder = recorder
+        self._name = f"{name}.{secrets.token_hex(4)}.q"
+        self._numbers = itertools.count(1)
+        self._calls = asyncio.Semaphore(limits.LIMIT_RLQS_CALLS_MAX)
+        self._refused: set[str] = set()  # policies that cannot be lent
+
+    def governing(self, key: KeyState) -> Governing:
+        """The policies of a key by name and version."""
+        if key.verdict is not None:
+            return ((key.verdict.policy_id, key.verdict.policy_version),)
+        return tuple((bucket.id_, bucket.version) for bucket in key.buckets)
+
+    def record(self, key: KeyState, allowed: int, denied: int) -> None:
+        """One report is one decision of each outcome, with the cost of all its requests."""
+        for passed, cost in ((True, allowed), (False, denied)):
+            decided = _decided(key, passed=passed)
+            if cost and decided is not None:
+                self._recorder.record(key.name, cost, decided)
+
+    async def lend(self, share: Share, key: KeyState) -> Assignment | None:
+        """What an Envoy is to be told now; None when it goes on with what it has."""
+        async with self._calls:
+            try:
+                return await self._lend(share, key)
+            except store.StoreUnavailable:
+                return self._without_store(share, key)
+
+    async def settle(self, share: Share) -> None:
+        """Tells the store what was spent of leases that ended. What cannot be told, the store charges whole in time."""
+        over = share.finished()
+        async with self._calls:
+            for lease in over:
+                try:
+                    await self._settle(lease)
+                except store.StoreUnavailable:
+                    return
+
+    async def keep(self, share: Share) -> None:
+        """After a failover the new primary reserves what is lent; without an answer it is asked again."""
+        for lease in share.leases:
+            if lease.store is not None and lease.store.replaced:
+                try:
+                    await self._arrived(lease)
+                except store.StoreUnavailable:
+                    return
+
+    async def _settle(self, lease: QuotaLease) -> None:
+        counters = await self._arrived(lease)
+        if counters is not None:
+            for bucket in lease.buckets:
+                await counters.settle(bucket, lease.id_, lease.spent)
+
+    async def _arrived(self, lease: QuotaLease) -> CounterStore | None:
+        """The store that knows of a lease; None when nothing is to be settled. Raises StoreUnavailable."""
+        if lease.store is None or not lease.buckets:
+            return None
+        counters = self._store.store_of(lease.buckets)
+        if counters.shard.name != lease.store.shard.name:
+            lease.buckets = ()  # the tenant moved, and what was lent counts there as spent: see ``arrival``
+            return None
+        if counters.shard.promoted > lease.store.shard.promoted:
+            for bucket in lease.buckets:
+                await counters.register(bucket, lease.id_, lease.tokens)
+        lease.store = counters
+        return counters
+
+    async def _lend(self, share: Share, key: KeyState) -> Assignment | None:
+        """Raises StoreUnavailable: then nothing was assigned, and what is unpaid is paid later."""
+        governing = self.governing(key)
+        if not key.real:
+            share.unpaid = 0
+            refused = key.verdict is not None and not key.verdict.allowed
+            return _told(share, Assignment("deny_all" if refused else "allow_all", _ttl_s()), governing)
+        if not self._is_lendable(key):
+            return _told(share, Assignment("deny_all", _ttl_s()), governing)
+        lease = await self._reserved(share, key)
+        now_ns = time.monotonic_ns()
+        ttl_s = told_ttl_s(lease.ends_ns, now_ns)
+        kept = share.held(now_ns) if share.governing == governing else 0
+        if lease.tokens > kept and ttl_s:
+            return _told(share, Assignment("tokens", ttl_s, lease.tokens), governing, lease)
+        await self._settle(lease)
+        return None if kept else _told(share, Assignment("deny_all", _ttl_s()), governing)
+
+    async def _reserved(self, share: Share, key: KeyState) -> QuotaLease:
+        """Pays what is unpaid, as far as there is quota for it, and reserves in the same call. Raises StoreUnavailable.
+
+        When the answer is lost, what was paid is paid once more, and the store charges what it may have reserved.
+        """
+        lease_id = f"{self._name}.{next(self._numbers)}".encode()
+        counters = await self._limiter.store_of(key)
+        want = share.wanted(min(bucket.level.policy.capacity for bucket in key.real))
+        if time.monotonic_ns() < counters.learning_until_ns:
+            want = 0  # a new primary does not know yet what is held
+        terms = [bucket.level.lent_terms(want) for bucket in key.buckets]
+        cost = share.unpaid
+        while True:
+            asked_ns = time.monotonic_ns()
+            code, *numbers = await counters.decide(key.buckets, terms, cost, b"", b"", lease_id)
+            if code not in (store.OK, store.DENIED):
+                raise store.StoreUnavailable(cause=f"answered {code}")
+            rows = [(bucket, numbers[at * store.ROW :]) for at, bucket in enumerate(key.buckets)]
+            if code == store.OK or not cost:
+                break
+            cost = min([cost - 1, *(row[0] for bucket, row in rows if bucket in key.real)])
+        _overdrawn.inc(share.unpaid - cost)
+        share.unpaid = 0
+        granted = {bucket: row for bucket, row in rows if row[4]}
+        tokens = min(granted[bucket][4] if bucket in granted else 0 for bucket in key.real)
+        ends_ns = min((lease_end_ns(asked_ns, row[5]) for row in granted.values()), default=asked_ns)
+        return QuotaLease(lease_id, tuple(granted), tokens, ends_ns, counters)
+
+    def _without_store(self, share: Share, key: KeyState) -> Assignment | None:
+        """What is held goes on to its end; then the failure mode decides, for a lease that nobody reserved."""
+        now_ns = time.monotonic_ns()
+        governing = self.governing(key)
+        if share.governing == governing and share.held(now_ns):
+            return None
+        want = share.wanted(min(bucket.level.policy.capacity for bucket in key.real))
+        if not self._limiter.without_store(key, want).allowed:
+            return _told(share, Assignment("deny_all", _ttl_s()), governing)
+        lease = QuotaLease(b"", (), want, now_ns + limits.LIMIT_RLQS_LEASE_MS * _NS_PER_MS)
+        return _told(share, Assignment("tokens", _ttl_s(), want), governing, lease)
+
+    def _is_lendable(self, key: KeyState) -> bool:
+        """Permits come back one by one, and durable quota is its owner's: neither can be reserved. Told once."""
+        for bucket in key.real:
+            policy = bucket.level.policy
+            if policy.algorithm == "concurrency" or policy.consistency == "durable":
+                if policy.policy_id not in self._refused:
+                    self._refused.add(policy.policy_id)
+                    _log.warning("quota_not_lendable", policy_id=policy.policy_id)
+                return False
+        return True
+
+
+def _decided(key: KeyState, *, passed: bool) -> Decision | None:
+    """What Envoy did with a request; None where no policy governs the key."""
+    if key.verdict is not None:
+        return key.verdict._replace(allowed=passed)
+    if not key.buckets:
+        return None
+    first = key.real[0] if key.real else key.buckets[0]
+    return Decision(passed, first.remaining, first.reset_ms, 0, first.id_, first.version, approximate=True)
+
+
+def _ttl_s() -> int:
+    """Of an assignment that reserves nothing."""
+    return told_ttl_s(limits.LIMIT_RLQS_LEASE_MS * _NS_PER_MS, 0)
+
+
+def _told(share: Share, made: Assignment, governing: Governing, lease: QuotaLease | None = None) -> Assignment:
+    share.assign(made, governing, time.monotonic_ns(), lease)
+    return made

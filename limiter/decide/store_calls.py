@@ -1,0 +1,170 @@
+"""What one process asks the store: decisions over all buckets of a key, leases ahead of need, and what it must be told.
+
+So many calls at once at most; past that, and when policies have lapsed, the store is not asked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import secrets
+import time
+from typing import TYPE_CHECKING
+
+from limiter.decide.arrival import arrive, settle
+from limiter.decide.asking import asked_terms, asks_for_lease, lease_end_ns, taken_in
+from limiter.policy import keys
+from limiter.store import store
+from schemas import errors, limits
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from limiter.decide.buckets import Bucket, KeyState
+    from limiter.decide.decision import Decision
+    from limiter.decide.governed import GovernedKeys
+    from limiter.decide.identities import Identities
+    from limiter.store.sharded_store import ShardedStore
+    from limiter.store.store import CounterStore
+    from limiter.stream.decisions import Recorder
+
+
+class StoreCalls:
+    """The calls of one limiter, on its event loop."""
+
+    def __init__(
+        self,
+        counter_store: CounterStore | ShardedStore,
+        governed: GovernedKeys,
+        identities: Identities,
+        recorder: Recorder,
+        name: str,
+    ) -> None:
+        self._store = counter_store
+        self._governed = governed
+        self._identities = identities
+        self._recorder = recorder
+        self._name = f"{name}.{secrets.token_hex(4)}"  # leases of a process that ended are nobody's
+        self._lease_numbers = itertools.count(1)
+        self._under_way = 0
+        self.made = 0
+        self.refills: set[asyncio.Task[None]] = set()
+
+    async def ask(self, key: KeyState, cost: int, request_id: str | None) -> Decision | None:
+        """One call of the store over all buckets; None when it does not answer in time, or must not be asked."""
+        if self._governed.is_lapsed or self._under_way >= limits.LIMIT_STORE_CALLS_MAX:
+            return None
+        self._under_way += 1
+        self.made += 1
+        asked_ns = time.monotonic_ns()
+        lease_id = self._lease_id()
+        terms: list[bytes] = []
+        identity = b"" if request_id is None else request_id.encode()
+        try:
+            counters = self._store.store_of(key.buckets)
+            leased = key.leased and asked_ns >= counters.learning_until_ns and self._may_lease()
+            terms = [asked_terms(bucket, cost, asked_ns, leased) for bucket in key.buckets]
+            for bucket in key.buckets:
+                if bucket.settling or bucket.store is not counters:
+                    await self.settle(bucket, counters)
+            identity_key = keys.identity_key(key.name, identity)
+            answer = await counters.decide(key.buckets, terms, cost, identity, identity_key, lease_id)
+        except store.StoreUnavailable as error:
+            if request_id is not None and not isinstance(error, store.StoreNotAsked):
+                self._identities.doubt((key.name, request_id), asked_ns)
+            return None
+        finally:
+            self._under_way -= 1
+            for bucket, packed in zip(key.buckets, terms, strict=False):  # there are none when no store could be asked
+                if asks_for_lease(packed):
+                    bucket.asking = False
+        if answer[0] == store.CONFLICT:
+            raise errors.KeyReused
+        if answer[0] in (store.STALE_EPOCH, store.WRONG):
+            return None
+        return taken_in(key, cost, answer, asked_ns, lease_id, counters.epoch)
+
+    def refill_soon(self, bucket: Bucket) -> None:
+        """Asks for the next lease while the present one lasts, one at a time for each bucket; reports what is spent."""
+        if bucket.held and bucket.account is not None:
+            bucket.account.hurry()
+            self._recorder.hurry()
+        if bucket.left + bucket.held >= bucket.refill_from:
+            return  # it is only held back, or asked for already
+        bucket.refill_from = 0
+        asked_ns = time.monotonic_ns()
+        if bucket.asking or self._under_way >= limits.LIMIT_STORE_CALLS_MAX or not self._may_lease():
+            return
+        if not (want := bucket.wanted_next(asked_ns)):
+            return
+        bucket.asking = True
+        self._under_way += 1
+        self.made += 1
+        task = asyncio.get_running_loop().create_task(self._refill(bucket, want, asked_ns))
+        self.refills.add(task)
+        task.add_done_callback(self.refills.discard)
+
+    async def _refill(self, bucket: Bucket, want: int, asked_ns: int) -> None:
+        """A lease, for a request that costs nothing. Without the store there is none, and nobody waited for it."""
+        lease_id = self._lease_id()
+        try:
+            counters = self._store.store_of((bucket,))
+            if asked_ns < counters.learning_until_ns:
+                return
+            if bucket.store is not counters:
+                await self.settle(bucket, counters)
+            terms = [bucket.level.packed_terms(want)]
+            answer = await counters.decide([bucket], terms, 0, b"", b"", lease_id)
+            if answer[0] == store.OK:
+                *_, granted, lease_us = answer
+                if granted:
+                    bucket.begin_lease(lease_id, granted, lease_end_ns(asked_ns, lease_us), counters.epoch)
+            await self.settle(bucket, counters)
+        except store.StoreUnavailable:
+            return
+        finally:
+            self._under_way -= 1
+            bucket.asking = False
+
+    def _lease_id(self) -> bytes:
+        return f"{self._name}.{next(self._lease_numbers)}".encode()
+
+    async def settle(self, bucket: Bucket, counters: CounterStore) -> None:
+        """Tells the store what it must know of the bucket. Raises StoreUnavailable, and keeps what was not told."""
+        if bucket.store is not counters:
+            await arrive(bucket, counters, self._store)
+        try:
+            await settle(bucket, counters)
+        except store.StoreUnavailable:
+            if bucket.store is not counters:
+                bucket.store = None  # it went on to another one meanwhile, which has not heard of what is left to tell
+            raise
+
+    async def store_of(self, key: KeyState) -> CounterStore:
+        """The store that counts a key, when it knows what former ones did. Raises StoreUnavailable, and when lapsed."""
+        if self._governed.is_lapsed:
+            raise store.StoreNotAsked(cause="the policies are too old to count by")
+        counters = self._store.store_of(key.buckets)
+        for bucket in key.buckets:
+            if bucket.store is not counters:
+                await self.settle(bucket, counters)
+        return counters
+
+    def _may_lease(self) -> bool:
+        """A lease is not asked for when its spend could not be reported."""
+        return self._recorder.leases is None or self._recorder.leases.may_open()
+
+    async def settle_ended(self, buckets: Iterable[Bucket], now_ns: int) -> None:
+        """Settles leases that ran out. Raises StoreUnavailable for the first that could not be, when all others are."""
+        first: store.StoreUnavailable | None = None
+        for bucket in buckets:
+            if bucket.lease_id and now_ns >= bucket.lease_ends_ns:
+                bucket.end_lease()
+            moved = bucket.lease_id and bucket.store is not None and bucket.store.replaced
+            if bucket.settling or moved:  # a lease that is held is told to a new primary at once
+                try:
+                    await self.settle(bucket, self._store.store_of((bucket,)))
+                except store.StoreUnavailable as error:
+                    first = first or error
+        if first is not None:
+            raise first

@@ -1,0 +1,1 @@
+"""Doors of a gateway: ASGI, Envoy, addresses of clients, metrics."""

@@ -1,0 +1,1 @@
+"""The framed protocol of gateways: server and clients."""

@@ -1,0 +1,1 @@
+"""Quota policies as gateways follow them, the keys that they count, and their snapshots."""

@@ -1,0 +1,152 @@
+"""Keeps a gateway's policies in step with what is published: fetched by HTTP, used only when verified.
+
+A snapshot that is refused, or does not come, changes nothing: the one in use stays, also when it has expired, which is
+an alarm. Longer than ``max_stale_s`` after that nobody decides by it. The last revision is kept over restarts, so that
+an old snapshot cannot come back. Source: reference limiter 2.9.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+import httpx
+import structlog
+
+from limiter.policy.policies import PolicySet
+from limiter.policy.snapshot import Snapshot, SnapshotRefused, described, verified
+from schemas import limits
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+    from limiter.store.shard_map import ShardMap
+
+PATH: Final = "/v1/policy_snapshots/newest"
+_NOT_MODIFIED, _OK = 304, 200
+_log: Final = structlog.get_logger(__name__)
+
+
+class SnapshotFollower:
+    """Polls one address. ``run`` it on the loop of the limiter that it feeds."""
+
+    def __init__(
+        self,
+        base_url: str,
+        token: Callable[[], str],
+        keys: Callable[[], dict[str, Ed25519PublicKey]],
+        use: Callable[[PolicySet], None],
+        remembered: Path,
+        use_shards: Callable[[ShardMap], None] | None = None,
+        lapse: Callable[[], None] = lambda: None,
+        max_stale_s: int = limits.LIMIT_SNAPSHOT_MAX_STALE_S,
+    ) -> None:
+        self._client = httpx.AsyncClient(base_url=base_url, timeout=limits.POLICIES_READ_TIMEOUT_S, trust_env=False)
+        self._token = token
+        self._keys = keys
+        self._use = use
+        self._remembered = remembered
+        self._use_shards = use_shards
+        self._hurried = asyncio.Event()
+        self._lapse = lapse
+        self._max_stale_s = max_stale_s
+        self._etag = ""
+        self._on_disk: int | None = None
+        self.is_lapsed = False
+        self.snapshot: Snapshot | None = None
+        self.has_one = asyncio.Event()
+        self.refused = 0
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether a snapshot that is not expired is in use."""
+        return self.snapshot is not None and self.snapshot.not_after > time.time()
+
+    def expires_in_s(self, now_s: float) -> float | None:
+        """How long the snapshot in use is still valid; negative after its end, None without one."""
+        return None if self.snapshot is None else self.snapshot.not_after - now_s
+
+    def judge_age(self, now_s: float) -> None:
+        """Says once that the snapshot in use is too old to decide by."""
+        left_s = self.expires_in_s(now_s)
+        if left_s is None or self.is_lapsed or left_s + self._max_stale_s > 0:
+            return
+        self.is_lapsed = True
+        _log.error(
+            "snapshot_lapsed", max_stale_s=self._max_stale_s, hint="failure modes decide until a newer one comes"
+        )
+        self._lapse()
+
+    async def run(self) -> None:
+        """Follows until cancelled."""
+        try:
+            while True:
+                await self._round()
+                await asyncio.sleep(limits.LIMIT_MAP_SOONEST_S)
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(limits.LIMIT_SNAPSHOT_FOLLOW_S - limits.LIMIT_MAP_SOONEST_S):
+                        await self._hurried.wait()
+                self._hurried.clear()
+        finally:
+            await self._client.aclose()
+
+    def hurry(self) -> None:
+        """Looks soon: a store says that the map in use is old."""
+        self._hurried.set()
+
+    async def _round(self) -> None:
+        self.judge_age(time.time())
+        headers = {"Authorization": f"Bearer {self._token()}", "If-None-Match": self._etag}
+        try:
+            answer = await self._client.get(PATH, headers=headers)
+            if answer.status_code == _OK:
+                self.take(answer.content)
+                self._etag = answer.headers.get("etag", "")
+            elif answer.status_code != _NOT_MODIFIED:
+                _log.warning("snapshot_not_fetched", status=answer.status_code)
+        except (httpx.HTTPError, OSError) as error:
+            _log.warning("snapshot_not_fetched", reason=type(error).__name__)
+        except SnapshotRefused as error:
+            self.refused += 1
+            _log.error("snapshot_refused", reason=error.public)
+
+    def take(self, document: bytes) -> None:
+        """Uses a document from now on. Raises SnapshotRefused, and then nothing changed."""
+        snapshot = verified(document, self._keys(), self._last_revision(), time.time())
+        if snapshot.shards is not None and self._use_shards is not None:
+            self._use_shards(snapshot.shards)
+        self._use(PolicySet(snapshot.policies, snapshot.revision, snapshot.calendars))
+        self.snapshot, self.is_lapsed = snapshot, False
+        self.has_one.set()
+        self._remember(snapshot.revision)
+        _log.info("snapshot_in_use", **described(snapshot))
+
+    def _remember(self, revision: int) -> None:
+        """Whole or not at all, and on the disk before it takes its place: it has to outlive a loss of power."""
+        if revision == self._on_disk:  # renewed: the disk is not waited for
+            return
+        self._remembered.parent.mkdir(parents=True, exist_ok=True)
+        scratch = self._remembered.with_suffix(".new")
+        with scratch.open("w") as file:
+            file.write(str(revision))
+            file.flush()
+            os.fsync(file.fileno())
+        scratch.replace(self._remembered)
+        self._on_disk = revision
+
+    def _last_revision(self) -> int:
+        """What came last, before a restart too. Raises SnapshotRefused: without it an old snapshot could come back."""
+        if self.snapshot is not None:
+            return self.snapshot.revision
+        try:
+            return int(self._remembered.read_text())
+        except FileNotFoundError:  # the first start
+            return 0
+        except (OSError, ValueError) as error:
+            raise SnapshotRefused(f"the last revision cannot be read in {self._remembered.name}: restore it") from error

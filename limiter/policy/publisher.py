@@ -1,0 +1,62 @@
+"""Signs what is in force: a snapshot for every revision of policies and shard map, renewed before it expires.
+
+Runs beside the owners of policies. Two of them may sign the same revision: either document is as good.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+import psycopg
+import structlog
+
+from limiter.policy.policies import calendars_of
+from limiter.policy.snapshot import Snapshot, described, digest, key_id, sign
+from limiter.store.shard_map import decoded
+from schemas import limits
+from schemas.limiter.limit_policy import LimitPolicy
+from sinks.postgres.sql_files import queries
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+SQL: Final = queries("sinks.postgres.queries.limiter", "policies.sql")
+_policy: Final = msgspec.json.Decoder(LimitPolicy)
+_log: Final = structlog.get_logger(__name__)
+
+
+def publish(connection: psycopg.Connection[Any], key: Ed25519PrivateKey) -> bool:
+    """Signs and stores a snapshot when there is none of this revision by this key, or it grows old.
+
+    Raises psycopg.Error.
+    """
+    signer = key_id(key.public_key())
+    newest = connection.execute(SQL["snapshot_newest"]).fetchone()
+    row = connection.execute(SQL["snapshot_revision"]).fetchone()
+    assert row is not None  # noqa: S101 - an aggregate gives one row
+    revision, now = row
+    if newest:
+        is_young = newest[1] + limits.LIMIT_SNAPSHOT_RENEW_S > now
+        if newest[0] >= revision and is_young and newest[2] == signer:
+            return False
+    rows = connection.execute(SQL["snapshot_contents"]).fetchall()
+    revision, shards, _ = rows[0]
+    policies = [_policy.decode(body) for _, _, body in rows if body is not None]
+    calendars = calendars_of(policies, now)
+    if unknown := {p.calendar for p in policies if p.calendar is not None} - {c.calendar for c in calendars}:
+        zones = sorted({calendar.time_zone for calendar in unknown})
+        _log.error("time_zones_unknown", time_zones=zones, hint="update tzdata: failure modes decide meanwhile")
+    snapshot = Snapshot(
+        revision=revision,
+        issued_at=now,
+        not_after=now + limits.LIMIT_SNAPSHOT_LIFE_S,
+        policies=policies,
+        shards=decoded(shards),
+        calendars=calendars,
+    )
+    document = sign(snapshot, key)
+    connection.execute(SQL["snapshot_insert"], (snapshot.revision, now, digest(document), document, signer))
+    connection.execute(SQL["snapshot_prune"], (snapshot.revision, now))
+    _log.info("snapshot_published", **described(snapshot))
+    return True

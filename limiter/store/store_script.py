@@ -1,0 +1,71 @@
+"""Two ways to run the one text of ``rl1.lua``: as functions, and as one script where the server has or allows none.
+
+Both keep the same records under the same keys: gateways that differ in the way share their counters.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from importlib import resources
+from typing import TYPE_CHECKING, Final
+
+from limiter.store.store_line import Refusal, command, function_call
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from limiter.store.store_line import Reply
+
+_SCRIPTS: Final = resources.files("sinks.redis") / "scripts" / "limiter"
+_PLACE: Final = b"-- rl1.lua is here\n"
+_FUNCTIONS: Final = (_SCRIPTS / "rl1.lua").read_bytes()
+_SHEBANG, _, _BODY = _FUNCTIONS.partition(b"\n")  # a name in it is an error in a script
+SCRIPT: Final = (_SCRIPTS / "rl1_as_script.lua").read_bytes().replace(_PLACE, _BODY)
+SHA: Final = hashlib.sha1(SCRIPT, usedforsecurity=False).hexdigest().encode()  # as servers name scripts
+EVICTION: Final = command(b"EVAL", (_SCRIPTS / "eviction.lua").read_bytes(), b"0")
+
+
+class AsFunctions:
+    """Redis 7, Valkey: loaded once, kept by the server and its replicas."""
+
+    loading: Final = command(b"FUNCTION", b"LOAD", b"REPLACE", _FUNCTIONS)
+
+    @staticmethod
+    def is_missing(answer: Reply) -> bool:
+        """It has charged nothing, and will not before the text is loaded, or the other way is taken."""
+        return is_not_offered(answer) or (isinstance(answer, Refusal) and "Function not found" in answer)
+
+    @staticmethod
+    def call(function: bytes, keys: Sequence[bytes], arguments: Sequence[bytes]) -> bytes:
+        """The command."""
+        return function_call(function, keys, arguments)
+
+
+class AsScript:
+    """Every other server with Lua: a restart forgets the script, and it is loaded again."""
+
+    loading: Final = command(b"SCRIPT", b"LOAD", SCRIPT)
+
+    @staticmethod
+    def is_missing(answer: Reply) -> bool:
+        """It has charged nothing, and will not before the text is loaded."""
+        return isinstance(answer, Refusal) and answer.startswith("NOSCRIPT")
+
+    @staticmethod
+    def call(function: bytes, keys: Sequence[bytes], arguments: Sequence[bytes]) -> bytes:
+        """The command."""
+        return command(b"EVALSHA", SHA, b"%d" % len(keys), *keys, *arguments, function)
+
+
+def is_not_offered(answer: Reply) -> bool:
+    """The server does not know the command, or this user may not use it: it has done nothing."""
+    return isinstance(answer, Refusal) and (answer.startswith("NOPERM") or "unknown command" in answer.lower())
+
+
+def unfit(eviction: Reply) -> str | None:
+    """Why a server with this answer to EVICTION must not count: evicted counters let everything through, silently."""
+    if eviction == "noeviction":
+        return None
+    if isinstance(eviction, Refusal) or not eviction:
+        return "the counter store does not tell its eviction policy: allow its user EVAL and INFO"
+    return f"the counter store evicts counters (maxmemory-policy {eviction}): set maxmemory-policy noeviction"

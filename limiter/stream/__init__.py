@@ -1,0 +1,1 @@
+"""What a gateway reports: decisions in columnar blocks, leases, charges."""

@@ -1,0 +1,158 @@
+"""Totals of keys out of the stream of decisions, exactly once: they move with the position, in one transaction.
+
+Several consumers may run: the position of a partition is compared and set, so of two that read the same blocks one
+fails and reads on from where the other got to. A gateway that was killed may have sent the end of its ring, and the
+next one sends it again: how far the numbers of a source are counted stands in the same transaction.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+import psycopg
+import structlog
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+
+from limiter.stream.blocks import Block, decode
+from schemas import limits, topics
+from sinks.postgres.sql_files import queries
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sinks.kafka.connection import KafkaConnection
+
+SQL: Final = queries("sinks.postgres.queries.limiter", "policies.sql")
+_POLL_S: Final = 0.2
+_BLOCKS_MAX: Final = 200
+_SUMS: Final = ("row", "allowed", "denied", "allowed_cost", "newest")
+_log: Final = structlog.get_logger(__name__)
+
+Source = tuple[str, int]  # a recorder, and the partition of its blocks
+
+
+class Total:
+    """What one key was allowed and denied in a batch."""
+
+    __slots__ = ("allowed", "allowed_cost", "as_of", "denied", "policy", "version")
+
+    def __init__(self) -> None:
+        self.allowed = self.denied = self.allowed_cost = self.version = self.as_of = 0
+        self.policy = ""
+
+
+def totals(blocks: Sequence[tuple[int, Block]], counted: dict[Source, int]) -> dict[str, Total]:
+    """The totals of blocks by limit key; what is below ``counted`` is left out, and ``counted`` moves on.
+
+    A duplicate consumed nothing and is not counted.
+    """
+    found: dict[str, Total] = {}
+    for partition, block in blocks:
+        place = (block.source, partition)
+        part = block.after(counted.get(place, 0))
+        counted[place] = part.until
+        sums = part.summed()
+        for number, allowed, denied, cost, newest in zip(*(sums[name].tolist() for name in _SUMS), strict=True):
+            if allowed or denied:
+                row = block.rows[number]
+                total = found.setdefault(row.key, Total())
+                total.allowed += allowed
+                total.denied += denied
+                total.allowed_cost += cost
+                total.policy, total.version = row.policy_id, max(total.version, row.policy_version)
+                total.as_of = max(total.as_of, newest)
+    return found
+
+
+class UsageStream:
+    """Reads decisions and adds them up until ``stop``."""
+
+    def __init__(self, kafka: KafkaConnection, dsn: str, client_id: str) -> None:
+        self._dsn = dsn
+        self._stop = threading.Event()
+        self._consumer = Consumer(kafka.consumer(client_id, "limiter-usage"))
+        self._topic = kafka.topic(topics.DECISIONS)
+        self.is_ready = False
+
+    def stop(self) -> None:
+        """The loop ends after the batch that is under way."""
+        self._stop.set()
+
+    def run(self) -> None:
+        """Reads until ``stop``; servers that are away are waited for."""
+        while not self._stop.is_set():
+            try:
+                with psycopg.connect(self._dsn, autocommit=True, connect_timeout=5) as connection:
+                    self._follow(connection)
+            except (psycopg.OperationalError, psycopg.InterfaceError, KafkaException, _PositionLost) as error:
+                _log.warning("usage_restarts", cause=type(error).__name__, error=str(error).partition("\n")[0])
+                self._stop.wait(limits.LIMIT_STORE_RETRY_S)
+        self._consumer.close()
+
+    def _follow(self, connection: psycopg.Connection[Any]) -> None:
+        positions: dict[int, int] = dict(connection.execute(SQL["usage_positions"]).fetchall())
+        self._consumer.assign([TopicPartition(self._topic, p, offset) for p, offset in positions.items()])
+        self.is_ready = True
+        while not self._stop.is_set():
+            blocks: list[tuple[int, Block]] = []
+            after: dict[int, int] = {}
+            for message in self._consumer.consume(_BLOCKS_MAX, _POLL_S):
+                self._take(message, blocks, after)
+            if after:
+                self._add(connection, blocks, positions, after)
+                positions |= after
+
+    def _take(self, message: Any, blocks: list[tuple[int, Block]], after: dict[int, int]) -> None:
+        if error := message.error():
+            if error.fatal():
+                raise KafkaException(error)
+            _log.warning("usage_kafka_error", error=error.str())
+            return
+        after[message.partition()] = message.offset() + 1
+        try:
+            blocks.append((message.partition(), decode(message.value() or b"")))
+        except msgspec.DecodeError as error:
+            where = {"partition": message.partition(), "offset": message.offset()}
+            _log.error("decisions_unreadable", reason=str(error), **where)
+
+    def _add(
+        self,
+        connection: psycopg.Connection[Any],
+        blocks: list[tuple[int, Block]],
+        before: dict[int, int],
+        after: dict[int, int],
+    ) -> None:
+        """Adds a batch and moves its positions. Raises _PositionLost when another consumer was faster."""
+        with connection.transaction():
+            for partition, offset in sorted(after.items()):
+                moved = connection.execute(SQL["usage_position"], (offset, partition, before[partition]))
+                if moved.rowcount != 1:
+                    raise _PositionLost
+            sources = sorted({block.source for _, block in blocks})
+            rows = connection.execute(SQL["usage_sources"], (sources, sorted(after))).fetchall()
+            counted = {(source, partition): until for source, partition, until in rows}
+            added = sorted(totals(blocks, counted).items())  # two consumers lock keys in one order
+            if counted:
+                columns = zip(*((*place, until) for place, until in sorted(counted.items())), strict=True)
+                connection.execute(SQL["usage_source_counted"], [list(column) for column in columns])
+            if added:
+                connection.execute(SQL["usage_add"], _columns(added))
+
+
+class _PositionLost(Exception):
+    """Another consumer added this batch."""
+
+
+def _columns(added: Sequence[tuple[str, Total]]) -> tuple[Any, ...]:
+    found = [total for _, total in added]
+    return (
+        [key for key, _ in added],
+        [t.policy for t in found],
+        [t.version for t in found],
+        [t.allowed for t in found],
+        [t.denied for t in found],
+        [t.allowed_cost for t in found],
+        [t.as_of for t in found],
+    )
