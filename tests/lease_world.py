@@ -12,7 +12,7 @@ import psycopg
 from dataflows.limiter.identities.flow import IdentityStream
 from dataflows.limiter.leases.flow import LeaseStream
 from limiter.stream.kafka_blocks import KafkaReports
-from reconciliation.invariant import invariants
+from reconciliation.check.invariant import invariants
 from schemas import topics
 from sinks.kafka.topics import ensure_topics
 from sinks.postgres.migrate import migrate

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import psycopg
 
-from reconciliation.check import Finding, _Before, _early_books, _evaluate, _Run
-from reconciliation.invariant import invariants
-from reconciliation.snapshot import Snapshot, parameters
+from reconciliation.check.invariant import invariants
+from reconciliation.check.run import Finding, _Before, _early_books, _evaluate, _Run
+from reconciliation.check.snapshot import Snapshot, parameters
 from schemas import limits
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ import httpx
 import psycopg
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from reconciliation.check import CheckSettings, Finding, Report, run_check
+from reconciliation.check.run import CheckSettings, Finding, Report, run_check
 from reconciliation.replay.run import ReplayReport, ReplaySettings, run_replay
 from reconciliation.replay.source import Start
 from schemas import limits, topics

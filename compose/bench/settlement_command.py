@@ -58,9 +58,9 @@ def settlement(
 def bench_settlement(world: World, count: int) -> dict[str, Any]:
     """Generates, takes in, takes in again, and compares what was found with what was planted."""
     from compose.bench.cpu import cpu_seconds  # noqa: PLC0415
-    from reconciliation.settlement.ingest import take_in  # noqa: PLC0415
-    from reconciliation.settlement.sources import READERS, fetched_file  # noqa: PLC0415
-    from reconciliation.settlement.store import found_table, keep_found, missing_find  # noqa: PLC0415
+    from reconciliation.payments.settlement.ingest import take_in  # noqa: PLC0415
+    from reconciliation.payments.settlement.sources import READERS, fetched_file  # noqa: PLC0415
+    from reconciliation.payments.settlement.store import found_table, keep_found, missing_find  # noqa: PLC0415
 
     dsn = world.database(_DATABASE)
     try:

@@ -35,7 +35,7 @@ def list_(
 ) -> None:
     """Show what waits, newest first."""
     from reconciliation.audit.log import audited  # noqa: PLC0415 - imports the driver
-    from reconciliation.repair.lists import cases_list  # noqa: PLC0415
+    from reconciliation.payments.repair.lists import cases_list  # noqa: PLC0415
 
     with operator_connection() as connection, audited(connection, shell_user(), "case.list", "cases"):
         rows = cases_list(connection, kind=kind, every_state=every_state)
@@ -54,7 +54,7 @@ def list_(
 def show(case_id: CaseId) -> None:
     """Print one case with its evidence as JSON."""
     from reconciliation.audit.log import audited  # noqa: PLC0415
-    from reconciliation.repair.lists import case_show  # noqa: PLC0415
+    from reconciliation.payments.repair.lists import case_show  # noqa: PLC0415
 
     with operator_connection() as connection, audited(connection, shell_user(), "case.read", case_id):
         found = case_show(connection, case_id)
@@ -65,7 +65,7 @@ def show(case_id: CaseId) -> None:
 def sweep(as_json: AsJson = False) -> None:
     """Open a case for money that waits in suspense or on its way for longer than the horizon."""
     from reconciliation.audit.log import audited  # noqa: PLC0415
-    from reconciliation.repair.lists import aged_cases_open  # noqa: PLC0415
+    from reconciliation.payments.repair.lists import aged_cases_open  # noqa: PLC0415
 
     with operator_connection() as connection, audited(connection, shell_user(), "case.sweep", "cases"):
         opened = aged_cases_open(connection)

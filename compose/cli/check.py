@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rich.status import Status
     from rich.table import Table
 
-    from reconciliation.check import CheckSettings, Report
+    from reconciliation.check.run import CheckSettings, Report
 
 ROLE = "millrace_operator"
 app = typer.Typer()
@@ -35,7 +35,7 @@ def check(
     ] = None,
 ) -> None:
     """Compare the ledger, results, events, ClickHouse, Kafka and the processor's book; safe beside a live system."""
-    from reconciliation.check import run_check  # noqa: PLC0415 - imports every client
+    from reconciliation.check.run import run_check  # noqa: PLC0415 - imports every client
     from schemas import limits  # noqa: PLC0415
     from schemas.errors import PlatformError  # noqa: PLC0415
     from sinks.clickhouse.decoding import collect_garbage_rarely  # noqa: PLC0415
@@ -61,7 +61,7 @@ def check(
 
 def check_settings(acknowledged: Path | None = None) -> CheckSettings:
     """What a check of this home's stack reads."""
-    from reconciliation.check import CheckSettings  # noqa: PLC0415
+    from reconciliation.check.run import CheckSettings  # noqa: PLC0415
     from schemas import topics  # noqa: PLC0415
     from sinks.clickhouse.connection import ClickHouseConnection  # noqa: PLC0415
 

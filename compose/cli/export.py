@@ -40,7 +40,7 @@ def export(
 
     from compose.cli.cases import shell_user  # noqa: PLC0415
     from reconciliation.audit.log import announced  # noqa: PLC0415
-    from reconciliation.export import beancount, hledger, ledger  # noqa: PLC0415
+    from reconciliation.payments.export import beancount, hledger, ledger  # noqa: PLC0415
 
     words: ledger.Words = hledger if file_format is Format.HLEDGER else beancount
     pieces = ledger.export_ledger(load_settings().addresses().postgres_reader_dsn, words)

@@ -16,8 +16,8 @@ from compose.stack.errors import StackError
 from schemas import limits
 
 if TYPE_CHECKING:
-    from reconciliation.forecast.history import Decided
-    from reconciliation.forecast.judging import Forecast
+    from reconciliation.payments.forecast.history import Decided
+    from reconciliation.payments.forecast.judging import Forecast
 
 _DAY_MS: Final = 86_400_000
 app = typer.Typer(no_args_is_help=True)
@@ -39,7 +39,7 @@ def risk(
 ) -> None:
     """Which confirms these risk rules would have blocked, sent to review or let through otherwise."""
     from dataflows.payments.domain import risk as rules  # noqa: PLC0415 - the help needs none of it
-    from reconciliation.forecast.judging import CONFIRM, judge_risk  # noqa: PLC0415
+    from reconciliation.payments.forecast.judging import CONFIRM, judge_risk  # noqa: PLC0415
 
     policy = rules.read_policy(0, _canonical("risk", file))
     _run("risk", lambda decided, found: judge_risk(policy, decided, found), {CONFIRM}, days, records, as_json)
@@ -54,7 +54,7 @@ def routing(
 ) -> None:
     """Which charges these routing rules would have sent to another processor, were all of them well."""
     from dataflows.payments.domain import routing as rules  # noqa: PLC0415
-    from reconciliation.forecast.judging import CONFIRM, judge_routing  # noqa: PLC0415
+    from reconciliation.payments.forecast.judging import CONFIRM, judge_routing  # noqa: PLC0415
 
     policy = rules.read_policy(0, _canonical("routing", file))
     names = load_settings().processors
@@ -77,7 +77,7 @@ def freeze(
 ) -> None:
     """What a merchant began that a frozen one would have been refused."""
     from dataflows.payments.domain.commands import BEGINS_SOMETHING  # noqa: PLC0415
-    from reconciliation.forecast.judging import judge_freeze  # noqa: PLC0415
+    from reconciliation.payments.forecast.judging import judge_freeze  # noqa: PLC0415
 
     operations = {*BEGINS_SOMETHING, "create_payout"}
     _run("freeze", lambda decided, found: judge_freeze(merchant, decided, found), operations, days, records, as_json)
@@ -95,8 +95,8 @@ def _run(
 
     from compose.cli.cases import shell_user  # noqa: PLC0415
     from reconciliation.audit.log import announced  # noqa: PLC0415
-    from reconciliation.forecast.history import History  # noqa: PLC0415
-    from reconciliation.forecast.judging import Forecast  # noqa: PLC0415
+    from reconciliation.payments.forecast.history import History  # noqa: PLC0415
+    from reconciliation.payments.forecast.judging import Forecast  # noqa: PLC0415
 
     addresses = load_settings().addresses()
     since_ms = int(time.time() * 1_000) - int(days * _DAY_MS)

@@ -16,8 +16,8 @@ from compose.stack.errors import StackError
 if TYPE_CHECKING:
     from rich.status import Status
 
-    from reconciliation.settlement.run import Discrepancy, ReconcileReport, ReconcileSettings
-    from reconciliation.settlement.sources import GivenFile
+    from reconciliation.payments.settlement.run import Discrepancy, ReconcileReport, ReconcileSettings
+    from reconciliation.payments.settlement.sources import GivenFile
 
 ROLE = "millrace_operator"
 FORMATS: Final = ("simulator", "stripe", "adyen", "camt053")
@@ -38,7 +38,7 @@ def reconcile(
     """Take in what is new, post it through the owners, and show what is not explained; safe to run again."""
     from compose.cli.cases import shell_user  # noqa: PLC0415
     from reconciliation.audit.log import announced  # noqa: PLC0415
-    from reconciliation.settlement.run import reconcile as run  # noqa: PLC0415 - imports every client
+    from reconciliation.payments.settlement.run import reconcile as run  # noqa: PLC0415 - imports every client
     from schemas.errors import PlatformError  # noqa: PLC0415
 
     settings, files = _settings(processor, is_file_given=bool(file)), _files(file or [], file_format, processor)
@@ -62,7 +62,7 @@ def reconcile(
 
 
 def _settings(processor: str | None, *, is_file_given: bool) -> ReconcileSettings:
-    from reconciliation.settlement.run import ReconcileSettings  # noqa: PLC0415
+    from reconciliation.payments.settlement.run import ReconcileSettings  # noqa: PLC0415
 
     addresses = load_settings().addresses()
     processors = addresses.simulator_urls
@@ -74,7 +74,7 @@ def _settings(processor: str | None, *, is_file_given: bool) -> ReconcileSetting
 
 
 def _files(paths: list[Path], file_format: str | None, processor: str | None) -> list[GivenFile]:
-    from reconciliation.settlement.sources import GivenFile  # noqa: PLC0415
+    from reconciliation.payments.settlement.sources import GivenFile  # noqa: PLC0415
 
     if paths and file_format not in FORMATS:
         raise StackError(f"give --format with --file: {', '.join(FORMATS)}")

@@ -21,7 +21,7 @@ def list_(
 ) -> None:
     """Show what waits for a decision or for its posting, newest first."""
     from reconciliation.audit.log import audited  # noqa: PLC0415 - imports the driver
-    from reconciliation.repair.lists import repairs_list  # noqa: PLC0415
+    from reconciliation.payments.repair.lists import repairs_list  # noqa: PLC0415
 
     with operator_connection() as connection, audited(connection, shell_user(), "repair.list", "repairs"):
         rows = repairs_list(connection, every_state=every_state)
@@ -40,7 +40,7 @@ def list_(
 def show(repair_id: Annotated[str, typer.Argument(metavar="REPAIR")]) -> None:
     """Print one repair with its entries and what they do to every account, as JSON."""
     from reconciliation.audit.log import audited  # noqa: PLC0415
-    from reconciliation.repair.lists import repair_show  # noqa: PLC0415
+    from reconciliation.payments.repair.lists import repair_show  # noqa: PLC0415
 
     with operator_connection() as connection, audited(connection, shell_user(), "repair.read", repair_id):
         found = repair_show(connection, repair_id)
@@ -51,7 +51,7 @@ def show(repair_id: Annotated[str, typer.Argument(metavar="REPAIR")]) -> None:
 def resume(as_json: AsJson = False) -> None:
     """Post what two persons decided and a crash left unposted; exit status 1 when an owner has not decided yet."""
     from reconciliation.audit.log import announced  # noqa: PLC0415
-    from reconciliation.repair.resume import resume as resume_all  # noqa: PLC0415
+    from reconciliation.payments.repair.resume import resume as resume_all  # noqa: PLC0415
 
     with operator_connection() as connection, announced(connection, shell_user(), "repair.resume", "repairs") as told:
         found = resume_all(connection, load_settings().addresses().kafka)

@@ -9,7 +9,7 @@ import httpx
 
 from compose.cli.reconcile import ROLE
 from compose.demo.acts import CURRENCY, Act
-from reconciliation.settlement.run import ReconcileSettings, reconcile
+from reconciliation.payments.settlement.run import ReconcileSettings, reconcile
 from schemas import limits
 from schemas.errors import PlatformError
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from compose.settings import Addresses
-    from reconciliation.settlement.run import Discrepancy, ReconcileReport
+    from reconciliation.payments.settlement.run import Discrepancy, ReconcileReport
 
 PROCESSOR: Final = "simulator"
 

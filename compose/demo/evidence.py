@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import psycopg
 from psycopg.rows import dict_row
 
-from reconciliation.processor_book import read_books
+from reconciliation.payments.processor_book import read_books
 from sinks.clickhouse.connection import ClickHouseConnection
 from sinks.postgres.sql_files import queries
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from compose.settings import Addresses
-    from reconciliation.processor_book import Entry
+    from reconciliation.payments.processor_book import Entry
 
 _QUERIES: Final = queries("compose.demo", "evidence.sql")
 _BOOK_SECTION: Final = {

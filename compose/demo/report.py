@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from compose.demo.repair import Repair
     from compose.demo.tally import Tally, Told
     from compose.demo.timeline import Stop
-    from reconciliation.check import Report
+    from reconciliation.check.run import Report
 
 
 def show_timeline(console: Console, told: Told, stops: list[Stop]) -> None:

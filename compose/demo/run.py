@@ -20,7 +20,7 @@ from compose.demo.tally import Tally
 from compose.demo.timeline import timeline
 from compose.demo.traffic import tell_all
 from ingress.identity.issuer import KeyFolder, issue_token
-from reconciliation.check import run_check
+from reconciliation.check.run import run_check
 from schemas import limits
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from compose.demo.own_stack import OwnStack
     from compose.demo.stories import Story
     from compose.demo.tally import Told
-    from reconciliation.check import Report
+    from reconciliation.check.run import Report
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from dataflows.payments.webhooks.inbox_store import InboxStore
 from dataflows.payments.webhooks.metrics import WebhookMetrics
 from dataflows.payments.webhooks.teller import Teller
 from dataflows.payments.webhooks.worker import WebhookWorker
-from reconciliation.repair.loop import RepairLoop
+from reconciliation.payments.repair.loop import RepairLoop
 
 if TYPE_CHECKING:
     from compose.settings import Settings

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from xml.sax.saxutils import escape
 
-from reconciliation.settlement.sources import GivenFile
+from reconciliation.payments.settlement.sources import GivenFile
 from schemas.currency import format_minor
 
 if TYPE_CHECKING:

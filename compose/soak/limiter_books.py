@@ -13,7 +13,7 @@ from compose.soak.limiter_load import ROUTE
 from compose.soak.proof import Proof
 from limiter.store.inspection import counters, policies
 from limiter.store.sharded_store import ShardedStore
-from reconciliation.invariant import invariants
+from reconciliation.check.invariant import invariants
 from schemas import limits
 from sinks.postgres.sql_files import queries
 

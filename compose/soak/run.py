@@ -31,7 +31,7 @@ from compose.stack.errors import StackError
 from ingress.client import AsyncMillraceClient, MillraceClientError
 from ingress.client.wire import POOL
 from ingress.identity.issuer import KeyFolder, issue_token
-from reconciliation.settlement.run import ReconcileSettings
+from reconciliation.payments.settlement.run import ReconcileSettings
 from schemas import limits
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from itertools import chain, cycle
 from typing import TYPE_CHECKING, Any, Final
 
 from compose.soak.caller import Unexpected
-from reconciliation.settlement.run import reconcile
+from reconciliation.payments.settlement.run import reconcile
 from schemas import limits
 from schemas.errors import PlatformError, Unavailable
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from compose.soak.processor import Processor
-    from reconciliation.settlement.run import Discrepancy, ReconcileReport, ReconcileSettings
-    from reconciliation.settlement.sources import GivenFile
+    from reconciliation.payments.settlement.run import Discrepancy, ReconcileReport, ReconcileSettings
+    from reconciliation.payments.settlement.sources import GivenFile
 
 #: class, reference, minor units, currency: what a discrepancy is known by
 Finding = tuple[str, str, int, str | None]

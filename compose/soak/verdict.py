@@ -18,7 +18,7 @@ from compose.soak.plans import MERCHANTS, WRONG_AMOUNT
 from compose.soak.policy_proofs import accounts, risk, routing
 from compose.soak.proof import Proof
 from reconciliation.audit.verify import verify
-from reconciliation.check import run_check
+from reconciliation.check.run import run_check
 from schemas import limits
 from schemas.errors import PlatformError
 from sinks.postgres.sql_files import queries

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast
 import psycopg
 
 from reconciliation import checkpoints
-from reconciliation.cross_store import common_position
-from reconciliation.replay.account_tables import MerchantAccountCurrent, PayoutCurrent
+from reconciliation.check.cross_store import common_position
+from reconciliation.payments.account_tables import MerchantAccountCurrent, PayoutCurrent
 from reconciliation.replay.clickhouse_table import ClickHouseTable
 from reconciliation.replay.compare import Comparison, compare_rows
 from reconciliation.replay.hold import sink_held

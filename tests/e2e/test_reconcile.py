@@ -33,7 +33,7 @@ pytestmark = [pytest.mark.servers, pytest.mark.slow, pytest.mark.alone]
 _KILLED = """
 import os, signal, sys
 from compose.cli.reconcile import _settings
-from reconciliation.settlement.run import reconcile
+from reconciliation.payments.settlement.run import reconcile
 left = int(sys.argv[1])
 def step(_):
     global left

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
-from reconciliation.repair.loop import RepairLoop
+from reconciliation.payments.repair.loop import RepairLoop
 from schemas import identity, limits
 from tests.eventually import becomes, eventually, patient
 from tests.gate import examples, matrix

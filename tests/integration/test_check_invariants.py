@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
-from reconciliation.acknowledged import acknowledged_violations
-from reconciliation.check import run_check
-from reconciliation.invariant import invariants
-from reconciliation.repair.lists import aged_cases_open
-from reconciliation.snapshot import parameters, snapshot
+from reconciliation.check.acknowledged import acknowledged_violations
+from reconciliation.check.invariant import invariants
+from reconciliation.check.run import run_check
+from reconciliation.check.snapshot import parameters, snapshot
+from reconciliation.payments.repair.lists import aged_cases_open
 from schemas import limits
 from sinks.postgres.sql_files import queries
 from tests.committed_world import publish_all
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from tests.servers import World
 
 pytestmark = pytest.mark.servers
-CROSS_STORE = queries("reconciliation", "cross_store.sql")
+CROSS_STORE = queries("reconciliation.check", "cross_store.sql")
 
 
 @pytest.fixture(scope="module")

@@ -115,7 +115,7 @@ def test_a_past_balance_is_what_was_posted_until_then(database: tuple[str, str])
 def test_an_index_serves_balances(database: tuple[str, str]) -> None:
     """Now and then: neither reads the accounts or the lines of others, nor a row of the ledger."""
     _, superuser_dsn = database
-    query = (resources.files("ingress") / "queries" / "balances.sql").read_text()
+    query = (resources.files("ingress") / "queries" / "payments" / "balances.sql").read_text()
     query = re.sub(r"%\((kinds|prefixes)\)s::text\[\]", "array['x']", query).replace("%(at)s", "0")
     with psycopg.connect(superuser_dsn, autocommit=True) as connection:
         connection.execute(

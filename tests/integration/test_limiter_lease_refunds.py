@@ -20,7 +20,7 @@ from dataflows.limiter.leases.settler import LeaseSettler
 from limiter.policy.keys import signed_hash
 from limiter.store.shard_changes import newest
 from limiter.stream.charges import decode
-from reconciliation.invariant import invariants
+from reconciliation.check.invariant import invariants
 from schemas import limits
 from tests.counter_server import limiter, policy
 from tests.eventually import patient as within

@@ -116,7 +116,7 @@ _KILLED = """
 import os, signal, sys, itertools
 import psycopg
 from compose.settings import load_settings
-from reconciliation.repair.resume import resume
+from reconciliation.payments.repair.resume import resume
 count = itertools.count(1)
 def step(_):
     if next(count) == int(sys.argv[1]):

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from reconciliation.settlement.posting import book_late_fees
-from reconciliation.settlement.store import SQL, execute
+from reconciliation.payments.settlement.posting import book_late_fees
+from reconciliation.payments.settlement.store import SQL, execute
 from tests.integration.test_check_invariants import rows_handled
 from tests.settlement_world import SettlementWorld, line_of, payout_of, settlement_world
 

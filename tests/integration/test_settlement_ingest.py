@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from reconciliation.settlement.bank import take_in_statements
-from reconciliation.settlement.ingest import Taken, take_in, take_in_waiting
-from reconciliation.settlement.sources import READERS, GivenFile, digest, given_file
-from reconciliation.settlement.store import execute
+from reconciliation.payments.settlement.bank import take_in_statements
+from reconciliation.payments.settlement.ingest import Taken, take_in, take_in_waiting
+from reconciliation.payments.settlement.sources import READERS, GivenFile, digest, given_file
+from reconciliation.payments.settlement.store import execute
 from tests.gate import matrix
 from tests.settlement_world import SettlementWorld, csv_of, line_of, payout_of, settlement_world
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from reconciliation.settlement.bank import take_in_statements
-from reconciliation.settlement.commands import Due, command_of
+from reconciliation.payments.settlement.bank import take_in_statements
+from reconciliation.payments.settlement.commands import Due, command_of
 from schemas import identity
 from tests.settlement_world import SettlementWorld, settlement_world
 

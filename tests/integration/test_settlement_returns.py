@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from reconciliation.settlement.bank import take_in_statements
-from reconciliation.settlement.commands import Due, command_of
-from reconciliation.settlement.ingest import early_disputes_wait, take_in_waiting
-from reconciliation.settlement.store import execute
+from reconciliation.payments.settlement.bank import take_in_statements
+from reconciliation.payments.settlement.commands import Due, command_of
+from reconciliation.payments.settlement.ingest import early_disputes_wait, take_in_waiting
+from reconciliation.payments.settlement.store import execute
 from tests.settlement_world import SettlementWorld, line_of, payout_of, settlement_world
 
 if TYPE_CHECKING:

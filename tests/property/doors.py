@@ -28,7 +28,7 @@ from dataflows.payments.service import payments_service
 from dataflows.payments.webhooks import commands as webhooks
 from dataflows.payments.webhooks import vocabulary
 from dataflows.payments.webhooks.findings import AttemptOutcome, DisputeChange
-from reconciliation.settlement import commands as settlement
+from reconciliation.payments.settlement import commands as settlement
 from schemas import codec
 from schemas.payments.facts import FAILED_LATER, outcome_key
 from schemas.records import Command, Event

@@ -18,9 +18,9 @@ from dataflows.owner.commit import Committer
 from dataflows.owner.leases import Lease, Leases
 from dataflows.owner.parking import commit_or_park
 from limiter.decide.durable_counters import prune
-from reconciliation.durable_quotas import quota_violations
-from reconciliation.invariant import invariants
-from reconciliation.snapshot import snapshot
+from reconciliation.check.invariant import invariants
+from reconciliation.check.snapshot import snapshot
+from reconciliation.limiter.durable_quotas import quota_violations
 from schemas import codec, limits, topics
 from schemas.errors import OwnershipLost
 from schemas.limiter.calendar_windows import Calendar, window_at

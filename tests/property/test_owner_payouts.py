@@ -16,7 +16,7 @@ from dataflows.owner.leases import Lease, Leases
 from dataflows.payments.domain.policies import Policies
 from dataflows.payments.policies import PolicyBook
 from dataflows.payments.service import payments_service
-from reconciliation.invariant import invariants
+from reconciliation.check.invariant import invariants
 from schemas import identity, limits, topics
 from schemas.errors import Fenced
 from sinks.postgres.owner_connection import connect

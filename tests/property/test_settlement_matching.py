@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reconciliation.settlement.line import Line
-from reconciliation.settlement.matching import PAYING, Expected, Settled, Verdict, judge_all
+from reconciliation.payments.settlement.line import Line
+from reconciliation.payments.settlement.matching import PAYING, Expected, Settled, Verdict, judge_all
 
 amounts = st.integers(1, 10_000)
 signs = st.sampled_from((1, -1))

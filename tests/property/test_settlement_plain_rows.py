@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reconciliation.settlement.line import Defect
-from reconciliation.settlement.simulator_report import COLUMNS, read_lines, read_rows
-from reconciliation.settlement.stage import stage_row
+from reconciliation.payments.settlement.line import Defect
+from reconciliation.payments.settlement.simulator_report import COLUMNS, read_lines, read_rows
+from reconciliation.payments.settlement.stage import stage_row
 from schemas import limits
 
 PLAIN = {

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from reconciliation.settlement.camt053 import Entry, Statement, read_statements
-from reconciliation.settlement.line import UnreadableReport
+from reconciliation.payments.settlement.camt053 import Entry, Statement, read_statements
+from reconciliation.payments.settlement.line import UnreadableReport
 from schemas import limits
 
 SAMPLES = Path(__file__).parents[3] / "shared" / "data" / "camt"

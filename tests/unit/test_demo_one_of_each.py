@@ -16,7 +16,7 @@ from compose.demo.run import Verdict
 from compose.demo.stories import stories_of
 from compose.demo.tally import Tally
 from ingress.client import Undecided
-from reconciliation.settlement.run import Discrepancy
+from reconciliation.payments.settlement.run import Discrepancy
 from tests.unit.test_demo_stories import invoices_of
 
 

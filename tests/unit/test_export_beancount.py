@@ -11,9 +11,9 @@ from beancount.parser import parser
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reconciliation.export.accounts import beancount_account
-from reconciliation.export.beancount import assertion, opening, quoted, transaction
-from reconciliation.export.ledger import Line, Txn
+from reconciliation.payments.export.accounts import beancount_account
+from reconciliation.payments.export.beancount import assertion, opening, quoted, transaction
+from reconciliation.payments.export.ledger import Line, Txn
 from schemas import limits
 from schemas.currency import EXPONENTS, parse_minor
 

@@ -7,8 +7,8 @@ import subprocess
 
 import pytest
 
-from reconciliation.export.hledger import HEAD, assertion, opening, transaction
-from reconciliation.export.ledger import Line, Txn
+from reconciliation.payments.export.hledger import HEAD, assertion, opening, transaction
+from reconciliation.payments.export.ledger import Line, Txn
 from tests.eventually import patient
 from tests.servers import servers_missing
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from dataflows.payments.domain import routing
-from reconciliation.forecast.history import Decided
-from reconciliation.forecast.judging import Forecast, judge_freeze, judge_risk, judge_routing
+from reconciliation.payments.forecast.history import Decided
+from reconciliation.payments.forecast.judging import Forecast, judge_freeze, judge_risk, judge_routing
 from schemas import limits, rendering
 from schemas.payments import policies
 from tests import payment_cases as cases

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from reconciliation.settlement import adyen_report, simulator_report, stripe_report
-from reconciliation.settlement.camt053 import Entry, Statement, read_statements
-from reconciliation.settlement.line import Defect, Line, UnreadableReport
+from reconciliation.payments.settlement import adyen_report, simulator_report, stripe_report
+from reconciliation.payments.settlement.camt053 import Entry, Statement, read_statements
+from reconciliation.payments.settlement.line import Defect, Line, UnreadableReport
 from schemas import limits
 from tests.unit.test_camt053 import HEAD, TAIL, entry, statement
 from tests.unit.test_settlement_readers import Endless

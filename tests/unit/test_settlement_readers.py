@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reconciliation.settlement import adyen_report, simulator_report, stripe_report
-from reconciliation.settlement.amounts import minor_of_major
-from reconciliation.settlement.line import Defect, Line, Unclassifiable, UnreadableReport
+from reconciliation.payments.settlement import adyen_report, simulator_report, stripe_report
+from reconciliation.payments.settlement.amounts import minor_of_major
+from reconciliation.payments.settlement.line import Defect, Line, Unclassifiable, UnreadableReport
 from schemas import limits
 from schemas.currency import EXPONENTS, format_minor
 

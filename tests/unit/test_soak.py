@@ -19,8 +19,8 @@ from compose.soak.settlements import LINE_FAULTS, REPORT_FAULTS, Books, Payout
 from compose.soak.shop import Shop
 from compose.soak.verdict import Verdict
 from dataflows.payments.domain import risk, routing
-from reconciliation.settlement.camt053 import Entry, Statement, read_statements
-from reconciliation.settlement.run import Discrepancy
+from reconciliation.payments.settlement.camt053 import Entry, Statement, read_statements
+from reconciliation.payments.settlement.run import Discrepancy
 from schemas.payments import policies
 from tests.risk_cases import NOTHING_KNOWN
 

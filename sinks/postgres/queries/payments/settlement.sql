@@ -1,4 +1,4 @@
--- Settlement reconciliation: a report is staged, matched and kept in one transaction (reconciliation/settlement).
+-- Settlement reconciliation: a report is staged, matched and kept in one transaction (reconciliation/payments/settlement).
 
 -- name: stage_create
 -- First of a report, for this transaction alone: its lines as read, what is wrong, and lines that are not plain.

@@ -1,0 +1,1 @@
+"""The invariants as SQL files, and the check that asks all of them over one snapshot."""

@@ -1,0 +1,254 @@
+"""Re-derives what must hold and counts what does not. Reads only; safe beside a live system, which shows 0 gaps.
+
+One repeatable-read snapshot serves every invariant. What lies outside Postgres is compared up to a position, or in
+an order of readings, at which both sides must agree; see cross_store and processor_book. An invariant that cannot be
+evaluated counts as one gap: a check that did not run proves nothing.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
+
+import psycopg
+
+from reconciliation.check.acknowledged import acknowledged_violations
+from reconciliation.check.chain import chain_violations
+from reconciliation.check.cross_store import (
+    CommonPosition,
+    KafkaTotals,
+    Stores,
+    clickhouse_sums,
+    common_position,
+    differences,
+    kafka_totals,
+    outbox_ends,
+    postgres_sums,
+    sink_seqs,
+)
+from reconciliation.check.invariant import Invariant, invariants
+from reconciliation.check.snapshot import Snapshot, snapshot
+from reconciliation.limiter.durable_quotas import quota_violations
+from reconciliation.payments.processor_book import BookCheck, Books, book_violations, read_books
+from schemas import errors, limits
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from pathlib import Path
+
+    from sinks.clickhouse.connection import ClickHouseConnection
+    from sinks.kafka.connection import KafkaConnection
+
+Violation = dict[str, Any]
+_COMPUTED_AGAIN: Final = {"ledger_chain": chain_violations, "durable_quotas": quota_violations}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckSettings:
+    """Where everything is. ``postgres_dsn`` is of a role that reads all tables and may change none of them."""
+
+    postgres_dsn: str
+    kafka: KafkaConnection
+    clickhouse: ClickHouseConnection
+    processor_urls: Mapping[str, str]  # by name, of those that show their own book
+    events_topic: str
+    commands_topic: str
+    partitions: int
+    acknowledged: Path | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class Finding:
+    """What became of one invariant."""
+
+    id: str
+    title: str
+    severity: str
+    owner: str
+    gaps: int = 0
+    sample: list[Violation] = field(default_factory=list)
+    note: str = ""
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """Every finding, and the sum of the gaps."""
+
+    gaps: int
+    invariants: list[Finding]
+    checked_at: str
+
+    def as_object(self) -> dict[str, Any]:
+        """The report as the CLI prints it with --json."""
+        return asdict(self)
+
+
+def run_check(
+    settings: CheckSettings,
+    *,
+    only: Iterable[str] = (),
+    sample_max: int | None = limits.CHECK_SAMPLE_MAX,
+    on_start: Callable[[Invariant], None] = lambda _: None,
+) -> Report:
+    """Evaluates the invariants, or some of them. Raises ValueError on an unknown id, Unavailable without Postgres."""
+    wanted = set(only)
+    chosen = [i for i in invariants() if not wanted or i.id in wanted]
+    if unknown := wanted - {i.id for i in chosen}:
+        raise ValueError(
+            f"no invariant {', '.join(sorted(unknown))}; there are {', '.join(i.id for i in invariants())}"
+        )
+    now = datetime.now(UTC)
+    books_before = _early_books(settings, chosen)
+    acknowledged_bytes = settings.acknowledged.stat().st_size if settings.acknowledged else 0
+    try:
+        seqs_before = sink_seqs(settings.postgres_dsn, settings.partitions, settings.events_topic)
+        with snapshot(
+            settings.postgres_dsn,
+            events_topic=settings.events_topic,
+            commands_topic=settings.commands_topic,
+            grace_s=limits.ATTEMPT_LEASE_MS // 1_000,
+        ) as view:
+            run = _Run(settings, view, _Before(books_before, seqs_before, acknowledged_bytes))
+            findings = [_evaluate(run, i, sample_max, on_start) for i in chosen]
+    except psycopg.OperationalError as error:
+        raise errors.Unavailable(f"Postgres does not answer: {str(error).strip()}") from error
+    return Report(gaps=sum(f.gaps for f in findings), invariants=findings, checked_at=now.isoformat())
+
+
+def _early_books(settings: CheckSettings, chosen: list[Invariant]) -> Books | str:
+    """The books before the snapshot, or why they cannot be read."""
+    if not any(i.id == "19" for i in chosen):
+        return "not asked for"
+    try:
+        return read_books(settings.processor_urls)
+    except errors.Unavailable as error:
+        return str(error)
+
+
+def _evaluate(
+    run: _Run, invariant: Invariant, sample_max: int | None, on_start: Callable[[Invariant], None]
+) -> Finding:
+    on_start(invariant)
+    finding = Finding(id=invariant.id, title=invariant.title, severity=invariant.severity, owner=invariant.owner)
+    began = time.monotonic()
+    try:
+        violations = run.violations(invariant, finding)
+        finding.sample = list(islice(violations, sample_max))
+        finding.gaps = len(finding.sample) + sum(1 for _ in violations)
+    except (errors.PlatformError, psycopg.errors.DatabaseError, ValueError, OSError) as error:
+        if isinstance(error, psycopg.OperationalError) and not isinstance(error, psycopg.errors.QueryCanceled):
+            raise
+        finding.gaps += 1
+        finding.note = f"could not be evaluated: {str(error).strip().partition(chr(10))[0]}"
+    finding.seconds = round(time.monotonic() - began, 3)
+    return finding
+
+
+@dataclass(frozen=True, slots=True)
+class _Before:
+    """What was read before the snapshot: everything in it must be in the snapshot too."""
+
+    books: Books | str  # or why they could not be read
+    sink_seqs: dict[int, int]
+    acknowledged_bytes: int
+
+
+class _Run:
+    """One check under way: what several invariants share is read once."""
+
+    def __init__(
+        self,
+        settings: CheckSettings,
+        view: Snapshot,
+        before: _Before,
+    ) -> None:
+        self._settings = settings
+        self._view = view
+        self._before = before
+        self._ends = outbox_ends(view, settings.partitions)
+        self._bound: CommonPosition | None = None
+        self._kafka: KafkaTotals | None = None
+
+    def violations(self, invariant: Invariant, finding: Finding) -> Iterator[Violation]:
+        """The violating rows, as they are found."""
+        match invariant.id if invariant.source == "comparison" else "":
+            case "":
+                return self._view.rows(invariant.sql)
+            case "ledger_chain" | "durable_quotas" as computed:
+                return _COMPUTED_AGAIN[computed](self._view, invariant.sql)
+            case "published":
+                return self._published(invariant.sql)
+            case "18":
+                return self._cross_store(invariant.sql, finding)
+            case "19":
+                return self._book(invariant.sql, finding)
+            case "20":
+                return self._acknowledged(invariant.sql, finding)
+            case other:
+                raise ValueError(f"the invariant {other} has nothing to be compared with")
+
+    def _stores(self) -> Stores:
+        return Stores(
+            kafka=self._settings.kafka,
+            clickhouse=self._settings.clickhouse.client(),
+            events_topic=self._settings.events_topic,
+            partitions=self._settings.partitions,
+        )
+
+    def _common(self) -> CommonPosition:
+        if self._bound is None:
+            self._bound = common_position(self._settings.postgres_dsn, self._ends, self._settings.events_topic)
+        return self._bound
+
+    def _totals(self, stores: Stores) -> KafkaTotals:
+        if self._kafka is None:
+            self._kafka = kafka_totals(stores, self._common().seqs)
+        return self._kafka
+
+    def _published(self, sql: str) -> Iterator[Violation]:
+        published = list(self._view.rows(sql))
+        found = self._totals(self._stores()).last_seqs
+        for row in published:
+            if found.get(row["partition"], 0) < row["published_seq"]:
+                yield {**row, "last_seq_in_kafka": found.get(row["partition"], 0)}
+
+    def _cross_store(self, sql: str, finding: Finding) -> Iterator[Violation]:
+        common, stores = self._common(), self._stores()
+        kafka = self._totals(stores)
+        ours = postgres_sums(self._view, sql, common.seqs, is_level=not common.behind)
+        theirs = clickhouse_sums(stores.clickhouse, common.seqs, is_level=not common.behind)
+        finding.note = f"compared {sum(common.seqs.values())} events"
+        if common.behind:
+            finding.note += f"; {common.behind} are not in ClickHouse yet and were not compared"
+        if common.behind and not common.moved:
+            yield {"what": "position", "behind": common.behind, "reason": "the ClickHouse sink stands still"}
+        for partition, seq in self._before.sink_seqs.items():
+            # Published means committed: what ClickHouse held before the snapshot, the snapshot holds.
+            if seq > self._ends[partition]:
+                yield {"what": "position", "partition": partition, "clickhouse": seq, "postgres": self._ends[partition],
+                       "reason": "ClickHouse holds events that were never committed"}  # fmt: skip
+        yield from differences(ours, theirs, kafka.sums)
+
+    def _book(self, sql: str, finding: Finding) -> Iterator[Violation]:
+        books = self._before.books
+        if isinstance(books, str):
+            raise errors.Unavailable(books)
+        yield from books.doubled
+        entries, count = len(books.entries), BookCheck()
+        after = read_books(self._settings.processor_urls).entries
+        yield from book_violations(self._view, sql, books, after, count)
+        finding.note = f"{entries} effects; {count.open_attempts} of attempts that are open here"
+        if count.without_book:
+            finding.note += f"; {count.without_book} attempts at processors that show no book"
+
+    def _acknowledged(self, sql: str, finding: Finding) -> Iterator[Violation]:
+        if self._settings.acknowledged is None:
+            finding.note = "nothing to compare: give --acknowledged FILE"
+            return
+        yield from acknowledged_violations(
+            self._view, sql, self._settings.acknowledged, self._before.acknowledged_bytes
+        )

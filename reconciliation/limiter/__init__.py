@@ -1,0 +1,1 @@
+"""What is reconciled of the rate limiter."""

@@ -1,0 +1,1 @@
+"""What is reconciled of payments: settlement, repairs, processors' books, exports, forecasts."""

@@ -1,0 +1,70 @@
+"""Finishes approved repairs without a person, as long as a service runs: the approval was the decision of two.
+
+Nothing is decided here. A repair that is approved and not known to be posted for a while (its ingress died, its owner
+was away) is sent again under its own identity and settled from the owner's stored result, so any number of loops and
+of ``millrace repair resume`` may run at once, and a kill anywhere is made good by the next round.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import psycopg
+import structlog
+
+from reconciliation.payments.repair.resume import resume
+from schemas import errors, limits
+
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Callable
+
+    from sinks.kafka.connection import KafkaConnection
+
+log = structlog.get_logger()
+_SESSION: Final = f"-c synchronous_commit=on -c statement_timeout={limits.REPAIR_LOOP_STATEMENT_TIMEOUT_MS}"
+
+
+class RepairLoop:
+    """The loop of one process, over connections of its own: it is not in the way of anything else."""
+
+    def __init__(
+        self, dsn: str, kafka: KafkaConnection, name: str, on_step: Callable[[str], None] = lambda _: None
+    ) -> None:
+        self._dsn = dsn
+        self._kafka = kafka
+        self._name = name
+        self._on_step = on_step
+
+    def run(self, stop: threading.Event) -> None:
+        """Rounds until ``stop``; absent servers are waited out."""
+        pause_s = 0
+        while not stop.wait(pause_s):
+            is_done = False
+            try:
+                is_done = self.round()
+            except (psycopg.OperationalError, errors.Unavailable) as error:
+                log.warning("repair_loop_waits", error=str(error).partition("\n")[0])
+            # Sent again ever more rarely: an owner that is away has them all in its topic already.
+            first = limits.REPAIR_LOOP_INTERVAL_S
+            pause_s = first if is_done else min(max(first, 2 * pause_s), limits.REPAIR_LOOP_INTERVAL_MAX_S)
+
+    def round(self) -> bool:
+        """Everything that has waited long enough, once; whether all was decided. Raises as psycopg, or Unavailable."""
+        with psycopg.connect(
+            self._dsn,
+            autocommit=True,
+            application_name=self._name,
+            options=_SESSION,
+            connect_timeout=limits.POSTGRES_CONNECT_TIMEOUT_S,
+        ) as connection:
+            found = resume(
+                connection,
+                self._kafka,
+                wait_s=limits.REPAIR_LOOP_DECISION_WAIT_S,
+                waiting_s=limits.REPAIR_LOOP_GRACE_S,
+                on_step=self._on_step,
+            )
+        if found.posted or found.refused or found.undecided:
+            log.info("repairs_finished", posted=found.posted, refused=found.refused, undecided=len(found.undecided))
+        return not found.undecided

@@ -1,0 +1,117 @@
+"""Adyen's settlement details report: debits and credits in two columns each, gross and net in two currencies.
+
+Adyen gives a line no identity. Ours is made of what names it (type, both psp references, batch, the text of a line
+without a reference); the second line of the same name in one file gets a number, so that a file has the same identities
+whenever it is read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, BinaryIO, Final
+
+from reconciliation.payments.settlement.amounts import currency_code, minor_of_major
+from reconciliation.payments.settlement.csv_rows import CsvRows, identity_of
+from reconciliation.payments.settlement.line import Defect, Line, LineType, Unclassifiable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_REQUIRED: Final = (
+    "Psp Reference",
+    "Merchant Reference",
+    "Type",
+    "Modification Reference",
+    "Gross Currency",
+    "Gross Debit (GC)",
+    "Gross Credit (GC)",
+    "Net Currency",
+    "Net Debit (NC)",
+    "Net Credit (NC)",
+)
+_FEES: Final = ("Commission (NC)", "Markup (NC)", "Scheme Fees (NC)", "Interchange (NC)", "Payment Fees (NC)")
+_TYPES: Final[dict[str, LineType]] = {
+    "Settled": "charge",
+    "Refunded": "refund",
+    "RefundedReversed": "refund_reversal",
+    "Chargeback": "dispute",
+    "SecondChargeback": "dispute",
+    "ChargebackReversed": "dispute_reversal",
+    "MerchantPayout": "payout",
+    "Fee": "fee",
+    "InvoiceDeduction": "fee",
+    "DepositCorrection": "adjustment",
+    "ManualCorrected": "adjustment",
+    "Balancetransfer": "adjustment",
+}
+_NAMELESS: Final = frozenset({"payout", "fee", "adjustment"})  # the modification reference is a text there
+
+
+def read_lines(stream: BinaryIO) -> Iterator[Line | Defect]:
+    """Every line of the report, in order. Raises UnreadableReport."""
+    rows = CsvRows(stream, _REQUIRED)
+    for row in rows:
+        if isinstance(row, Defect):
+            yield row
+            continue
+        number, cells = row
+        try:
+            yield _line(number, _Cells(cells, rows.columns))
+        except Unclassifiable as problem:
+            yield Defect(number, str(problem))
+
+
+class _Cells:
+    """One row by name."""
+
+    def __init__(self, cells: list[str], columns: dict[str, int]) -> None:
+        self._cells = cells
+        self._columns = columns
+
+    def text(self, name: str) -> str:
+        place = self._columns.get(name)
+        return "" if place is None else self._cells[place].strip()
+
+    def amount(self, name: str, code: str) -> int:
+        return minor_of_major(self.text(name) or "0", code)
+
+    def credit_less_debit(self, kind: str, suffix: str, code: str) -> int:
+        return self.amount(f"{kind} Credit ({suffix})", code) - self.amount(f"{kind} Debit ({suffix})", code)
+
+
+def _line(number: int, cells: _Cells) -> Line:
+    name = cells.text("Type")
+    kind = _TYPES.get(name)
+    if kind is None:
+        raise Unclassifiable(f"has the unknown type {name[:40]!r}")
+    net_code = currency_code(cells.text("Net Currency"))
+    net = cells.credit_less_debit("Net", "NC", net_code)
+    if kind in _NAMELESS:
+        code, gross, fee = net_code, net, 0  # such a line has no gross of its own
+    else:
+        code = currency_code(cells.text("Gross Currency"))
+        gross = cells.credit_less_debit("Gross", "GC", code)
+        fee = sum(cells.amount(fee, net_code) for fee in _FEES)
+    psp, modification = identity_of(cells.text("Psp Reference")), identity_of(cells.text("Modification Reference"))
+    batch = identity_of(cells.text("Batch Number"))
+    refs = () if kind in _NAMELESS else tuple(dict.fromkeys(ref for ref in (modification, psp) if ref))
+    return Line(
+        line_no=number,
+        line_id=_identity(name, psp, modification, batch),
+        type=kind,
+        operation_id=identity_of(cells.text("Modification Merchant Reference")) if kind == "refund" else None,
+        reference=identity_of(cells.text("Merchant Reference")) or (modification if kind in _NAMELESS else None),
+        provider_refs=refs,
+        currency=code,
+        gross=gross,
+        fee=fee,
+        net=net,
+        net_currency=net_code,
+        batch=batch,
+        created=cells.text("Creation Date") or None,
+    )
+
+
+def _identity(name: str, *parts: str | None) -> str:
+    digest = hashlib.sha256("\x1f".join(part or "" for part in parts).encode()).hexdigest()
+    return f"{name}:{digest[:32]}"

@@ -1,0 +1,107 @@
+"""An entry of camt.053: its elements, what it is called by, and the payments that a batch is booked of."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+
+from reconciliation.payments.settlement.amounts import currency_code, minor_of_major
+from reconciliation.payments.settlement.line import Unclassifiable
+from schemas import limits
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_DETAILS: Final = "NtryDtls/TxDtls"
+_OF_ENTRY: Final = ("AcctSvcrRef", "NtryRef")
+_OF_PAYMENT: Final = (
+    "Refs/EndToEndId",
+    "Refs/AcctSvcrRef",
+    "Refs/InstrId",
+    "Refs/TxId",
+    "RmtInf/Strd/CdtrRefInf/Ref",
+    "RmtInf/Ustrd",
+)
+#: the digits of a number of payments; more would be no number of ours
+_COUNT_DIGITS_MAX: Final = 6
+
+
+class Part(Struct, frozen=True, kw_only=True):
+    """One payment of a batch, signed as its entry; None where the bank does not tell its amount."""
+
+    amount: int | None
+    names: tuple[str, ...]
+
+
+class Node:
+    """An element inside a statement."""
+
+    __slots__ = ("ccy", "children", "name", "text")
+
+    def __init__(self, name: str, ccy: str | None) -> None:
+        self.name = name
+        self.ccy = ccy
+        self.text = ""
+        self.children: list[Node] = []
+
+    def at(self, path: str) -> Node | None:
+        """The first element at a path such as ``Tp/CdOrPrtry/Cd``."""
+        return next(self.all(path), None)
+
+    def all(self, path: str) -> Iterator[Node]:
+        """Every element at a path."""
+        name, _, rest = path.partition("/")
+        for child in self.children:
+            if child.name == name:
+                yield from child.all(rest) if rest else (child,)
+
+    def word(self, *paths: str) -> str | None:
+        """The text of the first of the paths that has one."""
+        for path in paths:
+            if (found := self.at(path)) is not None and found.text.strip():
+                return found.text.strip()
+        return None
+
+
+def names_of(node: Node) -> tuple[str, ...]:
+    """Every reference of an entry, and the words of its texts."""
+    paths = (*_OF_ENTRY, *(f"{_DETAILS}/{path}" for path in _OF_PAYMENT), "AddtlNtryInf")
+    return _words(node, paths)
+
+
+def parts_of(node: Node, *, is_debit: bool) -> tuple[Part, ...]:
+    """The payments of an entry that is several; () of one that is a single one, or too many to be looked at."""
+    details = list(node.all(_DETAILS))
+    own = node.at("Amt")
+    if own is None or not 1 < len(details) <= limits.SETTLEMENT_PARTS_MAX:
+        return ()
+    return tuple(
+        Part(amount=_signed(detail, own.ccy, is_debit=is_debit), names=_words(detail, _OF_PAYMENT))
+        for detail in details
+    )
+
+
+def batch_size(node: Node) -> int | None:
+    """Of a batch without details: how many payments the bank says that it is of."""
+    if node.at(_DETAILS) is not None:
+        return None
+    count = node.word("NtryDtls/Btch/NbOfTxs") or ""
+    return int(count) if count.isascii() and count.isdigit() and len(count) <= _COUNT_DIGITS_MAX else None
+
+
+def _signed(detail: Node, currency: str | None, *, is_debit: bool) -> int | None:
+    money = detail.at("Amt") or detail.at("AmtDtls/TxAmt/Amt")
+    if money is None:
+        return None
+    if money.ccy != currency:
+        raise Unclassifiable("has a detail in another currency")
+    amount = minor_of_major(money.text, currency_code(money.ccy or ""))
+    return -amount if is_debit else amount
+
+
+def _words(node: Node, paths: tuple[str, ...]) -> tuple[str, ...]:
+    texts = [found.text.strip() for path in paths for found in node.all(path)]
+    words = dict.fromkeys(name for text in texts for name in (text, *text.split()) if name and name != "NOTPROVIDED")
+    usable = [w for w in words if len(w) <= limits.SETTLEMENT_NAME_LENGTH_MAX and w.isprintable()]
+    return tuple(usable[: limits.SETTLEMENT_NAMES_MAX])

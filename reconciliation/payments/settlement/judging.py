@@ -1,0 +1,257 @@
+"""Lines beside what they tell of, movement by movement: verdicts become rows, findings and postings.
+
+The plain case never comes here: it is matched in one statement. What comes here is streamed from the database in order,
+so that memory does not grow with the report.
+"""
+
+from __future__ import annotations
+
+from itertools import chain, groupby
+from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Struct
+
+from reconciliation.payments.settlement.line import Line
+from reconciliation.payments.settlement.matching import PAYING, Expected, Settled, Verdict, judge_all
+from reconciliation.payments.settlement.store import SQL, Found, execute, keep_found, keep_lines, resolve_cases
+from schemas import limits
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    import psycopg
+
+_OPEN: Final = frozenset({"created", "pending", "unknown", "manual_review"})
+_ATTEMPT_TYPES: Final = frozenset({"charge", "refund", "refund_reversal"})
+_CLASS: Final = 15  # its place in a row
+#: lines that belong to no payment, by type: a person books them
+_UNBOOKED: Final = {"fee": "unbooked_fee", "adjustment": "unbooked_adjustment"}
+
+
+class Candidate(Struct, frozen=True, kw_only=True):
+    """A line and what it was found to tell of, None when that is nothing that we know."""
+
+    line: Line
+    matched: str | None
+    intent_id: str | None
+    attempt: int | None
+    status: str | None
+    came_back: bool | None
+    amount: int | None
+    expected_currency: str | None
+    expected_fee: int | None
+    settled: Settled
+
+    @property
+    def reference(self) -> str:
+        """The payment when it is known, else what the line says."""
+        line = self.line
+        said = (line.reference, *line.provider_refs, line.operation_id, line.line_id)
+        return (self.intent_id if self.matched else None) or next(name for name in said if name)
+
+
+class Judged(Struct, kw_only=True):
+    """The row of a line, and what is wrong with it."""
+
+    row: tuple[object, ...]
+    found: Found | None = None
+    ends_shortage_of: str | None = None
+
+
+def judge_report(connection: psycopg.Connection, processor: str, report_id: str) -> int:
+    """Judges what is not plain, keeps rows and findings, and returns how many lines were matched."""
+    matched = 0
+    with connection.cursor("settlement_candidates") as cursor:
+        cursor.itersize = limits.SETTLEMENT_COPY_LINES
+        cursor.execute(SQL["candidates_to_judge"].encode(), {"paying": list(PAYING)})
+        batch: list[Judged] = []
+        for judged in judged_lines(processor, report_id, map(_candidate, cursor)):
+            matched += judged.row[_CLASS] in ("matched", "fee_difference")
+            batch.append(judged)
+            if len(batch) == limits.SETTLEMENT_COPY_LINES:
+                _keep(connection, processor, report_id, batch)
+                batch.clear()
+        _keep(connection, processor, report_id, batch)
+    return matched
+
+
+def judged_lines(processor: str, report_id: str, candidates: Iterable[Candidate]) -> Iterator[Judged]:
+    """Every candidate judged; those of one movement must stand together."""
+    for _, group in groupby(candidates, key=lambda c: (c.matched or f" {c.line.line_no}", c.line.type)):
+        first = next(group)
+        members = chain((first,), group)  # noqa: B031 - the rest of the group, once
+        expected = _expected(first)
+        if isinstance(expected, str):
+            yield from (_plain(processor, report_id, candidate, expected) for candidate in members)
+            continue
+        under_way: dict[int, Candidate] = {}
+        for verdict in judge_all(expected, first.settled, _lines(members, under_way)):
+            yield _judged(processor, report_id, under_way.pop(verdict.line.line_no), verdict)
+
+
+def _lines(candidates: Iterable[Candidate], under_way: dict[int, Candidate]) -> Iterator[Line]:
+    for candidate in candidates:
+        under_way[candidate.line.line_no] = candidate
+        yield candidate.line
+
+
+def _expected(candidate: Candidate) -> Expected | str:
+    """What the line should say, or the class of a line that nothing can be expected of."""
+    kind, status = candidate.line.type, candidate.status
+    if kind in _UNBOOKED:
+        return _UNBOOKED[kind]
+    if kind == "payout_reversal" and candidate.matched is not None:
+        return "payout_returned"
+    if candidate.matched is None or candidate.amount is None or candidate.expected_currency is None:
+        return "orphan"
+    if status in _OPEN:
+        return "waiting"
+    if kind in _ATTEMPT_TYPES and not _is_moved(kind, status, came_back=bool(candidate.came_back)):
+        return "orphan"  # the processor did what our record denies
+    is_out = kind in ("refund", "dispute")
+    return Expected(
+        amount=-candidate.amount if is_out else candidate.amount,
+        currency=candidate.expected_currency,
+        fee=candidate.expected_fee or 0,
+    )
+
+
+def _is_moved(kind: str, status: str | None, *, came_back: bool) -> bool:
+    """Whether our record says that this money moved."""
+    if kind == "refund_reversal":
+        return status == "failed" and came_back
+    return status in ("captured", "refunded") or (kind == "refund" and came_back)
+
+
+def _plain(processor: str, report_id: str, candidate: Candidate, line_class: str) -> Judged:
+    """A line without a verdict: waiting, or for a person."""
+    line = candidate.line
+    amount = abs(line.gross)
+    is_returned = line_class == "payout_returned"
+    row = line_row(
+        processor,
+        report_id,
+        candidate,
+        line_class,
+        difference=0 if line_class == "waiting" else amount,
+        posted=(candidate.amount, 0, 0) if is_returned else None,
+        posting="due" if is_returned and candidate.amount else "none",
+    )
+    if line_class == "waiting":
+        return Judged(row=row)
+    return Judged(row=row, found=found_of(candidate, line_class, amount))
+
+
+def _judged(processor: str, report_id: str, candidate: Candidate, verdict: Verdict) -> Judged:
+    line = verdict.line
+    is_posted = verdict.posting is not None and line.type in ("charge", "refund")
+    row = line_row(
+        processor,
+        report_id,
+        candidate,
+        verdict.line_class,
+        difference=verdict.difference,
+        finding=verdict.posting if is_posted else None,
+        posted=(verdict.posted_gross, verdict.posted_fee, verdict.posted_difference) if is_posted else None,
+        posting="due" if is_posted else "none",
+    )
+    ends = candidate.matched if verdict.settles_rest else None
+    if verdict.line_class == "matched":
+        return Judged(row=row, ends_shortage_of=ends)
+    is_case = verdict.line_class != "fee_difference"  # the owner books the true fee
+    found = found_of(candidate, verdict.line_class, verdict.difference, is_case=is_case)
+    return Judged(row=row, found=found, ends_shortage_of=ends)
+
+
+def found_of(candidate: Candidate, found_class: str, amount: int, *, is_case: bool = True) -> Found:
+    """The finding about one line."""
+    line = candidate.line
+    return Found(
+        subject=line.line_id,
+        found_class=found_class,
+        reference=candidate.reference,
+        amount=amount,
+        currency=line.currency,
+        line_id=line.line_id,
+        matched=candidate.matched,
+        detail=f"{line.type} of {line.gross}, fee {line.fee}, expected {candidate.amount}"
+        if candidate.amount
+        else None,
+        is_case=is_case,
+    )
+
+
+def line_row(
+    processor: str,
+    report_id: str,
+    candidate: Candidate,
+    line_class: str,
+    *,
+    difference: int = 0,
+    finding: str | None = None,
+    posted: tuple[int | None, int, int] | None = None,
+    posting: str = "none",
+    line_id: str | None = None,
+    part_of: str | None = None,
+) -> tuple[object, ...]:
+    """A row of settlement_line, in the order of the statement ``line_copy``."""
+    line = candidate.line
+    gross, fee, posted_difference = posted or (None, None, 0)
+    return (
+        processor, line_id or line.line_id, report_id, line.line_no, line.type, line.operation_id, line.reference,
+        next(iter(line.provider_refs), None), line.currency, line.gross, line.fee, line.net, line.net_currency,
+        line.batch, line.created, line_class, difference, candidate.matched, candidate.intent_id, candidate.attempt,
+        part_of, finding, gross, fee, posted_difference, posting,
+    )  # fmt: skip
+
+
+def _keep(connection: psycopg.Connection, processor: str, report_id: str, batch: list[Judged]) -> None:
+    keep_lines(connection, processor, report_id, [judged.row for judged in batch])
+    if ended := [judged.ends_shortage_of for judged in batch if judged.ends_shortage_of]:
+        resolve_cases(connection, execute(connection, "shortages_end", processor=processor, matched=ended))
+    keep_found(connection, processor, report_id, _still_wrong(batch))
+
+
+def _still_wrong(batch: list[Judged]) -> list[Found]:
+    """What is wrong after all lines of the batch: a shortage that a later one of them ended is not."""
+    found: list[Found] = []
+    for judged in batch:
+        if (ended := judged.ends_shortage_of) is not None:
+            found = [f for f in found if not (f.matched == ended and f.found_class in ("short", "over"))]
+        if judged.found is not None:
+            found.append(judged.found)
+    return found
+
+
+def _candidate(row: tuple[Any, ...]) -> Candidate:
+    return Candidate(
+        line=line_of(row[:13]),
+        matched=row[13],
+        intent_id=row[14],
+        attempt=row[15],
+        status=row[16],
+        came_back=row[17],
+        amount=row[18],
+        expected_currency=row[19],
+        expected_fee=row[20],
+        settled=Settled(gross=row[21], fee=row[22], lines=row[23]),
+    )
+
+
+def line_of(row: tuple[Any, ...]) -> Line:
+    """A line as it was staged."""
+    return Line(
+        line_no=row[0],
+        line_id=row[1],
+        type=row[2],
+        operation_id=row[3],
+        reference=row[4],
+        provider_refs=tuple(row[5]),
+        currency=row[6],
+        gross=row[7],
+        fee=row[8],
+        net=row[9],
+        net_currency=row[10],
+        batch=row[11],
+        created=row[12],
+    )

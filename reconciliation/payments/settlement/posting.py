@@ -1,0 +1,184 @@
+"""Tells owners what is due and waits until they decided it. Told again after a crash, it is the same command.
+
+The order is: durable in the tables as due, durable in Kafka, decided by the owner, marked as decided. A kill between
+any two of them leaves it due, and the identity keeps the second telling without effect.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import TYPE_CHECKING, Any
+
+from confluent_kafka import Producer
+from msgspec import Struct
+
+from reconciliation.payments.settlement.commands import Due, command_of, late_fee_command, outcome_command
+from reconciliation.payments.settlement.store import Found, execute, found_table, keep_found
+from schemas import limits
+from schemas.errors import Unavailable
+from sinks.kafka.delivery import payments_letter, why_not_delivered
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import psycopg
+
+    from schemas.records import Command
+    from sinks.kafka.connection import KafkaConnection
+
+
+class Posted(Struct, kw_only=True):
+    """What became of everything that was due."""
+
+    decided: int = 0
+    refused: int = 0
+    undecided: int = 0
+
+
+class Teller:
+    """Produces commands with acks=all and waits, bounded, for their results."""
+
+    def __init__(self, connection: psycopg.Connection, kafka: KafkaConnection, wait_s: float) -> None:
+        self._connection = connection
+        self._kafka = kafka
+        self._producer = Producer(kafka.producer("reconcile"))
+        self._wait_s = wait_s
+
+    def tell(self, commands: Sequence[Command]) -> dict[tuple[str, str], tuple[str, bytes]]:
+        """Status and answer by (scope, key) of every command that was decided in time. Raises errors.Unavailable."""
+        reason = why_not_delivered(self._kafka, self._producer, map(payments_letter, commands))
+        if reason is not None:
+            raise Unavailable(f"Kafka did not take every command; run it again: {reason}")
+        return self._decisions({(command.scope, command.idempotency_key) for command in commands})
+
+    def _decisions(self, missing: set[tuple[str, str]]) -> dict[tuple[str, str], tuple[str, bytes]]:
+        decided: dict[tuple[str, str], tuple[str, bytes]] = {}
+        deadline = time.monotonic() + self._wait_s
+        while missing and time.monotonic() < deadline:
+            asked = sorted(missing)
+            rows = execute(
+                self._connection, "postings_decided", scopes=[scope for scope, _ in asked], keys=[k for _, k in asked]
+            ).fetchall()
+            for scope, key, status, response in rows:
+                decided[scope, key] = (status, bytes(response))
+            missing -= decided.keys()
+            if rows:
+                deadline = time.monotonic() + self._wait_s  # owners are at work
+            if missing:
+                time.sleep(limits.SETTLEMENT_POLL_MS / 1_000)
+        return decided
+
+
+def post_due(connection: psycopg.Connection, teller: Teller, on_posted: Callable[[int], None]) -> Posted:
+    """Everything that is due is told, and what was decided is marked. What is undecided stays due for the next run."""
+    posted = Posted()
+    after = 0
+    while lists := execute(connection, "due_lists", after=after, limit=limits.SETTLEMENT_COPY_LINES).fetchall():
+        ids = [row[0] for row in lists]
+        after = ids[-1]
+        chunk = [_due(row) for row in execute(connection, "postings_due", ids=ids)]
+        _post_chunk(connection, teller, ids, chunk, posted)
+        on_posted(posted.decided + posted.refused)
+        if posted.undecided:
+            return posted
+    return posted
+
+
+def book_late_fees(connection: psycopg.Connection, teller: Teller) -> int:
+    """Lines that were decided before owners booked the fees of further lines: their fees, once. Tells how many.
+
+    A line is looked at once: when its fee is seen in the ledger, or its posting committed, it is marked.
+    """
+    booked = 0
+    while rows := execute(connection, "fees_unchecked", limit=limits.SETTLEMENT_COPY_LINES).fetchall():
+        checked = [_due(line) for *line, is_booked in rows if is_booked]
+        missing = [_due(line) for *line, is_booked in rows if not is_booked]
+        commands = [late_fee_command(due, _now_us()) for due in missing]
+        decisions = teller.tell(commands) if commands else {}
+        told = [decisions.get((c.scope, c.idempotency_key), ("", b""))[0] == "committed" for c in commands]
+        checked += [due for due, is_committed in zip(missing, told, strict=True) if is_committed]
+        execute(
+            connection,
+            "fees_checked",
+            processors=[due.processor for due in checked],
+            lines=[due.line_id for due in checked],
+        )
+        booked += sum(told)
+        if not all(told):
+            return booked  # the rest is for the next run
+    return booked
+
+
+def tell_outcomes(connection: psycopg.Connection, teller: Teller) -> int:
+    """Settlement is one of the doors of a fact: an attempt that is open here and equal to its line has succeeded."""
+    rows = execute(connection, "waiting_outcomes", limit=limits.SETTLEMENT_COPY_LINES).fetchall()
+    commands = []
+    for processor, _, kind, provider_ref, gross, currency, intent_id, attempt, operation_id in rows:
+        payload: dict[str, object] = {
+            "operation_id": operation_id,
+            "attempt": attempt,
+            "status": "captured" if kind == "charge" else "refunded",
+            "provider_ref": provider_ref,
+            "amount": abs(gross),
+            "currency": currency,
+            "error_code": None,
+        }
+        commands.append(outcome_command(processor, operation_id, payload, intent_id, _now_us()))
+    if commands:
+        teller.tell(commands)
+    return len(commands)
+
+
+def _post_chunk(
+    connection: psycopg.Connection, teller: Teller, lists: list[int], chunk: list[Due], posted: Posted
+) -> None:
+    now = _now_us()
+    commands = [command_of(due, now) for due in chunk]
+    decisions = teller.tell(commands)
+    done: list[tuple[Due, str]] = []
+    refusals: list[tuple[Due, bytes]] = []
+    for due, command in zip(chunk, commands, strict=True):
+        decision = decisions.get((command.scope, command.idempotency_key))
+        if decision is None:
+            posted.undecided += 1
+        elif decision[0] == "committed":
+            posted.decided += 1
+            done.append((due, "decided"))
+        else:
+            posted.refused += 1
+            done.append((due, "refused"))
+            refusals.append((due, decision[1]))
+    with found_table(connection):
+        for due, answer in refusals:
+            keep_found(connection, due.processor, "", [_refusal_found(due, answer)])
+        execute(
+            connection,
+            "postings_done",
+            processors=[due.processor for due, _ in done],
+            lines=[due.line_id for due, _ in done],
+            postings=[posting for _, posting in done],
+        )
+        if len(done) == len(chunk):
+            execute(connection, "due_told", ids=lists)
+
+
+def _refusal_found(due: Due, answer: bytes) -> Found:
+    return Found(
+        subject=due.line_id,
+        found_class="posting_refused",
+        reference=due.intent_id or due.line_id,
+        amount=abs(due.gross),
+        currency=due.currency,
+        line_id=due.line_id,
+        matched=due.matched,
+        detail=str(json.loads(answer).get("code")),
+    )
+
+
+def _due(row: Sequence[Any]) -> Due:
+    return Due(**dict(zip(Due.__struct_fields__, row, strict=True)))
+
+
+def _now_us() -> int:
+    return time.time_ns() // 1_000

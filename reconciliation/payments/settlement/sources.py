@@ -1,0 +1,109 @@
+"""Where reports come from: a processor's own list of them, and files that somebody gives.
+
+A report is downloaded to a file before it is read, so that neither its size nor a slow line holds a transaction open.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, BinaryIO, Final, Literal
+
+import httpx
+import msgspec
+
+from reconciliation.payments.settlement import adyen_report, simulator_report, stripe_report
+from reconciliation.payments.settlement.ingest import ReportFile
+from schemas import limits
+from schemas.errors import Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from reconciliation.payments.settlement.line import Defect, Line, PlainRow
+
+FileFormat = Literal["simulator", "stripe", "adyen", "camt053"]
+READERS: Final[dict[str, Callable[[BinaryIO], Iterator[Line | PlainRow | Defect]]]] = {
+    "simulator": simulator_report.read_rows,
+    "stripe": stripe_report.read_lines,
+    "adyen": adyen_report.read_lines,
+}
+
+
+class Listed(msgspec.Struct, frozen=True):
+    """One report of a processor's list."""
+
+    report_id: str
+
+
+class GivenFile(msgspec.Struct, frozen=True, kw_only=True):
+    """A file to be taken in; ``processor`` is by its format unless it is named."""
+
+    path: Path
+    format: FileFormat
+    processor: str | None = None
+
+
+def listed_reports(url: str) -> list[str]:
+    """The ids of a processor's reports, oldest first. Raises errors.Unavailable."""
+    try:
+        answer = httpx.get(f"{url}/settlements", timeout=limits.SETTLEMENT_FETCH_TIMEOUT_S, trust_env=False)
+        answer.raise_for_status()
+        reports = msgspec.json.decode(answer.content, type=list[Listed])
+    except httpx.HTTPError as error:
+        raise Unavailable(f"the processor's reports cannot be listed: {type(error).__name__}") from error
+    except msgspec.ValidationError as error:
+        raise Unavailable(f"the processor's list of reports cannot be read: {error}") from error
+    ids = [report.report_id for report in reports]
+    if any(not _is_plain(report_id) for report_id in ids):
+        raise Unavailable("the processor's list of reports holds an id that is none")
+    return ids
+
+
+def download(url: str, report_id: str, path: Path) -> None:
+    """The report as a file; a connection that broke off leaves nothing to be read. Raises errors.Unavailable."""
+    try:
+        with (
+            httpx.stream(
+                "GET", f"{url}/settlements/{report_id}", timeout=limits.SETTLEMENT_FETCH_TIMEOUT_S, trust_env=False
+            ) as answer,
+            path.open("wb") as file,
+        ):
+            answer.raise_for_status()
+            size = 0
+            for block in answer.iter_bytes():
+                size += len(block)
+                if size > limits.SETTLEMENT_REPORT_BYTES_MAX:
+                    raise Unavailable(f"the report {report_id} is too large")
+                file.write(block)
+    except httpx.HTTPError as error:
+        raise Unavailable(f"the report {report_id} cannot be fetched: {type(error).__name__}") from error
+
+
+def fetched_file(processor: str, report_id: str, path: Path) -> ReportFile:
+    """What a downloaded report is."""
+    return ReportFile(
+        processor=processor, report_id=report_id, sha256=digest(path), format="simulator", is_complete_history=True
+    )
+
+
+def given_file(given: GivenFile) -> ReportFile:
+    """What a given file is: its bytes are its identity, whatever it is called."""
+    sha256 = digest(given.path)
+    return ReportFile(
+        processor=given.processor or given.format,
+        report_id=f"file_{sha256.hex()[:24]}",
+        sha256=sha256,
+        format=given.format,
+        is_complete_history=False,
+    )
+
+
+def digest(path: Path) -> bytes:
+    """SHA-256 of a file's bytes."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").digest()
+
+
+def _is_plain(text: str) -> bool:
+    return 0 < len(text) <= limits.SETTLEMENT_NAME_LENGTH_MAX and text.replace("_", "").replace("-", "").isalnum()
