@@ -30,7 +30,7 @@ from tests.servers import clean_environment
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from compose.settings import Settings
+    from compose.settings.settings import Settings
     from schemas.records import Command
     from tests.servers import World
 

@@ -14,7 +14,7 @@ from sinks.postgres.migrate import migrate
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from compose.settings import Settings
+    from compose.settings.settings import Settings
 
 _TEMPLATE: Final = "migrated"
 

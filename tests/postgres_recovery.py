@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from compose.settings import Settings
+    from compose.settings.settings import Settings
 
 _RECOVERS = ("the database system is starting up", "the database system is not accepting connections")
 

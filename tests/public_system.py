@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
-    from compose.settings import Settings
+    from compose.settings.settings import Settings
 
 _ANSWER_WITHIN_S = limits.RESULT_WAIT_MAX_S + 30
 

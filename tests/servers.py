@@ -20,7 +20,7 @@ from urllib.parse import urlsplit, urlunsplit
 import psycopg
 import pytest
 
-from compose.settings import PREFIX, Addresses, Settings
+from compose.settings.settings import PREFIX, Addresses, Settings
 from compose.stack.errors import StackError
 from compose.stack.home import write_private
 from compose.stack.kafka import Kafka

@@ -20,7 +20,7 @@ from tests.migrated import fresh_database, in_database
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from compose.settings import Settings
+    from compose.settings.settings import Settings
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 

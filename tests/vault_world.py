@@ -16,7 +16,7 @@ import httpx
 import psycopg
 import pytest
 
-from compose.settings import Settings
+from compose.settings.settings import Settings
 from ingress.identity.issuer import SCOPES_DEFAULT, KeyFolder, issue_token
 from tests import servers
 from tests.attempts_world import free_port, is_ready

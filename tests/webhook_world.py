@@ -22,7 +22,7 @@ import httpx
 import psycopg
 import pytest
 
-from compose.settings import Settings
+from compose.settings.settings import Settings
 from schemas import identity
 from tests.attempts_world import free_port, is_ready
 from tests.eventually import eventually, patient

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import typer
 
-from compose.bench.http_command import http
-from compose.bench.limiter_command import limiter
-from compose.bench.limiter_outage_command import limiter_outage
-from compose.bench.owner_command import owner
-from compose.bench.settlement_command import settlement
+from compose.proof.bench.http_command import http
+from compose.proof.bench.limiter_command import limiter
+from compose.proof.bench.limiter_outage_command import limiter_outage
+from compose.proof.bench.owner_command import owner
+from compose.proof.bench.settlement_command import settlement
 
 app = typer.Typer(no_args_is_help=True)
 app.command()(http)

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from compose.demo.limiter_command import limiter
+from compose.proof.demo.limiter_command import limiter
 from schemas import limits
 
 if TYPE_CHECKING:
-    from compose.demo.invoices import Invoices
-    from compose.demo.narrator import Narrator
+    from compose.proof.demo.invoices import Invoices
+    from compose.proof.kit.narrator import Narrator
 
 _INTERRUPTED = 130
 
@@ -39,10 +39,10 @@ def demo(
     ] = False,
 ) -> None:
     """Take invoices from HTTP to ledger and ClickHouse, kill an owner half-way; exit 1 if anything differs."""
-    from compose.demo.interruption import end_as_interrupted  # noqa: PLC0415 - the help needs none of it
-    from compose.demo.invoice_generator import generated_invoices  # noqa: PLC0415
-    from compose.demo.invoices import read_invoices  # noqa: PLC0415
-    from compose.demo.narrator import Narrator  # noqa: PLC0415
+    from compose.proof.demo.invoice_generator import generated_invoices  # noqa: PLC0415
+    from compose.proof.demo.invoices import read_invoices  # noqa: PLC0415
+    from compose.proof.kit.interruption import end_as_interrupted  # noqa: PLC0415 - the help needs none of it
+    from compose.proof.kit.narrator import Narrator  # noqa: PLC0415
     from compose.stack.errors import StackError  # noqa: PLC0415
 
     if context.invoked_subcommand is not None:
@@ -65,14 +65,14 @@ def demo(
 
 
 def _run(narrator: Narrator, invoices: Invoices, rate: float, *, keep: bool) -> bool:
-    from compose.demo.own_stack import forget_other_servers, own_stack  # noqa: PLC0415
+    from compose.proof.kit.own_stack import forget_other_servers, own_stack  # noqa: PLC0415
 
     for name in forget_other_servers():
         narrator.say(f"{name} is set and not used: the demo runs on servers of its own")
     with ExitStack() as leaving:
         with narrator.busy("starting the stack"):
             stack = leaving.enter_context(own_stack("demo", tied=not keep, progress=narrator.stack))
-            from compose.demo.run import demonstrate, how_to_use  # noqa: PLC0415 - imports every client
+            from compose.proof.demo.run import demonstrate, how_to_use  # noqa: PLC0415 - imports every client
         narrator.say(f"the stack is ready: {stack.world['base_url']}, home {stack.home}")
         # Kept also when the demo breaks off: then it is wanted most. Ctrl-C removes it all the same.
         stack.keep = keep

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from compose.cli.parked import operator_connection
-from compose.settings import load_settings
+from compose.settings.settings import load_settings
 from compose.stack.errors import StackError
 
 if TYPE_CHECKING:

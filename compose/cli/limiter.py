@@ -14,7 +14,7 @@ from compose.cli.limiter_gateways import gateways
 from compose.cli.limiter_replay import replay
 from compose.cli.limiter_top import top
 from compose.cli.parked import operator_connection
-from compose.settings import load_settings
+from compose.settings.settings import load_settings
 from compose.stack.errors import StackError
 from schemas import limits
 

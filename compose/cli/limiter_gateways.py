@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from compose.limiter_gateways import running_gateways
-from compose.settings import load_settings
+from compose.settings.limiter_gateways import running_gateways
+from compose.settings.settings import load_settings
 from compose.supervise.state import read_state
 from schemas import limits
 
 if TYPE_CHECKING:
-    from compose.settings import Settings
+    from compose.settings.settings import Settings
     from compose.supervise.state import ProcessState
 
 #: what is shown of a gateway: the name of its metric, without what all of them begin with

@@ -8,7 +8,7 @@ import typer
 
 from compose.cli.cases import shell_user
 from compose.cli.parked import operator_connection
-from compose.settings import load_settings
+from compose.settings.settings import load_settings
 from compose.stack.errors import StackError
 
 if TYPE_CHECKING:

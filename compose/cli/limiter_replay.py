@@ -12,12 +12,12 @@ import typer
 
 from compose.cli.cases import shell_user
 from compose.cli.parked import operator_connection
-from compose.settings import load_settings
+from compose.settings.settings import load_settings
 from compose.stack.errors import StackError
 from schemas import limits
 
 if TYPE_CHECKING:
-    from compose.dry_run.history import History
+    from compose.cli.dry_run.history import History
     from limiter.policy.policies import PolicySet
     from schemas.limiter.limit_policy import LimitPolicy
 
@@ -74,7 +74,7 @@ def _seconds(given: datetime) -> float:
 
 
 def _policies(file: Path | None, without: list[str]) -> PolicySet:
-    from compose.dry_run.policies import other_policies  # noqa: PLC0415
+    from compose.cli.dry_run.policies import other_policies  # noqa: PLC0415
     from limiter.store.inspection import policies as in_force  # noqa: PLC0415
     from reconciliation.audit.log import audited  # noqa: PLC0415
 
@@ -84,8 +84,8 @@ def _policies(file: Path | None, without: list[str]) -> PolicySet:
 
 
 def _decided_again(chosen: PolicySet, from_us: int, to_us: int, keys: int, tell: Any) -> dict[str, Any]:
-    from compose.dry_run.history import History  # noqa: PLC0415
-    from compose.dry_run.rerun import Rerun  # noqa: PLC0415
+    from compose.cli.dry_run.history import History  # noqa: PLC0415
+    from compose.cli.dry_run.rerun import Rerun  # noqa: PLC0415
     from schemas.errors import PlatformError  # noqa: PLC0415
 
     rerun, began = Rerun(chosen), time.monotonic()

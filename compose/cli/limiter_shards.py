@@ -10,7 +10,7 @@ import typer
 
 from compose.cli.cases import shell_user
 from compose.cli.parked import operator_connection
-from compose.settings import load_settings
+from compose.settings.settings import load_settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

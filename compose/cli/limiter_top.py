@@ -14,7 +14,7 @@ import typer
 from compose.cli.cases import shell_user
 from compose.cli.limiter_gateways import COLUMNS, look, shown
 from compose.cli.parked import operator_connection
-from compose.settings import load_settings
+from compose.settings.settings import load_settings
 from compose.stack.errors import StackError
 from schemas import limits
 

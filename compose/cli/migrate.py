@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from compose.settings import load_settings
+from compose.settings.settings import load_settings
 
 app = typer.Typer()
 

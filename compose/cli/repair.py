@@ -9,7 +9,7 @@ import typer
 
 from compose.cli.cases import AsJson, shell_user
 from compose.cli.parked import operator_connection
-from compose.settings import load_settings
+from compose.settings.settings import load_settings
 
 app = typer.Typer(no_args_is_help=True)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from compose.settings import load_settings
+from compose.settings.settings import load_settings
 from compose.stack.errors import StackError
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from schemas import limits
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from compose.demo.narrator import Narrator
-    from compose.soak.verdict import Verdict
+    from compose.proof.kit.narrator import Narrator
+    from compose.proof.soak.verdict import Verdict
 
 _INTERRUPTED: Final = 130
 _SEED_MAX: Final = 2**31 - 1
@@ -43,7 +43,7 @@ def payments(
     as_json: AsJson = False,
 ) -> None:
     """Every fault of the processor, every process killed in turn, settlements with lies; exit 1 if anything differs."""
-    from compose.soak.run import soak as run_soak  # noqa: PLC0415 - imports every client
+    from compose.proof.soak.run import soak as run_soak  # noqa: PLC0415 - imports every client
 
     _run(
         run_soak,
@@ -70,8 +70,8 @@ def limiter(
     as_json: AsJson = False,
 ) -> None:
     """Three gateways, retries at others, all killed in turn, policies changed; exit 1 if one token is missing."""
-    from compose.soak.limiter_run import GATEWAYS, SERVICES  # noqa: PLC0415 - the help needs none of it
-    from compose.soak.limiter_run import soak as run_soak  # noqa: PLC0415
+    from compose.proof.soak.limiter_run import GATEWAYS, SERVICES  # noqa: PLC0415 - the help needs none of it
+    from compose.proof.soak.limiter_run import soak as run_soak  # noqa: PLC0415
 
     alone = {"limiter_gateways": None, "limiter_frames_port": None}
     changes = {"limiter_gateway_processes": GATEWAYS, **alone}
@@ -97,9 +97,9 @@ def _run(
     what: str,
 ) -> None:
     """A soak on a stack of its own; ends the process by the verdict."""
-    from compose.demo.interruption import end_as_interrupted  # noqa: PLC0415
-    from compose.demo.narrator import Narrator  # noqa: PLC0415
-    from compose.demo.own_stack import forget_other_servers, own_stack  # noqa: PLC0415
+    from compose.proof.kit.interruption import end_as_interrupted  # noqa: PLC0415
+    from compose.proof.kit.narrator import Narrator  # noqa: PLC0415
+    from compose.proof.kit.own_stack import forget_other_servers, own_stack  # noqa: PLC0415
 
     end_as_interrupted()
     narrator = Narrator(on_stderr=as_json)
@@ -122,7 +122,7 @@ def _run(
 
 
 def _tell(verdict: Verdict, narrator: Narrator, *, as_json: bool, what: str) -> None:
-    from compose.soak.report import show  # noqa: PLC0415
+    from compose.proof.soak.report import show  # noqa: PLC0415
 
     show(narrator.console, verdict, what=what)
     print(json.dumps(verdict.as_object(narrator.seconds)) if as_json else verdict.line(narrator.seconds), flush=True)

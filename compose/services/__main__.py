@@ -11,7 +11,7 @@ import sys
 
 from compose.services.gate import pass_gate
 from compose.services.logs import configure_logs
-from compose.settings import SERVICES, load_settings
+from compose.settings.settings import SERVICES, load_settings
 from compose.stack.errors import StackError
 
 

@@ -11,7 +11,7 @@ from sinks.clickhouse.decoding import collect_garbage_rarely
 from sinks.clickhouse.sink import Sink
 
 if TYPE_CHECKING:
-    from compose.settings import Settings
+    from compose.settings.settings import Settings
 
 
 def run(settings: Settings, instance: int) -> None:

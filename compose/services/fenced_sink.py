@@ -15,7 +15,7 @@ from sinks.clickhouse.metrics import SinkMetrics
 from sinks.clickhouse.sink import Sink, SinkSettings
 
 if TYPE_CHECKING:
-    from compose.settings import Settings
+    from compose.settings.settings import Settings
 
 ROLE: Final = "millrace_sink"
 

@@ -16,7 +16,7 @@ from ingress.state import Ingress, IngressConfig
 from schemas.client_network import client_network
 
 if TYPE_CHECKING:
-    from compose.settings import Settings
+    from compose.settings.settings import Settings
     from limiter.decide.limiter import Limiter
 
 

@@ -10,7 +10,7 @@ from limiter.analytics.decision_sink import DecisionSink
 from schemas import topics
 
 if TYPE_CHECKING:
-    from compose.settings import Settings
+    from compose.settings.settings import Settings
 
 
 def run(settings: Settings, instance: int) -> None:

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from compose.limiter_gateways import gateway_address, gateways_everywhere
 from compose.services.limiting import SnapshotToken, kept_going
 from compose.services.ops import LOOPBACK, serve_ops
 from compose.services.owner_quotas import OwnerQuotas
+from compose.settings.limiter_gateways import gateway_address, gateways_everywhere
 from compose.stack.errors import StackError
 from ingress.identity.issuer import KeyFolder
 from limiter.decide.lease_accounts import LeaseAccounts
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     import grpc
 
-    from compose.settings import Settings
+    from compose.settings.settings import Settings
 
 _log = structlog.get_logger(__name__)
 

@@ -12,7 +12,7 @@ from dataflows.limiter.identities.flow import IdentityStream
 from dataflows.limiter.leases.flow import LeaseStream
 
 if TYPE_CHECKING:
-    from compose.settings import Settings
+    from compose.settings.settings import Settings
 
 ROLE: Final = "millrace_leases"
 

@@ -16,7 +16,7 @@ from schemas import limits
 if TYPE_CHECKING:
     import psycopg
 
-    from compose.settings import Settings
+    from compose.settings.settings import Settings
 
 _log: Final = structlog.get_logger(__name__)
 

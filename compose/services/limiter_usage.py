@@ -10,7 +10,7 @@ from compose.services.part import Part, serve
 from limiter.stream.usage import UsageStream
 
 if TYPE_CHECKING:
-    from compose.settings import Settings
+    from compose.settings.settings import Settings
 
 ROLE: Final = "millrace_worker"
 

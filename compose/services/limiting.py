@@ -26,7 +26,7 @@ from schemas import limits
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-    from compose.settings import Settings
+    from compose.settings.settings import Settings
     from limiter.policy.policies import PolicySet
     from limiter.store.store import CounterStore
 

@@ -16,7 +16,7 @@ from schemas import topics
 from sinks.clickhouse.stream import EventReader
 
 if TYPE_CHECKING:
-    from compose.settings import Settings
+    from compose.settings.settings import Settings
 
 ROLE: Final = "millrace_worker"
 GROUP: Final = "merchant-webhooks"  # a name only: positions are kept in Postgres

@@ -12,7 +12,7 @@ from dataflows.payments.service import payments_service
 from schemas import limits
 
 if TYPE_CHECKING:
-    from compose.settings import Settings
+    from compose.settings.settings import Settings
 
 
 def run(settings: Settings, instance: int) -> None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     import psycopg
 
-    from compose.settings import Addresses
+    from compose.settings.settings import Addresses
     from dataflows.owner.drivers import Driver
     from dataflows.owner.process import OwnerProcess
     from dataflows.owner.service import Service

@@ -20,8 +20,8 @@ from dataflows.payments.attempts.worker import AttemptWorker
 from schemas.errors import Unavailable
 
 if TYPE_CHECKING:
-    from compose.processors import ProcessorAddress
-    from compose.settings import Settings
+    from compose.settings.processors import ProcessorAddress
+    from compose.settings.settings import Settings
     from dataflows.payments.attempts.adapter import ProcessorAdapter
 
 ROLE: Final = "millrace_worker"

@@ -18,7 +18,7 @@ from vault.server import serve
 from vault.state import VaultConfig
 
 if TYPE_CHECKING:
-    from compose.settings import Settings
+    from compose.settings.settings import Settings
     from vault.server import WhyNotReady
 
 ROLE: Final = "millrace_vault"

@@ -16,7 +16,7 @@ from dataflows.payments.webhooks.worker import WebhookWorker
 from reconciliation.payments.repair.loop import RepairLoop
 
 if TYPE_CHECKING:
-    from compose.settings import Settings
+    from compose.settings.settings import Settings
 
 ROLE: Final = "millrace_worker"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from compose.settings import load_settings
+from compose.settings.settings import load_settings
 from compose.stack.errors import StackError
 from compose.supervise.supervisor import Supervisor
 

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from compose.limiter_gateways import gateway_address, running_gateways
+from compose.settings.limiter_gateways import gateway_address, running_gateways
 from compose.stack import processes
 from compose.stack.errors import StackError
 from compose.supervise import guard
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import subprocess
     from collections.abc import Callable
 
-    from compose.settings import Settings
+    from compose.settings.settings import Settings
     from compose.stack.home import Home
 
 #: supervisors that this process started, kept until they ended so that their exit status is taken

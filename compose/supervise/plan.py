@@ -9,9 +9,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from compose.limiter_gateways import gateway_addresses
-from compose.processors import port_name
 from compose.services import ops
+from compose.settings.limiter_gateways import gateway_addresses
+from compose.settings.processors import port_name
 from compose.stack.clickhouse import ClickHouse
 from compose.stack.errors import StackError
 from compose.stack.kafka import Kafka
@@ -23,7 +23,7 @@ from compose.supervise.state import STACK_ID_VARIABLE
 from schemas import limits
 
 if TYPE_CHECKING:
-    from compose.settings import Settings
+    from compose.settings.settings import Settings
     from compose.stack.server import EmbeddedServer
 
 _PORTS_OF: Final = {

@@ -26,7 +26,7 @@ from schemas import limits
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from compose.settings import Settings
+    from compose.settings.settings import Settings
     from compose.stack.home import Home
     from compose.stack.server import EmbeddedServer
 

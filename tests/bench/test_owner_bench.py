@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from compose.bench.mix import Mix, encoded
-from compose.bench.owner_run import Sample, _measured
+from compose.proof.bench.mix import Mix, encoded
+from compose.proof.bench.owner_run import Sample, _measured
 from dataflows.payments.domain import commands as domain
 from dataflows.payments.domain.decision import Context, Decision, Payment
 from dataflows.payments.domain.fees import FeeSchedule

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from compose.settings import Settings
+from compose.settings.settings import Settings
 from sinks.kafka.topics import ensure_topics
 from tests import servers
 from tests.faults.owners import OwnerWorld

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 
-from compose.demo.acknowledged import Acknowledgements
+from compose.proof.kit.acknowledged import Acknowledgements
 from compose.stack.processes import descendants, send
 from compose.supervise.state import StackState, read_state
 from ingress.client import MillraceClient, MillraceClientError
@@ -23,7 +23,7 @@ from ingress.identity.issuer import SCOPES_DEFAULT, KeyFolder, issue_token
 from tests.eventually import becomes, eventually, patient
 
 if TYPE_CHECKING:
-    from compose.settings import Settings
+    from compose.settings.settings import Settings
 
 MILLRACE = str(Path(sys.executable).with_name("millrace"))
 

@@ -18,7 +18,7 @@ from schemas import codec, identity, operations, records, topics, validation
 from tests.eventually import becomes, eventually, patient
 
 if TYPE_CHECKING:
-    from compose.settings import Settings
+    from compose.settings.settings import Settings
 
 SCOPE = "m_faults"
 _LAST_WORDS_MAX = 1_500  # characters of a log

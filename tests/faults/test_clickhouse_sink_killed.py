@@ -19,7 +19,7 @@ from tests.sink_stage import Stage, new_stage
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from compose.settings import Settings
+    from compose.settings.settings import Settings
 
 pytestmark = [pytest.mark.servers, pytest.mark.faults, pytest.mark.timeout(120)]
 

@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from compose.settings import Settings
+from compose.settings.settings import Settings
 from compose.supervise import launch
 from schemas import topics
 from tests import servers

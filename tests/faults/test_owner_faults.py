@@ -23,7 +23,7 @@ from tests.servers import process_id
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from compose.settings import Settings
+    from compose.settings.settings import Settings
 
 pytestmark = [pytest.mark.servers, pytest.mark.faults]
 

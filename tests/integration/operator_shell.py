@@ -12,7 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from compose.settings import PREFIX, Settings
+from compose.settings.settings import PREFIX, Settings
 from compose.stack.home import Home
 from compose.stack.processes import ProcessId, marked
 from compose.supervise.state import StackState, read_state

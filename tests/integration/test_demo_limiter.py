@@ -10,17 +10,17 @@ import msgspec
 import pytest
 from rich.console import Console
 
-from compose.demo.access_log import generated_lines, parsed
-from compose.demo.breaks import Settlement
-from compose.demo.journal import Journal
-from compose.demo.limiter_act import limiter_differences, limiter_pairs
-from compose.demo.limiter_command import line, show
-from compose.demo.limiter_run import LimiterVerdict, replay_through_gateways
-from compose.demo.narrator import Narrator
-from compose.demo.one_of_each import OneOfEach
-from compose.demo.run import Verdict
-from compose.demo.stories import stories_of
-from compose.demo.tally import Tally, Told
+from compose.proof.demo.access_log import generated_lines, parsed
+from compose.proof.demo.breaks import Settlement
+from compose.proof.demo.limiter_act import limiter_differences, limiter_pairs
+from compose.proof.demo.limiter_command import line, show
+from compose.proof.demo.limiter_run import LimiterVerdict, replay_through_gateways
+from compose.proof.demo.one_of_each import OneOfEach
+from compose.proof.demo.run import Verdict
+from compose.proof.demo.stories import stories_of
+from compose.proof.kit.journal import Journal
+from compose.proof.kit.narrator import Narrator
+from compose.proof.kit.tally import Tally, Told
 from tests.unit.test_demo_stories import invoices_of
 
 if TYPE_CHECKING:

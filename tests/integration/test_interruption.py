@@ -12,7 +12,7 @@ from tests.eventually import patient
 
 _LONG = """
 import asyncio, os, signal, sys
-from compose.demo.interruption import end_as_interrupted
+from compose.proof.kit.interruption import end_as_interrupted
 
 async def work():
     asyncio.get_running_loop().call_soon(os.kill, os.getpid(), int(sys.argv[1]))

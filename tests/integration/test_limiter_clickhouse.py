@@ -13,7 +13,7 @@ import psycopg
 import pytest
 from confluent_kafka import Producer
 
-from compose.dry_run.history import History
+from compose.cli.dry_run.history import History
 from limiter.analytics.busiest import busiest
 from limiter.analytics.decision_rows import key_hash
 from limiter.analytics.decision_sink import DecisionSink

@@ -20,7 +20,7 @@ import pytest
 from psycopg import sql
 from pydantic import SecretStr
 
-from compose.settings import SERVICES
+from compose.settings.settings import SERVICES
 from sinks.kafka.topics import ensure_topics
 from tests.attempts_world import free_port, readiness
 from tests.eventually import becomes, eventually, patient
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from compose.settings import Settings
+    from compose.settings.settings import Settings
     from tests.servers import World
 
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(240)]

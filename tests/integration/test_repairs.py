@@ -115,7 +115,7 @@ def test_two_approvals_at_once_post_once(public: PublicSystem, ann: Merchant) ->
 _KILLED = """
 import os, signal, sys, itertools
 import psycopg
-from compose.settings import load_settings
+from compose.settings.settings import load_settings
 from reconciliation.payments.repair.resume import resume
 count = itertools.count(1)
 def step(_):

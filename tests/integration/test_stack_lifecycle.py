@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from compose.settings import Settings
+    from compose.settings.settings import Settings
 
 pytestmark = [pytest.mark.servers, pytest.mark.faults]
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
-from compose.settings import SERVICES
+from compose.settings.settings import SERVICES
 from tests.eventually import becomes, eventually, patient
 from tests.integration.operator_shell import Operator, pids
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from compose.dry_run.history import Past
-from compose.dry_run.policies import UnusablePolicies, other_policies
-from compose.dry_run.rerun import Rerun, TooManyCounters
+from compose.cli.dry_run.history import Past
+from compose.cli.dry_run.policies import UnusablePolicies, other_policies
+from compose.cli.dry_run.rerun import Rerun, TooManyCounters
 from limiter.policy.policies import PolicySet
 from schemas import limits
 from tests.counter_server import policy

@@ -64,7 +64,7 @@ KINDS: dict[str, Kind] = {
     "dataflows.payments.webhooks.fields.Surprise": V,
     "compose.stack.clickhouse_errors.QueryError": V,
     "limiter.frames.frames.FrameError": V,
-    "compose.demo.limiter_replay.NotAnswered": A,  # it may have been charged
+    "compose.proof.demo.limiter_replay.NotAnswered": A,  # it may have been charged
     "limiter.policy.snapshot.SnapshotRefused": V,
     "limiter.store.shard_map.ShardsRefused": B,
     # a process that cannot go on: it ends before it does anything, or its transaction is rolled back
@@ -91,20 +91,20 @@ KINDS: dict[str, Kind] = {
     "limiter.stream.usage._PositionLost": T,
     "vault.forwarding.OutcomeUnknown": A,
     "dataflows.payments.attempts.stripe_transport.ToldByVault": A,
-    "compose.bench.http_connection.ConnectionLostError": A,
+    "compose.proof.bench.http_connection.ConnectionLostError": A,
     # the client of others
     "ingress.client.errors.CallRefused": B,
     "ingress.client.errors.ServiceUnavailable": T,
     "ingress.client.errors.Undecided": A,
     "ingress.client.errors.StillProcessing": A,
     # the outside processor for development, and the programs that prove
-    "compose.simulator.errors.SimulatorError": V,
-    "compose.simulator.errors.DisputeClosed": B,
-    "compose.simulator.errors.Overloaded": T,
-    "compose.simulator.errors.BookUnavailable": A,
-    "compose.simulator.errors.WebhooksMisconfigured": V,
-    "compose.demo.acts.Unexpected": B,
-    "compose.soak.caller.Unexpected": B,
+    "compose.proof.simulator.errors.SimulatorError": V,
+    "compose.proof.simulator.errors.DisputeClosed": B,
+    "compose.proof.simulator.errors.Overloaded": T,
+    "compose.proof.simulator.errors.BookUnavailable": A,
+    "compose.proof.simulator.errors.WebhooksMisconfigured": V,
+    "compose.proof.demo.acts.Unexpected": B,
+    "compose.proof.soak.caller.Unexpected": B,
 }
 
 

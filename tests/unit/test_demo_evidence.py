@@ -9,8 +9,8 @@ from typing import Any
 import httpx
 import pytest
 
-from compose.demo.evidence import BookLine, Effect, compare_books, compare_volumes, unbalanced
-from compose.demo.journal import CURRENT, Journal, LossyTransport
+from compose.proof.kit.evidence import BookLine, Effect, compare_books, compare_volumes, unbalanced
+from compose.proof.kit.journal import CURRENT, Journal, LossyTransport
 
 HOUR = datetime(2026, 1, 1, 12, tzinfo=UTC)
 CAPTURE = Effect("captured", "pi_1", "GBP", 100)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from compose.demo.invoice_generator import generated_invoices
-from compose.demo.invoices import COLUMNS, Invoice, parse_invoices, read_invoices
+from compose.proof.demo.invoice_generator import generated_invoices
+from compose.proof.demo.invoices import COLUMNS, Invoice, parse_invoices, read_invoices
 from compose.stack.errors import StackError
 from schemas import limits
 

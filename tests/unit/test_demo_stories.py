@@ -7,9 +7,9 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from compose.demo.invoice_generator import generated_invoices
-from compose.demo.invoices import Invoice
-from compose.demo.stories import Disturbance, Story, stories_of
+from compose.proof.demo.invoice_generator import generated_invoices
+from compose.proof.demo.invoices import Invoice
+from compose.proof.demo.stories import Disturbance, Story, stories_of
 from schemas import limits
 from schemas.currency import EXPONENTS
 

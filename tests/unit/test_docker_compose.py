@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import pytest
 import yaml
 
-from compose.settings import DATABASE, PREFERRED_PORTS, PREFIX, Settings
+from compose.settings.settings import DATABASE, PREFERRED_PORTS, PREFIX, Settings
 from compose.stack.clickhouse import ClickHouse
 from compose.stack.clickhouse_request import USER
 from compose.stack.kafka import Kafka

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from compose.limiter_gateways import gateway_addresses, gateways_everywhere
-from compose.settings import Settings, load_settings
+from compose.settings.limiter_gateways import gateway_addresses, gateways_everywhere
+from compose.settings.settings import Settings, load_settings
 from compose.stack.errors import StackError
 from limiter.frames.frame_fleet import Spread, _Asking
 from limiter.frames.frame_requests import Check, GatewayUnavailable

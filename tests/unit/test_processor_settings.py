@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from compose.settings import Settings, load_settings
+from compose.settings.settings import Settings, load_settings
 from compose.stack.errors import StackError
 from compose.stack.ports import PortLeases
 from schemas import limits

@@ -9,15 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from compose.simulator.modes import MODES
-from compose.soak.accounts import ENDS, MadePayout
-from compose.soak.bank import write_statements
-from compose.soak.plans import KINDS, Plan, draw
-from compose.soak.policies import ASSESSED, countries, risk_document, routing_document
-from compose.soak.proof import Proof
-from compose.soak.settlements import LINE_FAULTS, REPORT_FAULTS, Books, Payout
-from compose.soak.shop import Shop
-from compose.soak.verdict import Verdict
+from compose.proof.simulator.modes import MODES
+from compose.proof.soak.accounts import ENDS, MadePayout
+from compose.proof.soak.bank import write_statements
+from compose.proof.soak.plans import KINDS, Plan, draw
+from compose.proof.soak.policies import ASSESSED, countries, risk_document, routing_document
+from compose.proof.soak.proof import Proof
+from compose.proof.soak.settlements import LINE_FAULTS, REPORT_FAULTS, Books, Payout
+from compose.proof.soak.shop import Shop
+from compose.proof.soak.verdict import Verdict
 from dataflows.payments.domain import risk, routing
 from reconciliation.payments.settlement.camt053 import Entry, Statement, read_statements
 from reconciliation.payments.settlement.run import Discrepancy

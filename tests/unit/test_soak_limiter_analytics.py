@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from compose.soak.limiter_analytics import Analytics, Kept, Totals, prove
+from compose.proof.soak.limiter_analytics import Analytics, Kept, Totals, prove
 
 TOTALS = {"a": Totals(7, 2, 12), "b": Totals(1, 0, 3)}
 KEPT = {"a": Kept(10, 10), "b": Kept(1, 1)}  # one of them a repetition

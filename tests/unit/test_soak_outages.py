@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from compose.soak.outages import Answers, Disturbance, Outages, Way, died_alone, missed, outages
+from compose.proof.soak.outages import Answers, Disturbance, Outages, Way, died_alone, missed, outages
 from compose.supervise.state import Kind, ProcessState
 
 if TYPE_CHECKING:

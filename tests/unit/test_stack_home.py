@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from compose.settings import Settings, load_settings
+from compose.settings.settings import Settings, load_settings
 from compose.stack import home as home_module
 from compose.stack.errors import StackError
 from compose.stack.home import Home

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from compose.settings import Settings, load_settings
+from compose.settings.settings import Settings, load_settings
 from compose.stack.errors import StackError
 from vault.key_file import KeyFile, VaultKeysUnusable
 

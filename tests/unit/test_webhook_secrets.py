@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from compose.settings import Settings, load_settings
+from compose.settings.settings import Settings, load_settings
 from compose.stack.errors import StackError
 from ingress.payments.webhooks.signatures import PROCESSORS, read_secrets
 from schemas.payments.processors import adapter_of

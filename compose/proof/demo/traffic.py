@@ -1,0 +1,86 @@
+"""All stories at a steady rate, over clients that lose answers, while something may happen half-way."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Any
+
+import httpx
+
+from compose.proof.demo.telling import StoryTeller
+from compose.proof.kit.doors import BulkDoor, SingleDoor
+from compose.proof.kit.journal import LossyTransport
+from ingress.client import AsyncMillraceClient
+from ingress.client.wire import POOL
+from schemas import limits
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
+    from compose.proof.demo.stories import Story
+    from compose.proof.kit.acknowledged import Acknowledgements
+    from compose.proof.kit.tally import Tally
+
+
+async def tell_all(
+    stories: Sequence[Story],
+    *,
+    base_url: str,
+    token_of: Callable[[str], str],
+    rate: float,
+    tally: Tally,
+    acknowledged: Acknowledgements,
+    half_way: Callable[[], Awaitable[None]],
+    progress: Callable[[int], None],
+) -> None:
+    """Every story has ended afterwards. ``half_way`` runs beside them once half of them began."""
+    async with AsyncExitStack() as stack:
+        tellers = {
+            merchant: await _teller(stack, base_url, token_of(merchant), tally, acknowledged)
+            for merchant in sorted({story.merchant for story in stories})
+        }
+        room = asyncio.Semaphore(limits.DEMO_PAYMENTS_OPEN_MAX)
+        ended = 0
+
+        async def tell(story: Story) -> None:
+            nonlocal ended
+            try:
+                await tellers[story.merchant].tell(story)
+            finally:
+                room.release()
+                ended += 1
+                progress(ended)
+
+        began = time.monotonic()
+        async with asyncio.TaskGroup() as tasks:
+            for number, story in enumerate(stories):
+                await room.acquire()
+                if (pause := began + number / rate - time.monotonic()) > 0:
+                    await asyncio.sleep(pause)
+                tasks.create_task(tell(story))
+                if number == len(stories) // 2:
+                    tasks.create_task(_run(half_way))
+
+
+async def _run(act: Callable[[], Awaitable[None]]) -> None:
+    await act()
+
+
+async def _teller(
+    stack: AsyncExitStack, base_url: str, token: str, tally: Tally, acknowledged: Acknowledgements
+) -> StoryTeller:
+    async def client(**options: Any) -> AsyncMillraceClient:
+        transport = LossyTransport(httpx.AsyncHTTPTransport(limits=POOL))
+        return await stack.enter_async_context(AsyncMillraceClient(base_url, token, transport=transport, **options))
+
+    patient = await client()
+    return StoryTeller(
+        patient,
+        single=SingleDoor(patient),
+        bulk=BulkDoor(await client()),
+        hurried=SingleDoor(await client(wait_s=0)),
+        tally=tally,
+        acknowledged=acknowledged,
+    )

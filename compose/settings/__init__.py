@@ -1,0 +1,1 @@
+"""The settings of all processes, and what they mean for the services."""

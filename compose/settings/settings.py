@@ -1,0 +1,392 @@
+"""Every setting of Millrace, from ``MILLRACE_*`` variables, and the addresses that follow from them.
+
+An address that is set points at an external server, and the embedded one is then not started. What is not set
+follows from the home folder: its remembered ports and generated passwords.
+"""
+
+from __future__ import annotations
+
+import base64
+import hmac
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Final, Literal
+from urllib.parse import quote, urlsplit, urlunsplit
+
+from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_validator
+from pydantic_settings import NoDecode, SettingsConfigDict
+
+from compose.settings.limiter_gateways import GatewaySettings
+from compose.settings.processors import ProcessorAddress, ProcessorSettings, port_name, secrets_of
+from compose.stack.errors import StackError
+from compose.stack.home import Home
+from compose.stack.ports import LOOPBACK, remembered
+from ingress.payments.webhooks.signatures import PROCESSORS as WEBHOOK_PROCESSORS
+from ingress.payments.webhooks.signatures import read_secrets
+from schemas import limits
+from schemas.client_network import client_network
+from schemas.payments.processors import adapter_of
+from schemas.payments.webhook_secret import WebhookSecretKeys
+from sinks.kafka.connection import KafkaConnection
+from sinks.postgres.roles import ROLES
+from vault.key_file import KeyFile, VaultKeysUnusable
+
+#: preferred ports; a busy one is replaced by a free one unless it was set
+PREFERRED_PORTS: Final = {
+    "kafka_port": 9092,
+    "kafka_controller_port": 9093,
+    "postgres_port": 5432,
+    "redis_port": 6379,
+    "clickhouse_port": 8123,
+    "ingress_port": 8080,
+    "processor_port": 8081,
+    "vault_port": 8082,
+    "rls_port": 8083,
+}
+#: our own processes: modules of ``compose.services``
+SERVICES: Final = (
+    "simulator",
+    "vault",
+    "owner",
+    "processor_worker",
+    "webhook_worker",
+    "merchant_webhooks",
+    "clickhouse_sink",
+    "limiter_owner",
+    "limiter_usage",
+    "limiter_decisions",
+    "limiter_leases",
+    "limiter_gateway",
+    "ingress",
+)
+#: where the ports of further simulators begin
+_FURTHER_SIMULATORS: Final = 8_091
+PREFIX: Final = "MILLRACE_"
+DATABASE: Final = "millrace"
+
+Port = Field(default=None, ge=1, le=65535)
+
+
+class Settings(ProcessorSettings, GatewaySettings):
+    """What an operator may set. Nothing is read or written before a method is called."""
+
+    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="ignore")
+
+    home: Path = Path(".millrace")
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+
+    kafka_bootstrap: str | None = None
+    #: begins the name of every topic and consumer group: several installations then share one cluster
+    kafka_prefix: str = Field(default="", pattern=r"^[a-zA-Z0-9._-]{0,64}$")
+    kafka_security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
+    kafka_sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = "SCRAM-SHA-512"
+    kafka_sasl_username: str | None = None
+    kafka_sasl_password: SecretStr | None = None
+    kafka_ssl_ca_location: Path | None = None
+    kafka_ssl_certificate_location: Path | None = None
+    kafka_ssl_key_location: Path | None = None
+    kafka_ssl_key_password: SecretStr | None = None
+
+    #: a superuser's (or database owner's) URL: migrations create the roles with it; sslmode and sslrootcert go in it
+    postgres_dsn: SecretStr | None = None
+    #: passwords of the roles on an external server, when several machines share it; otherwise made in the home
+    postgres_owner_password: SecretStr | None = None
+    postgres_ingress_password: SecretStr | None = None
+    postgres_worker_password: SecretStr | None = None
+    postgres_leases_password: SecretStr | None = None
+    postgres_sink_password: SecretStr | None = None
+    postgres_operator_password: SecretStr | None = None
+    postgres_console_password: SecretStr | None = None
+    postgres_vault_password: SecretStr | None = None
+    postgres_reader_password: SecretStr | None = None
+
+    #: webhook secrets of each sender, separated by commas: all of them verify, the first is the newest; otherwise made
+    #: in the home, which is for development
+    webhook_secrets_stripe: SecretStr | None = None
+    webhook_secrets_standard: SecretStr | None = None
+    webhook_secrets_adyen: SecretStr | None = None
+    webhook_secrets_simulator: SecretStr | None = None
+
+    #: merchants' webhook endpoints may be on this machine and without TLS: for development and tests only
+    merchant_webhooks_loopback: bool = False
+
+    #: keys that secrets of merchants' endpoints are sealed with, in a private file like the vault's; otherwise made in
+    #: the home. A new key is added to the file, then ingress and merchant_webhooks are started again
+    merchant_webhooks_keys_file: Path | None = None
+
+    #: keys of the card vault that a key management system provides, in a private file; otherwise made in the home
+    vault_keys_file: Path | None = None
+    #: what workers prove themselves to the vault with; otherwise made in the home
+    vault_secret: SecretStr | None = Field(default=None, min_length=limits.VAULT_SECRET_LENGTH_MIN)
+
+    redis_url: SecretStr | None = None  # rediss:// for TLS
+    clickhouse_url: SecretStr | None = None  # https:// for TLS; user, password and database stand in it
+
+    kafka_port: int | None = Port
+    kafka_controller_port: int | None = Port
+    postgres_port: int | None = Port
+    redis_port: int | None = Port
+    clickhouse_port: int | None = Port
+    ingress_port: int | None = Port
+    processor_port: int | None = Port
+    vault_port: int | None = Port
+    rls_port: int | None = Port
+
+    #: networks of proxies in front of the ingress whose X-Forwarded-For is believed, separated by commas
+    trusted_proxies: Annotated[tuple[str, ...], NoDecode] = ()
+
+    services: Annotated[tuple[str, ...], NoDecode] = SERVICES  # MILLRACE_SERVICES=owner,ingress runs these only
+    ingress_processes: int = Field(default=2, ge=1, le=limits.INGRESS_PROCESSES_MAX)
+    vault_processes: int = Field(default=1, ge=1, le=limits.VAULT_PROCESSES_MAX)
+    owner_processes: int = Field(default=2, ge=1, le=limits.OWNER_PROCESSES_MAX)
+
+    @field_validator("services", mode="before")
+    @classmethod
+    def _split_services(cls, value: object) -> object:
+        names = tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
+        unknown = set(names if isinstance(names, tuple) else ()) - set(SERVICES)
+        if unknown:
+            raise ValueError(f"unknown service {', '.join(sorted(unknown))}; there are {', '.join(SERVICES)}")
+        return names
+
+    @field_validator("trusted_proxies", mode="before")
+    @classmethod
+    def _are_networks(cls, value: object) -> object:
+        texts = tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
+        for text in texts if isinstance(texts, tuple) else ():
+            client_network(text)  # a ValueError says what is wrong
+        return texts
+
+    @field_validator("postgres_dsn")
+    @classmethod
+    def _is_url(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is not None and not value.get_secret_value().startswith(("postgresql://", "postgres://")):
+            raise ValueError("give a URL: postgresql://user:password@host:port/database")
+        return value
+
+    @field_validator(
+        "webhook_secrets_stripe", "webhook_secrets_standard", "webhook_secrets_adyen", "webhook_secrets_simulator"
+    )
+    @classmethod
+    def _are_webhook_secrets(cls, value: SecretStr | None, info: ValidationInfo) -> SecretStr | None:
+        if value is not None:
+            read_secrets(str(info.field_name).rpartition("_")[2], secrets_of(value))
+        return value
+
+    def environment(self) -> dict[str, str]:
+        """The variables that make the same settings in another process, whatever was given in code."""
+        given = self.model_dump(mode="python", exclude_defaults=True)
+        given["home"] = self.the_home().path
+        return {f"{PREFIX}{name.upper()}": _as_variable(value) for name, value in given.items()}
+
+    def the_home(self) -> Home:
+        """The home folder with an absolute path, so that a process may change its folder."""
+        return Home(self.home.expanduser().absolute())
+
+    def explicit_ports(self) -> dict[str, int]:
+        """The ports that the operator set and that are never replaced."""
+        named = {name: getattr(self, name) for name in PREFERRED_PORTS}
+        return {name: port for name, port in named.items() if port is not None}
+
+    def preferred_ports(self) -> dict[str, int]:
+        """The ports of everything that a stack starts, a simulator for each processor without an address among it."""
+        further = self.embedded_processors()[1:]
+        return PREFERRED_PORTS | {port_name(name): _FURTHER_SIMULATORS + n for n, name in enumerate(further)}
+
+    def kafka_security(self) -> dict[str, str]:
+        """The security options of every Kafka client, by librdkafka's names; empty for the embedded broker."""
+        if self.kafka_bootstrap is None or self.kafka_security_protocol == "PLAINTEXT":
+            return {}
+        sasl = self.kafka_security_protocol.startswith("SASL")
+        options = {
+            "security.protocol": self.kafka_security_protocol,
+            "sasl.mechanism": self.kafka_sasl_mechanism if sasl else None,
+            "sasl.username": self.kafka_sasl_username,
+            "sasl.password": _secret(self.kafka_sasl_password),
+            "ssl.ca.location": _text(self.kafka_ssl_ca_location),
+            "ssl.certificate.location": _text(self.kafka_ssl_certificate_location),
+            "ssl.key.location": _text(self.kafka_ssl_key_location),
+            "ssl.key.password": _secret(self.kafka_ssl_key_password),
+        }
+        return {name: value for name, value in options.items() if value is not None}
+
+    def role_passwords(self) -> dict[str, str]:
+        """Role name to password, for the migrations."""
+        generated = self.the_home().passwords()
+        given = {role: getattr(self, f"postgres_{role.removeprefix('millrace_')}_password") for role in ROLES}
+        return {role: _secret(secret) or generated[role] for role, secret in given.items()}
+
+    def active_webhook_secrets(self) -> dict[str, tuple[str, ...]]:
+        """By processor, every secret that a webhook may be signed with; the newest first."""
+        generated = self.the_home().passwords()
+        given = {name: getattr(self, f"webhook_secrets_{name}") for name in WEBHOOK_PROCESSORS}
+        given |= {name: self.processor_webhook_secrets.get(name) for name in self.processors if name not in given}
+        made = {name: generated[f"webhook_{adapter_of(name)}"] for name in given}
+        return {
+            name: secrets_of(secret) or (made[name] if name in WEBHOOK_PROCESSORS else _derived(made[name], name),)
+            for name, secret in given.items()
+        }
+
+    def webhook_secrets(self) -> dict[str, str]:
+        """By processor, the newest secret: what a sender signs with."""
+        return {name: secrets[0] for name, secrets in self.active_webhook_secrets().items()}
+
+    def vault_keys(self) -> KeyFile:
+        """Where the card vault's keys lie: only the vault and 'millrace vault' may ask."""
+        if self.vault_keys_file is not None:
+            return KeyFile(self.vault_keys_file.expanduser().absolute(), ours=False)
+        return KeyFile(self.the_home().path / "keys" / "vault.json", ours=True)
+
+    def webhook_secret_keys(self) -> WebhookSecretKeys:
+        """What secrets of merchants' endpoints are sealed with: only the ingress and their sender may ask.
+
+        Makes our file when there is none; StackError when it cannot be used.
+        """
+        given = self.merchant_webhooks_keys_file
+        path = given or self.the_home().path / "keys" / "merchant_webhooks.json"
+        file = KeyFile(path.expanduser().absolute(), ours=given is None)
+        try:
+            file.ensure()
+            ring = file.read()
+        except VaultKeysUnusable as error:
+            raise StackError(error.public) from error
+        return WebhookSecretKeys(ring.wrapping_keys, ring.newest)
+
+    def vault_forward_secret(self) -> str:
+        """What a worker says to the vault's /v1/forward, as ``Authorization: Bearer``."""
+        return _secret(self.vault_secret) or self.the_home().passwords()["vault_forward"]
+
+    def addresses(self) -> Addresses:
+        """Where everything is; raises ``StackError`` when the home has no ports yet ("millrace up" first)."""
+        home = self.the_home()
+        ports = remembered(home) | self.explicit_ports()
+        missing = [name for name in self.preferred_ports() if name not in ports]
+        if missing:
+            raise StackError(f"nothing was started in {home.path} yet: run 'millrace up'")
+        passwords = home.passwords()
+        superuser = _secret(self.postgres_dsn) or _postgres_dsn("postgres", passwords["postgres"], ports)
+        roles = self.role_passwords().items()
+        redis = f"redis://:{quote(passwords['redis'], safe='')}@{LOOPBACK}:{ports['redis_port']}/0"
+        clickhouse = (
+            f"http://default:{quote(passwords['clickhouse'], safe='')}@{LOOPBACK}:{ports['clickhouse_port']}/{DATABASE}"
+        )
+        return Addresses(
+            kafka=KafkaConnection(
+                bootstrap=self.kafka_bootstrap or f"{LOOPBACK}:{ports['kafka_port']}",
+                prefix=self.kafka_prefix,
+                security=self.kafka_security(),
+            ),
+            postgres_superuser_dsn=superuser,
+            postgres_dsns={role: _as_role(superuser, role, password) for role, password in roles},
+            redis_url=_secret(self.redis_url) or redis,
+            clickhouse_url=_secret(self.clickhouse_url) or clickhouse,
+            ingress_port=ports["ingress_port"],
+            processors=self.processor_addresses(ports),
+            vault_port=ports["vault_port"],
+            rls_port=ports["rls_port"],
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Addresses:
+    """Where every server and service of one stack is, with credentials: never log it."""
+
+    kafka: KafkaConnection
+    postgres_superuser_dsn: str = field(repr=False)
+    postgres_dsns: dict[str, str] = field(repr=False)  # by role: see sinks/postgres/roles.py
+    redis_url: str = field(repr=False)
+    clickhouse_url: str = field(repr=False)
+    ingress_port: int
+    processors: tuple[ProcessorAddress, ...]  # in the order of MILLRACE_PROCESSORS
+    vault_port: int
+    rls_port: int
+
+    @property
+    def kafka_bootstrap(self) -> str:
+        """The brokers' addresses."""
+        return self.kafka.bootstrap
+
+    @property
+    def base_url(self) -> str:
+        """The public HTTP interface."""
+        return f"http://{LOOPBACK}:{self.ingress_port}"
+
+    @property
+    def postgres_reader_dsn(self) -> str:
+        """What analysts and scripts use: select only."""
+        return self.postgres_dsns["millrace_reader"]
+
+    @property
+    def rls_address(self) -> str:
+        """Envoy's RateLimitService, host and port."""
+        return f"{LOOPBACK}:{self.rls_port}"
+
+    @property
+    def processor_url(self) -> str:
+        """The first processor: usually a simulator, which is no part of the platform."""
+        return self.processors[0].url
+
+    @property
+    def processor_port(self) -> int:
+        """The first simulator's port, with a stack that starts one; else 0."""
+        return next((p.port for p in self.processors if p.port), 0)
+
+    @property
+    def processor_urls(self) -> dict[str, str]:
+        """Every processor by name."""
+        return {processor.name: processor.url for processor in self.processors}
+
+    @property
+    def simulator_urls(self) -> dict[str, str]:
+        """The processors that show their own books and reports: the simulators."""
+        return {p.name: p.url for p in self.processors if p.adapter == "simulator"}
+
+    @property
+    def vault_url(self) -> str:
+        """The card vault: clients send it card numbers, workers the calls that need one."""
+        return f"http://{LOOPBACK}:{self.vault_port}"
+
+
+def load_settings(home: Path | None = None) -> Settings:
+    """The settings of this process; a wrong value is a ``StackError`` that names the variable."""
+    try:
+        return Settings() if home is None else Settings(home=home)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        name = f"{PREFIX}{'_'.join(map(str, first['loc'])).upper()}"
+        raise StackError(f"{name} is wrong: {first['msg']}") from None
+
+
+def _derived(secret: str, name: str) -> str:
+    """A development secret of its own for a further processor of the same scheme."""
+    return f"whsec_{base64.b64encode(hmac.digest(secret.encode(), name.encode(), 'sha256')).decode()}"
+
+
+def _secret(value: SecretStr | None) -> str | None:
+    return None if value is None else value.get_secret_value()
+
+
+def _as_variable(value: object) -> str:
+    if isinstance(value, SecretStr):
+        return value.get_secret_value()
+    if isinstance(value, tuple):
+        return ",".join(map(str, value))
+    if isinstance(value, dict):
+        return json.dumps({name: _as_variable(item) for name, item in value.items()})
+    return str(value)
+
+
+def _text(value: Path | None) -> str | None:
+    return None if value is None else str(value)
+
+
+def _postgres_dsn(user: str, password: str, ports: dict[str, int]) -> str:
+    return f"postgresql://{user}:{quote(password, safe='')}@{LOOPBACK}:{ports['postgres_port']}/{DATABASE}"
+
+
+def _as_role(dsn: str, role: str, password: str) -> str:
+    """The same server, database and TLS options with another role's credentials."""
+    parts = urlsplit(dsn)
+    where = parts.netloc.rpartition("@")[2]
+    return urlunsplit(parts._replace(netloc=f"{role}:{quote(password, safe='')}@{where}"))
