@@ -3,7 +3,7 @@
 
 setup: ; @sh compose/set_up.sh
 # built once for a user; a test that needs it would take its time otherwise
-stripe_mock: setup ; @.venv/bin/python -m tests.stripe_mock
+stripe_mock: setup ; @.venv/bin/python -m tests.worlds.payments.stripe_mock
 demo: setup ; @.venv/bin/millrace demo
 # the gate, all that a submission must pass; bytecode is kept: dozens of processes start in a run, and each would compile its modules anew;
 # a worker that crashed ends the run: without it, xdist may wait for ever. CI gives RUN=tests.rerun

@@ -12,8 +12,8 @@ import pytest
 from schemas import errors, limits
 from sinks.redis.connection import connect
 from sinks.redis.velocity import Counter, Counting, VelocityCounters
-from tests.attempts_world import free_port
 from tests.eventually import patient
+from tests.worlds.payments.attempts_world import free_port
 
 if TYPE_CHECKING:
     from tests.servers import World

@@ -11,14 +11,14 @@ import pytest
 
 from schemas import limits
 from tests.eventually import patient
-from tests.public_system import public
+from tests.worlds.public_system import public
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import httpx
 
-    from tests.public_system import Merchant, PublicSystem
+    from tests.worlds.public_system import Merchant, PublicSystem
 
 __all__ = ["public"]  # a fixture of this module
 pytestmark = pytest.mark.servers

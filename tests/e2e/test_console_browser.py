@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from playwright.sync_api import expect, sync_playwright
 
-from tests.console_world import HOSTILE, Scene, parked_payment, scene
 from tests.eventually import becomes, patient
-from tests.public_system import merchant, public
-from tests.repair_world import opened, transactions
-from tests.risk_cases import above
-from tests.risk_world import Rules, confirmed, created
 from tests.servers import servers_missing
+from tests.worlds.payments.console_world import HOSTILE, Scene, parked_payment, scene
+from tests.worlds.payments.repair_world import opened, transactions
+from tests.worlds.payments.risk_cases import above
+from tests.worlds.payments.risk_world import Rules, confirmed, created
+from tests.worlds.public_system import merchant, public
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from playwright.sync_api import Browser, BrowserContext, Page
 
-    from tests.public_system import Merchant, PublicSystem
+    from tests.worlds.public_system import Merchant, PublicSystem
 
 __all__ = ["merchant", "public", "scene"]  # the fixtures of this module
 pytestmark = pytest.mark.servers

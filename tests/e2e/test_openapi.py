@@ -13,10 +13,10 @@ import pytest
 
 from tests.eventually import patient
 from tests.gate import PROOF, examples
-from tests.public_system import public
+from tests.worlds.public_system import public
 
 if TYPE_CHECKING:
-    from tests.public_system import PublicSystem
+    from tests.worlds.public_system import PublicSystem
 
 __all__ = ["public"]  # the fixture of this module
 pytestmark = [pytest.mark.servers, pytest.mark.slow, pytest.mark.timeout(examples(120, 600))]

@@ -13,8 +13,8 @@ from compose.supervise.state import read_state
 from schemas import limits
 from tests.eventually import becomes, eventually, patient
 from tests.gate import matrix
-from tests.sink_process import sink_process
-from tests.sink_stage import Stage, new_stage
+from tests.worlds.sink_process import sink_process
+from tests.worlds.sink_stage import Stage, new_stage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

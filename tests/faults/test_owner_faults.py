@@ -15,8 +15,8 @@ from confluent_kafka import KafkaException
 from dataflows.owner import fail_points
 from schemas import limits, topics
 from tests.eventually import eventually, patient
-from tests.faults.bank_reads import bank_reads
 from tests.faults.owners import OwnerWorld, command
+from tests.faults.payments.bank_reads import bank_reads
 from tests.gate import examples, matrix
 from tests.servers import process_id
 

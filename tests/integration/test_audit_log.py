@@ -12,7 +12,7 @@ import pytest
 from reconciliation.audit.log import append, audited, entries
 from reconciliation.audit.verify import Verdict, verify
 from schemas.errors import StateConflict
-from tests.settlement_world import SettlementWorld, settlement_world
+from tests.worlds.payments.settlement_world import SettlementWorld, settlement_world
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -18,12 +18,18 @@ from reconciliation.check.snapshot import parameters, snapshot
 from reconciliation.payments.repair.lists import aged_cases_open
 from schemas import limits
 from sinks.postgres.sql_files import queries
-from tests.committed_world import publish_all
 from tests.eventually import eventually, patient
 from tests.gate import examples, matrix
-from tests.planted_violations import CAPTURED, CLICKHOUSE_TAMPERED, OTHER_WAYS, PLANTED, POSTGRES_TAMPERED
-from tests.rolled_back import finding_after
-from tests.sink_stage import Stage, cloned, new_stage, processor
+from tests.worlds.committed_world import publish_all
+from tests.worlds.payments.planted_violations import (
+    CAPTURED,
+    CLICKHOUSE_TAMPERED,
+    OTHER_WAYS,
+    PLANTED,
+    POSTGRES_TAMPERED,
+)
+from tests.worlds.rolled_back import finding_after
+from tests.worlds.sink_stage import Stage, cloned, new_stage, processor
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -20,10 +20,10 @@ from ingress.client import (
     StillProcessing,
 )
 from tests.eventually import becomes, eventually
-from tests.public_system import public
+from tests.worlds.public_system import public
 
 if TYPE_CHECKING:
-    from tests.public_system import PublicSystem
+    from tests.worlds.public_system import PublicSystem
 
 __all__ = ["public"]  # the fixture of this module
 pytestmark = pytest.mark.servers

@@ -13,13 +13,13 @@ import pytest
 
 from ingress.console.session import COOKIE
 from schemas import identity
-from tests.console_world import HOSTILE, Scene, Visitor, Visitors, ann, posted_at_last, scene, visitors
 from tests.eventually import eventually, patient
-from tests.public_system import public
-from tests.repair_world import audited, opened, proposed, transactions
+from tests.worlds.payments.console_world import HOSTILE, Scene, Visitor, Visitors, ann, posted_at_last, scene, visitors
+from tests.worlds.payments.repair_world import audited, opened, proposed, transactions
+from tests.worlds.public_system import public
 
 if TYPE_CHECKING:
-    from tests.public_system import PublicSystem
+    from tests.worlds.public_system import PublicSystem
 
 __all__ = ["ann", "public", "scene", "visitors"]  # the fixtures of this module
 pytestmark = pytest.mark.servers

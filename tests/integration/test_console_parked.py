@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 
-from tests.console_world import HOSTILE, Visitor, Visitors, ann, parked_at, parked_payment, visitors
 from tests.eventually import becomes
-from tests.public_system import merchant, public
-from tests.repair_world import audited
+from tests.worlds.payments.console_world import HOSTILE, Visitor, Visitors, ann, parked_at, parked_payment, visitors
+from tests.worlds.payments.repair_world import audited
+from tests.worlds.public_system import merchant, public
 
 if TYPE_CHECKING:
-    from tests.public_system import Merchant, PublicSystem
+    from tests.worlds.public_system import Merchant, PublicSystem
 
 __all__ = ["ann", "merchant", "public", "visitors"]  # the fixtures of this module
 pytestmark = pytest.mark.servers

@@ -10,12 +10,12 @@ import pytest
 from psycopg.rows import dict_row
 
 from schemas import topics
-from tests.console_world import Scene, scene
 from tests.eventually import eventually
-from tests.public_system import public
+from tests.worlds.payments.console_world import Scene, scene
+from tests.worlds.public_system import public
 
 if TYPE_CHECKING:
-    from tests.public_system import PublicSystem
+    from tests.worlds.public_system import PublicSystem
 
 __all__ = ["public", "scene"]  # the fixtures of this module
 pytestmark = pytest.mark.servers

@@ -11,14 +11,14 @@ import pytest
 
 from schemas import limits
 from tests.eventually import eventually
-from tests.integration.test_ingress_refunds import refused
-from tests.public_system import merchant, public
-from tests.repair_world import audited
+from tests.integration.payments.test_ingress_refunds import refused
+from tests.worlds.payments.repair_world import audited
+from tests.worlds.public_system import merchant, public
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.public_system import Merchant, PublicSystem
+    from tests.worlds.public_system import Merchant, PublicSystem
 
 __all__ = ["merchant", "public"]  # the fixtures of this module
 pytestmark = pytest.mark.servers

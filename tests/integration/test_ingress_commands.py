@@ -12,12 +12,12 @@ import psycopg
 import pytest
 
 from tests.eventually import eventually
-from tests.public_system import merchant, public, stranger
+from tests.worlds.public_system import merchant, public, stranger
 
 if TYPE_CHECKING:
     import httpx
 
-    from tests.public_system import Merchant, PublicSystem
+    from tests.worlds.public_system import Merchant, PublicSystem
 
 __all__ = ["merchant", "public", "stranger"]  # the fixtures of this module
 pytestmark = pytest.mark.servers

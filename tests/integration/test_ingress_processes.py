@@ -15,12 +15,12 @@ import pytest
 
 from ingress.client.errors import Undecided
 from tests.eventually import becomes, eventually, patient
-from tests.public_system import merchant, public
-from tests.repair_world import ann, approved, bob, decide, millrace, opened, proposed, transactions
+from tests.worlds.payments.repair_world import ann, approved, bob, decide, millrace, opened, proposed, transactions
+from tests.worlds.public_system import merchant, public
 
 if TYPE_CHECKING:
     from ingress.client import MillraceClient
-    from tests.public_system import Merchant, PublicSystem
+    from tests.worlds.public_system import Merchant, PublicSystem
 
 __all__ = ["ann", "bob", "merchant", "public"]  # the fixtures of this module
 pytestmark = [pytest.mark.servers, pytest.mark.alone]  # every caller loses its connection

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.eventually import eventually, patient
-from tests.public_system import merchant, public, stranger
+from tests.worlds.public_system import merchant, public, stranger
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.public_system import Merchant, PublicSystem
+    from tests.worlds.public_system import Merchant, PublicSystem
 
 __all__ = ["merchant", "public", "stranger"]  # the fixtures of this module
 pytestmark = pytest.mark.servers

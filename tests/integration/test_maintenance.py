@@ -11,16 +11,16 @@ import psycopg
 import pytest
 
 from schemas import identity, limits
-from tests.console_world import visitors
 from tests.eventually import becomes
 from tests.integration.operator_shell import Operator
-from tests.public_system import merchant, public
+from tests.worlds.payments.console_world import visitors
+from tests.worlds.public_system import merchant, public
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.console_world import Visitors
-    from tests.public_system import Merchant, PublicSystem
+    from tests.worlds.payments.console_world import Visitors
+    from tests.worlds.public_system import Merchant, PublicSystem
 
 __all__ = ["merchant", "public", "visitors"]
 pytestmark = [pytest.mark.servers, pytest.mark.alone]  # maintenance is everybody's

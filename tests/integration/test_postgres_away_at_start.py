@@ -22,11 +22,11 @@ from pydantic import SecretStr
 
 from compose.settings.settings import SERVICES
 from sinks.kafka.topics import ensure_topics
-from tests.attempts_world import free_port, readiness
 from tests.eventually import becomes, eventually, patient
 from tests.gate import matrix
 from tests.migrated import in_database
 from tests.servers import NOWHERE, clean_environment
+from tests.worlds.payments.attempts_world import free_port, readiness
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -14,10 +14,10 @@ from reconciliation.replay.source import Start
 from schemas import errors, limits
 from sinks.clickhouse.plans import Fence
 from sinks.clickhouse.stream import Position
-from tests.committed_world import START_US
 from tests.eventually import eventually
 from tests.gate import matrix
-from tests.sink_stage import Stage, cloned, new_stage
+from tests.worlds.committed_world import START_US
+from tests.worlds.sink_stage import Stage, cloned, new_stage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,7 +12,7 @@ from reconciliation.parked import Decision, Place, parked_discard, parked_list, 
 from schemas import codec, errors
 from schemas.records import Command
 from sinks.kafka.connection import KafkaConnection
-from tests.sink_stage import Stage, new_stage
+from tests.worlds.sink_stage import Stage, new_stage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

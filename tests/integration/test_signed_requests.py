@@ -17,8 +17,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from ingress.app import API_ROUTERS
 from ingress.client import MillraceClient, SignatureRefused
 from tests.integration.operator_shell import Operator
-from tests.public_system import Merchant, public
-from tests.signing_world import (
+from tests.worlds.payments.signing_world import (
     INTENTS,
     NO_AUTH,
     PAST_S,
@@ -32,12 +31,13 @@ from tests.signing_world import (
     signing,
     strict,
 )
+from tests.worlds.public_system import Merchant, public
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.public_system import PublicSystem
-    from tests.signing_world import Signing
+    from tests.worlds.payments.signing_world import Signing
+    from tests.worlds.public_system import PublicSystem
 
 __all__ = ["join", "public", "signing", "strict"]  # the fixtures of this module
 pytestmark = pytest.mark.servers

@@ -9,8 +9,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from tests.eventually import eventually
-from tests.public_system import Merchant, public, stranger
-from tests.signing_world import (
+from tests.worlds.payments.signing_world import (
     INTENTS,
     KEYS,
     NO_AUTH,
@@ -23,12 +22,13 @@ from tests.signing_world import (
     private_pem,
     signing,
 )
+from tests.worlds.public_system import Merchant, public, stranger
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.public_system import PublicSystem
-    from tests.signing_world import Signing
+    from tests.worlds.payments.signing_world import Signing
+    from tests.worlds.public_system import PublicSystem
 
 __all__ = ["join", "public", "signing", "stranger"]  # the fixtures of this module
 pytestmark = pytest.mark.servers

@@ -17,9 +17,9 @@ from sinks.clickhouse.insert import Inserter
 from sinks.clickhouse.plans import Fence
 from sinks.clickhouse.sink import Sink
 from sinks.clickhouse.stream import Intake, Position
-from tests.committed_world import publish_all
 from tests.eventually import becomes, eventually
-from tests.sink_stage import Recorder, Stage, new_stage
+from tests.worlds.committed_world import publish_all
+from tests.worlds.sink_stage import Recorder, Stage, new_stage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

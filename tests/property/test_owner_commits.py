@@ -23,10 +23,10 @@ from dataflows.payments.service import payments_service
 from schemas import codec, identity, topics
 from schemas.errors import Fenced, OwnershipLost, UndecodableRecord
 from sinks.postgres.owner_connection import connect
-from tests import payment_cases as cases
 from tests.gate import examples
-from tests.property import end_state
-from tests.property.history import History, Step, published, random_history
+from tests.property.payments import end_state
+from tests.property.payments.history import History, Step, published, random_history
+from tests.worlds.payments import payment_cases as cases
 
 if TYPE_CHECKING:
     from collections.abc import Callable

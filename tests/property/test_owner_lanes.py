@@ -16,8 +16,8 @@ from schemas import codec, limits, topics
 from schemas.errors import OwnershipLost
 from tests.eventually import becomes, eventually, patient
 from tests.faults.owners import command
-from tests.property import end_state
-from tests.property.test_owner_model import Stream
+from tests.property.payments import end_state
+from tests.property.payments.test_owner_model import Stream
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -15,10 +15,10 @@ import psycopg
 import pytest
 
 from schemas import limits
-from tests.public_system import merchant, public, stranger
+from tests.worlds.public_system import merchant, public, stranger
 
 if TYPE_CHECKING:
-    from tests.public_system import Merchant, PublicSystem
+    from tests.worlds.public_system import Merchant, PublicSystem
 
 __all__ = ["merchant", "public", "stranger"]
 pytestmark = pytest.mark.servers

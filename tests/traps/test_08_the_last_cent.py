@@ -15,10 +15,10 @@ import pytest
 
 from schemas import limits
 from tests.eventually import becomes
-from tests.public_system import merchant, public
+from tests.worlds.public_system import merchant, public
 
 if TYPE_CHECKING:
-    from tests.public_system import Merchant, PublicSystem
+    from tests.worlds.public_system import Merchant, PublicSystem
 
 __all__ = ["merchant", "public"]
 pytestmark = pytest.mark.servers

@@ -20,10 +20,19 @@ from hypothesis.stateful import RuleBasedStateMachine, get_state_machine_test, i
 
 from limiter.decide.buckets import Bucket
 from schemas import errors, limits
-from tests.counter_server import PATIENT_S, TEN_MINUTES_MS, YEAR_MS, CounterServer, emptied, limiter, policy, server
 from tests.gate import examples
 from tests.seeds import seeds
-from tests.store_proxy import StoreProxy
+from tests.worlds.limiter.counter_server import (
+    PATIENT_S,
+    TEN_MINUTES_MS,
+    YEAR_MS,
+    CounterServer,
+    emptied,
+    limiter,
+    policy,
+    server,
+)
+from tests.worlds.limiter.store_proxy import StoreProxy
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from schemas import errors
-from tests.counter_server import CounterServer, answer_of_store, limiter, policy, server
-from tests.store_proxy import StoreProxy
+from tests.worlds.limiter.counter_server import CounterServer, answer_of_store, limiter, policy, server
+from tests.worlds.limiter.store_proxy import StoreProxy
 
 if TYPE_CHECKING:
     from pathlib import Path

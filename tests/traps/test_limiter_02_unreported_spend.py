@@ -19,11 +19,11 @@ from limiter.decide.buckets import Bucket
 from limiter.store.store import CounterStore
 from limiter.stream.lease_book import decode_reports
 from schemas import limits
-from tests.counter_server import CounterServer, policies, policy
-from tests.lease_gateway import Gateway
-from tests.lease_reports import Reports
-from tests.limit_oracle import Oracle
 from tests.seeds import seeds
+from tests.worlds.limiter.counter_server import CounterServer, policies, policy
+from tests.worlds.limiter.lease_gateway import Gateway
+from tests.worlds.limiter.lease_reports import Reports
+from tests.worlds.limiter.limit_oracle import Oracle
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

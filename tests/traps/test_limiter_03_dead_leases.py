@@ -19,9 +19,9 @@ import pytest
 
 from limiter.decide.buckets import Bucket
 from schemas import limits
-from tests.counter_server import CounterServer, limiter, policy
-from tests.stopped_gateway import CAPACITY, LEFT_MIN, PATIENT_S, YEAR_MS
-from tests.store_proxy import StoreProxy
+from tests.worlds.limiter.counter_server import CounterServer, limiter, policy
+from tests.worlds.limiter.stopped_gateway import CAPACITY, LEFT_MIN, PATIENT_S, YEAR_MS
+from tests.worlds.limiter.store_proxy import StoreProxy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,7 +41,7 @@ def server(tmp_path: Path) -> Iterator[CounterServer]:
 
 @pytest.fixture
 def sleeper(server: CounterServer, tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
-    command = [sys.executable, "-m", "tests.stopped_gateway", server.url, str(tmp_path)]
+    command = [sys.executable, "-m", "tests.worlds.limiter.stopped_gateway", server.url, str(tmp_path)]
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE)
     yield process
     process.kill()

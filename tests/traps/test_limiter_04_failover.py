@@ -22,8 +22,8 @@ from limiter.store.shard_map import ONE_SHARD, ShardMap
 from limiter.store.shard_server import connected
 from limiter.store.store import STALE_EPOCH, CounterStore
 from schemas import limits
-from tests.counter_server import CounterServer, limiter, policy
 from tests.eventually import becomes
+from tests.worlds.limiter.counter_server import CounterServer, limiter, policy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -17,10 +17,10 @@ import pytest
 
 from limiter.policy.policies import PolicySet
 from schemas.limiter.limit_policy import Terms
-from tests.counter_server import policy
-from tests.limit_oracle import FIXED, SLIDING, Oracle
-from tests.property.test_limiter_script import OK, Counter, call, server
+from tests.property.limiter.test_limiter_script import OK, Counter, call, server
 from tests.seeds import seeds
+from tests.worlds.limiter.counter_server import policy
+from tests.worlds.limiter.limit_oracle import FIXED, SLIDING, Oracle
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

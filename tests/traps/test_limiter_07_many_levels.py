@@ -16,8 +16,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 
 from schemas import limits
-from tests.counter_server import PATIENT_S, TEN_MINUTES_MS, YEAR_MS, CounterServer, emptied, limiter, policy, server
 from tests.seeds import seeds
+from tests.worlds.limiter.counter_server import (
+    PATIENT_S,
+    TEN_MINUTES_MS,
+    YEAR_MS,
+    CounterServer,
+    emptied,
+    limiter,
+    policy,
+    server,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -24,7 +24,9 @@ from limiter.edge.metrics import GatewayMetrics
 from limiter.policy.follower import PATH, SnapshotFollower
 from limiter.policy.snapshot import Envelope, Snapshot, key_id, sign
 from schemas import limits
-from tests.counter_server import (
+from tests.gate import examples
+from tests.seeds import seeds
+from tests.worlds.limiter.counter_server import (
     PATIENT_S,
     TEN_MINUTES_MS,
     YEAR_MS,
@@ -35,8 +37,6 @@ from tests.counter_server import (
     policy,
     server,
 )
-from tests.gate import examples
-from tests.seeds import seeds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 import redis
 
-from tests.counter_server import CounterServer, answer_of_store, limiter, policy, server
+from tests.worlds.limiter.counter_server import CounterServer, answer_of_store, limiter, policy, server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

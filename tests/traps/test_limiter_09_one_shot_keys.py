@@ -21,8 +21,8 @@ import redis
 
 from limiter.policy import keys
 from schemas import limits
-from tests.counter_server import PATIENT_S, CounterServer, emptied, limiter, policy, server
 from tests.eventually import becomes
+from tests.worlds.limiter.counter_server import PATIENT_S, CounterServer, emptied, limiter, policy, server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

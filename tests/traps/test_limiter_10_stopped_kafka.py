@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.counter_server import policy
 from tests.eventually import eventually, patient
-from tests.lease_world import PATIENT_S, WITHIN_S, Settled, lease_stream, reporting
 from tests.servers import NOWHERE, World, own_servers, process_id
+from tests.worlds.limiter.counter_server import policy
+from tests.worlds.limiter.lease_world import PATIENT_S, WITHIN_S, Settled, lease_stream, reporting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -20,9 +20,9 @@ from limiter.stream.kafka_blocks import KafkaBlocks
 from schemas import limits, topics
 from sinks.kafka.connection import KafkaConnection
 from sinks.kafka.topics import ensure_topics
-from tests.counter_server import CounterServer, policies, policy
 from tests.eventually import becomes, eventually
 from tests.servers import NOWHERE, World, own_servers, process_id
+from tests.worlds.limiter.counter_server import CounterServer, policies, policy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

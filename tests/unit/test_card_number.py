@@ -16,7 +16,7 @@ from schemas import errors, validation
 from schemas.card_number import REFUSED, holds_card_number, network_of, passes_luhn
 from schemas.operations import OPERATIONS
 from schemas.payments import repair
-from tests.unit.test_vault_card import PUBLISHED, check_digit
+from tests.unit.vault.test_vault_card import PUBLISHED, check_digit
 
 VISA = "4242424242424242"
 REAL = sorted(number for number, network in PUBLISHED.items() if network != "unknown")

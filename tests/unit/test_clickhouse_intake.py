@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from sinks.clickhouse.block import Block
 from sinks.clickhouse.stream import UNKNOWN_SEQ, Intake, Position
-from tests.committed_world import CommittedWorld
+from tests.worlds.committed_world import CommittedWorld
 
 WORLD = CommittedWorld(seed=3, partitions=1).payments_made(12)
 PAYLOADS = [commit.payload for commit in WORLD.commits]

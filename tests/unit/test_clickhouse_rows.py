@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from schemas import codec, operations, rendering
 from sinks.clickhouse import rows, tables
-from tests.committed_world import CommittedWorld
 from tests.contracts import golden
+from tests.worlds.committed_world import CommittedWorld
 
 WORLD = CommittedWorld(seed=11).payments_made(30)
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from schemas import codec, errors, records
 from schemas.operations import OPERATIONS
-from tests import payment_cases as cases
 from tests.contracts import golden
+from tests.worlds.payments import payment_cases as cases
 
 IDS = sorted(codec.schemas_by_id())
 GOLDEN = {s.schema_id: (golden.FOLDER / f"{golden.stem(s)}.bin").read_bytes() for s in codec.schemas_by_id().values()}

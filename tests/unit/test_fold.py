@@ -17,7 +17,7 @@ from dataflows.payments.service import payments_service
 from schemas import codec, limits, rendering
 from schemas.errors import UndecodableRecord
 from schemas.records import EVENT_SCHEMA_VERSION_PAYMENTS, Command, Rejection
-from tests import payment_cases as cases
+from tests.worlds.payments import payment_cases as cases
 
 if TYPE_CHECKING:
     from dataflows.owner.batch import Statement

@@ -13,7 +13,7 @@ from ingress.http import openapi_schemas
 from ingress.payments.openapi import payloads as openapi_payloads
 from schemas import limits, records, rendering
 from schemas.operations import OPERATIONS
-from tests import payment_cases
+from tests.worlds.payments import payment_cases
 
 DOCUMENT = openapi.document()
 

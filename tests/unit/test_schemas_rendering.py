@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from schemas import records, rendering
-from tests import payment_cases as cases
+from tests.worlds.payments import payment_cases as cases
 
 
 @pytest.mark.parametrize(

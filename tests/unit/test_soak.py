@@ -22,7 +22,7 @@ from dataflows.payments.domain import risk, routing
 from reconciliation.payments.settlement.camt053 import Entry, Statement, read_statements
 from reconciliation.payments.settlement.run import Discrepancy
 from schemas.payments import policies
-from tests.risk_cases import NOTHING_KNOWN
+from tests.worlds.payments.risk_cases import NOTHING_KNOWN
 
 if TYPE_CHECKING:
     from pathlib import Path

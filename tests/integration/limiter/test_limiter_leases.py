@@ -1,0 +1,145 @@
+"""Leases on a real Valkey: of several levels all are spent or none, and the next one comes before it is needed."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from limiter.decide.buckets import Bucket
+from schemas import errors, limits
+from tests.worlds.limiter.counter_server import CounterServer, emptied, limiter, policy, server
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from limiter import Limiter
+    from schemas.limiter.limit_policy import LimitPolicy
+
+pytestmark = [pytest.mark.servers, pytest.mark.usefixtures("emptied")]
+__all__ = ["emptied", "server"]  # the fixtures of this module
+PATIENT_S = 60.0  # for a store that is there
+
+
+async def burst(gateway: Limiter, count: int, user: str = "u") -> int:
+    """How many of ``count`` at once were allowed."""
+    decided = await asyncio.gather(*(gateway.check("t", user, "/r") for _ in range(count)))
+    return sum(d.allowed for d in decided)
+
+
+async def with_leases(gateway: Limiter, at_least: int) -> None:
+    """Asks until every counter of a key holds a lease."""
+    while not gateway._buckets or any(b.left < at_least for b in gateway._buckets.values()):
+        await gateway.check("t", "u", "/r")
+
+
+def two_levels(**changes: Any) -> list[LimitPolicy]:
+    """A counter of each key, and one of the whole tenant."""
+    return [policy(capacity=20_000, **changes), policy("pl_b", capacity=12_000, per=["tenant"], **changes)]
+
+
+async def counted(gateway: Limiter) -> dict[str, tuple[int, int]]:
+    """What every counter has charged and reserved, by policy and user."""
+    found = {}
+    for bucket in gateway._buckets.values():
+        held = await gateway._store.peek(bucket)
+        found[f"{bucket.id_}:{bucket.keys[0].decode()}"] = (held.used, held.reserved)
+    return found
+
+
+def test_leases_of_all_levels_are_spent_or_none(server: CounterServer, tmp_path: Path) -> None:
+    """Two users of one tenant until the tenant has nothing left: each counter is charged what was allowed on it."""
+
+    async def test() -> None:
+        async with limiter(server.url, tmp_path, *two_levels(), timeout_s=PATIENT_S) as gateway:
+            allowed = {"u": 0, "v": 0}
+            for _ in range(200):
+                for user in allowed:
+                    allowed[user] += await burst(gateway, 40, user=user)
+            calls = gateway.store_calls
+            await gateway.close()
+            used = {name: charged for name, charged in (await counted(gateway)).items() if charged != (0, 0)}
+            total = sum(allowed.values())
+            assert 12_000 * 0.9 <= total <= 12_000
+            assert sorted(used.values()) == sorted([(total, 0), (allowed["u"], 0), (allowed["v"], 0)])
+            assert calls < 16_000 / 2
+
+    asyncio.run(test())
+
+
+def test_a_level_that_is_exact_asks_the_store(server: CounterServer, tmp_path: Path) -> None:
+    async def test() -> None:
+        mixed = [policy(), policy("pl_b", per=["tenant"], consistency="exact")]
+        async with limiter(server.url, tmp_path, *mixed, timeout_s=PATIENT_S) as gateway:
+            assert await burst(gateway, 100) == 100
+            assert gateway.store_calls == 100
+            assert gateway.leases() == 0
+
+    asyncio.run(test())
+
+
+def test_a_retry_over_leases_of_several_levels_consumes_once(server: CounterServer, tmp_path: Path) -> None:
+    async def test() -> None:
+        async with limiter(server.url, tmp_path, *two_levels(), timeout_s=PATIENT_S) as gateway:
+            await with_leases(gateway, at_least=5)
+            for bucket in gateway._buckets.values():
+                bucket.lease_ends_ns = time.monotonic_ns() + 10**12  # a slow machine must not end it
+            left = [b.left for b in gateway._buckets.values()]
+            first = gateway.check_now("t", "u", "/r", 2, "r")
+            again = gateway.check_now("t", "u", "/r", 2, "r")
+            assert first is not None
+            assert again is not None
+            assert (first.allowed, first.duplicate, again.allowed, again.duplicate) == (True, False, True, True)
+            assert [b.left for b in gateway._buckets.values()] == [n - 2 for n in left]
+            with pytest.raises(errors.KeyReused):
+                gateway.check_now("t", "u", "/r", 3, "r")
+
+    asyncio.run(test())
+
+
+def test_the_next_lease_comes_before_the_present_one_is_spent(
+    server: CounterServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody asks the store: what is spent alone brings the next lease, one question at a time."""
+    monkeypatch.setattr(limits, "LIMIT_LEASE_MS", 60_000)  # a slow machine must not end it
+    monkeypatch.setattr(Bucket, "wanted", lambda *_: 400)  # nor let demand seem to have ceased
+
+    async def test() -> None:
+        async with limiter(server.url, tmp_path, policy(capacity=1_000_000), timeout_s=PATIENT_S) as gateway:
+            await with_leases(gateway, at_least=40)
+            (bucket,) = gateway._buckets.values()
+            first, calls = bucket.lease_id, gateway.store_calls
+            while bucket.left > 1:
+                assert gateway.check_now("t", "u", "/r", 1, None)
+            assert gateway.store_calls == calls + 1
+            assert len(gateway._calls.refills) == 1
+            await asyncio.gather(*gateway._calls.refills)
+            assert bucket.lease_id != first
+            assert bucket.left > 1
+            assert gateway.check_now("t", "u", "/r", 1, None)
+            assert not bucket.settling  # the first one is settled
+            assert (await gateway._store.peek(bucket)).reserved == bucket.granted
+
+    asyncio.run(test())
+
+
+def test_a_lease_on_its_way_is_given_back_too(
+    server: CounterServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A gateway that ends while it asks for its next lease: nobody would spend that one, and all of it be charged."""
+    monkeypatch.setattr(limits, "LIMIT_LEASE_MS", 60_000)
+    monkeypatch.setattr(Bucket, "wanted", lambda *_: 400)
+
+    async def test() -> None:
+        async with limiter(server.url, tmp_path, policy(capacity=1_000_000), timeout_s=PATIENT_S) as gateway:
+            await with_leases(gateway, at_least=40)
+            (bucket,) = gateway._buckets.values()
+            while not gateway._calls.refills:
+                assert gateway.check_now("t", "u", "/r", 1, None)
+            await gateway.close()
+            assert (gateway._calls.refills, gateway.leases()) == (set(), 0)
+            assert (await gateway._store.peek(bucket)).reserved == 0
+
+    asyncio.run(test())

@@ -1,0 +1,69 @@
+"""Totals of keys on real Kafka and Postgres: exactly once, whoever reads and whatever is sent again."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from typing import TYPE_CHECKING
+
+import psycopg
+import pytest
+
+from limiter.decide.decision import Decision
+from limiter.stream.decisions import Recorder
+from limiter.stream.kafka_blocks import KafkaBlocks
+from limiter.stream.usage import UsageStream
+from sinks.kafka.topics import ensure_topics
+from sinks.postgres.migrate import migrate
+from tests.eventually import eventually
+from tests.worlds.limiter.counter_server import Blocks
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.servers import World
+
+pytestmark = pytest.mark.servers
+ALLOW = Decision(True, 9, 0, 0, "pl_a", 3)
+DENY = ALLOW._replace(allowed=False, remaining=0)
+ROUNDS, KEYS = 200, 7
+
+
+def test_two_consumers_and_blocks_that_come_again(stack: World, tmp_path: Path) -> None:
+    migrate(stack.addresses.postgres_superuser_dsn, stack.settings.role_passwords())
+    ensure_topics(stack.addresses.kafka)
+    tenant = f"t_{uuid.uuid4().hex[:8]}"
+    copies, kafka = Blocks(), KafkaBlocks(stack.addresses.kafka, "test-blocks")
+    recorder = Recorder("g", copies, tmp_path / "r", records=65_536)
+    dsn = stack.addresses.postgres_dsns["millrace_worker"]
+    streams = [UsageStream(stack.addresses.kafka, dsn, f"usage-{n}") for n in range(2)]
+    threads = [threading.Thread(target=stream.run) for stream in streams]
+    for thread in threads:
+        thread.start()
+    try:
+        for _ in range(ROUNDS):
+            for n in range(KEYS):
+                recorder.record(f"{tenant}:u{n}:/r", 2, ALLOW)
+                recorder.record(f"{tenant}:u{n}:/r", 3, DENY)
+            recorder.flush()
+            for _ in range(2):  # as after a kill
+                for partition, block in copies.sent:
+                    assert kafka.send(partition, block)
+            copies.sent.clear()
+        kafka.close()
+
+        def counted() -> list[tuple[int, ...]]:
+            query = "select allowed, denied, allowed_cost from limit_usage where limit_key like %s"
+            with psycopg.connect(stack.addresses.postgres_reader_dsn) as connection:
+                rows = connection.execute(query, (f"{tenant}:%",)).fetchall()
+            assert len(rows) == KEYS
+            assert min(allowed for allowed, _, _ in rows) >= ROUNDS
+            return rows
+
+        assert eventually(counted, 30) == [(ROUNDS, ROUNDS, 2 * ROUNDS)] * KEYS
+    finally:
+        for stream in streams:
+            stream.stop()
+        for thread in threads:
+            thread.join()
+        recorder.close()

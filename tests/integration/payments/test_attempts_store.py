@@ -1,0 +1,204 @@
+"""What the workers' statements promise each other: no doubt is lost, and nothing is given up that may have left."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+import pytest
+
+from dataflows.payments.attempts.adapter import NotSent, Unknown
+from dataflows.payments.attempts.dispatch import Change, changes_of
+from dataflows.payments.attempts.dispatch_store import DispatchStore
+from dataflows.payments.attempts.health import Counts, Health
+from dataflows.payments.attempts.settlement import settle
+from schemas import codec, limits
+from tests.worlds.payments.attempts_world import event_of, new_attempt
+from tests.worlds.sink_stage import new_stage
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterator
+
+    from tests.servers import World
+    from tests.worlds.sink_stage import Stage
+
+pytestmark = pytest.mark.servers
+
+
+@pytest.fixture(scope="module")
+def stage(stack: World) -> Iterator[Stage]:
+    with new_stage(stack.settings, payments=1) as made:
+        yield made
+
+
+def change(attempt: dict[str, Any], **changes: Any) -> Change:
+    (found,) = changes_of(codec.decode_event(event_of(attempt | changes)))
+    return found
+
+
+def with_stores(stage: Stage, work: Callable[[DispatchStore, DispatchStore], Awaitable[None]]) -> None:
+    """Two workers over one table."""
+
+    async def run() -> None:
+        stores = [DispatchStore(stage.dsn("millrace_worker"), name) for name in ("one", "two")]
+        for store in stores:
+            await store.open()
+        try:
+            await work(*stores)
+        finally:
+            for store in stores:
+                await store.close()
+
+    asyncio.run(run())
+
+
+def sql(stage: Stage, statement: str, *parameters: object) -> list[tuple[Any, ...]]:
+    with psycopg.connect(stage.dsn(), autocommit=True) as connection:
+        cursor = connection.execute(statement.encode(), parameters)
+        return cursor.fetchall() if cursor.description else []
+
+
+def aged(stage: Stage, attempt: dict[str, Any], seconds: int) -> None:
+    sql(stage, "update attempt_dispatch set first_at = now() - %s * interval '1 second', next_at = now() - interval '1 second'"
+        " where operation_id = %s", seconds, attempt["operation_id"])  # fmt: skip
+
+
+def test_a_word_about_an_earlier_lease_does_not_clear_the_doubt_of_a_later_one(stage: Stage) -> None:
+    """A worker slept through its lease and holds the next one when "nothing was sent" of the first comes up."""
+    attempt = new_attempt(processor="late")
+
+    async def work(one: DispatchStore, two: DispatchStore) -> None:
+        (first,) = await one.take([change(attempt)], {attempt["operation_id"]})
+        aged(stage, attempt, 60)
+        (second,) = await one.lease("late", 1)
+        assert (first.send_count, second.send_count, second.in_doubt) == (1, 2, True)
+        await one.record([settle(first, NotSent("not_connected"), 0.0, 0.0).record])
+        assert await two.give_up("late", is_away=True) == []
+        ((status, in_doubt),) = sql(
+            stage, "select status, in_doubt from attempt_dispatch where operation_id = %s", attempt["operation_id"]
+        )
+        assert (status, in_doubt) == ("leased", True)
+
+    with_stores(stage, work)
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_leased", "age_s", "is_away", "code"),
+    [
+        ({}, False, limits.ATTEMPT_UNAVAILABLE_AFTER_S + 1, True, "processor_unavailable"),
+        ({"kind": "authorize"}, False, limits.ATTEMPT_UNAVAILABLE_AFTER_S + 1, True, "processor_unavailable"),
+        ({}, False, limits.ATTEMPT_UNREACHABLE_MAX_S + 1, False, "processor_unreachable"),
+        (
+            {"kind": "refund", "parent_ref": "r"},
+            False,
+            limits.ATTEMPT_UNREACHABLE_MAX_S + 1,
+            True,
+            "processor_unavailable",
+        ),
+        # too early, the processor answers, only it can do it, or it may have been sent
+        ({}, False, limits.ATTEMPT_UNAVAILABLE_AFTER_S - 9, True, None),
+        ({}, False, limits.ATTEMPT_UNAVAILABLE_AFTER_S + 1, False, None),
+        ({"kind": "capture", "parent_ref": "r"}, False, limits.ATTEMPT_UNAVAILABLE_AFTER_S + 1, True, None),
+        ({"kind": "refund", "parent_ref": "r"}, False, limits.ATTEMPT_UNAVAILABLE_AFTER_S + 1, True, None),
+        ({}, True, limits.ATTEMPT_UNREACHABLE_MAX_S + 1, True, None),
+    ],
+)
+def test_given_up_is_only_what_never_left_and_is_then_never_sent(
+    stage: Stage, changes: dict[str, Any], is_leased: bool, age_s: int, is_away: bool, code: str | None
+) -> None:
+    """Rule: an attempt that may have been sent never ends as failed by itself. After the commit nobody leases it."""
+    attempt = new_attempt(processor="away", **changes)
+    sql(stage, "delete from attempt_dispatch where processor = 'away'")
+
+    async def work(one: DispatchStore, two: DispatchStore) -> None:
+        await one.take([change(attempt)], {attempt["operation_id"]} if is_leased else set())
+        aged(stage, attempt, age_s)
+        told = await one.give_up("away", is_away=is_away)
+        assert [(fact.status, fact.error_code, fact.attempt) for fact in told] == (
+            [("failed", code, 1)] if code else []
+        )
+        assert await two.give_up("away", is_away=is_away) == []
+        assert len(await two.lease("away", 5)) == (0 if code else 1)
+        sql(stage, "update attempt_dispatch set next_at = now() where processor = 'away' and status = 'reported'")
+        again = [fact for fact in await two.repeat() if fact.operation_id == attempt["operation_id"]]
+        assert [fact.error_code for fact in again] == ([code] if code else []), (
+            "killed before it told: the next one does"
+        )
+
+    with_stores(stage, work)
+
+
+def test_what_may_have_been_sent_waits_for_its_processor_however_long_it_is_away(stage: Stage) -> None:
+    """It waits in the table like what never left, and only the doubt tells them apart."""
+    attempt = new_attempt(processor="doubtful")
+
+    async def work(one: DispatchStore, two: DispatchStore) -> None:
+        (lease,) = await one.take([change(attempt)], {attempt["operation_id"]})
+        await one.record([settle(lease, Unknown("timeout"), lease.first_at, 0.0).record])
+        aged(stage, attempt, limits.ATTEMPT_UNREACHABLE_MAX_S + 1)
+        assert await two.give_up("doubtful", is_away=True) == []
+        (again,) = await two.lease("doubtful", 1)
+        assert again.in_doubt
+
+    with_stores(stage, work)
+
+
+def test_what_only_a_person_can_end_has_a_case_until_it_ends(stage: Stage) -> None:
+    """Opened with the row, once, whatever repeats the event; closed by a late outcome."""
+    attempt = new_attempt()
+
+    async def work(one: DispatchStore, two: DispatchStore) -> None:
+        for store in (one, two, one):
+            await store.take([change(attempt, status="manual_review", error_code="amount_mismatch")], set())
+        await one.end_reviews()
+        query = "select kind, state, processor, evidence from repair_case where reference = %s"
+        ((kind, state, processor, evidence),) = sql(stage, query, attempt["operation_id"])
+        assert (kind, state, processor) == ("attempt_review", "open", "simulator")
+        assert (evidence["payment_intent"], evidence["error_code"]) == (attempt["intent_id"], "amount_mismatch")
+        await two.take([change(attempt, status="captured")], set())
+        await two.end_reviews()
+        ((_, state, _, _),) = sql(stage, query, attempt["operation_id"])
+        assert state == "resolved"
+
+    with_stores(stage, work)
+
+
+def test_a_fact_that_nobody_takes_becomes_a_persons(stage: Stage) -> None:
+    """Past the schedule of repetitions the row is under review, and so it has a case."""
+    attempt = new_attempt(processor="deaf")
+
+    async def work(one: DispatchStore, _: DispatchStore) -> None:
+        await one.take([change(attempt)], set())
+        aged(stage, attempt, limits.ATTEMPT_UNREACHABLE_MAX_S + 1)
+        assert len(await one.give_up("deaf", is_away=False)) == 1
+        sql(stage, "update attempt_dispatch set next_at = now(), report_count = 1000 where processor = 'deaf'")
+        await one.repeat()
+        assert sql(stage, "select kind from repair_case where reference = %s", attempt["operation_id"]) == [
+            ("attempt_review",)
+        ]
+
+    with_stores(stage, work)
+
+
+def test_health_is_the_sum_over_workers_that_told_lately(stage: Stage) -> None:
+    """Counts add up; a processor is as reachable as it is for the worker that reaches it best; old words say nothing."""
+
+    async def work(one: DispatchStore, two: DispatchStore) -> None:
+        await one.tell_health([Health(processor="p", counts=Counts(3, 1, 0, 2), breaker="open")])
+        assert seen() == (3, 1, 0, 2, "open")
+        await two.tell_health([Health(processor="p", counts=Counts(1, 0, 5, 0), breaker="half_open")])
+        assert seen() == (4, 1, 5, 2, "half_open")
+        await one.tell_health([Health(processor="p", counts=Counts(4, 1, 0, 2), breaker="closed")])
+        assert seen() == (5, 1, 5, 2, "closed")
+        sql(stage, "update processor_health_report set as_of = now() - interval '1 minute' where worker = 'one'")
+        await two.tell_health([Health(processor="p", counts=Counts(1, 0, 5, 0), breaker="open")])
+        assert seen() == (1, 0, 5, 0, "open")
+
+    def seen() -> tuple[Any, ...]:
+        (row,) = sql(
+            stage, "select succeeded, declined, failed, unknown, breaker from processor_health where processor = 'p'"
+        )
+        return row
+
+    with_stores(stage, work)

@@ -1,0 +1,281 @@
+"""Merchants' accounts over HTTP: payouts, what operators do; and that nobody sees another's."""
+
+from __future__ import annotations
+
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+import pytest
+
+from dataflows.payments.domain.fees import FeeSchedule
+from dataflows.payments.partition import PaymentsPartition
+from dataflows.payments.policies import PolicyBook
+from schemas import limits
+from schemas.payments.facts import journal_id
+from tests.eventually import becomes
+from tests.integration.payments.test_ingress_disputes import produce
+from tests.worlds.public_system import merchant, public, stranger
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import httpx
+
+    from tests.worlds.public_system import Merchant, PublicSystem
+
+__all__ = ["merchant", "public", "stranger"]  # the fixtures of this module
+pytestmark = pytest.mark.servers
+PAYOUTS = "/v1/payouts"
+DESTINATION = {"destination": "main account"}
+
+
+@pytest.fixture
+def operator(public: PublicSystem) -> Iterator[Merchant]:
+    """Somebody with the operator's scope."""
+    caller = public.merchant(scopes=("operator", "payments:read"))
+    yield caller
+    caller.http.close()
+
+
+def fund(public: PublicSystem, merchant: Merchant, amount: int, currency: str = "EUR") -> None:
+    """Money becomes available, as it does when a settlement matures."""
+    reference = f"funds:{uuid.uuid4().hex}"
+    entries = [
+        {
+            "account_id": f"processor_receivable:simulator:{currency}",
+            "debit": amount,
+            "credit": 0,
+            "currency": currency,
+        },
+        {
+            "account_id": f"merchant_available:{merchant.name}:{currency}",
+            "debit": 0,
+            "credit": amount,
+            "currency": currency,
+        },
+    ]
+    payload: dict[str, Any] = {"reference": reference, "kind": "funds", "entries": entries, "note": None}
+    before = balance(merchant, currency)["available"]
+    produce(public, "post_journal", "ledger:test", reference, journal_id(reference), payload)
+    becomes(lambda: balance(merchant, currency)["available"], before + amount, 20)
+
+
+def balance(merchant: Merchant, currency: str = "EUR") -> dict[str, int]:
+    rows = merchant.http.get("/v1/balance").json()["data"]
+    nothing = {"pending": 0, "available": 0, "reserved": 0}
+    return next((row for row in rows if row["currency"] == currency), nothing)
+
+
+def pay_out(merchant: Merchant, amount: Any, key: str | None = None, **payload: Any) -> httpx.Response:
+    body = {"amount": amount, "currency": "EUR"} | DESTINATION | payload
+    return merchant.http.post(PAYOUTS, json={"idempotency_key": key or uuid.uuid4().hex, "payload": body})
+
+
+def operate(operator: Merchant, path: str, key: str | None = None, **payload: Any) -> httpx.Response:
+    return operator.http.post(f"/v1/{path}", json={"idempotency_key": key or uuid.uuid4().hex, "payload": payload})
+
+
+def tell(operator: Merchant, payout: dict[str, Any], status: str, **said: Any) -> httpx.Response:
+    fact = {
+        "status": status,
+        "amount": payout["amount"],
+        "currency": payout["currency"],
+        "bank": "AT61",
+        "reason": None,
+    }
+    return operate(operator, f"payouts/{payout['id']}/outcome", **(fact | said))
+
+
+def refused(answer: httpx.Response, status: int, code: str) -> dict[str, Any]:
+    assert (answer.status_code, answer.json().get("code")) == (status, code), answer.text[:300]
+    problem: dict[str, Any] = answer.json()
+    return problem
+
+
+def test_a_payout_is_one_and_its_way_is_seen(public: PublicSystem, merchant: Merchant, operator: Merchant) -> None:
+    fund(public, merchant, 1_000)
+    first = pay_out(merchant, 600, "k", metadata={"run": "7"})
+    assert first.status_code == 201, first.text
+    made = first.json()["result"]
+    assert (made["object"], made["state"], made["version"], made["amount"]) == ("payout", "pending", 1, 600)
+    assert (first.headers["etag"], first.headers["location"]) == ('"1"', f"{PAYOUTS}/{made['id']}")
+    again = pay_out(merchant, 600, "k", metadata={"run": "7"})
+    assert (again.content, again.headers["idempotency-replayed"]) == (first.content, "true")
+    refused(pay_out(merchant, 601, "k"), 422, "key_reused")
+    assert refused(pay_out(merchant, 401), 422, "insufficient_funds")["available"] == 400
+    assert merchant.http.get(f"{PAYOUTS}/{made['id']}").json() == made
+    paid = tell(operator, made, "paid")
+    assert (paid.status_code, paid.json()["result"]["state"]) == (200, "paid"), paid.text
+    refused(tell(operator, made, "paid"), 409, "stale_fact")
+    refused(merchant.http.post(f"{PAYOUTS}/{made['id']}/cancel", json={"idempotency_key": "c"}), 409, "state_conflict")
+    returned = tell(operator, made, "failed", reason="account closed").json()["result"]
+    assert (returned["state"], returned["failure_reason"], returned["version"]) == ("failed", "account closed", 3)
+    assert balance(merchant) == {"currency": "EUR", "pending": 0, "available": 1_000, "reserved": 0}
+    events = merchant.http.get("/v1/events").json()["data"]
+    told = [(e["operation"], e["body"]["payout"]["state"]) for e in events if e["body"].get("payout")]
+    assert told == [("create_payout", "pending"), *[("record_payout_outcome", s) for s in ("paid", "failed")]]
+
+
+def test_a_pending_payout_is_canceled_by_its_version(public: PublicSystem, merchant: Merchant) -> None:
+    fund(public, merchant, 100)
+    made = pay_out(merchant, 100).json()["result"]
+    path = f"{PAYOUTS}/{made['id']}/cancel"
+    refused(
+        merchant.http.post(path, json={}, headers={"Idempotency-Key": "a", "If-Match": '"9"'}), 409, "version_conflict"
+    )
+    done = merchant.http.post(path, json={}, headers={"Idempotency-Key": "b", "If-Match": '"1"'})
+    assert (done.status_code, done.json()["result"]["state"], done.headers["etag"]) == (200, "canceled", '"2"')
+    assert balance(merchant)["available"] == 100
+
+
+def test_payouts_in_a_race_spend_what_there_is_and_no_more(public: PublicSystem, merchant: Merchant) -> None:
+    fund(public, merchant, 1_000)
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda n: pay_out(merchant, 300, f"race{n}"), range(12)))
+    assert sorted(a.status_code for a in answers) == [201] * 3 + [422] * 9
+    assert balance(merchant)["available"] == 100
+    listed = merchant.http.get(PAYOUTS, params={"limit": 2}).json()
+    rest = merchant.http.get(PAYOUTS, params={"limit": 2, "cursor": listed["next_cursor"]}).json()
+    ids = [p["id"] for p in listed["data"] + rest["data"]]
+    assert sorted(ids) == sorted(a.json()["result"]["id"] for a in answers if a.status_code == 201)
+
+
+def test_another_merchants_payout_does_not_exist(
+    public: PublicSystem, merchant: Merchant, stranger: Merchant, operator: Merchant
+) -> None:
+    fund(public, merchant, 100)
+    made = pay_out(merchant, 100).json()["result"]
+    path = f"{PAYOUTS}/{made['id']}"
+    refused(stranger.http.get(path), 404, "not_found")
+    refused(stranger.http.post(f"{path}/cancel", json={"idempotency_key": "x"}), 404, "not_found")
+    assert stranger.http.get(PAYOUTS).json()["data"] == []
+    refused(tell(merchant, made, "paid"), 403, "forbidden")
+    refused(merchant.http.get(f"/v1/accounts/{merchant.name}"), 403, "forbidden")
+    refused(operate(merchant, f"accounts/{merchant.name}/freeze", reason="x"), 403, "forbidden")
+    refused(operator.http.get("/v1/accounts/m_nobody_at_all"), 404, "not_found")
+    refused(
+        operate(operator, "payouts/pt_unknown/outcome", status="paid", amount=1, currency="EUR", bank="B"),
+        404,
+        "not_found",
+    )
+
+
+@pytest.mark.parametrize(
+    ("payload", "field"),
+    [
+        ({"amount": 0}, "payload.amount"),
+        ({"amount": True}, "payload.amount"),
+        ({"amount": "5"}, "payload.amount"),
+        ({"amount": 2**53}, "payload.amount"),
+        ({"currency": "eur"}, "payload.currency"),
+        ({"destination": ""}, "payload.destination"),
+        ({"destination": "x" * 129}, "payload.destination"),
+        ({"destination": "4242 4242 4242 4242"}, "payload.destination"),
+        ({"metadata": {"k": 1}}, "payload.metadata"),
+        ({"payout": "pt_x"}, "payload.payout"),
+    ],
+)
+def test_a_payout_with_wrong_values_changes_nothing(merchant: Merchant, payload: dict[str, Any], field: str) -> None:
+    answer = pay_out(merchant, **({"amount": 1} | payload))
+    assert [e["field"] for e in refused(answer, 422, "invalid_command")["errors"]] == [field]
+
+
+@pytest.mark.parametrize(
+    ("action", "payload", "field"),
+    [
+        ("freeze", {}, "payload.reason"),
+        ("unfreeze", {"reason": ""}, "payload.reason"),
+        ("hold_reserve", {"amount": -1, "currency": "EUR", "reason": "r"}, "payload.amount"),
+        ("release_reserve", {"amount": 1, "currency": "XAU", "reason": "r"}, "payload.currency"),
+        ("convert_currency", {"rate": "1e3"}, "payload.rate"),
+        ("convert_currency", {"rate": 1.5}, "payload.rate"),
+        ("convert_currency", {"rate": "0.000"}, "payload.rate"),
+        ("convert_currency", {"rate": "1.0", "target_currency": "EUR"}, "payload.target_currency"),
+    ],
+)
+def test_an_operators_command_with_wrong_values_changes_nothing(
+    operator: Merchant, action: str, payload: dict[str, Any], field: str
+) -> None:
+    whole = {"source_amount": 1, "source_currency": "EUR", "target_amount": 1, "target_currency": "USD"}
+    given = whole | payload if action == "convert_currency" else payload
+    answer = operate(operator, f"accounts/{operator.name}/{action}", **given)
+    assert field in [e["field"] for e in refused(answer, 422, "invalid_command")["errors"]]
+
+
+def test_whose_account_it_is_stands_in_the_path_alone(operator: Merchant) -> None:
+    refused(
+        operate(operator, f"accounts/{operator.name}/freeze", reason="r", merchant_id="m_other"),
+        400,
+        "malformed_request",
+    )
+    refused(operate(operator, "accounts/m%20x/freeze", reason="r"), 404, "not_found")
+
+
+def test_a_frozen_merchant_begins_nothing_and_facts_are_taken(
+    public: PublicSystem, merchant: Merchant, operator: Merchant
+) -> None:
+    fund(public, merchant, 1_000)
+    made = pay_out(merchant, 300).json()["result"]
+    created = merchant.create().json()["result"]
+    frozen = operate(operator, f"accounts/{merchant.name}/freeze", "once", reason="court order")
+    assert (frozen.status_code, frozen.json()["result"]["state"]) == (200, "frozen")
+    again = operate(operator, f"accounts/{merchant.name}/freeze", "once", reason="court order")
+    assert (again.content, again.headers["idempotency-replayed"]) == (frozen.content, "true")
+    refused(pay_out(merchant, 1), 409, "account_frozen")
+    becomes(lambda: merchant.create().status_code, 409, 15)
+    refused(merchant.create(), 409, "account_frozen")
+    refused(merchant.act(created["id"], "confirm"), 409, "account_frozen")
+    assert tell(operator, made, "paid").status_code == 200
+    seen = operator.http.get(f"/v1/accounts/{merchant.name}").json()
+    assert (seen["state"], seen["frozen_reason"]) == ("frozen", "court order")
+    assert seen["balances"]["data"] == [balance(merchant)]
+    assert operate(operator, f"accounts/{merchant.name}/unfreeze", reason="settled").status_code == 200
+    assert pay_out(merchant, 1).status_code == 201
+    becomes(lambda: merchant.create().status_code, 201, 15)
+    with psycopg.connect(public.settings.addresses().postgres_dsns["millrace_operator"]) as connection:
+        rows = connection.execute(
+            "select action, outcome, details->'payload'->>'reason' from audit_log"
+            " where object = %s and action like 'account.%%freeze%%' order by seq",
+            (merchant.name,),
+        ).fetchall()
+    assert [(action.removeprefix("account."), outcome) for action, outcome, _ in rows] == [
+        *[("freeze_account", outcome) for outcome in ("begun", "done", "begun", "done")],
+        *[("unfreeze_account", outcome) for outcome in ("begun", "done")],
+    ]
+    assert rows[0][2] == "court order"
+
+
+def test_who_takes_a_partition_obeys_a_freeze_that_was_published_while_postgres_was_away_from_it(
+    public: PublicSystem, merchant: Merchant, operator: Merchant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rounds that read policies may find Postgres again a moment after the lanes do."""
+    book, unread = PolicyBook(), PolicyBook()
+    dsn = public.settings.addresses().postgres_dsns["millrace_owner"]
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        book.refresh(connection)
+        assert operate(operator, f"accounts/{merchant.name}/freeze", reason="r").status_code == 200
+        monkeypatch.setattr(limits, "POLICIES_RECENT_S", 0)  # as if the last round were long ago
+        assert merchant.name not in book.current.frozen_merchants
+        for policies in (book, unread):
+            PaymentsPartition(connection, 0, FeeSchedule(), "simulator", policies)
+        assert merchant.name in book.current.frozen_merchants
+        assert not unread.is_complete, "the owner still waits for its first round"
+
+
+def test_reserves_and_exchanges_move_what_there_is(
+    public: PublicSystem, merchant: Merchant, operator: Merchant
+) -> None:
+    fund(public, merchant, 10_000)
+    account = f"accounts/{merchant.name}"
+    held = {"currency": "EUR", "reason": "many refunds"}
+    assert operate(operator, f"{account}/hold_reserve", amount=4_000, **held).status_code == 200
+    assert balance(merchant) == {"currency": "EUR", "pending": 0, "available": 6_000, "reserved": 4_000}
+    over = operate(operator, f"{account}/release_reserve", amount=4_001, **held)
+    assert refused(over, 422, "insufficient_funds")["reserved"] == 4_000
+    assert operate(operator, f"{account}/release_reserve", amount=1_000, **held).status_code == 200
+    exchange = {"source_amount": 7_000, "source_currency": "EUR", "target_amount": 11_365, "target_currency": "JPY"}
+    refused(operate(operator, f"{account}/convert_currency", rate="162.5", **exchange), 422, "invalid_command")
+    assert operate(operator, f"{account}/convert_currency", rate="162.35", **exchange).status_code == 200
+    assert (balance(merchant)["available"], balance(merchant, "JPY")["available"]) == (0, 11_365)

@@ -1,0 +1,118 @@
+"""Lists of what owners have to be told: every line that is due stands in one, and they are read in bounded parts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from reconciliation.payments.settlement.posting import book_late_fees
+from reconciliation.payments.settlement.store import SQL, execute
+from tests.integration.test_check_invariants import rows_handled
+from tests.worlds.payments.settlement_world import SettlementWorld, line_of, payout_of, settlement_world
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from schemas.records import Command
+    from tests.servers import World
+
+pytestmark = pytest.mark.servers
+
+
+@pytest.fixture
+def world(stack: World) -> Iterator[SettlementWorld]:
+    with settlement_world(stack.settings) as made:
+        yield made
+
+
+def listed(world: SettlementWorld) -> list[tuple[str, str]]:
+    """Lines in the lists of what owners have to be told."""
+    return world.sql("select processor, unnest(lines) from settlement_due order by 1, 2")
+
+
+def test_what_is_due_is_listed_once_and_read_in_bounded_lists(world: SettlementWorld) -> None:
+    """Plain lines, judged ones and payouts alike; a line that came before is in no second list."""
+    attempts = [world.capture(2_000 + n) for n in range(6)] + [world.refund()]
+    rows = [line_of(attempt, f"ln_{n:04}") for n, attempt in enumerate(attempts)]
+    rows[1] |= {"gross": rows[1]["gross"] - 1, "net": rows[1]["net"] - 1}
+    orphan = rows[0] | {"line_id": "ln_x", "operation_id": "op_x_1", "reference": "pi_x", "provider_ref": "sim_x"}
+    world.take_in([*rows, orphan, payout_of([*rows, orphan], "ln_payout")])
+    due = world.sql("select processor, line_id from settlement_line where posting = 'due' order by 1, 2")
+    assert len(due) == 8
+    assert listed(world) == due
+    world.take_in([*rows, orphan, payout_of([*rows, orphan], "ln_payout")], "rpt_again")
+    assert listed(world) == due
+    with world.operator() as connection:
+        (first,) = execute(connection, "due_lists", after=0, limit=1).fetchall()
+        rest = execute(connection, "due_lists", after=first[0], limit=5_000).fetchall()
+        told = [
+            row[1]
+            for ids in ([first[0]], [row[0] for row in rest])
+            for row in execute(connection, "postings_due", ids=ids)
+        ]
+        assert sorted(told) == [line_id for _, line_id in due]
+        processors, lines = zip(*due, strict=True)
+        execute(
+            connection, "postings_done", processors=list(processors), lines=list(lines), postings=["decided"] * len(due)
+        )
+        assert execute(connection, "postings_due", ids=[first[0], *(row[0] for row in rest)]).fetchall() == []
+
+
+class Owners:
+    """Decide what they are told, but for the lines that they are away for."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+        self.away_for: set[str] = set()
+
+    def tell(self, commands: Sequence[Command]) -> dict[tuple[str, str], tuple[str, bytes]]:
+        self.told += [c.idempotency_key for c in commands]
+        here = [c for c in commands if c.idempotency_key not in self.away_for]
+        return {(c.scope, c.idempotency_key): ("committed", b"{}") for c in here}
+
+
+def further_lines(world: SettlementWorld, first: int, count: int, **changes: Any) -> None:
+    """Lines that were decided: of further payments of a charge, each with a fee of its own."""
+    said = {"type": "charge", "finding": "duplicate", "posting": "decided", "fee": 12} | changes
+    world.sql(
+        """insert into settlement_line (processor, line_id, report_id, line_no, type, currency, gross, fee, net,
+                                        net_currency, class, finding, posting)
+           select 'simulator', 'ln_' || lpad(n::text, 7, '0'), 'rpt', n, %s, 'USD', 2000, %s, 1988, 'USD', 'x', %s, %s
+           from generate_series(%s::int, %s::int) n""",
+        said["type"], said["fee"], said["finding"], said["posting"], first, first + count - 1,
+    )  # fmt: skip
+
+
+def test_a_fee_is_looked_for_once_and_booked_when_it_is_nowhere(world: SettlementWorld) -> None:
+    further_lines(world, 0, 3)
+    further_lines(world, 3, 1, type="refund", finding="matched")
+    further_lines(world, 4, 1, posting="refused")
+    further_lines(world, 5, 1, posting="due")
+    further_lines(world, 6, 1, fee=0)
+    further_lines(world, 7, 1, finding="matched")  # its fee stands in the posting that settles it
+    owners = Owners()
+    expected = [f"simulator:ln_{n:07}:fee" for n in (0, 1, 2, 3)]
+    owners.away_for = {expected[1]}
+    with world.operator() as connection:
+        assert book_late_fees(connection, owners) == 3  # type: ignore[arg-type] # a teller without a broker
+        assert owners.told == expected
+        owners.away_for = set()
+        assert [book_late_fees(connection, owners) for _ in range(2)] == [1, 0]  # type: ignore[arg-type]
+    assert owners.told == [*expected, expected[1]]
+
+
+def test_looking_for_fees_costs_what_is_new_and_not_what_was(world: SettlementWorld) -> None:
+    further_lines(world, 0, 20_000)
+    further_lines(world, 20_000, 20_000, finding="matched")
+    owners = Owners()
+    with world.operator() as connection:
+        assert book_late_fees(connection, owners) == 20_000  # type: ignore[arg-type]
+        further_lines(world, 40_000, 3)
+        for kept_up in ("vacuum settlement_line", "vacuum analyze settlement_line"):  # as the server does by itself
+            world.sql(kept_up)
+            explained = connection.execute(
+                f"explain (analyze, timing off, format json) {SQL['fees_unchecked']}".encode(), {"limit": 5_000}
+            ).fetchone()
+            assert explained is not None
+            assert 3 <= rows_handled(explained[0][0]["Plan"]) < 100, explained

@@ -1,0 +1,107 @@
+"""Who may read what of the vault: every role tries."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from sinks.postgres.roles import ROLES
+from tests.worlds.payments.vault_world import world
+
+if TYPE_CHECKING:
+    from tests.worlds.payments.vault_world import VaultWorld
+
+__all__ = ["world"]  # the fixture of this module
+pytestmark = [pytest.mark.servers]
+
+TABLES = ("card", "key", "token_request")
+OTHERS = tuple(role for role in ROLES if role != "millrace_vault")
+PUBLIC_READERS = {"millrace_ingress", "millrace_reader"}
+
+
+def refused(dsn: str, statement: sql.Composed) -> bool:
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        try:
+            connection.execute(statement)
+        except psycopg.errors.InsufficientPrivilege:
+            return True
+    return False
+
+
+@pytest.mark.parametrize("role", OTHERS)
+@pytest.mark.parametrize("table", TABLES)
+def test_no_other_role_touches_a_table(world: VaultWorld, role: str, table: str) -> None:
+    """Not a column of it, not its size, not a change, not a lock, not through a copy or a new object."""
+    world.holder().token()
+    dsn = world.settings.addresses().postgres_dsns[role]
+    name = sql.Identifier("vault", table)
+    for text in (
+        "select * from {}",
+        "select count(*) from {}",
+        "select 1 from {} limit 1",
+        "copy {} to stdout",
+        "select * from {} for update",
+        "delete from {}",
+        "truncate {}",
+        "create temporary table stolen as select * from {}",
+        "create view public.stolen as select * from {}",
+        "alter table {} disable row level security",
+        "grant select on {} to public",
+    ):
+        assert refused(dsn, sql.SQL(text).format(name)), text
+
+
+@pytest.mark.parametrize("role", OTHERS)
+def test_no_other_role_becomes_the_vault(world: VaultWorld, role: str) -> None:
+    dsn = world.settings.addresses().postgres_dsns[role]
+    assert refused(dsn, sql.SQL("set role millrace_vault").format())
+    assert refused(dsn, sql.SQL("grant millrace_vault to {}").format(sql.Identifier(role)))
+    assert refused(dsn, sql.SQL("create table vault.mine (x int)").format())
+
+
+@pytest.mark.parametrize("role", OTHERS)
+def test_who_sees_whose_a_token_is(world: VaultWorld, role: str) -> None:
+    """Ingress and readers see four columns of the view; nobody else sees it at all."""
+    holder = world.holder()
+    token = holder.token()
+    dsn = world.settings.addresses().postgres_dsns[role]
+    statement = sql.SQL("select * from vault.token_public where id = {}").format(sql.Literal(token))
+    assert refused(dsn, statement) is (role not in PUBLIC_READERS)
+    if role in PUBLIC_READERS:
+        with psycopg.connect(dsn) as connection:
+            assert connection.execute(statement).fetchall() == [(token, holder.name, "visa", "4242")]
+        assert refused(dsn, sql.SQL("delete from vault.token_public").format())
+    signals = sql.SQL("select * from vault.card_signals where id = {}").format(sql.Literal(token))
+    assert refused(dsn, signals) is (role != "millrace_ingress"), "a fingerprint is for the risk rules alone"
+
+
+def test_the_vault_reads_nothing_else(world: VaultWorld) -> None:
+    """Least privilege the other way round: no table of the schema public, and no right to make one."""
+    dsn = world.settings.addresses().postgres_dsns["millrace_vault"]
+    names = world.rows(
+        "select c.relname from pg_class c where relnamespace = 'public'::regnamespace and relkind in ('r', 'v')"
+    )
+    assert len(names) > 10
+    open_to_it = [
+        n for (n,) in names if not refused(dsn, sql.SQL("select * from {}").format(sql.Identifier("public", n)))
+    ]
+    assert open_to_it == []
+    assert refused(dsn, sql.SQL("create table public.mine (x int)").format())
+    assert refused(dsn, sql.SQL("delete from vault.card").format())
+    assert refused(dsn, sql.SQL("update vault.card set merchant_id = 'm'").format())
+
+
+def test_every_role_was_tried() -> None:
+    assert set(OTHERS) == {
+        "millrace_owner",
+        "millrace_ingress",
+        "millrace_worker",
+        "millrace_leases",
+        "millrace_sink",
+        "millrace_operator",
+        "millrace_console",
+        "millrace_reader",
+    }

@@ -1,0 +1,36 @@
+"""What ``millrace check`` says after tampering, in a transaction that is rolled back: no copy of the database is needed.
+
+The queries run as the operator's role, over what the same transaction has changed; the other stores are as they were.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import psycopg
+
+from reconciliation.check.invariant import invariants
+from reconciliation.check.run import Finding, _Before, _early_books, _evaluate, _Run
+from reconciliation.check.snapshot import Snapshot, parameters
+from schemas import limits
+
+if TYPE_CHECKING:
+    from tests.worlds.sink_stage import Stage
+
+
+def finding_after(stage: Stage, identity: str, *statements: str) -> Finding:
+    """The finding of one invariant after statements of the superuser with every trigger off."""
+    settings = stage.check_settings()
+    (invariant,) = (i for i in invariants() if i.id == identity)
+    before = _Before(_early_books(settings, [invariant]), {}, 0)
+    given = parameters(settings.events_topic, settings.commands_topic, limits.ATTEMPT_LEASE_MS // 1_000)
+    with psycopg.connect(stage.dsn()) as connection:
+        connection.execute("set local session_replication_role = replica")
+        for statement in statements:
+            connection.execute(statement.encode())
+        connection.execute("set local session_replication_role = origin")
+        connection.execute("set local role millrace_operator")
+        run = _Run(settings, Snapshot(connection, given), before)
+        finding = _evaluate(run, invariant, limits.CHECK_SAMPLE_MAX, lambda _: None)
+        connection.rollback()
+    return finding
