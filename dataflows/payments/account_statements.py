@@ -1,4 +1,4 @@
-"""The set-based reads and writes of merchants' accounts, in the order that queries/payments/accounts.sql names the columns."""
+"""The set-based reads and writes of merchants' accounts, in the order of columns in queries/payments/accounts.sql."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The set-based writes of payments: rows of a batch as columns, in the order that queries/payments/payments.sql names them."""
+"""The set-based writes of payments: rows of a batch as columns, in the order of queries/payments/payments.sql."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cases and repairs: propose, approve as a second person, reject, reverse. All of it through ``ingress.payments.repair.repairs``.
+"""Cases and repairs: propose, approve as a second person, reject, reverse. All through ``ingress.payments.repair``.
 
 The page disables what the person may not do and says why; the database refuses it anyway.
 """

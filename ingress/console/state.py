@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Console:
-    """``open`` before use, ``close`` after. It changes no business row: decisions go through ``ingress.payments.repair.repairs``."""
+    """``open`` before use, ``close`` after. It changes no business row: decisions go through payments/repair."""
 
     def __init__(self, dsn: str, secret: bytes, kafka: KafkaConnection) -> None:
         self._store = Store(

@@ -1,8 +1,9 @@
 """Envoy's RateLimitQuotaService v3: a stream of usage reports, answered with quota that Envoy then enforces by itself.
 
 The entries ``tenant``, ``user``, ``route`` and ``remote_address`` of a bucket's id make the limit key, as in
-RateLimitService. An assignment is a token bucket that does not refill (``limiter/decide/quota_shares.py`` says when there is
-another one); ALLOW_ALL where nothing limits a key, DENY_ALL where nothing is left. What nobody uses is abandoned.
+RateLimitService. An assignment is a token bucket that does not refill (``limiter/decide/quota_shares.py`` says when
+there is another one); ALLOW_ALL where nothing limits a key, DENY_ALL where nothing is left. What nobody uses
+is abandoned.
 
 A report that no Envoy makes ends the stream with INVALID_ARGUMENT, before anything of it counts. A bucket's id is made
 of what clients send: one that can be no key is refused alone, or any client could end the stream for all.

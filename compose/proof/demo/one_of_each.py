@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from compose.proof.kit.narrator import Narrator
     from compose.proof.kit.own_stack import OwnStack
 
-_QUERIES: Final = queries("compose.proof.demo", "evidence.sql")
+_QUERIES: Final = queries("compose.proof.kit", "evidence.sql")
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from sinks.postgres.sql_files import queries
 if TYPE_CHECKING:
     from compose.proof.kit.own_stack import OwnStack
 
-_QUERIES = queries("compose.proof.demo", "evidence.sql")
+_QUERIES = queries("compose.proof.kit", "evidence.sql")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

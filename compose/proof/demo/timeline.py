@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from compose.proof.kit.tally import Told
     from compose.settings.settings import Addresses
 
-_QUERIES: Final = queries("compose.proof.demo", "evidence.sql")
+_QUERIES: Final = queries("compose.proof.kit", "evidence.sql")
 _CLICKHOUSE_TABLES: Final = {
     "events": "aggregate_key",
     "ledger_lines": "aggregate_key",

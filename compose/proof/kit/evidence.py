@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from compose.settings.settings import Addresses
     from reconciliation.payments.processor_book import Entry
 
-_QUERIES: Final = queries("compose.proof.demo", "evidence.sql")
+_QUERIES: Final = queries("compose.proof.kit", "evidence.sql")
 _BOOK_SECTION: Final = {
     "capture": "captured",
     "authorize": "authorized",

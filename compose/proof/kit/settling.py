@@ -14,7 +14,7 @@ from sinks.postgres.sql_files import queries
 if TYPE_CHECKING:
     from compose.proof.kit.tally import Tally
 
-_QUERIES = queries("compose.proof.demo", "evidence.sql")
+_QUERIES = queries("compose.proof.kit", "evidence.sql")
 
 
 async def settle(postgres_dsn: str, tally: Tally) -> float:

@@ -1,8 +1,8 @@
 """The arithmetic of a quota counter in whole numbers: what is left, how long to wait, what a refund gives back.
 
-The same answers as the functions of the counter store (``sinks/redis/scripts/limiter/rl1.lua``), whose numbers are doubles
-below 2^53; here they may be of any size. Times are microseconds since the epoch, computed with as ticks of the policy's
-terms, and never go back: a clock that does stands still for its counters. Source: reference limiter 2.3.
+The same answers as the functions of the counter store (``sinks/redis/scripts/limiter/rl1.lua``), whose numbers are
+doubles below 2^53; here they may be of any size. Times are microseconds since the epoch, computed with as ticks of the
+policy's terms, and never go back: a clock that does stands still for its counters. Source: reference limiter 2.3.
 """
 
 from __future__ import annotations

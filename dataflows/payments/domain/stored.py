@@ -1,4 +1,4 @@
-"""Payments from the rows in which their owner keeps them: the order of columns is that of queries/payments/payments.sql."""
+"""Payments from the rows in which their owner keeps them: the order of columns is that of payments.sql."""
 
 from __future__ import annotations
 

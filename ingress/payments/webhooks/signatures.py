@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from schemas import errors, limits
 
-#: schemes, each with a processor of its name; other processors of a scheme are named after it: schemas.payments.processors
+#: schemes, each with a processor of its name; others of a scheme are named after it: schemas.payments.processors
 PROCESSORS: Final = ("stripe", "adyen", "standard", "simulator")
 _PREFIX: Final = "whsec_"
 _SECONDS: Final = re.compile(r"[0-9]{1,12}")

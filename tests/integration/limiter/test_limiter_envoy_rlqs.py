@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.servers
 CONFIGURATION: Final = Path(__file__).with_name("envoy_rlqs.yaml")
-MANUAL: Final = Path(__file__).parents[2] / "limiter" / "envoy.md"
+MANUAL: Final = Path(__file__).parents[3] / "limiter" / "envoy.md"
 CAPACITY: Final = 20
 
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.servers
 __all__ = ["server"]  # the fixtures of this module
 CONFIGURATION: Final = Path(__file__).with_name("envoy_rls.yaml")
-MANUAL: Final = Path(__file__).parents[2] / "limiter" / "envoy.md"
+MANUAL: Final = Path(__file__).parents[3] / "limiter" / "envoy.md"
 CAPACITY: Final = 10
 DAY_MS: Final = 86_400_000
 

@@ -35,7 +35,7 @@ __all__ = ["leases_last", "servers", "shards"]  # the fixtures of this module
 pytestmark = pytest.mark.servers
 MONTH = policy(capacity=100_000, per=["tenant"], failure_mode="open", window_ms=30 * 86_400_000)
 START_US = 10**15
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 class Spent:

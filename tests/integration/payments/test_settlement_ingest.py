@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.servers
 
-SAMPLES = Path(__file__).parents[3] / "shared" / "data" / "settlement"
+SAMPLES = Path(__file__).parents[4] / "shared" / "data" / "settlement"
 
 
 @pytest.fixture

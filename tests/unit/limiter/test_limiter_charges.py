@@ -21,7 +21,7 @@ from tests.eventually import patient
 from tests.worlds.limiter.lease_gateway import KEY, Gateway
 from tests.worlds.limiter.lease_reports import Reports
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 NAME = "t:u:/r"
 
 

@@ -204,7 +204,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 def test_a_process_that_really_was_killed(tmp_path: Path, gateway_in: Callable[..., Gateway], reports: Reports) -> None:
     """Trap 2: the kill comes between spending and flushing."""
-    root = Path(__file__).parents[2]
+    root = Path(__file__).parents[3]
     ended = subprocess.run([sys.executable, "-c", KILLED, tmp_path], cwd=root, check=False)
     assert ended.returncode == -signal.SIGKILL
     gateway_in(reports).recorder.flush()

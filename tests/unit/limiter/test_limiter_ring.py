@@ -25,7 +25,7 @@ from tests.worlds.limiter.counter_server import Blocks
 if TYPE_CHECKING:
     from limiter.stream.ring import Records
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 RECORDS = 8
 ALLOW = Decision(True, 9, 0, 0, "pl_a", 3)
 DENY = ALLOW._replace(allowed=False, remaining=0)

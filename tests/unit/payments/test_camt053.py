@@ -13,7 +13,7 @@ from reconciliation.payments.settlement.camt053 import Entry, Statement, read_st
 from reconciliation.payments.settlement.line import UnreadableReport
 from schemas import limits
 
-SAMPLES = Path(__file__).parents[3] / "shared" / "data" / "camt"
+SAMPLES = Path(__file__).parents[4] / "shared" / "data" / "camt"
 HEAD = '<Document xmlns="urn:iso:std:iso:20022:tech:xsd:camt.053.001.08"><BkToCstmrStmt>'
 TAIL = "</BkToCstmrStmt></Document>"
 

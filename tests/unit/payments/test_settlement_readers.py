@@ -21,7 +21,7 @@ from schemas.currency import EXPONENTS, format_minor
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-SAMPLES = Path(__file__).parents[3] / "shared" / "data" / "settlement"
+SAMPLES = Path(__file__).parents[4] / "shared" / "data" / "settlement"
 GOOD = {"line_id": "ln_1", "report_id": "rpt_1", "type": "charge", "operation_id": "op_a_1", "reference": "pi_a",
         "provider_ref": "sim_1", "currency": "USD", "gross": "1000", "fee": "6", "net": "994", "created": "x"}  # fmt: skip
 
