@@ -23,7 +23,8 @@ from ingress.payments.openapi import policies as openapi_policies
 from ingress.payments.openapi import reads as openapi_reads
 from ingress.payments.openapi import repairs as openapi_repairs
 from ingress.payments.openapi import webhooks as openapi_webhooks
-from schemas.operations import OPERATIONS, Operation
+from schemas.operation import Operation
+from schemas.services import OPERATIONS
 
 TITLE: Final = "Millrace payments"
 Json = dict[str, Any]
@@ -43,21 +44,6 @@ _OF_A_COMMAND: Final = (
 _DRY_RUN: Final = elements.query(
     dry_run.PARAMETER, {"enum": ["true", "false"]}, "true: only tell what it would come to; nothing is done"
 )
-_RESULTS: Final = {"payment_intent": "CommittedRefund", "refund": "CommittedRefund", "dispute": "CommittedDispute"}
-_SUMMARIES: Final = {
-    "create_payment_intent": "Create a payment intent",
-    "update_payment_intent": "Change what was agreed on, before anybody is asked for money",
-    "confirm_payment_intent": "Confirm: authorize or capture",
-    "capture_payment_intent": "Capture what was authorized",
-    "cancel_payment_intent": "Cancel and release",
-    "increment_authorization": "Hold more: the amount is the new total",
-    "submit_dispute_evidence": "Draft evidence against a dispute, or submit it",
-    "create_refund": "Refund a payment, in whole or in part",
-    "cancel_refund": "Cancel a refund that has not begun",
-    "create_payout": "Pay out what is available",
-    "cancel_payout": "Cancel a payout that is pending",
-    "publish_policy": "Publish a quota policy, or the next version of one",
-}
 
 
 @cache
@@ -101,21 +87,17 @@ def document() -> Json:
 
 def path_of(operation: Operation) -> str:
     """The route of an operation, with the name of its path parameter."""
-    return operation.path.replace("{id}", f"{{{_id_name(operation)}}}")
-
-
-def _id_name(operation: Operation) -> str:
-    return f"{operation.part_field or 'intent'}_id"
+    return operation.path.replace("{id}", f"{{{operation.id_name}}}")
 
 
 def _command(operation: Operation) -> Json:
     forms = [openapi_schemas.ref(f"{operation.record}{form}") for form in ("Command", "Payload")]
     request = {"description": "The envelope; or, with Idempotency-Key, the bare payload", "anyOf": forms}
     status = "201" if operation.creates else "200"
-    schema = _committed(operation)
+    schema = operation.result
     found = "Committed: the stored result and its event"
     result = elements.answer(found, elements.JSON, schema, elements.COMMITTED_HEADERS)
-    own_id = [] if operation.creates else [elements.object_id(_id_name(operation))]
+    own_id = [] if operation.creates else [elements.object_id(operation.id_name)]
     can_dry_run = operation.name in dry_run.OPERATIONS
     dry_runs = [_DRY_RUN] if can_dry_run else []
     forecast = {"200": elements.answer("What it would come to", elements.JSON, "DryRun")} if can_dry_run else {}
@@ -123,7 +105,7 @@ def _command(operation: Operation) -> Json:
         result["content"][elements.JSON]["schema"] = {"anyOf": [openapi_schemas.ref(s) for s in (schema, "DryRun")]}
     return {
         "operationId": operation.name,
-        "summary": _SUMMARIES[operation.name],
+        "summary": operation.summary,
         "tags": ["payments"],
         "security": [{"bearer": [operation.scope]}],
         "parameters": [*own_id, *elements.COMMAND_HEADERS, *elements.SIGNATURE_HEADERS, *dry_runs],
@@ -135,14 +117,6 @@ def _command(operation: Operation) -> Json:
             **elements.refusals(_OF_A_COMMAND),
         },
     }
-
-
-def _committed(operation: Operation) -> str:
-    if operation.account:
-        return "CommittedPayout"
-    if operation.own_field:
-        return "CommittedQuotaPolicy"
-    return _RESULTS.get(operation.part_field or operation.payment_field or "", "Committed")
 
 
 def _commands() -> Json:

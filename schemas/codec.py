@@ -15,7 +15,7 @@ from typing import Any, Final
 import msgspec
 from fastavro import parse_schema
 
-from schemas import avro_decoder, avro_encoder, errors, operations, records
+from schemas import avro_decoder, avro_encoder, errors, records, services
 
 _PREFIX_BYTES: Final = 5
 
@@ -45,7 +45,7 @@ def schemas_by_id() -> dict[int, Schema]:
 
 def _load(schema_id: int, row: dict[str, Any], text: str) -> Schema:
     raw = json.loads(text)
-    operation = operations.BY_RECORD.get(raw["name"])
+    operation = services.BY_RECORD.get(raw["name"])
     return Schema(
         schema_id=schema_id,
         subject=row["subject"],
@@ -101,7 +101,7 @@ def _decoded(data: bytes, schema: Schema, decoder: avro_decoder.Decode) -> Any:
 def encode_command(command: records.Command) -> bytes:
     """A command as its operation's Avro record."""
     fields = msgspec.structs.asdict(command)
-    return encode(operations.OPERATIONS[fields.pop("operation")].record, fields)
+    return encode(services.OPERATIONS[fields.pop("operation")].record, fields)
 
 
 def decode_command(data: bytes) -> records.Command:

@@ -5,12 +5,9 @@ Times are integers of microseconds since the epoch; amounts are integers of mino
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from typing import Literal
 
 from msgspec import Struct, field
-
-EVENT_TYPE_PAYMENTS: Final = "payment_system_committed"
-EVENT_SCHEMA_VERSION_PAYMENTS: Final = 4
 
 IntentState = Literal[
     "requires_payment_method",
@@ -63,7 +60,7 @@ Outcome = Literal["committed", "refused", "parked", "expired"]
 class Command(Struct, kw_only=True):
     """One command of the spec's envelope, as it lies in a command topic."""
 
-    operation: str  # a key of schemas.operations.OPERATIONS
+    operation: str  # a key of schemas.services.OPERATIONS
     request_id: str
     idempotency_key: str
     aggregate_key: str

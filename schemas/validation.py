@@ -6,20 +6,17 @@ or every error that it found; it never raises on any JSON value.
 
 from __future__ import annotations
 
-import ipaddress
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final, get_args
+from typing import Any, Final
 
-from schemas import card_number, currency, limits, records
+from schemas import card_number, currency, limits
 
 Check = Callable[[Any], str | None]  # the reason why a value is refused, or None
 
 _REQUIRED: Final = object()
 _A_CARD: Final = "(a card number)"  # what is shown instead of one
 _ORDINAL_MAX: Final = 2**31 - 1  # an Avro int
-_COUNTRY_LENGTH: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +62,8 @@ def free_text(value: object, length_max: int, length_min: int = 1) -> str | None
     return card_number.REFUSED if isinstance(value, str) and card_number.holds_card_number(value) else None
 
 
-def _amount(value: object) -> str | None:
+def amount_minor(value: object) -> str | None:
+    """An amount of money above zero, in minor units."""
     if type(value) is not int:  # a bool is an int in Python, and not an amount
         return "must be an integer of minor units"
     if not 1 <= value <= limits.AMOUNT_MINOR_MAX:
@@ -73,21 +71,15 @@ def _amount(value: object) -> str | None:
     return None
 
 
-def _currency(value: object) -> str | None:
+def currency_code(value: object) -> str | None:
+    """A currency that money can be held in."""
     if not isinstance(value, str) or not currency.is_currency(value):
         return "must be an upper-case ISO 4217 code of a currency with a minor unit"
     return None
 
 
-def _token(value: object) -> str | None:
-    if reason := free_text(value, limits.TOKEN_LENGTH_MAX):
-        return reason
-    if isinstance(value, str) and not (value.startswith(("tok_", "pm_")) and value.isascii()):
-        return "must be a token that starts with tok_ or pm_; never send card numbers here"
-    return None
-
-
-def _metadata(value: object) -> str | None:
+def metadata(value: object) -> str | None:
+    """A caller's own texts by name."""
     if not isinstance(value, dict):
         return "must be an object of strings"
     if len(value) > limits.METADATA_KEYS_MAX:
@@ -100,20 +92,6 @@ def _metadata(value: object) -> str | None:
     return None
 
 
-def _evidence(value: object) -> str | None:
-    """Texts by kind, such as "receipt" or "customer_communication"."""
-    if not isinstance(value, dict):
-        return "must be an object of strings"
-    if len(value) > limits.EVIDENCE_KINDS_MAX:
-        return f"must have at most {limits.EVIDENCE_KINDS_MAX} kinds"
-    for kind, text in value.items():
-        if reason := free_text(kind, limits.EVIDENCE_KIND_LENGTH_MAX):
-            return f"a kind {reason}"
-        if reason := free_text(text, limits.EVIDENCE_TEXT_LENGTH_MAX):
-            return f"the evidence of {kind[:20]!r} {reason}"
-    return None
-
-
 def web_address(value: object) -> str | None:
     """Why a text is no address that a payer could be sent to."""
     if reason := clean_text(value, limits.REDIRECT_URL_LENGTH_MAX):
@@ -121,7 +99,8 @@ def web_address(value: object) -> str | None:
     return None if isinstance(value, str) and value.startswith(("https://", "http://")) else "must be a web address"
 
 
-def _time(value: object) -> str | None:
+def time_us(value: object) -> str | None:
+    """A time in microseconds since the epoch."""
     in_range = type(value) is int and 0 <= value <= limits.TIME_US_MAX
     return None if in_range else "must be a time in microseconds since the epoch"
 
@@ -137,23 +116,28 @@ def choice(*allowed: str) -> Check:
     return lambda value: None if isinstance(value, str) and value in allowed else reason
 
 
-def _text(value: object) -> str | None:
+def text(value: object) -> str | None:
+    """A line of text."""
     return clean_text(value, limits.TEXT_LENGTH_MAX)
 
 
-def _note(value: object) -> str | None:
+def note(value: object) -> str | None:
+    """A line that a person writes: no card number is in it."""
     return free_text(value, limits.TEXT_LENGTH_MAX)
 
 
-def _count(value: object) -> str | None:
+def count(value: object) -> str | None:
+    """An integer of 0 or more, as far as JSON carries it exactly."""
     return None if type(value) is int and 0 <= value <= limits.AMOUNT_MINOR_MAX else "must be an integer of 0 or more"
 
 
-def _ordinal(value: object) -> str | None:
+def ordinal(value: object) -> str | None:
+    """The number of an attempt."""
     return None if type(value) is int and 0 <= value <= _ORDINAL_MAX else "must be the number of an attempt"
 
 
-def _signed(value: object) -> str | None:
+def signed_minor(value: object) -> str | None:
+    """An amount of money with its sign, in minor units."""
     return None if type(value) is int and abs(value) <= limits.AMOUNT_MINOR_MAX else "must be an integer of minor units"
 
 
@@ -165,186 +149,6 @@ def identity(value: object) -> str | None:
         return "must be an id as we gave it"
     return None
 
-
-def _entries(value: object) -> str | None:
-    """Lines of a ledger transaction as they travel; whether they balance is the domain's matter."""
-    if not isinstance(value, list) or not 1 < len(value) <= limits.JOURNAL_ENTRIES_MAX:
-        return f"must be a list of 2 to {limits.JOURNAL_ENTRIES_MAX} entries"
-    for entry in value:
-        if not isinstance(entry, dict) or entry.keys() != {"account_id", "debit", "credit", "currency"}:
-            return "an entry has account_id, debit, credit and currency"
-        if reason := _text(entry["account_id"]) or _currency(entry["currency"]):
-            return f"an entry's account or currency {reason}"
-        if reason := _count(entry["debit"]) or _count(entry["credit"]):
-            return f"an entry's amount {reason}"
-    return None
-
-
-def _ip(value: object) -> str | None:
-    reason = "must be an IPv4 or IPv6 address"
-    if not isinstance(value, str) or len(value) > limits.IP_LENGTH_MAX or "%" in value:
-        return reason
-    try:
-        address = ipaddress.ip_address(value)
-    except ValueError:
-        return reason
-    return None if str(address) == value else f"must be written as {address}"
-
-
-def _country(value: object) -> str | None:
-    if (
-        isinstance(value, str)
-        and len(value) == _COUNTRY_LENGTH
-        and value.isascii()
-        and value.isalpha()
-        and value.isupper()
-    ):
-        return None
-    return "must be a country of two upper-case letters (ISO 3166-1)"
-
-
-CREATE_INTENT: Final[Fields] = {
-    "amount": Field(_amount),
-    "currency": Field(_currency),
-    "payment_method": Field(_token, None, nullable=True),
-    "capture_method": Field(choice("automatic", "manual"), "automatic"),
-    "metadata": Field(_metadata, {}),
-}
-CONFIRM: Final[Fields] = {
-    "payment_method": Field(_token, None, nullable=True),
-    "customer_ip": Field(_ip, None, nullable=True, later=True),
-    "customer_country": Field(_country, None, nullable=True, later=True),
-    "card_country": Field(_country, None, nullable=True, later=True),
-}
-UPDATE_INTENT: Final[Fields] = {  # absent = as it is
-    "amount": Field(_amount, None, nullable=True),
-    "currency": Field(_currency, None, nullable=True),
-    "payment_method": Field(_token, None, nullable=True),
-    "capture_method": Field(choice("automatic", "manual"), None, nullable=True),
-    "metadata": Field(_metadata, None, nullable=True),  # in place of what was there
-}
-INCREMENT_AUTHORIZATION: Final[Fields] = {"amount": Field(_amount)}  # the new total
-CAPTURE: Final[Fields] = {
-    "amount": Field(_amount, None, nullable=True),  # absent = all that is capturable
-    "final": Field(boolean, True),  # a final capture releases what it does not take
-}
-CANCEL: Final[Fields] = {
-    "cancellation_reason": Field(
-        choice("duplicate", "fraudulent", "requested_by_customer", "abandoned"), None, nullable=True
-    )
-}
-ATTEMPT_OUTCOME: Final[Fields] = {
-    "operation_id": Field(_text),
-    "attempt": Field(_ordinal),
-    "status": Field(
-        choice(
-            *("pending", "unknown", "requires_action", "authorized", "captured", "voided", "refunded", "submitted"),
-            *("declined", "failed", "manual_review"),
-        )
-    ),
-    "provider_ref": Field(_text, None, nullable=True),
-    "amount": Field(_count, None, nullable=True),  # as the processor echoed it; absent when it did not
-    "currency": Field(_text, None, nullable=True),
-    "error_code": Field(_text, None, nullable=True),
-    "redirect_url": Field(web_address, None, nullable=True, later=True),  # where the payer goes: with requires_action
-    "authorized_until": Field(_time, None, nullable=True, later=True),  # when the hold ends, as the processor says
-    "pending_reason": Field(
-        choice(*get_args(records.RefundPendingReason)), None, nullable=True, later=True
-    ),  # of a refund: with pending
-}
-
-REVIEW: Final[Fields] = {
-    "decision": Field(choice("approve", "reject")),
-    "note": Field(_note, None, nullable=True),
-    "reviewer": Field(_text),  # the token's subject, filled in by the route
-}
-CREATE_REFUND: Final[Fields] = {
-    "payment_intent": Field(identity),
-    "amount": Field(_amount, None, nullable=True),  # absent = all that is refundable
-    "reason": Field(choice("duplicate", "fraudulent", "requested_by_customer"), None, nullable=True),
-    "metadata": Field(_metadata, {}),
-}
-CANCEL_REFUND: Final[Fields] = {"refund": Field(identity)}
-DISPUTE: Final[Fields] = {
-    "provider_ref": Field(_text),
-    "status": Field(choice(*get_args(records.DisputeState))),
-    "funds": Field(choice(*get_args(records.DisputeFunds))),
-    "amount": Field(_amount),
-    "currency": Field(_currency),
-    "fee": Field(_count, 0),
-    "reason": Field(_text, None, nullable=True),
-}
-DISPUTE_EVIDENCE: Final[Fields] = {
-    "dispute": Field(identity),
-    "evidence": Field(_evidence, {}),
-    "submit": Field(boolean, False),
-}
-EXPIRE_AUTHORIZATION: Final[Fields] = {"operation_id": Field(_text), "authorized_until": Field(_time)}
-SETTLEMENT_LINE: Final[Fields] = {
-    "line_id": Field(_text),
-    "attempt": Field(_ordinal),
-    "operation_id": Field(_text),
-    "finding": Field(choice("matched", "short", "over", "duplicate")),
-    "gross": Field(_signed),
-    "fee": Field(_signed),
-    "difference": Field(_count),
-    "currency": Field(_currency),
-}
-JOURNAL: Final[Fields] = {
-    "reference": Field(_text),
-    "kind": Field(_text),
-    "entries": Field(_entries),
-    "note": Field(_note, None, nullable=True),
-}
-
-
-def _merchant(value: object) -> str | None:
-    return None if isinstance(value, str) and _MERCHANT.fullmatch(value) else "must be the name of a merchant"
-
-
-def _destination(value: object) -> str | None:
-    return free_text(value, limits.PAYOUT_DESTINATION_LENGTH_MAX)
-
-
-def _rate(value: object) -> str | None:
-    if isinstance(value, str) and _RATE.fullmatch(value) and value.strip("0."):
-        return None
-    return f"must be a decimal above zero as text, with at most {limits.FX_RATE_DIGITS_MAX} digits on a side"
-
-
-_MERCHANT: Final = re.compile(rf"[A-Za-z0-9_-]{{1,{limits.SCOPE_LENGTH_MAX}}}")
-_RATE: Final = re.compile(rf"\d{{1,{limits.FX_RATE_DIGITS_MAX}}}(\.\d{{1,{limits.FX_RATE_DIGITS_MAX}}})?", re.ASCII)
-
-CREATE_PAYOUT: Final[Fields] = {
-    "amount": Field(_amount),
-    "currency": Field(_currency),
-    "destination": Field(_destination),
-    "metadata": Field(_metadata, {}),
-}
-CANCEL_PAYOUT: Final[Fields] = {"payout": Field(identity)}
-PAYOUT_OUTCOME: Final[Fields] = {
-    "payout": Field(identity),
-    "status": Field(choice("paid", "failed")),
-    "amount": Field(_amount),
-    "currency": Field(_currency),
-    "bank": Field(_text),  # our own account that the money left, or came back to
-    "reason": Field(_note, None, nullable=True),
-}
-RESERVE: Final[Fields] = {
-    "merchant_id": Field(_merchant),
-    "amount": Field(_amount),
-    "currency": Field(_currency),
-    "reason": Field(_note),
-}
-CONVERSION: Final[Fields] = {
-    "merchant_id": Field(_merchant),
-    "source_amount": Field(_amount),
-    "source_currency": Field(_currency),
-    "target_amount": Field(_amount),
-    "target_currency": Field(_currency),
-    "rate": Field(_rate),  # target per source, in whole units of both
-}
-FREEZE: Final[Fields] = {"merchant_id": Field(_merchant), "reason": Field(_note)}
 
 _OF_THE_TOKEN: Final = frozenset({"merchant", "merchant_id", "tenant", "tenant_id", "scope"})
 

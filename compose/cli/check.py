@@ -62,7 +62,7 @@ def check(
 def check_settings(acknowledged: Path | None = None) -> CheckSettings:
     """What a check of this home's stack reads."""
     from reconciliation.check.run import CheckSettings  # noqa: PLC0415
-    from schemas import topics  # noqa: PLC0415
+    from schemas.payments import topics  # noqa: PLC0415
     from sinks.clickhouse.connection import ClickHouseConnection  # noqa: PLC0415
 
     addresses = load_settings().addresses()
@@ -71,9 +71,9 @@ def check_settings(acknowledged: Path | None = None) -> CheckSettings:
         kafka=addresses.kafka,
         clickhouse=ClickHouseConnection(url=addresses.clickhouse_url),
         processor_urls=addresses.simulator_urls,
-        events_topic=topics.EVENTS_PAYMENTS,
-        commands_topic=topics.COMMANDS_PAYMENTS,
-        partitions=topics.PAYMENTS_PARTITIONS,
+        events_topic=topics.EVENTS,
+        commands_topic=topics.COMMANDS,
+        partitions=topics.PARTITIONS,
         acknowledged=acknowledged,
     )
 

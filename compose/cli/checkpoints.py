@@ -42,7 +42,7 @@ def create(
 ) -> None:
     """Write down where ClickHouse stands now, to replay from it later."""
     from reconciliation import checkpoints  # noqa: PLC0415
-    from schemas import topics  # noqa: PLC0415
+    from schemas.payments import topics  # noqa: PLC0415
 
     with operator_connection() as connection:
         version = None if aggregate_key is None else checkpoints.aggregate_version(connection, aggregate_key)
@@ -52,9 +52,7 @@ def create(
             operation_id=f"checkpoint:{name}",
             aggregate_key=aggregate_key,
             last_durable_version=version,
-            projection_checkpoint=checkpoints.sink_place(
-                connection, topics.EVENTS_PAYMENTS, topics.PAYMENTS_PARTITIONS
-            ),
+            projection_checkpoint=checkpoints.sink_place(connection, topics.EVENTS, topics.PARTITIONS),
             owner=by or getpass.getuser(),
         )
         checkpoints.checkpoint_write(connection, checkpoint)

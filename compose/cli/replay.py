@@ -94,7 +94,7 @@ def _announced_swap(target: str) -> Iterator[dict[str, object]]:
 
 def _settings(source: SourceName) -> ReplaySettings:
     from reconciliation.replay.run import ReplaySettings  # noqa: PLC0415
-    from schemas import topics  # noqa: PLC0415
+    from schemas.payments import topics  # noqa: PLC0415
     from sinks.clickhouse.connection import ClickHouseConnection  # noqa: PLC0415
 
     addresses = load_settings().addresses()
@@ -102,8 +102,8 @@ def _settings(source: SourceName) -> ReplaySettings:
         postgres_dsn=addresses.postgres_dsns[ROLE],
         kafka=addresses.kafka,
         clickhouse=ClickHouseConnection(url=addresses.clickhouse_url),
-        events_topic=topics.EVENTS_PAYMENTS,
-        partitions=topics.PAYMENTS_PARTITIONS,
+        events_topic=topics.EVENTS,
+        partitions=topics.PARTITIONS,
         source="kafka" if source is SourceName.kafka else "outbox",
     )
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from compose.services.fenced_sink import build_sink
 from compose.services.part import Part, serve
-from schemas import topics
+from schemas.payments import topics
 from sinks.clickhouse.decoding import collect_garbage_rarely
 from sinks.clickhouse.sink import Sink
 
@@ -22,4 +22,4 @@ def run(settings: Settings, instance: int) -> None:
 
 def build(settings: Settings, instance: int) -> Part:
     """The sink; a second one stands by."""
-    return build_sink(settings, Sink, "clickhouse-sink", topics.EVENTS_PAYMENTS, topics.PAYMENTS_PARTITIONS, instance)
+    return build_sink(settings, Sink, "clickhouse-sink", topics.EVENTS, topics.PARTITIONS, instance)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from compose.services.fenced_sink import build_sink
 from compose.services.part import Part, serve
 from limiter.analytics.decision_sink import DecisionSink
-from schemas import topics
+from schemas.limiter import topics
 
 if TYPE_CHECKING:
     from compose.settings.settings import Settings

@@ -31,7 +31,8 @@ from limiter.store.store import StoreUnavailable
 from limiter.stream.charges import Charges
 from limiter.stream.decisions import Recorder
 from limiter.stream.kafka_blocks import KafkaBlocks, KafkaReports
-from schemas import limits, topics
+from schemas import limits
+from schemas.limiter import topics
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,6 +12,7 @@ from limiter.decide.durable_counters import prune
 from limiter.policy.publisher import publish
 from limiter.policy.signing_keys import SigningKeys
 from schemas import limits
+from schemas.limiter.service import SERVICE
 
 if TYPE_CHECKING:
     import psycopg
@@ -23,7 +24,7 @@ _log: Final = structlog.get_logger(__name__)
 
 def run(settings: Settings, instance: int) -> None:
     """Owns partitions until SIGTERM, then drains."""
-    owner = PartitionOwner(settings.addresses())
+    owner = PartitionOwner(settings.addresses(), SERVICE)
     keys = SigningKeys(settings.the_home().path / "keys")
     keys.ensure()
 

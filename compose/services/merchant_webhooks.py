@@ -12,7 +12,7 @@ from dataflows.payments.merchant_webhooks.metrics import MerchantWebhookMetrics
 from dataflows.payments.merchant_webhooks.sender import Sender
 from dataflows.payments.merchant_webhooks.store import DeliveryStore
 from dataflows.payments.merchant_webhooks.worker import MerchantWebhookWorker
-from schemas import topics
+from schemas.payments import topics
 from sinks.clickhouse.stream import EventReader
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def build(settings: Settings, instance: int) -> Part:
     addresses = settings.addresses()
     metrics = MerchantWebhookMetrics()
     store = DeliveryStore(addresses.postgres_dsns[ROLE], name, settings.webhook_secret_keys(), metrics)
-    reader = EventReader(addresses.kafka, topic=topics.EVENTS_PAYMENTS, client_id=name, group=GROUP)
+    reader = EventReader(addresses.kafka, topic=topics.EVENTS, client_id=name, group=GROUP)
     worker = MerchantWebhookWorker(
         store=store,
         intake=Intake(store, reader, metrics),

@@ -10,6 +10,7 @@ from dataflows.payments.domain.policies import Policies
 from dataflows.payments.policies import PolicyBook
 from dataflows.payments.service import payments_service
 from schemas import limits
+from schemas.payments.service import SERVICE
 
 if TYPE_CHECKING:
     from compose.settings.settings import Settings
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 def run(settings: Settings, instance: int) -> None:
     """Owns partitions until SIGTERM, then drains."""
-    owner = PartitionOwner(settings.addresses())
+    owner = PartitionOwner(settings.addresses(), SERVICE)
     policies = PolicyBook(Policies(processors=frozenset(settings.processors)))
     owner.do_beside("policies", policies.refresh, limits.POLICIES_REFRESH_S)
     policies.wait(owner.stop)

@@ -16,8 +16,8 @@ import msgspec
 from ingress.commands.exchange import Exchange
 from limiter.decide.durable import Answer, Left, OwnerUnavailable
 from schemas import errors, identity, limits, topics
+from schemas.limiter.operations import OPERATIONS
 from schemas.limiter.quota_fields import quotas_of, scope_of
-from schemas.operations import OPERATIONS
 from schemas.records import Command
 
 if TYPE_CHECKING:

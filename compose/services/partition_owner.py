@@ -6,7 +6,7 @@ import os
 import signal
 import socket
 import threading
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from compose.services.ops import serve_ops
 from dataflows.owner.supervise import supervise
@@ -20,17 +20,16 @@ if TYPE_CHECKING:
     from compose.settings.settings import Addresses
     from dataflows.owner.drivers import Driver
     from dataflows.owner.process import OwnerProcess
-    from dataflows.owner.service import Service
-
-ROLE: Final = "millrace_owner"
+    from dataflows.owner.service import OwnedService
+    from schemas.service import Service
 
 
 class PartitionOwner:
     """Made on the main thread, before anything that takes long: from then on ``stop`` is set by SIGTERM and SIGINT."""
 
-    def __init__(self, addresses: Addresses) -> None:
+    def __init__(self, addresses: Addresses, service: Service) -> None:
         self.stop = threading.Event()
-        self._dsn = addresses.postgres_dsns[ROLE]
+        self._dsn = addresses.postgres_dsns[service.owner_role]
         self._kafka = addresses.kafka
         self._process: OwnerProcess | None = None
         self._beside: list[Rounds] = []
@@ -45,7 +44,7 @@ class PartitionOwner:
         self._beside.append(rounds)
 
     def run(
-        self, service: Service, name: str, instance: int, *, driver: Driver = "bytewax", group: str | None = None
+        self, service: OwnedService, name: str, instance: int, *, driver: Driver = "bytewax", group: str | None = None
     ) -> None:
         """Owns partitions until ``stop``, then drains. Raises what ``supervise`` raises."""
         owner_id = f"{name}-{socket.gethostname()}-{os.getpid()}-{instance}"

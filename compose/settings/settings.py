@@ -92,6 +92,7 @@ class Settings(ProcessorSettings, GatewaySettings):
     postgres_dsn: SecretStr | None = None
     #: passwords of the roles on an external server, when several machines share it; otherwise made in the home
     postgres_owner_password: SecretStr | None = None
+    postgres_limiter_owner_password: SecretStr | None = None
     postgres_ingress_password: SecretStr | None = None
     postgres_worker_password: SecretStr | None = None
     postgres_leases_password: SecretStr | None = None

@@ -10,8 +10,9 @@ from dataflows.limiter.policies import PoliciesPartition, PoliciesWorkspace
 from dataflows.limiter.quotas import CONSUME, REFUND, QuotasWorkspace
 from dataflows.owner.batch import Statement
 from dataflows.owner.service import MISROUTED, Committed
+from schemas.limiter.topics import PARTITIONS
 from schemas.records import Command, Rejection
-from schemas.topics import LIMITER_PARTITIONS, partition_for
+from schemas.topics import partition_for
 
 _QUOTAS: Final = (CONSUME, REFUND)
 
@@ -50,7 +51,7 @@ class LimiterWorkspace:
         """Folds one command in."""
         if command.operation not in _QUOTAS:
             return self._policies.decide(command, offset, now)
-        if partition_for(command.aggregate_key, LIMITER_PARTITIONS) != self._partition:
+        if partition_for(command.aggregate_key, PARTITIONS) != self._partition:
             return MISROUTED
         return self._quotas.decide(command, now)
 

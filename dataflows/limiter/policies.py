@@ -9,11 +9,12 @@ import msgspec
 
 from dataflows.limiter.domain.limit_policy import OwnedPolicy, decide_publish, may_count_over_tenants
 from dataflows.owner.batch import Statement
-from dataflows.owner.service import MISROUTED, Committed
+from dataflows.owner.service import MISROUTED, Committed, NewEvent
 from schemas.limiter import limit_policy
 from schemas.limiter.limit_policy import LimitPolicy
+from schemas.limiter.topics import PARTITIONS
 from schemas.records import Command, Rejection
-from schemas.topics import LIMITER_PARTITIONS, partition_for
+from schemas.topics import partition_for
 from sinks.postgres.arrays import Bigints, text_array
 from sinks.postgres.sql_files import queries
 
@@ -69,7 +70,7 @@ class PoliciesWorkspace:
 
     def decide(self, command: Command, offset: int, now: int) -> Committed | Rejection:  # noqa: ARG002 - the runtime's
         """Folds one publication in."""
-        if partition_for(command.aggregate_key, LIMITER_PARTITIONS) != self._partition:
+        if partition_for(command.aggregate_key, PARTITIONS) != self._partition:
             return MISROUTED
         decided = decide_publish(self._known.get(command.aggregate_key), command, now, self._shards)
         if isinstance(decided, Rejection):
@@ -80,9 +81,13 @@ class PoliciesWorkspace:
         version = decided.policy.version
         return Committed(
             result={"id": decided.policy.policy_id, **shown, "active_version": version},
-            version=version,
-            scope=command.scope,
-            event_body={"policy": {name: value for name, value in shown.items() if name != "object"}, "quota": None},
+            events=(
+                NewEvent(
+                    version=version,
+                    scope=command.scope,
+                    body={"policy": {name: value for name, value in shown.items() if name != "object"}, "quota": None},
+                ),
+            ),
         )
 
     def writes(self) -> list[Statement]:

@@ -12,7 +12,7 @@ from msgspec import Struct, field
 from dataflows.limiter import quota_rows
 from dataflows.limiter.domain.durable_quota import Charge, Governed, OwnedCounter, decide_consume, refund
 from dataflows.owner.batch import Statement
-from dataflows.owner.service import Committed
+from dataflows.owner.service import Committed, NewEvent
 from schemas.errors import TimeZoneUnknown
 from schemas.limiter.limit_policy import LimitPolicy, counted_by
 from schemas.limiter.quota_fields import quotas_of, scope_of
@@ -141,12 +141,16 @@ def _committed(
     levels = [{name: level[name] for name in ("policy_id", "policy_version", "remaining")} for level in left]
     return Committed(
         result={"object": "quota_change", "identity": identity, "cost": cost, "levels": left},
-        version=version,
-        scope=command.scope,
-        event_body={
-            "policy": None,
-            "quota": {"identity": identity, "key_hash": key_hash, "cost": cost, "levels": levels},
-        },
+        events=(
+            NewEvent(
+                version=version,
+                scope=command.scope,
+                body={
+                    "policy": None,
+                    "quota": {"identity": identity, "key_hash": key_hash, "cost": cost, "levels": levels},
+                },
+            ),
+        ),
     )
 
 

@@ -88,7 +88,7 @@ class Committer:
             self.service,
             lease.partition,
             lease.last_seq,
-            {(row[0], row[1]): Known(row[2], row[3]) for row in identities},
+            {(row[0], row[1]): Known(row[2], row[3], row[4]) for row in identities},
             {row[0] for row in parked},
             workspace,
         )
@@ -111,7 +111,7 @@ class Committer:
     def _results(self, lease: Lease, folded: Folded) -> list[Statement]:
         statements: list[Statement] = []
         if folded.identities:
-            statements.append(_identities_insert(lease.partition, folded))
+            statements.append(_identities_insert(self.service.commands_topic, lease.partition, folded))
         if folded.events:
             statements.append(_outbox_insert(self.service.events_topic, lease.partition, folded))
         return statements
@@ -144,11 +144,12 @@ def _identities_read(commands: list[Command]) -> Statement:
     )
 
 
-def _identities_insert(partition: int, folded: Folded) -> Statement:
+def _identities_insert(topic: str, partition: int, folded: Folded) -> Statement:
     rows = sorted(folded.identities, key=lambda row: (row.command.scope, row.command.idempotency_key))
     commands = [row.command for row in rows]
     blob, starts, lengths = arrays.bytes_column([row.response for row in rows])
     return SQL["identities_insert"], (
+        topic,
         partition,
         time.time_ns() // 1_000,
         blob,

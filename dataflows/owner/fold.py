@@ -13,8 +13,9 @@ import msgspec
 from msgspec import Struct, field
 
 from dataflows.owner.batch import Record, Reply
-from dataflows.owner.service import Committed, Service, Workspace
-from schemas import card_number, codec, identity, limits, operations, validation
+from dataflows.owner.service import MISROUTED, Committed, NewEvent, OwnedService, Workspace
+from schemas import card_number, codec, identity, limits, validation
+from schemas.operation import Operation
 from schemas.records import Command, Denial, Event, Outcome, Rejection
 
 _json: Final = msgspec.json.Encoder()
@@ -26,10 +27,11 @@ _PARKED: Final = Rejection("parked", "The object waits for an operator; nothing 
 
 
 class Known(Struct, frozen=True):
-    """A stored identity: the hash of its request and the answer that every retry gets."""
+    """A stored identity: the hash of its request, what became of it, and the answer that every retry gets."""
 
     request_hash: bytes
     response: bytes
+    outcome: Outcome
 
 
 class NewIdentity(Struct):
@@ -42,7 +44,7 @@ class NewIdentity(Struct):
     event_id: str
 
 
-class NewEvent(Struct):
+class OutboxRow(Struct):
     """One row of ``outbox`` that this batch adds."""
 
     seq: int
@@ -58,7 +60,7 @@ class Folded(Struct):
     """Everything that a batch decided."""
 
     identities: list[NewIdentity] = field(default_factory=list)
-    events: list[NewEvent] = field(default_factory=list)
+    events: list[OutboxRow] = field(default_factory=list)
     replies: list[Reply] = field(default_factory=list)
 
 
@@ -67,14 +69,16 @@ class Fold:
 
     def __init__(
         self,
-        service: Service,
+        service: OwnedService,
         partition: int,
         last_seq: int,
         known: dict[tuple[str, str], Known],
         parked: set[str],
         workspace: Workspace,
     ) -> None:
-        self.service = service
+        self.service = service.declared
+        self.operations = {operation.name: operation for operation in service.declared.operations}
+        self.event_types = {type_.name: type_ for type_ in service.declared.event_types}
         self.partition = partition
         self.seq = last_seq
         self.known = known
@@ -96,7 +100,7 @@ class Fold:
         prior = self.known.get((command.scope, command.idempotency_key))
         if prior is not None:
             if prior.request_hash == command.request_hash:
-                self._reply(command, _outcome_of(prior.response), prior.response, replayed=True)
+                self._reply(command, prior.outcome, prior.response, replayed=True)
             else:
                 self._reply(command, "refused", _refusal(_KEY_REUSED))
             return
@@ -106,7 +110,11 @@ class Fold:
         if command.aggregate_key in self.parked:
             self._reply(command, "parked", _refusal(_PARKED))
             return
-        invalid = _validate(command)
+        operation = self.operations.get(command.operation)
+        if operation is None:  # of another service: it would work through that one's topic
+            self._reply(command, "refused", _refusal(MISROUTED))
+            return
+        invalid = _validate(operation, command)
         if invalid is not None:  # only a producer that writes the topic itself can get here; not stored
             self._reply(command, "refused", _refusal(invalid))
             return
@@ -119,40 +127,39 @@ class Fold:
             self._commit(command, offset, now, decided)
 
     def _commit(self, command: Command, offset: int, now: int, decided: Committed) -> None:
-        service = self.service
+        heads = [self._append(command, now, event) for event in decided.events]
+        response = _json.encode({"result": decided.result, "event": heads[0]})
+        self._store(command, offset, "committed", response, heads[0]["event_id"])
+
+    def _append(self, command: Command, now: int, new: NewEvent) -> dict[str, Any]:
+        """Gives an event its place in the stream. Returns its head, as the answer names it."""
+        type_ = self.event_types[new.type] if new.type else self.service.event_types[0]
         self.seq += 1
-        event_id = identity.event_id(service.code, self.partition, self.seq)
+        event_id = identity.event_id(self.service.code, self.partition, self.seq)
         head: dict[str, Any] = {
             "event_id": event_id,
             "aggregate_key": command.aggregate_key,
-            "event_type": service.event_type,
-            "schema_version": service.event_schema_version,
+            "event_type": type_.name,
+            "schema_version": codec.schema_named(type_.record).version,
             "trace_id": command.trace_id,
         }
-        response = _json.encode({"result": decided.result, "event": head})
-        payload = codec.encode(
-            service.event_record,
-            Event(
-                event_id=event_id,
-                aggregate_key=command.aggregate_key,
-                event_type=service.event_type,
-                schema_version=service.event_schema_version,
-                trace_id=command.trace_id,
-                seq=self.seq,
-                occurred_at=now,
-                version=decided.version,
-                scope=decided.scope,
-                operation=command.operation,
-                body=decided.event_body,
-            ),
+        event = Event(
+            **head,
+            seq=self.seq,
+            occurred_at=now,
+            version=new.version,
+            scope=new.scope,
+            operation=command.operation,
+            body=new.body,
         )
+        payload = codec.encode(type_.record, event)
         self.result.events.append(
-            NewEvent(self.seq, event_id, command.aggregate_key, decided.version, decided.scope, payload, now)
+            OutboxRow(self.seq, event_id, command.aggregate_key, new.version, new.scope, payload, now)
         )
-        self._store(command, offset, "committed", response, event_id)
+        return head
 
     def _store(self, command: Command, offset: int, status: Outcome, response: bytes, event_id: str) -> None:
-        self.known[command.scope, command.idempotency_key] = Known(command.request_hash, response)
+        self.known[command.scope, command.idempotency_key] = Known(command.request_hash, response, status)
         self.result.identities.append(NewIdentity(command, offset, response, status, event_id))
         self._reply(command, status, response)
 
@@ -161,17 +168,12 @@ class Fold:
             self.result.replies.append(Reply(command.reply_to, command.reply_id, outcome, replayed, body))
 
 
-def _outcome_of(response: bytes) -> Outcome:
-    return "committed" if response.startswith(b'{"result":') else "refused"
-
-
 def _refusal(rejection: Rejection) -> bytes:
     return _json.encode({"code": rejection.code, "detail": rejection.detail, **rejection.extra})
 
 
-def _validate(command: Command) -> Rejection | None:
+def _validate(operation: Operation, command: Command) -> Rejection | None:
     """Normalizes the payload in place; the refusal when it, or an identity in the envelope, is not allowed."""
-    operation = operations.OPERATIONS[command.operation]
     command.payload, wrong = operation.normalize(command.payload)
     if operation.scope is not None and card_number.holds_card_number(command.idempotency_key):
         wrong.append({"field": "idempotency_key", "reason": card_number.REFUSED})

@@ -10,7 +10,7 @@ import threading
 from dataclasses import dataclass
 from typing import Final
 
-from dataflows.owner.service import PartitionState, Service
+from dataflows.owner.service import OwnedService, PartitionState
 from sinks.postgres.owner_connection import OwnerConnection
 from sinks.postgres.sql_files import queries
 
@@ -32,7 +32,7 @@ class Lease:
 class Leases:
     """The leases of one process; the reader thread takes and releases them, the committing thread reads them."""
 
-    def __init__(self, service: Service, owner_id: str) -> None:
+    def __init__(self, service: OwnedService, owner_id: str) -> None:
         self.service = service
         self.owner_id = owner_id
         self._held: dict[int, Lease] = {}

@@ -21,7 +21,7 @@ from dataflows.owner.metrics import (
 from dataflows.owner.parking import commit_or_park
 from dataflows.owner.publisher import MarkTimer, Publisher
 from dataflows.owner.reader import Reader
-from dataflows.owner.service import Service
+from dataflows.owner.service import OwnedService
 from schemas import limits
 from schemas.errors import Fenced, InvariantViolation, OwnershipLost
 from sinks.kafka.connection import KafkaConnection
@@ -37,7 +37,7 @@ class OwnerProcess:
         self,
         kafka: KafkaConnection,
         dsn: str,
-        service: Service,
+        service: OwnedService,
         owner_id: str,
         group: str,
         stop: threading.Event,

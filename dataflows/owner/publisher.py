@@ -19,19 +19,20 @@ from confluent_kafka import KafkaError, Message, Producer
 from dataflows.owner import fail_points
 from dataflows.owner.batch import CommittedBatch, Published, Reply
 from dataflows.owner.leases import SQL, Lease
-from dataflows.owner.service import Service
+from dataflows.owner.service import OwnedService
 from schemas import codec, limits, topics
 from sinks.kafka.connection import KafkaConnection
 from sinks.postgres.owner_connection import OwnerConnection
 
 _FULL_WAIT_S: Final = 0.05
+_DEAD_LETTER: Final = "DeadLetter"
 log = structlog.get_logger()
 
 
 class Publisher:
     """One producer for everything that an owner process sends."""
 
-    def __init__(self, kafka: KafkaConnection, service: Service, owner_id: str) -> None:
+    def __init__(self, kafka: KafkaConnection, service: OwnedService, owner_id: str) -> None:
         self.service = service
         self._kafka = kafka
         # Without a timeout no message is given up on, so an acknowledgement stands for all that were sent before.
@@ -84,7 +85,7 @@ class Publisher:
                 "parked_at": parked_at,
                 "record": bytes(record),
             }
-            payload = codec.encode(self.service.dead_letter_record, letter)
+            payload = codec.encode(_DEAD_LETTER, letter)
             self._produce(self.service.dead_letters_topic, partition, key, payload)
         if rows and self._producer.flush(limits.PUBLISH_DRAIN_TIMEOUT_S) == 0:
             offsets = [row[0] for row in rows]

@@ -10,18 +10,26 @@ from msgspec import Struct
 
 from dataflows.owner.batch import Statement
 from schemas.records import Command, Denial, Rejection
+from schemas.service import Service
 
 # An answer that is not stored: the same identity must work through the partition where it belongs.
 MISROUTED: Final = Denial("misrouted", "The command lies in a partition that does not own its aggregate.", {})
 
 
+class NewEvent(Struct):
+    """An event that a decision makes, before it has its place in the stream."""
+
+    version: int  # of the aggregate
+    scope: str  # who may see it
+    body: dict[str, Any]  # records as dicts or as their Structs
+    type: str = ""  # the name of one of the service's event types; "" = the first
+
+
 class Committed(Struct):
-    """A decision that will be committed: the public result, and the event's body."""
+    """A decision that will be committed: the public result, and its events. The first is named in the answer."""
 
     result: dict[str, Any]
-    version: int
-    scope: str  # who may see the event
-    event_body: dict[str, Any]  # records as dicts or as their Structs
+    events: tuple[NewEvent, ...]  # one at least
 
 
 class Workspace(Protocol):
@@ -56,16 +64,28 @@ class OpenPartition(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Service:
-    """One service as the runtime sees it."""
+class OwnedService:
+    """One service as the runtime sees it: what it declares at the boundary, and how a partition of it is opened."""
 
-    name: str
-    code: str  # one letter in its event ids
-    commands_topic: str
-    events_topic: str
-    dead_letters_topic: str
-    event_type: str
-    event_schema_version: int
-    event_record: str
-    dead_letter_record: str
+    declared: Service
     open_partition: OpenPartition
+
+    @property
+    def name(self) -> str:
+        """Its word in logs, metrics and names of groups."""
+        return self.declared.name
+
+    @property
+    def commands_topic(self) -> str:
+        """Where its commands are read."""
+        return self.declared.commands_topic
+
+    @property
+    def events_topic(self) -> str:
+        """Where its events are published."""
+        return self.declared.events_topic
+
+    @property
+    def dead_letters_topic(self) -> str:
+        """Where copies of parked records are published."""
+        return self.declared.dead_letters_topic

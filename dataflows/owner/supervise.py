@@ -18,7 +18,7 @@ from confluent_kafka import KafkaException
 from dataflows.owner.drivers import Driver, runner
 from dataflows.owner.metrics import PARTITIONS_OWNED, RESTARTS
 from dataflows.owner.process import OwnerProcess
-from dataflows.owner.service import Service
+from dataflows.owner.service import OwnedService
 from schemas import limits
 from schemas.errors import OwnershipLost
 from sinks.kafka.connection import KafkaConnection
@@ -30,7 +30,7 @@ log = structlog.get_logger()
 def supervise(
     kafka: KafkaConnection,
     dsn: str,
-    service: Service,
+    service: OwnedService,
     owner_id: str,
     stop: threading.Event,
     *,

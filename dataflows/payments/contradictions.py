@@ -13,7 +13,8 @@ import structlog
 
 from dataflows.owner.batch import Statement
 from dataflows.payments import statements
-from schemas import identity, operations
+from schemas import identity
+from schemas.payments import operations
 from schemas.records import Command, Rejection
 from sinks.postgres.arrays import Bigints, text_array
 

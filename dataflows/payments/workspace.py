@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from dataflows.owner.batch import Statement
-from dataflows.owner.service import MISROUTED, Committed
+from dataflows.owner.service import MISROUTED, Committed, NewEvent
 from dataflows.payments import review_cases, statements
 from dataflows.payments.account_workspace import AccountWorkspace
 from dataflows.payments.contradictions import Contradictions
@@ -19,6 +19,7 @@ from dataflows.payments.domain.ledger import Posting
 from dataflows.payments.late_captures import LateCaptures
 from dataflows.payments.ledger_batch import LedgerBatch
 from schemas import rendering
+from schemas.payments.topics import PARTITIONS
 from schemas.records import (
     Command,
     Dispute,
@@ -29,7 +30,7 @@ from schemas.records import (
     Rejection,
     RiskAssessment,
 )
-from schemas.topics import PAYMENTS_PARTITIONS, partition_for
+from schemas.topics import partition_for
 
 if TYPE_CHECKING:
     from dataflows.payments.partition import PaymentsPartition
@@ -97,19 +98,23 @@ class PaymentsWorkspace:
         intent = decision.intent
         return Committed(
             result=_result(decision, command),
-            version=intent.version,
-            scope=intent.merchant_id,
-            event_body={
-                "payment_intent": intent,
-                "processor_attempt": decision.attempt,
-                "ledger_txns": txns,
-                "refund": decision.refund,
-                "dispute": decision.dispute,
-                "caused_by": decision.caused_by,
-                "risk": decision.risk,
-                "account": None,
-                "payout": None,
-            },
+            events=(
+                NewEvent(
+                    version=intent.version,
+                    scope=intent.merchant_id,
+                    body={
+                        "payment_intent": intent,
+                        "processor_attempt": decision.attempt,
+                        "ledger_txns": txns,
+                        "refund": decision.refund,
+                        "dispute": decision.dispute,
+                        "caused_by": decision.caused_by,
+                        "risk": decision.risk,
+                        "account": None,
+                        "payout": None,
+                    },
+                ),
+            ),
         )
 
     def _journal(self, command: Command, offset: int, now: int) -> Committed | Rejection:
@@ -121,9 +126,7 @@ class PaymentsWorkspace:
         self.journals_new.append((entry, command.scope, now))
         return Committed(
             result={"id": entry.id, "object": "journal_entry", "reference": entry.posting.reference},
-            version=1,
-            scope=command.scope,
-            event_body=_NO_PARTS | {"ledger_txns": txns},
+            events=(NewEvent(version=1, scope=command.scope, body=_NO_PARTS | {"ledger_txns": txns}),),
         )
 
     def _account(self, command: Command, offset: int, now: int) -> Committed | Rejection:
@@ -135,9 +138,13 @@ class PaymentsWorkspace:
         account, payout = decision.account, decision.payout
         return Committed(
             result=rendering.merchant_account(account) if payout is None else rendering.payout(payout),
-            version=account.version,
-            scope=account.merchant_id,
-            event_body=_NO_PARTS | {"ledger_txns": txns, "account": account, "payout": payout},
+            events=(
+                NewEvent(
+                    version=account.version,
+                    scope=account.merchant_id,
+                    body=_NO_PARTS | {"ledger_txns": txns, "account": account, "payout": payout},
+                ),
+            ),
         )
 
     def _recall(self, key: str) -> None:
@@ -160,7 +167,7 @@ class PaymentsWorkspace:
             return command.aggregate_key in self.accounts.elsewhere
         if command.operation not in _CREATES:
             return False  # there is nothing it could change
-        return partition_for(command.aggregate_key, PAYMENTS_PARTITIONS) != self.partition.partition
+        return partition_for(command.aggregate_key, PARTITIONS) != self.partition.partition
 
     def _post(self, postings: Sequence[Posting], command: Command, offset: int, now: int) -> list[LedgerTxn]:
         """The postings with their places, as part of the batch. Raises UnbalancedPosting before any is."""

@@ -12,14 +12,15 @@ from ingress.commands import envelope
 from ingress.commands.commands import Terms
 from ingress.http import answers, preferences, problems, reading
 from ingress.payments import dry_run, expansion
-from schemas import errors, limits, operations
+from schemas import errors, limits
+from schemas.payments import operations
 
 if TYPE_CHECKING:
     from starlette.requests import Request
 
     from ingress.payments.resources import Record, Resources
     from ingress.state import Ingress
-    from schemas.operations import Operation
+    from schemas.operation import Operation
 
 READ: Final = "payments:read"
 WRITE: Final = operations.WRITE

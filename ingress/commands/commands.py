@@ -15,7 +15,8 @@ from msgspec import Struct
 from ingress.commands import envelope
 from ingress.commands.accepted import Note
 from ingress.http import answers, request_ids
-from schemas import errors, limits, operations, records
+from schemas import errors, limits, records
+from schemas.payments import operations
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

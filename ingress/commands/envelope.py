@@ -14,7 +14,8 @@ from msgspec import Struct
 
 from ingress.http import strict_json
 from schemas import card_number, errors, identity, limits, validation
-from schemas.operations import OPERATIONS, Operation, find
+from schemas.operation import Named, Operation
+from schemas.services import OPERATIONS, find
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -161,7 +162,7 @@ def _with_its_part(operation: Operation, path_id: str | None, given: dict[str, A
 
     Raises MalformedRequest when it names another, NotFound for what can be no id.
     """
-    field = operation.part_field
+    field = operation.path_field
     if field is None or path_id is None:
         return given
     if not path_id.strip("_"):
@@ -172,27 +173,10 @@ def _with_its_part(operation: Operation, path_id: str | None, given: dict[str, A
 
 
 def _aggregate_key(operation: Operation, path_id: str | None, given: dict[str, Any], merchant: str, key: str) -> str:
-    """The aggregate that the command works on: it names the partition, and the owner who decides."""
-    if operation.own_field is not None and isinstance(named := given.get(operation.own_field), str):
-        return named
-    if operation.account is not None:
-        return _account_key(operation, path_id, merchant)
-    if operation.payment_field is not None:
-        named = given.get(operation.payment_field)
-        return named if isinstance(named, str) else ""  # what is no id is refused with all other wrong values
+    """The aggregate that the command works on. Raises NotFound for an id that must not lie in the topic of commands."""
     if path_id is not None and card_number.holds_card_number(path_id):
-        raise errors.NotFound  # it would lie in the topic of commands
-    if path_id is None:
-        return identity.derived_id(operation.creates or "", merchant, operation.template, key)
-    return path_id if operation.part_field is None else identity.intent_of(path_id)
-
-
-def _account_key(operation: Operation, path_id: str | None, merchant: str) -> str:
-    if path_id is None:
-        return identity.account_id(merchant)
-    if card_number.holds_card_number(path_id):
         raise errors.NotFound
-    return identity.account_of(path_id) if operation.account == "payout" else identity.account_id(path_id)
+    return operation.aggregate_key(Named(path_id, given, merchant, key))
 
 
 def _refuse_contradictions(operation: Operation, path_id: str | None, body: dict[str, Any], aggregate_key: str) -> None:

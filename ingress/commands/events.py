@@ -17,7 +17,8 @@ import msgspec
 from msgspec import Struct
 
 from ingress.http import metrics
-from schemas import codec, errors, limits, rendering, topics
+from schemas import codec, errors, limits, rendering
+from schemas.payments import topics
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -53,16 +54,16 @@ class Events:
     def place(self, merchant: str, cursor: str | None) -> Place:
         """The place that a cursor names; the beginning when there is none. Raises MalformedRequest."""
         if not cursor or cursor == BEGINNING:
-            return [0] * topics.PAYMENTS_PARTITIONS
+            return [0] * topics.PARTITIONS
         place = self._cursors.read(merchant, LIST, cursor, list[int])
-        if len(place) > topics.PAYMENTS_PARTITIONS:
+        if len(place) > topics.PARTITIONS:
             raise errors.MalformedRequest("The cursor is of another deployment.")
-        return place + [0] * (topics.PAYMENTS_PARTITIONS - len(place))
+        return place + [0] * (topics.PARTITIONS - len(place))
 
     async def end(self) -> Place:
         """The place after the newest committed event of everybody."""
-        place = [0] * topics.PAYMENTS_PARTITIONS
-        parameters = {"topic": topics.EVENTS_PAYMENTS, "partitions": list(range(len(place)))}
+        place = [0] * topics.PARTITIONS
+        parameters = {"topic": topics.EVENTS, "partitions": list(range(len(place)))}
         for partition, seq in await self._store.rows("events_end", parameters):
             place[partition] = seq
         return place
@@ -71,7 +72,7 @@ class Events:
         """At most ``limit`` events after the place, and whether more are there now. Moves ``place`` forward."""
         parameters = {
             "scope": merchant,
-            "topic": topics.EVENTS_PAYMENTS,
+            "topic": topics.EVENTS,
             "partitions": list(range(len(place))),
             "seqs": place,
             "limit": limit + 1,
@@ -178,7 +179,7 @@ class EventStreams:
     async def _moved(self, seen: Place, end: Place) -> list[str]:
         parameters = {
             "scopes": list(self._listeners),
-            "topic": topics.EVENTS_PAYMENTS,
+            "topic": topics.EVENTS,
             "partitions": list(range(len(end))),
             "after": seen,
             "until": end,

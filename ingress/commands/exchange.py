@@ -16,7 +16,7 @@ from ingress.commands.producer import CommandProducer
 from ingress.commands.results import ResultsReader
 from ingress.http import metrics
 from schemas import codec, errors, limits, topics
-from schemas.operations import OPERATIONS
+from schemas.services import OPERATIONS
 
 if TYPE_CHECKING:
     from ingress.commands.stored import Place, StoredResults

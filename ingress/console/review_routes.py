@@ -14,7 +14,7 @@ from ingress.console import pages
 from ingress.console import visit as visits
 from ingress.operators import operating
 from schemas import errors
-from schemas.operations import OPERATIONS
+from schemas.payments.operations import OPERATIONS
 
 _OPERATION: Final = OPERATIONS["review_payment_intent"]
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
-from schemas import errors, identity, limits, topics
+from schemas import errors, identity, limits
+from schemas.payments import topics
 
 if TYPE_CHECKING:
     from ingress.console.state import Console
@@ -59,7 +60,7 @@ async def find(console: Console, asked: str) -> list[Hit]:
         q=asked,
         intent=place[0],
         attempt=place[1],
-        events=topics.EVENTS_PAYMENTS,
+        events=topics.EVENTS,
         partition=event.partition if event else None,
         seq=event.seq if event else None,
         number=int(asked) if _NUMBER.match(asked) else None,

@@ -15,7 +15,8 @@ from ingress.console import pages, search, story
 from ingress.console import visit as visits
 from ingress.identity.auth import MERCHANT
 from ingress.payments.merchants import fee_terms
-from schemas import codec, errors, limits, topics, validation
+from schemas import codec, errors, limits, validation
+from schemas.payments import topics
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -102,7 +103,7 @@ async def _event(visit: Visit, event_id: str) -> Detail:
     place = search.event_place(event_id)
     if place is None:
         raise errors.NotFound(f"Nothing is known of {event_id}.")
-    where = {"events": topics.EVENTS_PAYMENTS, "partition": place.partition, "seq": place.seq}
+    where = {"events": topics.EVENTS, "partition": place.partition, "seq": place.seq}
     row = _only(await visit.console.records("detail_event", **where, id=event_id), event_id)
     event = codec.decode_event(bytes(row.pop("payload")))
     return row | {"operation": event.operation, "scope": event.scope, "trace": event.trace_id}, _indented(event.body)

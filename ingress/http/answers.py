@@ -16,7 +16,7 @@ from ingress.http import metrics, problems
 
 if TYPE_CHECKING:
     from schemas import errors
-    from schemas.operations import Operation
+    from schemas.operation import Operation
 
 _JSON: Final = "application/json"
 _encode: Final = msgspec.json.Encoder().encode

@@ -13,7 +13,7 @@ from starlette.responses import Response
 
 from ingress.commands import calling
 from schemas import limits
-from schemas.operations import OPERATIONS
+from schemas.limiter.operations import OPERATIONS
 
 if TYPE_CHECKING:
     from ingress.identity.auth import Caller

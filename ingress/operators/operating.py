@@ -11,7 +11,6 @@ from msgspec import structs
 
 from ingress.commands import calling, envelope
 from ingress.http import answers, reading
-from ingress.identity.auth import MERCHANT
 from ingress.payments.merchants import accounts
 from schemas import errors, limits
 from schemas.payments import repair
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from ingress.commands.commands import Terms
     from ingress.identity.auth import Caller
     from ingress.state import Ingress
-    from schemas.operations import Operation
+    from schemas.operation import Operation
 
 
 def person(caller: Caller) -> str:
@@ -76,8 +75,6 @@ async def carry_out(
 
 
 def _require_name(operation: Operation, text: str) -> None:
-    """Raises NotFound for what can be nobody's id or, where the object is a merchant's account, no merchant's name."""
-    if operation.account != "merchant":
-        calling.require_id(text)
-    elif not MERCHANT.match(text):
+    """Raises NotFound for what can name no object of this operation."""
+    if not operation.id_form.fullmatch(text):
         raise errors.NotFound

@@ -13,7 +13,7 @@ from ingress.http import answers, reading
 from ingress.payments import dry_run
 from ingress.payments.merchants import accounts
 from schemas import errors, limits
-from schemas.operations import OPERATIONS
+from schemas.payments.operations import OPERATIONS
 
 router: Final = APIRouter()
 

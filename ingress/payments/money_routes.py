@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from ingress.commands import calling
 from ingress.http import reading
-from schemas.operations import OPERATIONS
+from schemas.payments.operations import OPERATIONS
 
 router: Final = APIRouter()
 

@@ -16,7 +16,8 @@ import structlog
 
 from limiter.analytics.decision_reader import DecisionReader, Taken
 from limiter.analytics.decision_rows import TABLES, Source, table_columns
-from schemas import errors, limits, topics
+from schemas import errors, limits
+from schemas.limiter import topics
 from sinks.clickhouse import tables
 from sinks.clickhouse.block import Range
 from sinks.clickhouse.insert import Inserter

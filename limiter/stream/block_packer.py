@@ -10,7 +10,7 @@ from limiter.stream.blocks import Block, encode, summed
 from limiter.stream.columns import Numbering
 from limiter.stream.ring import ALLOWED, APPROXIMATE, DEGRADED, DUPLICATE, LEFT_OUT, RECORD_TYPE, Records
 from schemas import limits
-from schemas.topics import DECISIONS_PARTITIONS
+from schemas.limiter.topics import DECISIONS_PARTITIONS
 
 if TYPE_CHECKING:
     from collections.abc import Callable

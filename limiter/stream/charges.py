@@ -21,7 +21,7 @@ from limiter.stream.columns import Numbering, joined, packed_list
 from limiter.stream.lease_book import partition_of
 from limiter.stream.ring import SLOT_SHIFT, Hashes, Records
 from schemas import limits
-from schemas.topics import LEASES_PARTITIONS
+from schemas.limiter.topics import LEASES_PARTITIONS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

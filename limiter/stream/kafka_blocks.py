@@ -8,7 +8,8 @@ import structlog
 from confluent_kafka import Producer
 
 from limiter.stream.blocks import decisions_in, decode
-from schemas import limits, topics
+from schemas import limits
+from schemas.limiter import topics
 
 if TYPE_CHECKING:
     from collections.abc import Callable

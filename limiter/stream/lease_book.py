@@ -21,7 +21,7 @@ from msgspec import Struct
 from limiter.stream.columns import count_leases, write_stale
 from limiter.stream.ring import ALLOWED, SLOT_SHIFT, left_behind
 from schemas import limits
-from schemas.topics import LEASES_PARTITIONS
+from schemas.limiter.topics import LEASES_PARTITIONS
 
 if TYPE_CHECKING:
     from pathlib import Path

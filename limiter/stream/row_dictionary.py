@@ -15,7 +15,7 @@ import xxhash
 from limiter.policy.keys import key_hash
 from limiter.stream.blocks import Row, encoded_row
 from limiter.stream.columns import joined, packed_list
-from schemas.topics import DECISIONS_PARTITIONS
+from schemas.limiter.topics import DECISIONS_PARTITIONS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -16,7 +16,8 @@ import structlog
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from limiter.stream.blocks import Block, decode
-from schemas import limits, topics
+from schemas import limits
+from schemas.limiter import topics
 from sinks.postgres.sql_files import queries
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from schemas import validation
-from schemas.payments import facts, repair
+from schemas.payments import facts, payloads, repair
 from schemas.records import Command
 from schemas.validation import Field
 
@@ -17,10 +17,10 @@ PREFIX: Final = "ao_"  # of a proposal's id
 STATUSES: Final = ("authorized", "captured", "voided", "refunded", "submitted", "declined", "failed")
 OUTCOME: Final[validation.Fields] = {
     "status": Field(validation.choice(*STATUSES)),
-    "amount": Field(validation.CREATE_INTENT["amount"].check, None, nullable=True),  # of a success: what was asked for
-    "currency": Field(validation.CREATE_INTENT["currency"].check, None, nullable=True),
-    "provider_ref": validation.ATTEMPT_OUTCOME["provider_ref"],
-    "error_code": validation.ATTEMPT_OUTCOME["error_code"],
+    "amount": Field(payloads.CREATE_INTENT["amount"].check, None, nullable=True),  # of a success: what was asked for
+    "currency": Field(payloads.CREATE_INTENT["currency"].check, None, nullable=True),
+    "provider_ref": payloads.ATTEMPT_OUTCOME["provider_ref"],
+    "error_code": payloads.ATTEMPT_OUTCOME["error_code"],
     "note": repair.REVERSE["note"],  # the evidence
 }
 ASK: Final[validation.Fields] = {"note": repair.DECISION["note"]}

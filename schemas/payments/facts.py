@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from schemas import identity, validation
-from schemas.operations import OPERATIONS
+from schemas.payments.operations import OPERATIONS
 from schemas.records import Command
 
 PROCESSOR_SCOPE: Final = "processor:"

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from schemas import limits, validation
 from schemas.errors import InvalidCommand
-from schemas.payments import facts
+from schemas.payments import facts, payloads
 from schemas.records import Command
 from schemas.validation import Field
 
@@ -60,9 +60,9 @@ def _reference(value: object) -> str | None:
 
 PROPOSAL: Final[validation.Fields] = {
     "template": Field(_one_of(*TEMPLATES), None, nullable=True),  # absent: the entries are given
-    "entries": Field(validation.JOURNAL["entries"].check, None, nullable=True),
-    "amount": Field(validation.CREATE_INTENT["amount"].check, None, nullable=True),
-    "currency": Field(validation.CREATE_INTENT["currency"].check, None, nullable=True),
+    "entries": Field(payloads.JOURNAL["entries"].check, None, nullable=True),
+    "amount": Field(payloads.CREATE_INTENT["amount"].check, None, nullable=True),
+    "currency": Field(payloads.CREATE_INTENT["currency"].check, None, nullable=True),
     "account": Field(_account, None, nullable=True),  # without its currency
     "processor": Field(_name, None, nullable=True),  # absent: the case's own
     "side": Field(_one_of(*SIDES), None, nullable=True),

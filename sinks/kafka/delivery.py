@@ -7,8 +7,9 @@ from typing import Any, Final
 
 from confluent_kafka import Producer
 
-from schemas import codec, limits, topics
+from schemas import codec, limits
 from schemas.errors import Corrupt
+from schemas.payments import topics
 from schemas.records import Command
 from sinks.kafka.connection import KafkaConnection
 
@@ -41,7 +42,7 @@ def why_not_delivered(kafka: KafkaConnection, producer: Producer, letters: Itera
 
 def payments_letter(command: Command) -> Letter:
     """A command of payments on its way to the owner of its aggregate."""
-    return (topics.COMMANDS_PAYMENTS, codec.encode_command(command), command.aggregate_key, -1)
+    return (topics.COMMANDS, codec.encode_command(command), command.aggregate_key, -1)
 
 
 def parked_letter(topic: str, partition: int, key: str | None, record: bytes) -> Letter:

@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._listoffsets import OffsetSpec
 from confluent_kafka.cimpl import KafkaException, NewTopic
 
-from schemas import limits, topics
+from schemas import limits, services, topics
 from schemas.errors import InvariantViolation
 from sinks.kafka.connection import KafkaConnection
 
@@ -34,7 +34,7 @@ def ensure_topics(connection: KafkaConnection) -> list[str]:
     """
     admin = AdminClient(connection.admin())
     existing = admin.list_topics(timeout=limits.KAFKA_TOPICS_TIMEOUT_S).topics
-    wanted_topics = {connection.topic(t.name): t for t in topics.TOPICS}
+    wanted_topics = {connection.topic(t.name): t for t in services.TOPICS}
     for name, topic in wanted_topics.items():
         if name in existing and len(existing[name].partitions) != topic.partitions:
             raise InvariantViolation(

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 ROLES: Final = (
-    "millrace_owner",  # partition owners: the only role that writes aggregates and ledger
+    "millrace_owner",  # partition owners of payments: the only role that writes its aggregates and the ledger
+    "millrace_limiter_owner",  # partition owners of the rate limiter: quota policies and durable quotas
     "millrace_ingress",  # reads stored results, resources and events
     "millrace_worker",  # processor calls: leases and schedules
     "millrace_leases",  # settlements of the rate limiter's leases

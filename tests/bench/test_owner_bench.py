@@ -16,7 +16,8 @@ from compose.proof.bench.owner_run import Sample, _measured
 from dataflows.payments.domain import commands as domain
 from dataflows.payments.domain.decision import Context, Decision, Payment
 from dataflows.payments.domain.fees import FeeSchedule
-from schemas import codec, topics
+from schemas import codec
+from schemas.payments import topics
 from tests.eventually import patient
 from tests.servers import clean_environment, run_servers
 
@@ -62,7 +63,7 @@ def test_the_mix_is_the_same_every_time_and_holds_duplicates_and_stale_versions(
     repeated = len(commands) - len({(c.scope, c.idempotency_key) for c in commands})
     assert 10 <= repeated <= 60
     assert 3 <= sum(c.expected_version == 1_000_000 for c in commands) <= 40
-    assert len({partition for partition, _, _ in first}) == topics.PAYMENTS_PARTITIONS
+    assert len({partition for partition, _, _ in first}) == topics.PARTITIONS
 
 
 def sample(at: float, offsets: list[int], cpu: float) -> Sample:

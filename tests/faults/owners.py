@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
-from schemas import codec, identity, operations, records, topics, validation
+from schemas import codec, identity, records, services, validation
+from schemas.payments import topics
 from tests.eventually import becomes, eventually, patient
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ def command(
     name: str, key: str, payload: dict[str, Any], aggregate_key: str | None = None, **given: Any
 ) -> records.Command:
     """A command as an ingress would write it."""
-    operation = operations.OPERATIONS[name]
+    operation = services.OPERATIONS[name]
     normal, wrong = validation.normalize(operation.payload, payload)
     assert not wrong, wrong
     scope = given.pop("scope", SCOPE)
@@ -104,7 +105,7 @@ class OwnerWorld:
     def send(self, *commands: records.Command) -> None:
         """Writes commands to their topic, acknowledged by all replicas."""
         for one in commands:
-            self.producer.produce(topics.COMMANDS_PAYMENTS, codec.encode_command(one), one.aggregate_key)
+            self.producer.produce(topics.COMMANDS, codec.encode_command(one), one.aggregate_key)
         assert self.producer.flush(patient(30)) == 0
 
     def send_payments(self, count: int, *, duplicates: bool = True) -> list[str]:
@@ -210,8 +211,8 @@ class OwnerWorld:
         expected = dict(self.query("select partition, array_agg(event_id order by seq) from outbox group by 1"))
         found: dict[int, list[str]] = defaultdict(list)
         try:
-            ends = {p: _end_of(consumer, p) for p in range(topics.PAYMENTS_PARTITIONS)}
-            consumer.assign([TopicPartition(topics.EVENTS_PAYMENTS, p, 0) for p in ends])
+            ends = {p: _end_of(consumer, p) for p in range(topics.PARTITIONS)}
+            consumer.assign([TopicPartition(topics.EVENTS, p, 0) for p in ends])
             left = sum(ends.values())
             while left:
                 messages = consumer.consume(min(left, 1_000), 5)
@@ -231,7 +232,7 @@ class OwnerWorld:
 def _end_of(consumer: Consumer, partition: int) -> int:
     """The offset after the last event. A broker that is too busy to say it is asked again by whoever waits for more."""
     try:
-        offsets = consumer.get_watermark_offsets(TopicPartition(topics.EVENTS_PAYMENTS, partition), 5)
+        offsets = consumer.get_watermark_offsets(TopicPartition(topics.EVENTS, partition), 5)
     except KafkaException as error:
         raise AssertionError(f"no end of partition {partition}: {error}") from None
     assert offsets is not None, f"no end of partition {partition} in time"

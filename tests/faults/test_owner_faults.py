@@ -14,6 +14,7 @@ from confluent_kafka import KafkaException
 
 from dataflows.owner import fail_points
 from schemas import limits, topics
+from schemas.payments import topics as payments_topics
 from tests.eventually import eventually, patient
 from tests.faults.owners import OwnerWorld, command
 from tests.faults.payments.bank_reads import bank_reads
@@ -54,7 +55,7 @@ def test_killed_after_parking(owner_world: OwnerWorld) -> None:
     """A record that cannot be read is kept, the partition goes on, also when the owner dies just then."""
     doomed = owner_world.start_owner("after_park_before_publish")
     marker = os.urandom(12)
-    owner_world.producer.produce(topics.COMMANDS_PAYMENTS, b"\x00not a command" + marker, "any")
+    owner_world.producer.produce(payments_topics.COMMANDS, b"\x00not a command" + marker, "any")
     assert owner_world.producer.flush(patient(10)) == 0
     eventually(lambda: doomed.poll() is not None, 30, what="the fail point")
     owner_world.start_owner()
@@ -197,7 +198,7 @@ def test_unbalanced_posting_halts_its_partition_only(owner_world: OwnerWorld) ->
         )
         assert [p for p, _ in halted] == [0]
         assert "unbalanced_posting" in halted[0][1]
-        waiting = [i for i in owner_world.sent if topics.partition_for(i, topics.PAYMENTS_PARTITIONS) == 0]
+        waiting = [i for i in owner_world.sent if topics.partition_for(i, payments_topics.PARTITIONS) == 0]
         eventually(
             lambda: owner_world.committed() >= len(owner_world.sent) - len(waiting), 30, what="the others served"
         )
@@ -250,6 +251,6 @@ def _assert_steady(read: Callable[[], int], turns: int = 50) -> None:
 def _is_back(world: OwnerWorld) -> bool:
     try:
         world.query("select 1")
-        return bool(world.producer.list_topics(topics.COMMANDS_PAYMENTS, timeout=5).topics)
+        return bool(world.producer.list_topics(payments_topics.COMMANDS, timeout=5).topics)
     except (psycopg.OperationalError, KafkaException):
         return False

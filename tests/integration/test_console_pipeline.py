@@ -9,7 +9,8 @@ import psycopg
 import pytest
 from psycopg.rows import dict_row
 
-from schemas import topics
+from schemas.limiter import topics as limiter_topics
+from schemas.payments import topics as payments_topics
 from tests.eventually import eventually
 from tests.worlds.payments.console_world import Scene, scene
 from tests.worlds.public_system import public
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["public", "scene"]  # the fixtures of this module
 pytestmark = pytest.mark.servers
 
-EVENTS = {topics.COMMANDS_PAYMENTS: topics.EVENTS_PAYMENTS, topics.COMMANDS_LIMITER: topics.EVENTS_LIMITER}
+EVENTS = {payments_topics.COMMANDS: payments_topics.EVENTS, limiter_topics.COMMANDS: limiter_topics.EVENTS}
 
 
 def test_each_partition_is_beside_the_events_of_its_own_topic(public: PublicSystem, scene: Scene) -> None:

@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(scope="module")
-def new_database(stack: World) -> Iterator[Callable[[], tuple[str, str]]]:
-    """Makes an empty migrated database; gives the owner's DSN and the superuser's."""
+def new_database(stack: World) -> Iterator[Callable[..., tuple[str, str]]]:
+    """Makes an empty migrated database; gives the DSN of a role of owners and the superuser's."""
     with ExitStack() as made:
         module = uuid.uuid4().hex[:8]  # the server is everybody's
         names = (f"history_{module}_{number}" for number in itertools.count(1))
 
-        def make() -> tuple[str, str]:
+        def make(role: str = "millrace_owner") -> tuple[str, str]:
             name = next(names)
             superuser = made.enter_context(fresh_database(stack.settings, name))
-            return in_database(stack.addresses.postgres_dsns["millrace_owner"], name), superuser
+            return in_database(stack.addresses.postgres_dsns[role], name), superuser
 
         yield make

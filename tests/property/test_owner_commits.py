@@ -22,6 +22,7 @@ from dataflows.owner.parking import commit_or_park
 from dataflows.payments.service import payments_service
 from schemas import codec, identity, topics
 from schemas.errors import Fenced, OwnershipLost, UndecodableRecord
+from schemas.payments import topics as payments_topics
 from sinks.postgres.owner_connection import connect
 from tests.gate import examples
 from tests.property.payments import end_state
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from schemas.records import Command
 
 pytestmark = [pytest.mark.servers, pytest.mark.slow]
-PARTITIONS = topics.PAYMENTS_PARTITIONS
+PARTITIONS = payments_topics.PARTITIONS
 POINTS = ("before_claim", "after_claim", "after_decide", "before_commit", "after_commit_before_publish")
 
 

@@ -14,6 +14,7 @@ from dataflows.owner.process import OwnerProcess
 from dataflows.owner.supervise import supervise
 from schemas import codec, limits, topics
 from schemas.errors import OwnershipLost
+from schemas.payments import topics as payments_topics
 from tests.eventually import becomes, eventually, patient
 from tests.faults.owners import command
 from tests.property.payments import end_state
@@ -74,7 +75,7 @@ def creates(count: int, partition: int = PARTITION) -> list[Command]:
         number += 1
         payload = {"amount": number, "currency": "USD", "payment_method": "tok_sim_approve"}
         made = command("create_payment_intent", f"lanes-{number}", payload)
-        if topics.partition_for(made.aggregate_key, topics.PAYMENTS_PARTITIONS) == partition:
+        if topics.partition_for(made.aggregate_key, payments_topics.PARTITIONS) == partition:
             found.append(made)
     return found
 

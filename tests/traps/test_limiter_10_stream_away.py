@@ -17,7 +17,8 @@ from limiter.store.store import CounterStore
 from limiter.stream.blocks import decisions_in, decode
 from limiter.stream.decisions import Recorder
 from limiter.stream.kafka_blocks import KafkaBlocks
-from schemas import limits, topics
+from schemas import limits
+from schemas.limiter import topics
 from sinks.kafka.connection import KafkaConnection
 from sinks.kafka.topics import ensure_topics
 from tests.eventually import becomes, eventually

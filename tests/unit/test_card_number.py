@@ -14,8 +14,8 @@ from ingress.commands import envelope
 from ingress.payments.merchants.endpoints import _why_not_description
 from schemas import errors, validation
 from schemas.card_number import REFUSED, holds_card_number, network_of, passes_luhn
-from schemas.operations import OPERATIONS
-from schemas.payments import repair
+from schemas.payments import payloads, repair
+from schemas.services import OPERATIONS
 from tests.unit.vault.test_vault_card import PUBLISHED, check_digit
 
 VISA = "4242424242424242"
@@ -95,13 +95,13 @@ REFUND = {"payment_intent": "pi_a"}
 @pytest.mark.parametrize(
     ("table", "payload", "field"),
     [
-        (validation.CREATE_INTENT, CREATE | {"metadata": {"note": VISA}}, "payload.metadata"),
-        (validation.CREATE_INTENT, CREATE | {"metadata": {VISA: "note"}}, "payload.metadata"),
-        (validation.CREATE_INTENT, CREATE | {"payment_method": f"tok_{VISA}"}, "payload.payment_method"),
-        (validation.CREATE_REFUND, REFUND | {"metadata": {"a": "4242 4242 4242 4242"}}, "payload.metadata"),
-        (validation.CREATE_REFUND, {"payment_intent": VISA}, "payload.payment_intent"),
+        (payloads.CREATE_INTENT, CREATE | {"metadata": {"note": VISA}}, "payload.metadata"),
+        (payloads.CREATE_INTENT, CREATE | {"metadata": {VISA: "note"}}, "payload.metadata"),
+        (payloads.CREATE_INTENT, CREATE | {"payment_method": f"tok_{VISA}"}, "payload.payment_method"),
+        (payloads.CREATE_REFUND, REFUND | {"metadata": {"a": "4242 4242 4242 4242"}}, "payload.metadata"),
+        (payloads.CREATE_REFUND, {"payment_intent": VISA}, "payload.payment_intent"),
         (repair.DECISION, {"note": f"refund to {VISA}"}, "payload.note"),
-        (validation.CONFIRM, {VISA: "x"}, "payload.(a card number)"),
+        (payloads.CONFIRM, {VISA: "x"}, "payload.(a card number)"),
     ],
 )
 def test_fields_that_callers_write_freely(table: validation.Fields, payload: dict[str, object], field: str) -> None:
@@ -140,4 +140,4 @@ def test_a_request_id_and_a_route() -> None:
 def test_identities_of_facts_are_the_processors_own() -> None:
     """Adyen's references have sixteen digits: what a processor calls a payment is not the caller's free text."""
     outcome = {"operation_id": "op_a_1", "attempt": 1, "status": "captured", "provider_ref": VISA}
-    assert validation.normalize(validation.ATTEMPT_OUTCOME, outcome)[1] == []
+    assert validation.normalize(payloads.ATTEMPT_OUTCOME, outcome)[1] == []

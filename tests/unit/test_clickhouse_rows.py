@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from schemas import codec, operations, rendering
+from schemas import codec, rendering, services
 from sinks.clickhouse import rows, tables
 from tests.contracts import golden
 from tests.worlds.committed_world import CommittedWorld
@@ -79,7 +79,7 @@ def test_every_table_remembers_tokens() -> None:
 
 
 def test_the_operations_that_are_counted_exist() -> None:
-    assert {c.command.operation for c in WORLD.commits} <= operations.OPERATIONS.keys()
+    assert {c.command.operation for c in WORLD.commits} <= services.OPERATIONS.keys()
 
 
 def test_a_refund_of_an_old_event_has_a_row_without_what_nobody_kept() -> None:

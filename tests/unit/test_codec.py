@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas import codec, errors, records
-from schemas.operations import OPERATIONS
+from schemas.services import OPERATIONS
 from tests.contracts import golden
 from tests.worlds.payments import payment_cases as cases
 

@@ -10,13 +10,13 @@ import pytest
 
 from dataflows.owner.batch import Record
 from dataflows.owner.fold import Fold, Folded, Known, envelope_fault
-from dataflows.owner.service import Committed
+from dataflows.owner.service import Committed, NewEvent
 from dataflows.payments.domain import commands as domain
 from dataflows.payments.domain.decision import Payment
 from dataflows.payments.service import payments_service
 from schemas import codec, limits, rendering
 from schemas.errors import UndecodableRecord
-from schemas.records import EVENT_SCHEMA_VERSION_PAYMENTS, Command, Rejection
+from schemas.records import Command, Rejection
 from tests.worlds.payments import payment_cases as cases
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ class InMemory:
 
     payments: dict[str, Payment] = field(default_factory=dict)
     asked: list[tuple[str, int, int]] = field(default_factory=list)
+    further_events: tuple[NewEvent, ...] = ()
 
     def decide(self, command: Command, offset: int, now: int) -> Committed | Rejection:
         self.asked.append((command.idempotency_key, offset, now))
@@ -51,7 +52,9 @@ class InMemory:
             "dispute": None,
             "caused_by": None,
         }
-        return Committed(rendering.payment_intent(intent), intent.version, intent.merchant_id, body)
+        return Committed(
+            rendering.payment_intent(intent), (NewEvent(intent.version, intent.merchant_id, body), *self.further_events)
+        )
 
     def writes(self) -> list[Statement]:
         return []
@@ -99,7 +102,7 @@ def test_a_new_command_is_decided_stored_published_and_answered() -> None:
         "event_id": published.event_id,
         "aggregate_key": cases.INTENT_ID,
         "event_type": "payment_system_committed",
-        "schema_version": EVENT_SCHEMA_VERSION_PAYMENTS,
+        "schema_version": codec.schema_named("PaymentSystemCommitted").version,
         "trace_id": CREATE.trace_id,
     }
     assert (published.seq, published.version, published.operation) == (41, 1, cases.CREATE)
@@ -115,7 +118,7 @@ def test_a_retry_in_the_same_batch_gets_the_same_bytes_and_does_nothing() -> Non
 
 def test_a_retry_of_an_earlier_batch_gets_the_stored_bytes() -> None:
     stored = b'{"result":{"stored":1},"event":{}}'
-    folded, memory = fold(CREATE, known={(cases.MERCHANT, "k1"): Known(CREATE.request_hash, stored)})
+    folded, memory = fold(CREATE, known={(cases.MERCHANT, "k1"): Known(CREATE.request_hash, stored, "committed")})
     assert [(r.body, r.outcome, r.replayed) for r in folded.replies] == [(stored, "committed", True)]
     assert (memory.asked, folded.identities, folded.events) == ([], [], [])
 
@@ -159,7 +162,7 @@ def test_a_deadline_is_inclusive_and_zero_is_none() -> None:
 
 
 def test_a_known_result_is_told_past_the_deadline_and_on_a_parked_aggregate() -> None:
-    known = {(cases.MERCHANT, "k1"): Known(CREATE.request_hash, b'{"result":1}')}
+    known = {(cases.MERCHANT, "k1"): Known(CREATE.request_hash, b'{"result":1}', "committed")}
     late = asking(CREATE, "k1", deadline_at=1)
     folded, _ = fold(late, known=known, parked={cases.INTENT_ID})
     assert [(r.outcome, r.replayed) for r in folded.replies] == [("committed", True)]
@@ -249,3 +252,30 @@ def test_a_fault_is_not_a_command() -> None:
     record = Record(1, b"x", None, UndecodableRecord())
     folding = Fold(payments_service(), PARTITION, 0, {}, set(), InMemory())
     assert folding.run([record], NOW) == Folded()
+
+
+def test_an_operation_of_another_service_is_told_that_it_is_misrouted_and_nothing_is_stored() -> None:
+    """It would be parked by a service that does not know it; through its own topic it works."""
+    publication = asking(CREATE, "k9", operation="publish_policy", payload={})
+    folded, memory = fold(publication, CREATE)
+    assert said(folded) == [("refused", False, "misrouted"), ("committed", False, None)]
+    assert [i.command.idempotency_key for i in folded.identities] == ["k1"]
+    assert [key for key, _, _ in memory.asked] == ["k1"]
+
+
+def test_a_decision_may_make_several_events_and_the_answer_names_the_first() -> None:
+    """Each has its own place in the stream; the stored result is one, and so is its event."""
+    second = NewEvent(7, "other_merchant", {"payment_intent": None, "ledger_txns": []}, "payment_system_committed")
+    folded, _ = fold(CREATE, workspace=InMemory(further_events=(second,)))
+    assert [(e.seq, e.version, e.scope) for e in folded.events] == [(41, 1, cases.MERCHANT), (42, 7, "other_merchant")]
+    first, other = (codec.decode_event(e.payload) for e in folded.events)
+    assert (first.seq, other.seq, other.event_id != first.event_id) == (41, 42, True)
+    (identity,) = folded.identities
+    assert msgspec.json.decode(identity.response)["event"]["event_id"] == first.event_id == identity.event_id
+
+
+def test_what_became_of_a_stored_identity_is_what_was_stored() -> None:
+    """A service may answer with any document: its bytes do not tell what became of the command."""
+    known = {(cases.MERCHANT, "k1"): Known(CREATE.request_hash, b'{"detail":"any"}', "committed")}
+    folded, _ = fold(CREATE, known=known)
+    assert [(r.outcome, r.replayed) for r in folded.replies] == [("committed", True)]

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas import identity, validation
+from schemas.payments import payloads
 
 SCOPE, OPERATION, KEY = "m_1", "POST /v1/payment_intents", "order-1"
 ID = identity.derived_id("pi", SCOPE, OPERATION, KEY)
@@ -53,7 +54,7 @@ PAYLOAD = {"amount": 1_099, "currency": "USD"}
 
 
 def hashed(payload: dict[str, object], operation: str = OPERATION, key: str = ID) -> bytes:
-    normal, errors = validation.normalize(validation.CREATE_INTENT, payload)
+    normal, errors = validation.normalize(payloads.CREATE_INTENT, payload)
     assert not errors
     return identity.request_hash(operation, key, normal)
 
@@ -72,13 +73,13 @@ def test_requests_hash_as_they_did_before_fields_were_added() -> None:
     }
     for (name, value), digest in known.items():
         for later in ({}, {"customer_ip": None, "customer_country": None, "card_country": None}):
-            normal, errors = validation.normalize(validation.CONFIRM, {name: value, **later})
+            normal, errors = validation.normalize(payloads.CONFIRM, {name: value, **later})
             assert not errors
-            payload = validation.hashed(validation.CONFIRM, normal)
+            payload = validation.hashed(payloads.CONFIRM, normal)
             made = identity.request_hash("POST /v1/payment_intents/{id}/confirm", "pi_1", payload)
             assert made.hex() == digest
-    said, _ = validation.normalize(validation.CONFIRM, {"customer_ip": "203.0.113.7"})
-    other = validation.hashed(validation.CONFIRM, said)
+    said, _ = validation.normalize(payloads.CONFIRM, {"customer_ip": "203.0.113.7"})
+    other = validation.hashed(payloads.CONFIRM, said)
     assert other == {"payment_method": None, "customer_ip": "203.0.113.7"}, "what is said is part of the request"
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from ingress.http import answers, problems
 from schemas import errors
-from schemas.operations import OPERATIONS
+from schemas.services import OPERATIONS
 
 CREATE = OPERATIONS["create_payment_intent"]
 CONFIRM = OPERATIONS["confirm_payment_intent"]

@@ -10,7 +10,7 @@ from starlette.datastructures import Headers
 
 from ingress.commands import envelope
 from schemas import errors, identity, limits
-from schemas.operations import OPERATIONS
+from schemas.services import OPERATIONS
 
 CREATE = OPERATIONS["create_payment_intent"]
 CONFIRM = OPERATIONS["confirm_payment_intent"]

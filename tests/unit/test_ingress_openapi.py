@@ -12,7 +12,7 @@ from ingress import app, openapi
 from ingress.http import openapi_schemas
 from ingress.payments.openapi import payloads as openapi_payloads
 from schemas import limits, records, rendering
-from schemas.operations import OPERATIONS
+from schemas.services import OPERATIONS
 from tests.worlds.payments import payment_cases
 
 DOCUMENT = openapi.document()

@@ -10,8 +10,8 @@ import pytest
 
 from ingress.http import problems
 from ingress.payments.active_policies import ActivePolicies
-from schemas import errors, limits, maintenance, operations
-from schemas.payments import policies
+from schemas import errors, limits, maintenance, services
+from schemas.payments import operations, policies
 
 if TYPE_CHECKING:
     from ingress.http.store import Store
@@ -111,9 +111,9 @@ def test_what_is_stored_is_read_again_as_it_was() -> None:
 
 def test_it_is_the_merchants_commands_that_stop() -> None:
     """Facts and operators have no scope of merchants: freezes, reserves, reviews, outcomes, publications go on."""
-    stopped = {o.name for o in operations.OPERATIONS.values() if o.scope == operations.WRITE}
+    stopped = {o.name for o in services.OPERATIONS.values() if o.scope == operations.WRITE}
     assert {"create_payment_intent", "confirm_payment_intent", "create_refund", "create_payout"} <= stopped
-    going_on = operations.OPERATIONS.keys() - stopped
+    going_on = services.OPERATIONS.keys() - stopped
     assert going_on == {
         *("record_attempt_outcome", "expire_authorization", "record_dispute", "record_settlement_line", "post_journal"),
         *("record_payout_outcome", "review_payment_intent", "hold_reserve", "release_reserve", "convert_currency"),

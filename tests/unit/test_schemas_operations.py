@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from schemas import operations
-from schemas.operations import OPERATIONS
+from schemas import services
+from schemas.services import OPERATIONS
 
 
 @pytest.mark.parametrize(
@@ -18,7 +18,7 @@ from schemas.operations import OPERATIONS
     ],
 )
 def test_what_a_client_calls(text: str, name: str, key: str | None) -> None:
-    assert operations.find(text) == (OPERATIONS[name], key)
+    assert services.find(text) == (OPERATIONS[name], key)
 
 
 @pytest.mark.parametrize(
@@ -42,16 +42,16 @@ def test_what_a_client_calls(text: str, name: str, key: str | None) -> None:
     ],
 )
 def test_what_is_no_operation(text: str) -> None:
-    assert operations.find(text) is None
+    assert services.find(text) is None
 
 
 def test_a_fact_cannot_be_told_by_a_client() -> None:
     """Only our own workers write facts: the operation exists, and no call reaches it."""
     template = OPERATIONS["record_attempt_outcome"].template
-    assert operations.find(template.replace("{id}", "pi_1")) is None
-    assert operations.find("POST /processor_attempts/pi_1/outcome") is None
+    assert services.find(template.replace("{id}", "pi_1")) is None
+    assert services.find("POST /processor_attempts/pi_1/outcome") is None
 
 
 def test_names_and_records_are_unique() -> None:
-    assert len(operations.BY_RECORD) == len(OPERATIONS)
+    assert len(services.BY_RECORD) == len(OPERATIONS)
     assert len({o.template for o in OPERATIONS.values()}) == len(OPERATIONS)

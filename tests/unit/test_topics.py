@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from schemas import topics
+from schemas import services, topics
+from schemas.payments import topics as payments_topics
 
 # org.apache.kafka.common.utils.UtilsTest.testMurmur2
 JAVA = {
@@ -34,7 +35,7 @@ def test_keys_are_hashed_as_utf8() -> None:
 
 
 def test_topics_are_named_service_kind_version() -> None:
-    for topic in topics.TOPICS:
+    for topic in services.TOPICS:
         name, _, version = topic.name.rpartition(".")
         assert name
         assert version == "v1"
@@ -44,8 +45,8 @@ def test_topics_are_named_service_kind_version() -> None:
 
 def test_commands_and_events_of_a_service_have_equal_partition_counts() -> None:
     """An event's partition is its command's: consumers of both keep one order per aggregate."""
-    counts = {t.name: t.partitions for t in topics.TOPICS}
-    assert counts[topics.COMMANDS_PAYMENTS] == counts[topics.EVENTS_PAYMENTS]
-    assert counts[topics.COMMANDS_PAYMENTS] == counts[topics.DEAD_LETTERS_PAYMENTS]
-    assert counts[topics.COMMANDS_PAYMENTS] == topics.PAYMENTS_PARTITIONS
+    counts = {t.name: t.partitions for t in services.TOPICS}
+    assert counts[payments_topics.COMMANDS] == counts[payments_topics.EVENTS]
+    assert counts[payments_topics.COMMANDS] == counts[payments_topics.DEAD_LETTERS]
+    assert counts[payments_topics.COMMANDS] == payments_topics.PARTITIONS
     assert counts[topics.RESULTS] == topics.RESULTS_PARTITIONS

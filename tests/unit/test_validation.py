@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas import currency, limits, validation
-from schemas.operations import OPERATIONS
+from schemas.payments import payloads
+from schemas.services import OPERATIONS
 
 CREATE: dict[str, Any] = {"amount": 1_099, "currency": "USD"}
 HUGE = 10**400
@@ -21,7 +22,7 @@ def errors_of(table: validation.Fields, payload: dict[str, Any]) -> list[str]:
 
 
 def taken(field: str, value: object) -> bool:
-    return errors_of(validation.CREATE_INTENT, CREATE | {field: value}) == []
+    return errors_of(payloads.CREATE_INTENT, CREATE | {field: value}) == []
 
 
 @pytest.mark.parametrize("amount", [1, 2, 999, 2**31, 2**53 - 1])
@@ -35,7 +36,7 @@ def test_amounts_that_are_taken(amount: int) -> None:
     ids=lambda v: str(v)[:12],
 )
 def test_amounts_that_are_refused(amount: object) -> None:
-    assert errors_of(validation.CREATE_INTENT, CREATE | {"amount": amount}) == ["amount"]
+    assert errors_of(payloads.CREATE_INTENT, CREATE | {"amount": amount}) == ["amount"]
 
 
 @pytest.mark.parametrize("code", sorted(currency.EXPONENTS))
@@ -45,7 +46,7 @@ def test_every_currency_with_a_minor_unit_is_taken(code: str) -> None:
 
 @pytest.mark.parametrize("code", ["XAU", "XTS", "XXX", "usd", "Usd", "US", "", "USD ", "€", None, 840, ["USD"]])
 def test_currencies_that_are_refused(code: object) -> None:
-    assert errors_of(validation.CREATE_INTENT, CREATE | {"currency": code}) == ["currency"]
+    assert errors_of(payloads.CREATE_INTENT, CREATE | {"currency": code}) == ["currency"]
 
 
 @pytest.mark.parametrize("token", [None, "tok_a", "pm_a", "tok_" + "x" * (limits.TOKEN_LENGTH_MAX - 4)])
@@ -71,11 +72,11 @@ def test_payment_methods_that_are_taken(token: str | None) -> None:
     ],
 )
 def test_payment_methods_that_are_refused(token: object) -> None:
-    assert errors_of(validation.CREATE_INTENT, CREATE | {"payment_method": token}) == ["payment_method"]
+    assert errors_of(payloads.CREATE_INTENT, CREATE | {"payment_method": token}) == ["payment_method"]
 
 
 def test_a_card_number_is_told_to_go_elsewhere() -> None:
-    _, (error,) = validation.normalize(validation.CREATE_INTENT, CREATE | {"payment_method": "4242424242424242"})
+    _, (error,) = validation.normalize(payloads.CREATE_INTENT, CREATE | {"payment_method": "4242424242424242"})
     assert "never send card numbers" in error["reason"]
     assert "4242" not in error["reason"]
 
@@ -115,7 +116,7 @@ def test_metadata_up_to_its_bounds() -> None:
     ids=lambda v: ascii(v)[:24],
 )
 def test_metadata_that_is_refused(metadata: object) -> None:
-    assert errors_of(validation.CREATE_INTENT, CREATE | {"metadata": metadata}) == ["metadata"]
+    assert errors_of(payloads.CREATE_INTENT, CREATE | {"metadata": metadata}) == ["metadata"]
 
 
 @pytest.mark.parametrize(
@@ -164,39 +165,39 @@ FACT: dict[str, Any] = {"operation_id": "op_1", "attempt": 1, "status": "capture
 def test_facts(field: str, good: list[object], bad: list[object]) -> None:
     """A processor's echo is taken as it came, within what can be stored: the owner judges it."""
     for value in good:
-        assert errors_of(validation.ATTEMPT_OUTCOME, FACT | {field: value}) == [], value
+        assert errors_of(payloads.ATTEMPT_OUTCOME, FACT | {field: value}) == [], value
     for value in bad:
-        assert errors_of(validation.ATTEMPT_OUTCOME, FACT | {field: value}) == [field], value
+        assert errors_of(payloads.ATTEMPT_OUTCOME, FACT | {field: value}) == [field], value
 
 
 def test_required_fields_and_defaults() -> None:
-    payload, errors = validation.normalize(validation.CREATE_INTENT, {})
+    payload, errors = validation.normalize(payloads.CREATE_INTENT, {})
     assert [e["reason"] for e in errors] == ["is required", "is required"]
-    payload, errors = validation.normalize(validation.CREATE_INTENT, dict(CREATE))
+    payload, errors = validation.normalize(payloads.CREATE_INTENT, dict(CREATE))
     assert errors == []
     assert payload == CREATE | {"payment_method": None, "capture_method": "automatic", "metadata": {}}
 
 
 def test_every_error_is_told_at_once() -> None:
     wrong = {"amount": 0, "currency": "?", "capture_method": "x", "extra": 1}
-    assert errors_of(validation.CREATE_INTENT, wrong) == ["amount", "currency", "capture_method", "extra"]
+    assert errors_of(payloads.CREATE_INTENT, wrong) == ["amount", "currency", "capture_method", "extra"]
 
 
 def test_unknown_fields_are_refused_even_beside_a_missing_one() -> None:
-    assert errors_of(validation.CREATE_INTENT, CREATE | {"ammount": 1}) == ["ammount"]
-    assert errors_of(validation.CONFIRM, {"x": None}) == ["x"]
+    assert errors_of(payloads.CREATE_INTENT, CREATE | {"ammount": 1}) == ["ammount"]
+    assert errors_of(payloads.CONFIRM, {"x": None}) == ["x"]
 
 
 @pytest.mark.parametrize("name", ["\ud800", "\x00" * 50, "x" * 10_000])
 def test_hostile_field_names_are_reported_in_a_form_that_can_be_sent(name: str) -> None:
-    _, errors = validation.normalize(validation.CONFIRM, {name: 1})
+    _, errors = validation.normalize(payloads.CONFIRM, {name: 1})
     assert len(msgspec.json.encode(errors)) < 500
 
 
 @pytest.mark.parametrize("name", ["merchant", "merchant_id", "tenant", "tenant_id", "scope"])
 def test_only_a_token_says_who_the_caller_is(name: str) -> None:
-    assert validation.names_its_caller({"amount": 1, name: "m_2"}, validation.CREATE_INTENT) == name
-    assert validation.names_its_caller({"amount": 1, name.upper(): "m_2"}, validation.CREATE_INTENT) is None
+    assert validation.names_its_caller({"amount": 1, name: "m_2"}, payloads.CREATE_INTENT) == name
+    assert validation.names_its_caller({"amount": 1, name.upper(): "m_2"}, payloads.CREATE_INTENT) is None
 
 
 json_values = st.recursive(

@@ -10,7 +10,7 @@ from dataflows.payments.domain import account
 from dataflows.payments.domain.decision import Decision
 from dataflows.payments.domain.journal import JournalEntry
 from schemas import codec
-from schemas.records import EVENT_SCHEMA_VERSION_PAYMENTS, Command, LedgerTxn
+from schemas.records import Command, LedgerTxn
 
 Decided = Decision | JournalEntry | account.Decision
 
@@ -55,7 +55,7 @@ def event_of(event_id: str, seq: int, now: int, command: Command, decision: Deci
             "event_id": event_id,
             "aggregate_key": command.aggregate_key,
             "event_type": "payment_system_committed",
-            "schema_version": EVENT_SCHEMA_VERSION_PAYMENTS,
+            "schema_version": codec.schema_named("PaymentSystemCommitted").version,
             "trace_id": command.trace_id,
             "seq": seq,
             "occurred_at": now,

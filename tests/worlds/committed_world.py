@@ -20,6 +20,7 @@ from dataflows.payments.domain.journal import JournalEntry, decide_post
 from dataflows.payments.ledger_batch import txn_id
 from schemas import identity, topics
 from schemas.currency import EXPONENTS
+from schemas.payments import topics as payments_topics
 from schemas.payments.facts import OPERATOR_SCOPE, journal_id
 from schemas.records import Command, LedgerTxn, Payout, ProcessorAttempt, Rejection
 from sinks.postgres.ledger_chain import GENESIS, link_hash
@@ -53,9 +54,9 @@ class CommittedWorld:
     seed: int = 0
     merchants: int = 3
     step_us: int = 1_000_000
-    partitions: int = topics.PAYMENTS_PARTITIONS
-    events_topic: str = topics.EVENTS_PAYMENTS
-    commands_topic: str = topics.COMMANDS_PAYMENTS
+    partitions: int = payments_topics.PARTITIONS
+    events_topic: str = payments_topics.EVENTS
+    commands_topic: str = payments_topics.COMMANDS
     commits: list[Commit] = field(default_factory=list)
     #: attempts whose outcome is known, in order: what the processor was asked to do
     carried_out: list[ProcessorAttempt] = field(default_factory=list)

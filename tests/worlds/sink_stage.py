@@ -21,7 +21,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from reconciliation.check.run import CheckSettings, Finding, Report, run_check
 from reconciliation.replay.run import ReplayReport, ReplaySettings, run_replay
 from reconciliation.replay.source import Start
-from schemas import limits, topics
+from schemas import limits
+from schemas.payments import topics
 from sinks.clickhouse.connection import ClickHouseConnection
 from sinks.clickhouse.sink import Sink, SinkSettings
 from tests.eventually import eventually, patient
@@ -244,7 +245,7 @@ def _clickhouse_and_topics(stage: Stage) -> Iterator[None]:
     server.command(f"create database {stage.clickhouse_database}")
     admin = AdminClient(stage.kafka.admin())
     names = [
-        NewTopic(stage.kafka.topic(name), topics.PAYMENTS_PARTITIONS)
+        NewTopic(stage.kafka.topic(name), topics.PARTITIONS)
         for name in (stage.world.events_topic, stage.world.commands_topic)
     ]
     for made in admin.create_topics(names, request_timeout=limits.KAFKA_TOPICS_TIMEOUT_S).values():

@@ -14,7 +14,8 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from limiter.stream.blocks import Block, decode
 from limiter.stream.ring import ALLOWED, DUPLICATE
-from schemas import errors, limits, topics
+from schemas import errors, limits
+from schemas.limiter import topics
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

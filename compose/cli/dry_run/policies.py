@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from compose.stack.errors import StackError
 from limiter.policy.policies import PolicySet
 from schemas.limiter.limit_policy import as_policy
-from schemas.operations import OPERATIONS
+from schemas.limiter.operations import OPERATIONS
 
 if TYPE_CHECKING:
     from collections.abc import Collection

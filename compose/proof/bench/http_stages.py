@@ -13,8 +13,9 @@ import psycopg
 from confluent_kafka import Consumer, TopicPartition
 
 from compose.proof.bench.http_latency import Latencies
-from schemas import codec, limits, topics
+from schemas import codec, limits
 from schemas.errors import Corrupt
+from schemas.payments import topics
 from sinks.postgres.sql_files import queries
 
 if TYPE_CHECKING:
@@ -61,9 +62,7 @@ def _commands(kafka: KafkaConnection, places: list[tuple[int, int]]) -> dict[tup
     found: dict[tuple[int, int], tuple[int, int]] = {}
     consumer = Consumer(kafka.consumer("bench-http", "bench-http-stages"))
     try:
-        consumer.assign(
-            [TopicPartition(kafka.topic(topics.COMMANDS_PAYMENTS), p, offset) for p, offset in first.items()]
-        )
+        consumer.assign([TopicPartition(kafka.topic(topics.COMMANDS), p, offset) for p, offset in first.items()])
         deadline = time.monotonic() + limits.DEMO_KAFKA_READ_TIMEOUT_S
         while len(found) < len(wanted) and time.monotonic() < deadline:
             for message in consumer.consume(limits.SINK_READ_MESSAGES_MAX, 0.2):

@@ -31,7 +31,8 @@ from compose.stack.errors import StackError
 from limiter.frames.frame_client import FrameClient
 from limiter.frames.frame_requests import Check
 from limiter.stream.blocks import decisions_in, decode
-from schemas import limits, topics
+from schemas import limits
+from schemas.limiter import topics
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -15,7 +15,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from compose.proof.bench.model import Model
-from schemas import codec, identity, operations, records, topics
+from schemas import codec, identity, records, topics
+from schemas.payments import operations
+from schemas.payments import topics as payments_topics
 
 _MERCHANTS: Final = 500
 _CURRENCIES: Final = ("USD", "EUR", "JPY", "GBP")
@@ -150,4 +152,4 @@ class Mix:
 def encoded(command: records.Command) -> tuple[int, str, bytes]:
     """A command as it lies in the topic: partition, key, record."""
     key = command.aggregate_key
-    return topics.partition_for(key, topics.PAYMENTS_PARTITIONS), key, codec.encode_command(command)
+    return topics.partition_for(key, payments_topics.PARTITIONS), key, codec.encode_command(command)

@@ -20,6 +20,7 @@ from compose.proof.bench.owner_run import owners, process_groups, wait_until_joi
 from compose.proof.bench.world import World, hold_partitions
 from dataflows.owner.drivers import Driver
 from schemas import codec, limits, topics
+from schemas.payments import topics as payments_topics
 
 _OPEN_PAYMENTS: Final = 100
 _REPLY_TO: Final = topics.RESULTS_PARTITIONS - 1
@@ -78,7 +79,7 @@ def measure_latency(world: World, dsn: str, driver: Driver, rate: float, seconds
 
 
 def _send(world: World, records: list[tuple[int | None, tuple[int, str, bytes]]], rate: float) -> list[float]:
-    producer, topic = world.producer(linger_ms=0), world.addresses.kafka.topic(topics.COMMANDS_PAYMENTS)
+    producer, topic = world.producer(linger_ms=0), world.addresses.kafka.topic(payments_topics.COMMANDS)
     began = time.perf_counter() + 0.1
     due = [began + n / rate for n in range(len(records))]
     for at, (_, (partition, key, value)) in zip(due, records, strict=True):

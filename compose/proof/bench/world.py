@@ -19,7 +19,8 @@ from compose.settings.settings import Addresses, Settings
 from compose.stack.errors import StackError
 from compose.supervise import launch
 from compose.supervise.state import read_state
-from schemas import limits, topics
+from schemas import limits
+from schemas.payments import topics
 from sinks.kafka.topics import ensure_topics
 from sinks.postgres.migrate import migrate
 
@@ -62,7 +63,7 @@ class World:
 
     def command_ends(self) -> list[int]:
         """Where the command topic ends now."""
-        return self.ends(topics.COMMANDS_PAYMENTS, topics.PAYMENTS_PARTITIONS)
+        return self.ends(topics.COMMANDS, topics.PARTITIONS)
 
     def server_pids(self) -> dict[str, int]:
         """The pid of every embedded server by name; external servers are not in it."""
@@ -100,7 +101,7 @@ def fill(world: World, records: Sequence[tuple[int, str, bytes]]) -> tuple[list[
     for partition, key, value in records:
         while True:
             try:
-                producer.produce(world.addresses.kafka.topic(topics.COMMANDS_PAYMENTS), value, key, partition)
+                producer.produce(world.addresses.kafka.topic(topics.COMMANDS), value, key, partition)
             except BufferError:
                 producer.poll(0.05)
             else:
@@ -115,7 +116,7 @@ def hold_partitions(connection: psycopg.Connection[Any], starts: Sequence[int], 
     for partition, offset in enumerate(starts):
         connection.execute(
             "insert into partition_owner (topic, partition, next_offset, halted) values (%s, %s, %s, %s)",
-            (topics.COMMANDS_PAYMENTS, partition, offset, HELD if held else None),
+            (topics.COMMANDS, partition, offset, HELD if held else None),
         )
 
 

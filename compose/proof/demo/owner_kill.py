@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import psycopg
 
-from schemas import limits, topics
+from schemas import limits
+from schemas.payments import topics
 from sinks.postgres.sql_files import queries
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ async def _held_by_one_of(connection: psycopg.AsyncConnection, pids: list[int]) 
 
 
 async def _held(connection: psycopg.AsyncConnection) -> list[str]:
-    rows = await connection.execute(_QUERIES["partition_owners"], {"topic": topics.COMMANDS_PAYMENTS})
+    rows = await connection.execute(_QUERIES["partition_owners"], {"topic": topics.COMMANDS})
     return [owner_id for (owner_id,) in await rows.fetchall()]
 
 

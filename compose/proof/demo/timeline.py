@@ -13,8 +13,9 @@ import psycopg
 from psycopg.rows import dict_row
 
 from compose.proof.demo.kafka_records import Place, record_times, records_of_key
-from schemas import limits, topics
+from schemas import limits
 from schemas.currency import format_minor
+from schemas.payments import topics
 from sinks.clickhouse.connection import ClickHouseConnection
 from sinks.postgres.sql_files import queries
 
@@ -52,9 +53,7 @@ def timeline(told: Told, addresses: Addresses) -> list[Stop]:
         commands = connection.execute(_QUERIES["timeline_commands"], {"intent": intent}).fetchall()
         attempts = connection.execute(_QUERIES["timeline_attempts"], {"intent": intent}).fetchall()
         postings = connection.execute(_QUERIES["timeline_postings"], {"intent": intent}).fetchall()
-        events = connection.execute(
-            _QUERIES["timeline_events"], {"intent": intent, "topic": topics.EVENTS_PAYMENTS}
-        ).fetchall()
+        events = connection.execute(_QUERIES["timeline_events"], {"intent": intent, "topic": topics.EVENTS}).fetchall()
     stops = [
         *_http(told),
         *_commands(commands, addresses),
@@ -79,7 +78,7 @@ def _http(told: Told) -> Iterator[Stop]:
 
 
 def _commands(rows: list[Row], addresses: Addresses) -> Iterator[Stop]:
-    places = [Place(topics.COMMANDS_PAYMENTS, row["partition"], row["offset"]) for row in rows]
+    places = [Place(topics.COMMANDS, row["partition"], row["offset"]) for row in rows]
     times = record_times(addresses.kafka, places)
     for row, place in zip(rows, places, strict=True):
         name = "fact" if row["merchant_id"].startswith("processor:") else "command"
@@ -121,7 +120,7 @@ def _events(rows: list[Row], told: Told, addresses: Addresses) -> Iterator[Stop]
         return
     published = records_of_key(
         addresses.kafka,
-        (topics.EVENTS_PAYMENTS, rows[0]["partition"]),
+        (topics.EVENTS, rows[0]["partition"]),
         told.intent_id,
         since_us=told.began_at,
         count=len(rows),

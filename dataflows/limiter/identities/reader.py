@@ -10,7 +10,8 @@ from confluent_kafka import Consumer, TopicPartition
 
 from dataflows.streams.positioned_stream import raise_unless_passing
 from limiter.stream.charges import ChargeBlock, decode
-from schemas import limits, topics
+from schemas import limits
+from schemas.limiter import topics
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -15,7 +15,8 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from dataflows.streams.positioned_stream import raise_unless_passing
 from limiter.stream.lease_book import LeaseReport, decode_reports
-from schemas import limits, topics
+from schemas import limits
+from schemas.limiter import topics
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

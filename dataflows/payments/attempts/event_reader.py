@@ -17,8 +17,9 @@ from confluent_kafka import Consumer
 from confluent_kafka.cimpl import KafkaException, TopicPartition
 
 from dataflows.payments.attempts.dispatch import Change, changes_of, fold
-from schemas import codec, limits, topics
+from schemas import codec, limits
 from schemas.errors import Corrupt
+from schemas.payments import topics
 
 if TYPE_CHECKING:
     from dataflows.payments.attempts.metrics import AttemptMetrics
@@ -43,7 +44,7 @@ class EventReader:
         self._metrics = metrics
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="event-reader")
         self._durable: dict[int, int] = {}
-        self._topic = kafka.topic(topics.EVENTS_PAYMENTS)
+        self._topic = kafka.topic(topics.EVENTS)
         self._commit_at = 0.0
         self.is_assigned = False
         self._consumer = Consumer(

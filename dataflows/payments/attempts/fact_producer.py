@@ -12,7 +12,8 @@ import structlog
 from confluent_kafka import Producer
 
 from dataflows.payments.attempts import facts
-from schemas import limits, topics
+from schemas import limits
+from schemas.payments import topics
 
 if TYPE_CHECKING:
     from dataflows.payments.attempts.facts import Fact
@@ -27,7 +28,7 @@ class FactProducer:
 
     def __init__(self, kafka: KafkaConnection, client_id: str, metrics: AttemptMetrics) -> None:
         self._producer = Producer(kafka.producer(client_id))
-        self._topic = kafka.topic(topics.COMMANDS_PAYMENTS)
+        self._topic = kafka.topic(topics.COMMANDS)
         self._metrics = metrics
         self._loop = asyncio.get_running_loop()
         self._delivered: deque[tuple[asyncio.Future[bool], Any]] = deque()

@@ -15,7 +15,7 @@ from msgspec import Struct, field, structs
 from dataflows.payments.domain import account_postings
 from dataflows.payments.domain.ledger import Posting
 from schemas import identity
-from schemas.operations import OPERATIONS
+from schemas.payments.operations import OPERATIONS
 from schemas.records import Command, MerchantAccount, Payout, Rejection
 
 NOT_FOUND: Final = Rejection("not_found", "No such object.", {})

@@ -9,8 +9,8 @@ from dataflows.payments.domain import account, fx, payout
 from dataflows.payments.domain.account import NOT_FOUND, Account, Context, Decision
 from dataflows.payments.domain.journal import LEDGER_SCOPE
 from schemas import identity
-from schemas.operations import OPERATIONS
 from schemas.payments.facts import OPERATOR_SCOPE
+from schemas.payments.operations import ON_ACCOUNTS
 from schemas.records import Command, Rejection
 
 _DECIDE: Final[dict[str, Callable[[Account, Command, Context], Decision | Rejection]]] = {
@@ -49,7 +49,7 @@ def decide(known: Account | None, command: Command, context: Context) -> Decisio
 
 def is_operators(operation: str) -> bool:
     """Whether only an operator may ask for it."""
-    return OPERATIONS[operation].account == "merchant"
+    return operation in ON_ACCOUNTS
 
 
 def _merchant(known: Account | None, command: Command) -> str | None:

@@ -12,7 +12,7 @@ from dataflows.payments.domain import account_postings
 from dataflows.payments.domain.account import Account, Context, Decision, advanced, insufficient
 from schemas import identity
 from schemas.currency import EXPONENTS
-from schemas.operations import OPERATIONS
+from schemas.payments.operations import OPERATIONS
 from schemas.records import Command, Rejection
 
 

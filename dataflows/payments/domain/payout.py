@@ -15,7 +15,7 @@ from dataflows.payments.domain import account_postings
 from dataflows.payments.domain.account import NOT_FOUND, Account, Context, Decision, advanced, insufficient
 from dataflows.payments.domain.ledger import Posting
 from schemas import identity
-from schemas.operations import OPERATIONS
+from schemas.payments.operations import OPERATIONS
 from schemas.records import Command, Payout, Rejection
 
 _TEMPLATE: Final = OPERATIONS["create_payout"].template

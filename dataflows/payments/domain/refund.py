@@ -15,7 +15,7 @@ from dataflows.payments.domain.decision import Context, Decision, Payment, appli
 from dataflows.payments.domain.fact import changed, parties
 from dataflows.payments.domain.payment_intent import advance, new_attempt
 from schemas import identity
-from schemas.operations import OPERATIONS
+from schemas.payments.operations import OPERATIONS
 from schemas.records import (
     Command,
     PaymentIntent,

@@ -16,7 +16,8 @@ from confluent_kafka.cimpl import KafkaException
 
 from dataflows.payments.merchant_webhooks.metrics import MerchantWebhookMetrics
 from dataflows.payments.merchant_webhooks.store import DeliveryStore, LostReader
-from schemas import errors, limits, topics
+from schemas import errors, limits
+from schemas.payments import topics
 from sinks.clickhouse.stream import EventReader
 
 log = structlog.get_logger()
@@ -56,7 +57,7 @@ class Intake:
         if self._epoch is None:
             return False
         # In a later statement than the claim: nobody of an older epoch can move them any more.
-        self._reader.assign(self._store.positions(range(topics.PAYMENTS_PARTITIONS)))
+        self._reader.assign(self._store.positions(range(topics.PARTITIONS)))
         return True
 
     def _round(self) -> None:

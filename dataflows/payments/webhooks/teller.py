@@ -9,7 +9,8 @@ from typing import Any
 import structlog
 from confluent_kafka import KafkaException, Producer
 
-from schemas import codec, limits, topics
+from schemas import codec, limits
+from schemas.payments import topics
 from schemas.records import Command
 from sinks.kafka.connection import KafkaConnection
 
@@ -21,7 +22,7 @@ class Teller:
 
     def __init__(self, kafka: KafkaConnection, client_id: str) -> None:
         self._producer = Producer(kafka.producer(client_id))
-        self._topic = kafka.topic(topics.COMMANDS_PAYMENTS)
+        self._topic = kafka.topic(topics.COMMANDS)
 
     def tell(self, commands: Sequence[Command]) -> set[str]:
         """The request ids of the commands that are durable. Raises KafkaException when the producer cannot go on."""

@@ -12,7 +12,7 @@ from ingress.commands import calling
 from ingress.identity.auth import MERCHANT
 from ingress.operators import operating
 from schemas import errors
-from schemas.operations import OPERATIONS
+from schemas.payments.operations import OPERATIONS
 
 router: Final = APIRouter()
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 from ingress.http.pages import NewestFirst
 from ingress.http.store import Store
 from schemas import errors, limits, rendering
-from schemas.operations import OPERATIONS
 from schemas.payments import webhook_url
+from schemas.payments.operations import OPERATIONS
 from schemas.validation import free_text
 
 if TYPE_CHECKING:

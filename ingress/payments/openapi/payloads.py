@@ -7,7 +7,7 @@ from typing import Any, Final
 from ingress.http.openapi_schemas import AMOUNT, IDEMPOTENCY_KEY, OBJECT_ID, REQUEST_ID, TEXT, a_schema, ref
 from ingress.limiter import openapi as openapi_limiter
 from schemas import currency, limits
-from schemas.operations import OPERATIONS
+from schemas.services import OPERATIONS
 
 Json = dict[str, Any]
 

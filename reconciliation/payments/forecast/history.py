@@ -13,7 +13,8 @@ import msgspec
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.cimpl import KafkaException
 
-from schemas import codec, errors, limits, topics
+from schemas import codec, errors, limits
+from schemas.payments import topics
 from sinks.postgres.sql_files import queries
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ class History:
 
     def __init__(self, kafka: KafkaConnection, connection: psycopg.Connection, operations: frozenset[str]) -> None:
         self._consumer = Consumer(kafka.consumer("forecast", "forecast"))
-        self._topic = kafka.topic(topics.COMMANDS_PAYMENTS)
+        self._topic = kafka.topic(topics.COMMANDS)
         self._connection = connection
         self._operations = operations
         self.records = 0
@@ -80,7 +81,7 @@ class History:
 
     def _assign(self, since_ms: int) -> dict[int, int]:
         """Starts at that time; the end of each partition that has something after it."""
-        wanted = [TopicPartition(self._topic, p, since_ms) for p in range(topics.PAYMENTS_PARTITIONS)]
+        wanted = [TopicPartition(self._topic, p, since_ms) for p in range(topics.PARTITIONS)]
         starts = self._consumer.offsets_for_times(wanted, timeout=limits.KAFKA_ADMIN_TIMEOUT_S)
         ends: dict[int, int] = {}
         for at in starts:

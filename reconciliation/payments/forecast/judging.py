@@ -17,8 +17,8 @@ from dataflows.payments.domain.fees import FeeSchedule
 from dataflows.payments.domain.policies import Policies
 from dataflows.payments.domain.risk import RiskPolicy
 from schemas import limits
-from schemas.operations import OPERATIONS
 from schemas.payments import risk_policy
+from schemas.payments.operations import OPERATIONS
 from schemas.payments.routing import RoutingPolicy
 from schemas.records import PaymentIntent
 

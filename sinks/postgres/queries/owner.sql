@@ -43,7 +43,7 @@ where topic = %(topic)s and partition = %(partition)s and epoch = %(epoch)s;
 
 -- name: identities_read
 -- Prior results of a batch. Primary key, one probe per command.
-select i.merchant_id, i.key, i.request_hash, i.response
+select i.merchant_id, i.key, i.request_hash, i.response, i.status
 from unnest(%s::text[], %s::text[]) as t (merchant_id, key)
 join idempotency i on i.merchant_id = t.merchant_id and i.key = t.key;
 
@@ -54,9 +54,9 @@ select aggregate_key from parked_aggregate where aggregate_key = any (%s::text[]
 -- name: identities_insert
 -- Results of a batch, keys sorted: two owners that race for one key wait in one order. The one that loses fails and repeats.
 insert into idempotency (merchant_id, key, request_hash, response, status, operation, request_id, aggregate_key,
-                         event_id, partition, "offset", created_at)
+                         event_id, topic, partition, "offset", created_at)
 select t.merchant_id, t.key, substr(h.blob, (t.n::int - 1) * 32 + 1, 32), substr(b.blob, t.start, t.length), t.status,
-       t.operation, t.request_id, t.aggregate_key, nullif(t.event_id, ''), %s, t."offset",
+       t.operation, t.request_id, t.aggregate_key, nullif(t.event_id, ''), %s, %s, t."offset",
        timestamptz 'epoch' + %s * interval '1 microsecond'
 from (select %b::bytea as blob) as b, (select %b::bytea as blob) as h,
      unnest(%s::text[], %s::text[], %s::int[], %s::int[], %s::text[], %s::text[], %s::text[], %s::text[], %s::text[],

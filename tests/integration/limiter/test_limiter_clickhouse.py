@@ -19,7 +19,7 @@ from limiter.analytics.decision_rows import key_hash
 from limiter.analytics.decision_sink import DecisionSink
 from limiter.decide.decision import Decision
 from limiter.stream.decisions import Recorder
-from schemas import topics
+from schemas.limiter import topics
 from schemas.limiter.limit_audit import auditing
 from sinks.clickhouse.sink import SinkSettings
 from tests.eventually import eventually, patient

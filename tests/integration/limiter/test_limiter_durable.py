@@ -22,7 +22,8 @@ from limiter.frames.frame_client_async import AsyncFrameClient
 from limiter.frames.frame_requests import GatewayUnavailable
 from limiter.frames.frame_server import FrameServer
 from limiter.policy import keys
-from schemas import errors, topics
+from schemas import errors
+from schemas.limiter import topics
 from sinks.kafka.connection import KafkaConnection
 from sinks.kafka.topics import ensure_topics
 from sinks.postgres.migrate import migrate
@@ -64,7 +65,7 @@ class World:
         self.kafka = addresses.kafka
         self.store = store
         self.superuser_dsn = urlunsplit(urlsplit(addresses.postgres_superuser_dsn)._replace(path=f"/{database}"))
-        owner_dsn = addresses.postgres_dsns["millrace_owner"]
+        owner_dsn = addresses.postgres_dsns["millrace_limiter_owner"]
         self.owner_dsn = urlunsplit(urlsplit(owner_dsn)._replace(path=f"/{database}"))
 
     def policies(self, *found: LimitPolicy) -> None:
@@ -135,7 +136,7 @@ async def test_an_owner_that_dies_between_its_commit_and_its_answer_has_charged_
     monthly, tenant = narrow(capacity=5), uuid.uuid4().hex
     world.policies(monthly)
     with world.owner("after_commit_before_publish") as doomed:
-        becomes(lambda: world.claims(doomed), topics.LIMITER_PARTITIONS, 60)  # however long its start takes
+        becomes(lambda: world.claims(doomed), topics.PARTITIONS, 60)  # however long its start takes
         async with gateway(world, tmp_path, WIDE, monthly, timeout_s=10) as one:
             first = await one.check(tenant, "u", "/r", 3, "once")
             assert doomed.wait(patient(60)) != 0

@@ -11,7 +11,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 from limiter.stream.kafka_blocks import KafkaReports
 from limiter.stream.lease_book import LeaseReport, decode_reports, encode_reports, unreported_max
-from schemas import topics
+from schemas.limiter import topics
 from sinks.kafka.topics import ensure_topics
 from tests.eventually import eventually
 from tests.worlds.limiter.counter_server import CounterServer, limiter, policy

@@ -18,9 +18,10 @@ from limiter.store.shard_changes import ShardChanges, newest
 from limiter.store.shard_map import ONE_SHARD, ShardsRefused, encoded
 from reconciliation.audit.log import entries
 from schemas import limits
-from schemas.operations import OPERATIONS
+from schemas.limiter.operations import OPERATIONS
+from schemas.limiter.topics import PARTITIONS
 from schemas.records import Rejection
-from schemas.topics import LIMITER_PARTITIONS, partition_for
+from schemas.topics import partition_for
 from sinks.postgres.owner_connection import connect
 from tests.eventually import eventually
 from tests.worlds.limiter.counter_server import answer_of_store, limiter, policy
@@ -148,7 +149,7 @@ def test_a_policy_that_counts_over_tenants_keeps_the_map_at_one_shard(shards: Sh
 
 @contextmanager
 def owning(shards: ShardWorld) -> Iterator[OwnerConnection]:
-    with closing(connect(shards.dsns["millrace_owner"], "owner")) as owner:
+    with closing(connect(shards.dsns["millrace_limiter_owner"], "owner")) as owner:
         owner.execute("set transaction_timeout = 0")  # however slow we are here
         yield owner
 
@@ -166,7 +167,7 @@ def publication(connection: OwnerConnection, key: str) -> tuple[Committed | Reje
     )
     assert not wrong
     command = cases.command("publish_policy", payload, key=key, scope="m_ops", aggregate_key=f"pl_{key}")
-    place = LimiterPartition(connection, partition_for(command.aggregate_key, LIMITER_PARTITIONS))
+    place = LimiterPartition(connection, partition_for(command.aggregate_key, PARTITIONS))
     found = [connection.execute(sql, values) for sql, values in place.reads([command.aggregate_key], [command])]
     workspace = place.begin([rows.fetchall() for rows in found])
     return workspace.decide(command, 0, 1), workspace.writes()
@@ -223,7 +224,7 @@ def test_of_two_operators_at_once_one_is_refused_and_no_epoch_goes_back(shards: 
         for statement in ("update limiter_shard_map set body = body", "delete from limiter_shard_map"):
             with pytest.raises(psycopg.errors.InsufficientPrivilege):
                 one.execute(statement)
-    for role in ("millrace_ingress", "millrace_owner", "millrace_worker", "millrace_reader"):
+    for role in ("millrace_ingress", "millrace_owner", "millrace_limiter_owner", "millrace_worker", "millrace_reader"):
         with shards.connection(role) as connection, pytest.raises(psycopg.errors.InsufficientPrivilege):
             connection.execute("insert into limiter_shard_map values (3, %s, 'ann')", (back,))
 

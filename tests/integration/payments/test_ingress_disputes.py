@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from confluent_kafka import Producer
 
-from schemas import codec, identity, topics
-from schemas.operations import OPERATIONS
+from schemas import codec, identity
+from schemas.payments import topics
+from schemas.payments.operations import OPERATIONS
 from schemas.records import Command
 from tests.eventually import eventually, patient
 from tests.integration.payments.test_ingress_refunds import UNKNOWN_INTENT, paid, refund, refused
@@ -46,7 +47,7 @@ def produce(
         payload=payload,
     )
     producer = Producer(public.settings.addresses().kafka.producer("test-facts"))
-    topic = public.settings.addresses().kafka.topic(topics.COMMANDS_PAYMENTS)
+    topic = public.settings.addresses().kafka.topic(topics.COMMANDS)
     producer.produce(topic, codec.encode_command(command), aggregate_key)
     assert producer.flush(patient(20)) == 0
 

@@ -97,6 +97,7 @@ def test_the_vault_reads_nothing_else(world: VaultWorld) -> None:
 def test_every_role_was_tried() -> None:
     assert set(OTHERS) == {
         "millrace_owner",
+        "millrace_limiter_owner",
         "millrace_ingress",
         "millrace_worker",
         "millrace_leases",

@@ -23,6 +23,7 @@ from reconciliation.check.snapshot import snapshot
 from reconciliation.limiter.durable_quotas import quota_violations
 from schemas import codec, limits, topics
 from schemas.errors import OwnershipLost
+from schemas.limiter import topics as limiter_topics
 from schemas.limiter.calendar_windows import Calendar, window_at
 from sinks.postgres.owner_connection import connect
 from tests.seeds import seeds
@@ -55,13 +56,13 @@ class Owner:
 
     def start(self) -> None:
         self.committer = Committer(connect(self.dsn, "owner"), Leases(limiter_service(), "owner"))
-        held = [self.committer.leases.acquire(self.committer.connection, p) for p in range(topics.LIMITER_PARTITIONS)]
+        held = [self.committer.leases.acquire(self.committer.connection, p) for p in range(limiter_topics.PARTITIONS)]
         self.leases: list[Lease] = [lease for lease in held if lease is not None]
 
     def append(self, *commands: Command) -> None:
         """They lie in the topic, with a number that their reply bears."""
         for command in commands:
-            log = self.log[topics.partition_for(command.aggregate_key, topics.LIMITER_PARTITIONS)]
+            log = self.log[topics.partition_for(command.aggregate_key, limiter_topics.PARTITIONS)]
             command.reply_id = 1_000 * (command.reply_id or 1 + len(log))
             data = codec.encode_command(command)
             log.append(Record(len(log), data, codec.decode_command(data)))
@@ -107,8 +108,8 @@ class Owner:
 
 
 @pytest.fixture
-def owner(new_database: Callable[[], tuple[str, str]]) -> Iterator[Owner]:
-    found = Owner(*new_database())
+def owner(new_database: Callable[..., tuple[str, str]]) -> Iterator[Owner]:
+    found = Owner(*new_database("millrace_limiter_owner"))
     yield found
     found.close()
 

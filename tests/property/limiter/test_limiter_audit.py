@@ -20,7 +20,7 @@ from limiter.stream.decisions import Recorder
 from limiter.stream.usage import totals
 from schemas import limits
 from schemas.limiter.limit_audit import PATTERN, auditing, is_in_sample, wrong_audit
-from schemas.operations import OPERATIONS
+from schemas.limiter.operations import OPERATIONS
 from tests.gate import examples
 from tests.worlds.limiter.counter_server import Blocks, policy
 

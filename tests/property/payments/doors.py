@@ -31,13 +31,14 @@ from dataflows.payments.webhooks.findings import AttemptOutcome, DisputeChange
 from reconciliation.payments.settlement import commands as settlement
 from schemas import codec
 from schemas.payments.facts import FAILED_LATER, outcome_key
+from schemas.payments.topics import PARTITIONS
 from schemas.records import Command, Event
-from schemas.topics import PAYMENTS_PARTITIONS, partition_for
+from schemas.topics import partition_for
 from tests.unit.payments.test_payments_remembered import NoChain
 from tests.worlds.payments import payment_cases as cases
 
 INTENT: Final = "pi_" + "a" * 26
-PLACE: Final = partition_for(INTENT, PAYMENTS_PARTITIONS)
+PLACE: Final = partition_for(INTENT, PARTITIONS)
 AMOUNT: Final = 10_000
 REFUNDS: Final = (1_500, 2_500)
 DISPUTED: Final = {"dis_1": 2_000, "dis_2": 1_000}

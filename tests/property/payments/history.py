@@ -15,8 +15,8 @@ from dataflows.payments.domain.policies import Policies
 from dataflows.payments.domain.risk import read_policy
 from dataflows.payments.policies import PolicyBook
 from schemas import identity, limits, topics, validation
-from schemas.operations import OPERATIONS
 from schemas.payments import policies
+from schemas.payments.operations import OPERATIONS
 from schemas.payments.routing import Candidate, RoutingPolicy, RoutingRule
 from schemas.records import Command
 from tests.property.payments.model import NO, RETRYABLE, SUCCESS, Model

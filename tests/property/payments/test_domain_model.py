@@ -17,7 +17,7 @@ from dataflows.payments.partition import PaymentsPartition
 from dataflows.payments.policies import PolicyBook
 from dataflows.payments.service import payments_service
 from dataflows.payments.workspace import PaymentsWorkspace
-from schemas.topics import PAYMENTS_PARTITIONS
+from schemas.payments.topics import PARTITIONS
 from tests.gate import examples
 from tests.property.payments import end_state
 from tests.property.payments.history import published, random_history
@@ -45,7 +45,7 @@ class Owners:
         known: dict[tuple[str, str], Known] = {}
         self.workspaces: dict[int, PaymentsWorkspace] = {}
         self.folds: dict[int, Fold] = {}
-        for place in range(PAYMENTS_PARTITIONS):
+        for place in range(PARTITIONS):
             partition = PaymentsPartition(NoChain(), place, FeeSchedule(), "simulator", policies)  # type: ignore[arg-type]
             self.workspaces[place] = partition.begin([])
             self.folds[place] = Fold(payments_service(), place, 0, known, set(), self.workspaces[place])
@@ -54,7 +54,7 @@ class Owners:
 @pytest.mark.parametrize("candidates", [(), ("simulator", "simulator_b", "simulator_c")], ids=["default", "failover"])
 @pytest.mark.parametrize("seed", seeds(examples(8, 20)))
 def test_any_history_is_decided_as_the_model_says(seed: int, candidates: tuple[str, ...]) -> None:
-    history = random_history(seed, STEPS, PAYMENTS_PARTITIONS, f"pi_m{seed}x", candidates)
+    history = random_history(seed, STEPS, PARTITIONS, f"pi_m{seed}x", candidates)
     owners, model, offsets = Owners(published(candidates)), Model(candidates=candidates), Counter[int]()
     for step in history.steps:
         if step.command is None:

@@ -25,6 +25,7 @@ from dataflows.owner.supervise import supervise
 from dataflows.payments.service import payments_service
 from schemas import codec, limits, topics
 from schemas.errors import OwnershipLost
+from schemas.payments import topics as payments_topics
 from sinks.kafka.topics import ensure_topics
 from tests.eventually import becomes, patient
 from tests.gate import examples
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from tests.servers import World
 
 pytestmark = [pytest.mark.servers, pytest.mark.slow]
-PARTITIONS = topics.PAYMENTS_PARTITIONS
+PARTITIONS = payments_topics.PARTITIONS
 STEPS = examples(300, 600)
 CRASHES_MAX = 5
 _SETTLED_WITHIN_S = 60
@@ -75,12 +76,8 @@ class Stream:
     def __init__(self, kafka: KafkaConnection) -> None:
         name = uuid.uuid4().hex[:8]
         self.kafka = kafka
-        self.service = dataclasses.replace(
-            payments_service(),
-            commands_topic=f"commands.{name}.v1",
-            events_topic=f"events.{name}.v1",
-            dead_letters_topic=f"dead_letters.{name}.v1",
-        )
+        payments = payments_service()
+        self.service = dataclasses.replace(payments, declared=dataclasses.replace(payments.declared, name=name))
         ensure_topics(kafka)
         admin = AdminClient(kafka.admin())
         names = (self.service.commands_topic, self.service.events_topic, self.service.dead_letters_topic)

@@ -19,6 +19,7 @@ from dataflows.payments.service import payments_service
 from reconciliation.check.invariant import invariants
 from schemas import identity, limits, topics
 from schemas.errors import Fenced
+from schemas.payments import topics as payments_topics
 from sinks.postgres.owner_connection import connect
 from tests.worlds.payments import account_cases as cases
 
@@ -55,7 +56,7 @@ class Owner:
     def batch(self, *commands: Command) -> None:
         """Appends the commands; those of one partition are one batch."""
         for command in commands:
-            log = self._log[topics.partition_for(command.aggregate_key, topics.PAYMENTS_PARTITIONS)]
+            log = self._log[topics.partition_for(command.aggregate_key, payments_topics.PARTITIONS)]
             log.append(Record(len(log), b"", command=command))
         self.commit()
 
@@ -98,8 +99,8 @@ class Owner:
     def violations(self) -> dict[str, list[tuple[Any, ...]]]:
         """Of the invariants that need nothing but these tables."""
         parameters = {
-            "events_topic": topics.EVENTS_PAYMENTS,
-            "commands_topic": topics.COMMANDS_PAYMENTS,
+            "events_topic": payments_topics.EVENTS,
+            "commands_topic": payments_topics.COMMANDS,
             "horizon_days": limits.SETTLEMENT_HORIZON_DAYS,
         }
         found = {
@@ -138,7 +139,7 @@ def test_two_payouts_of_one_batch_do_not_spend_the_same_money(owner: Owner) -> N
 def test_a_payout_sees_what_earlier_batches_of_any_partition_posted(owner: Owner) -> None:
     """Credits of other partitions count from their commit; a payout of an earlier batch counts at once."""
     partitions = {
-        topics.partition_for(cases.funding(1, f"f{n}").aggregate_key, topics.PAYMENTS_PARTITIONS) for n in range(9)
+        topics.partition_for(cases.funding(1, f"f{n}").aggregate_key, payments_topics.PARTITIONS) for n in range(9)
     }
     assert len(partitions) > 1
     owner.batch(*(cases.funding(100, f"f{n}") for n in range(9)))
@@ -150,11 +151,11 @@ def test_a_payout_sees_what_earlier_batches_of_any_partition_posted(owner: Owner
 
 def test_a_credit_of_the_same_batch_counts_for_the_payout_behind_it(owner: Owner) -> None:
     """And a debit too: postings of the batch itself are in no table yet."""
-    place = topics.partition_for(cases.ACCOUNT, topics.PAYMENTS_PARTITIONS)
+    place = topics.partition_for(cases.ACCOUNT, payments_topics.PARTITIONS)
     here = next(
         step
         for step in (cases.funding(1_000, f"near{n}") for n in range(10_000))
-        if topics.partition_for(step.aggregate_key, topics.PAYMENTS_PARTITIONS) == place
+        if topics.partition_for(step.aggregate_key, payments_topics.PARTITIONS) == place
     )
     early, fits = cases.payout(1, key="early"), cases.payout(700, key="fits")
     held, more = cases.reserve("hold_reserve", 300), cases.payout(1, key="more")
@@ -178,7 +179,7 @@ def test_a_killed_batch_of_payouts_is_committed_once(owner: Owner, monkeypatch: 
         patch.setattr(fail_points, "reach", reach)
         with pytest.raises(Crash):
             owner.batch(step)
-    zombie = owner.committer, owner.lease(topics.partition_for(cases.ACCOUNT, topics.PAYMENTS_PARTITIONS))
+    zombie = owner.committer, owner.lease(topics.partition_for(cases.ACCOUNT, payments_topics.PARTITIONS))
     owner.start()
     owner.commit()  # from where the database says that the last owner was
     assert owner.answer(step)["result"]["state"] == "pending"
@@ -203,7 +204,7 @@ def test_a_command_that_comes_again_is_answered_with_what_was_stored(owner: Owne
 def test_an_account_in_another_partition_than_its_own_is_misrouted(owner: Owner) -> None:
     owner.batch(cases.funding(1_000))
     step = cases.payout(600)
-    wrong = (topics.partition_for(cases.ACCOUNT, topics.PAYMENTS_PARTITIONS) + 1) % topics.PAYMENTS_PARTITIONS
+    wrong = (topics.partition_for(cases.ACCOUNT, payments_topics.PARTITIONS) + 1) % payments_topics.PARTITIONS
     for known in (False, True):
         lease = owner.lease(wrong)
         owner.committer.commit(lease, PartitionBatch(wrong, [Record(lease.next_offset, b"", command=step)]), 0)
@@ -230,7 +231,7 @@ def test_the_way_of_a_payout_reserve_exchange_and_freeze_is_in_the_tables(owner:
     owner.batch(cases.outcome(payout, "paid"), cases.outcome(payout, "failed"))
     assert owner.rows("select state, failure_reason, version from payout") == [("failed", "returned", 3)]
     assert owner.rows("select state, version, partition from merchant_account") == [
-        ("frozen", 6, topics.partition_for(cases.ACCOUNT, topics.PAYMENTS_PARTITIONS))
+        ("frozen", 6, topics.partition_for(cases.ACCOUNT, payments_topics.PARTITIONS))
     ]
     assert owner.held(cases.AVAILABLE) == 10_000 - 1_000 - 100
     assert owner.held("merchant_available:m_1:JPY") == 162

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from limiter.policy.keys import key_parts, limit_key, normal_route, parts_of
 from schemas import errors, limits
 from schemas.limiter.limit_policy import as_policy
-from schemas.operations import OPERATIONS
+from schemas.limiter.operations import OPERATIONS
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from limiter.policy.keys import key_parts
 from limiter.policy.policies import PolicySet
 from schemas import errors
 from schemas.client_network import client_network, widened
-from schemas.operations import OPERATIONS
+from schemas.limiter.operations import OPERATIONS
 from tests.worlds.limiter.counter_server import listed, policies, policy
 
 PROXIES = (client_network("10.0.0.0/8"), client_network("2001:db8:ffff::/48"))

@@ -18,7 +18,7 @@ from limiter.policy.snapshot import Envelope, Snapshot, SnapshotRefused, key_id,
 from schemas import validation
 from schemas.limiter.calendar_windows import Calendar, windows_of
 from schemas.limiter.limit_policy import SAFE_INTEGER, LimitPolicy, as_policy, rendered, terms
-from schemas.operations import OPERATIONS
+from schemas.limiter.operations import OPERATIONS
 from schemas.records import Rejection
 from tests.worlds.payments import payment_cases as cases
 

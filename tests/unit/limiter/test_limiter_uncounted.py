@@ -7,7 +7,7 @@ import pytest
 from limiter.decide.uncounted import verdict
 from limiter.edge.asgi import fields
 from schemas.limiter.limit_policy import LimitPolicy, rendered, terms
-from schemas.operations import OPERATIONS
+from schemas.limiter.operations import OPERATIONS
 from tests.worlds.limiter.counter_server import listed, policies, policy
 
 PARTS = {"tenant": "t", "user": "u", "route": "/r"}

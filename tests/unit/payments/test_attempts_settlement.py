@@ -24,6 +24,7 @@ from dataflows.payments.attempts.dispatch import Change, Lease, fold
 from dataflows.payments.attempts.facts import Fact, command_of
 from dataflows.payments.attempts.settlement import settle
 from schemas import codec, limits, topics, validation
+from schemas.payments import payloads
 
 CALL = Call(
     operation_id="op_a_1",
@@ -80,14 +81,14 @@ def test_each_doubt_is_a_fact_of_its_own() -> None:
 def test_what_the_payer_has_to_do_is_told_with_its_address() -> None:
     """An open outcome, asked for again slowly; the address is in the fact only where there is one."""
     settled = [settle(LEASE, RequiresAction("r", url), NOW, 0.5) for url in ("https://bank.example/3ds", None)]
-    payloads = [command_of(s.fact, 0).payload for s in settled if s.fact]
-    assert [(p["status"], p.get("redirect_url")) for p in payloads] == [
+    told = [command_of(s.fact, 0).payload for s in settled if s.fact]
+    assert [(p["status"], p.get("redirect_url")) for p in told] == [
         ("requires_action", "https://bank.example/3ds"),
         ("requires_action", None),
     ]
     assert [s.record.delay_ms for s in settled] == [schedule.action_delay_ms()] * 2
     assert len({command_of(s.fact, 0).idempotency_key for s in settled if s.fact}) == 1, "one fact, however often asked"
-    assert all(validation.normalize(validation.ATTEMPT_OUTCOME, p)[1] == [] for p in payloads)
+    assert all(validation.normalize(payloads.ATTEMPT_OUTCOME, p)[1] == [] for p in told)
     assert {(s.record.status, s.record.in_doubt, s.record.unknowns) for s in settled} == {("waiting", True, 0)}
 
 
@@ -99,7 +100,7 @@ def test_a_refund_that_failed_after_its_success_is_a_fact_of_its_own() -> None:
     command = command_of(fact, 0)
     assert command.idempotency_key == "op_a_1:failed_later"
     assert (command.payload["status"], command.payload["error_code"]) == ("failed", "lost_or_stolen_card")
-    assert validation.normalize(validation.ATTEMPT_OUTCOME, command.payload)[1] == []
+    assert validation.normalize(payloads.ATTEMPT_OUTCOME, command.payload)[1] == []
 
 
 def test_pending_is_asked_for_again_and_each_time_is_a_fact_of_its_own() -> None:
@@ -171,7 +172,7 @@ def test_a_fact_is_a_valid_command() -> None:
     fact = settle(LEASE, CAPTURED, NOW, 0.5).fact
     assert isinstance(fact, Fact)
     command = command_of(fact, issued_at=5)
-    normalized, errors = validation.normalize(validation.ATTEMPT_OUTCOME, command.payload)
+    normalized, errors = validation.normalize(payloads.ATTEMPT_OUTCOME, command.payload)
     assert (normalized | command.payload, errors) == (normalized, [])
     assert codec.decode_command(codec.encode_command(command)) == structs.replace(command, payload=normalized)
     assert topics.partition_for(command.aggregate_key, 8) == topics.partition_for("pi_a", 8)

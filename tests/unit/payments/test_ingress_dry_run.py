@@ -18,7 +18,7 @@ from ingress.identity.auth import Caller
 from ingress.payments.dry_run import OPERATIONS as FORECAST
 from ingress.payments.dry_run import DryRuns
 from schemas import errors
-from schemas.operations import OPERATIONS
+from schemas.payments.operations import OPERATIONS
 from tests.worlds.payments import payment_cases as cases
 
 ME = Caller(merchant=cases.MERCHANT, subject="s", scopes=frozenset(), expires_at=0)
@@ -175,7 +175,7 @@ def test_a_key_that_was_used_answers_as_it_would() -> None:
 def test_other_operations_have_none() -> None:
     """Refused, never carried out: who asks for a dry run must not find that it was done."""
     others = [
-        o for o in OPERATIONS.values() if o.scope and not o.creates and not o.part_field and o.name not in FORECAST
+        o for o in OPERATIONS.values() if o.scope and not o.creates and not o.path_field and o.name not in FORECAST
     ]
     for operation in others:
         any_one: Any = Database()

@@ -9,8 +9,9 @@ from dataflows.payments.domain.fees import FeeSchedule
 from dataflows.payments.partition import PaymentsPartition
 from dataflows.payments.policies import PolicyBook
 from schemas import limits
+from schemas.payments.topics import PARTITIONS
 from schemas.records import Command, Rejection
-from schemas.topics import PAYMENTS_PARTITIONS, partition_for
+from schemas.topics import partition_for
 from tests.worlds.payments import payment_cases as cases
 
 
@@ -25,7 +26,7 @@ class NoChain:
 
 
 def owned() -> PaymentsPartition:
-    place = partition_for(cases.create().aggregate_key, PAYMENTS_PARTITIONS)
+    place = partition_for(cases.create().aggregate_key, PARTITIONS)
     return PaymentsPartition(NoChain(), place, FeeSchedule(), "simulator", PolicyBook())  # type: ignore[arg-type]
 
 
@@ -132,7 +133,7 @@ def test_parts_are_inserted_when_new_and_updated_when_known() -> None:
 def test_journal_entries_are_asked_for_by_themselves() -> None:
     """Each is posted once: known from the database, or from earlier in the batch."""
     entry = cases.journal()
-    place = partition_for(entry.aggregate_key, PAYMENTS_PARTITIONS)
+    place = partition_for(entry.aggregate_key, PARTITIONS)
     partition = PaymentsPartition(NoChain(), place, FeeSchedule(), "simulator", PolicyBook())  # type: ignore[arg-type]
     reads = partition.reads([entry.aggregate_key], [])
     assert ["journal_entry" in sql for sql, _ in reads] == [True]
@@ -143,7 +144,7 @@ def test_journal_entries_are_asked_for_by_themselves() -> None:
     assert [isinstance(fresh.decide(c, n, 1), Committed) for n, c in enumerate((entry, other))] == [True, False]
     known = partition.begin([[(entry.aggregate_key,)]])
     assert not isinstance(known.decide(entry, 1, 1), Committed)
-    wrong = PaymentsPartition(NoChain(), (place + 1) % PAYMENTS_PARTITIONS, FeeSchedule(), "simulator", PolicyBook())  # type: ignore[arg-type]
+    wrong = PaymentsPartition(NoChain(), (place + 1) % PARTITIONS, FeeSchedule(), "simulator", PolicyBook())  # type: ignore[arg-type]
     wrong.reads([entry.aggregate_key], [])
     refusal = wrong.begin([[]]).decide(entry, 1, 1)
     assert isinstance(refusal, Rejection)

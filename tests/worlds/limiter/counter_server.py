@@ -24,7 +24,7 @@ from limiter.stream.charges import Charges
 from limiter.stream.decisions import Recorder
 from schemas import limits
 from schemas.limiter.limit_policy import LimitPolicy, as_policy
-from schemas.operations import OPERATIONS
+from schemas.limiter.operations import OPERATIONS
 from tests.eventually import becomes, eventually
 
 if TYPE_CHECKING:

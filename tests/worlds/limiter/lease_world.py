@@ -13,7 +13,7 @@ from dataflows.limiter.identities.flow import IdentityStream
 from dataflows.limiter.leases.flow import LeaseStream
 from limiter.stream.kafka_blocks import KafkaReports
 from reconciliation.check.invariant import invariants
-from schemas import topics
+from schemas.limiter import topics
 from sinks.kafka.topics import ensure_topics
 from sinks.postgres.migrate import migrate
 from tests.worlds.limiter.counter_server import limiter

@@ -10,8 +10,8 @@ import psycopg
 
 from schemas import identity, limits
 from schemas.limiter.limit_policy import counted_by
+from schemas.limiter.operations import OPERATIONS
 from schemas.limiter.quota_fields import quotas_of, scope_of
-from schemas.operations import OPERATIONS
 from schemas.records import Command
 from tests.worlds.limiter.counter_server import policy
 

@@ -56,7 +56,7 @@ class ShardWorld:
 
     def published(self) -> bytes:
         """The newest signed document, as the process beside the owners makes it."""
-        with self.connection("millrace_owner") as connection:
+        with self.connection("millrace_limiter_owner") as connection:
             publish(connection, KEY)
         ((document,),) = self.world.sql("select document from policy_snapshot order by revision desc limit 1")
         return bytes(document)

@@ -22,7 +22,8 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.cimpl import TopicPartition
 
-from schemas import codec, identity, topics
+from schemas import codec, identity
+from schemas.payments import topics
 from sinks.kafka.topics import ensure_topics
 from tests.eventually import eventually, patient
 from tests.servers import clean_environment
@@ -136,7 +137,7 @@ class AttemptsWorld:
     @property
     def events_topic(self) -> str:
         """Where owners publish."""
-        return self.settings.addresses().kafka.topic(topics.EVENTS_PAYMENTS)
+        return self.settings.addresses().kafka.topic(topics.EVENTS)
 
     def publish(self, *attempts: dict[str, Any]) -> None:
         """Publishes an event for each and waits until Kafka has them."""
@@ -285,8 +286,8 @@ def attempts_world(settings: Settings) -> Iterator[AttemptsWorld]:
     addresses = settings.addresses()
     ensure_topics(addresses.kafka)
     consumer = Consumer(addresses.kafka.consumer("test", "test"))
-    commands = addresses.kafka.topic(topics.COMMANDS_PAYMENTS)
-    consumer.assign([TopicPartition(commands, p, 0) for p in range(topics.PAYMENTS_PARTITIONS)])
+    commands = addresses.kafka.topic(topics.COMMANDS)
+    consumer.assign([TopicPartition(commands, p, 0) for p in range(topics.PARTITIONS)])
     made = AttemptsWorld(settings, Producer(addresses.kafka.producer("test")), consumer)
     try:
         yield made

@@ -10,9 +10,9 @@ from dataflows.payments.domain import commands
 from dataflows.payments.domain.decision import Context, Decision, Payment, applied
 from dataflows.payments.domain.fees import FeeSchedule, fee_minor
 from schemas import identity
-from schemas.operations import OPERATIONS
 from schemas.payments.facts import journal_id
 from schemas.records import Command, Rejection
+from schemas.services import OPERATIONS
 
 MERCHANT: Final = "m_1"
 PROCESSOR: Final = "simulator"

@@ -1,0 +1,50 @@
+"""The operations of the rate limiter: publishing quota policies, and what gateways ask of durable quotas."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from schemas import identity, validation
+from schemas.limiter import limit_policy, limit_policy_fields, quota_fields
+from schemas.operation import Named, Operation
+
+_SERVICE: Final = "limiter"
+_POLICY: Final = "pl"
+_PUBLISH: Final = "POST /v1/policies"
+
+
+def _named_policy(named: Named) -> str:
+    """The policy that the payload names; absent, one is made."""
+    policy_id = named.payload.get("policy_id")
+    if isinstance(policy_id, str):
+        return policy_id
+    return identity.derived_id(_POLICY, named.scope, _PUBLISH, named.idempotency_key)
+
+
+def _quota(name: str, record: str, payload: validation.Fields) -> Operation:
+    """On the durable quotas of a tenant: what a gateway of the rate limiter decides with; no client may call it."""
+    return Operation(
+        name=name, service=_SERVICE, method="CHECK", path=f"/quotas/{{id}}/{name}", record=record, payload=payload
+    )
+
+
+_ALL: Final = (
+    Operation(
+        name="publish_policy",
+        service=_SERVICE,
+        method="POST",
+        path="/v1/policies",
+        record="PublishPolicy",
+        payload=limit_policy_fields.PUBLISH_POLICY,
+        summary="Publish a quota policy, or the next version of one",
+        result="CommittedQuotaPolicy",
+        scope="limits:write",
+        creates=_POLICY,
+        aggregate=_named_policy,
+        together=limit_policy.wrong_terms,
+        audited=True,
+    ),
+    _quota("consume_quota", "ConsumeQuota", quota_fields.CONSUME_QUOTA),
+    _quota("refund_quota", "RefundQuota", quota_fields.REFUND_QUOTA),
+)
+OPERATIONS: Final[dict[str, Operation]] = {operation.name: operation for operation in _ALL}

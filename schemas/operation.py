@@ -1,0 +1,79 @@
+"""An operation: one mutating call, declared once. Ingress, owner, codec and OpenAPI read the same declaration.
+
+A client's ``operation`` is ``METHOD path`` with the real id in place of ``{id}``; inside, it is its short name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from schemas import identity, limits, validation
+
+#: what an id in a path may look like, where an operation says nothing else
+ID: Final = re.compile(rf"[A-Za-z0-9_]{{1,{limits.AGGREGATE_KEY_LENGTH_MAX}}}")
+
+
+class Named(NamedTuple):
+    """What one call says that can name its aggregate."""
+
+    path_id: str | None
+    payload: dict[str, Any]
+    scope: str  # of the caller
+    idempotency_key: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    """One mutating call.
+
+    Its aggregate is what it creates or the ``{id}`` of its path, unless ``aggregate`` finds it: a rule over what the
+    call says, which gives "" for what names none. ``path_field``: the payload field that the path's id travels in.
+    """
+
+    name: str
+    service: str
+    method: str
+    path: str
+    record: str  # the Avro record of the command
+    payload: validation.Fields
+    summary: str = ""  # one line for people who call it
+    result: str = ""  # the OpenAPI schema of what it answers with
+    scope: str | None = None  # the token scope it needs; None = not callable from outside (our own workers, operators)
+    creates: str | None = None  # the id prefix of what it makes, None when it works on an existing aggregate
+    id_name: str = "id"  # of the path's parameter, as people read it
+    id_form: re.Pattern[str] = ID  # what that may look like
+    path_field: str | None = None
+    aggregate: Callable[[Named], str] | None = None
+    together: Callable[[dict[str, Any]], list[dict[str, str]]] | None = None  # what fields must fulfil with each other
+    audited: bool = False  # its route writes the audit log: it has no other door
+
+    @property
+    def template(self) -> str:
+        """``METHOD path`` as documented, the first part of the request hash."""
+        return f"{self.method} {self.path}"
+
+    @property
+    def topic(self) -> str:
+        """The command topic of its service."""
+        return commands_topic(self.service)
+
+    def normalize(self, payload: dict[str, Any]) -> tuple[dict[str, Any], list[dict[str, str]]]:
+        """``validation.normalize`` by this operation's fields, and by what they must fulfil together."""
+        result, wrong = validation.normalize(self.payload, payload)
+        return result, wrong or (self.together(result) if self.together else [])
+
+    def aggregate_key(self, named: Named) -> str:
+        """The aggregate that a call works on: it names the partition, and the owner who decides."""
+        if self.aggregate is not None:
+            return self.aggregate(named)
+        if named.path_id is not None:
+            return named.path_id
+        return identity.derived_id(self.creates or "", named.scope, self.template, named.idempotency_key)
+
+
+def commands_topic(service: str) -> str:
+    """Where the commands of a service lie."""
+    return f"commands.{service}.v1"

@@ -1,0 +1,236 @@
+"""The operations of payments: what merchants call, what operators decide, what our own processes found out."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from schemas import identity, limits, validation
+from schemas.operation import Named, Operation
+from schemas.payments import payloads
+
+#: the scope of what merchants do with their payments and money: what maintenance switches off
+WRITE: Final = "payments:write"
+_SERVICE: Final = "payments"
+_MERCHANT: Final = re.compile(rf"[A-Za-z0-9_-]{{1,{limits.SCOPE_LENGTH_MAX}}}")
+
+
+def _of_payment(named: Named) -> str:
+    """The payment that the payload names; what is no id is refused with all other wrong values."""
+    payment = named.payload.get("payment_intent")
+    return payment if isinstance(payment, str) else ""
+
+
+def _of_part(named: Named) -> str:
+    """The payment that the part's own id names: a refund, a dispute."""
+    return identity.intent_of(named.path_id or "")
+
+
+def _own_account(named: Named) -> str:
+    return identity.account_id(named.scope)
+
+
+def _account_of_merchant(named: Named) -> str:
+    return identity.account_id(named.path_id or "")
+
+
+def _account_of_payout(named: Named) -> str:
+    return identity.account_of(named.path_id or "")
+
+
+def _intent(
+    name: str, path: str, record: str, payload: validation.Fields, summary: str, creates: str | None = None
+) -> Operation:
+    return Operation(
+        name=name,
+        service=_SERVICE,
+        method="POST",
+        path=path,
+        record=record,
+        payload=payload,
+        summary=summary,
+        result="Committed",
+        scope=WRITE,
+        creates=creates,
+        id_name="intent_id",
+    )
+
+
+def _fact(name: str, path: str, record: str, payload: validation.Fields) -> Operation:
+    """What our own processes found out; no client may call it."""
+    return Operation(name=name, service=_SERVICE, method="FACT", path=path, record=record, payload=payload)
+
+
+def _payout(name: str, path: str, record: str, payload: validation.Fields, summary: str) -> Operation:
+    is_new = name == "create_payout"
+    return Operation(
+        name=name,
+        service=_SERVICE,
+        method="POST",
+        path=path,
+        record=record,
+        payload=payload,
+        summary=summary,
+        result="CommittedPayout",
+        scope=WRITE,
+        creates="pt" if is_new else None,
+        id_name="payout_id",
+        path_field=None if is_new else "payout",
+        aggregate=_own_account if is_new else _account_of_payout,
+    )
+
+
+def _of_account(name: str, verb: str, record: str, payload: validation.Fields) -> Operation:
+    """An operator's, on a merchant's account; its route audits it."""
+    return Operation(
+        name=name,
+        service=_SERVICE,
+        method="POST",
+        path=f"/v1/accounts/{{id}}/{verb}",
+        record=record,
+        payload=payload,
+        id_name="merchant_id",
+        id_form=_MERCHANT,
+        path_field="merchant_id",
+        aggregate=_account_of_merchant,
+    )
+
+
+_INTENTS: Final = "/v1/payment_intents"
+_ALL: Final = (
+    _intent(
+        "create_payment_intent",
+        _INTENTS,
+        "CreatePaymentIntent",
+        payloads.CREATE_INTENT,
+        "Create a payment intent",
+        creates="pi",
+    ),
+    _intent(
+        "update_payment_intent",
+        f"{_INTENTS}/{{id}}",
+        "UpdatePaymentIntent",
+        payloads.UPDATE_INTENT,
+        "Change what was agreed on, before anybody is asked for money",
+    ),
+    _intent(
+        "confirm_payment_intent",
+        f"{_INTENTS}/{{id}}/confirm",
+        "ConfirmPaymentIntent",
+        payloads.CONFIRM,
+        "Confirm: authorize or capture",
+    ),
+    _intent(
+        "capture_payment_intent",
+        f"{_INTENTS}/{{id}}/capture",
+        "CapturePaymentIntent",
+        payloads.CAPTURE,
+        "Capture what was authorized",
+    ),
+    _intent(
+        "cancel_payment_intent",
+        f"{_INTENTS}/{{id}}/cancel",
+        "CancelPaymentIntent",
+        payloads.CANCEL,
+        "Cancel and release",
+    ),
+    _intent(
+        "increment_authorization",
+        f"{_INTENTS}/{{id}}/increment_authorization",
+        "IncrementAuthorization",
+        payloads.INCREMENT_AUTHORIZATION,
+        "Hold more: the amount is the new total",
+    ),
+    Operation(
+        name="create_refund",
+        service=_SERVICE,
+        method="POST",
+        path="/v1/refunds",
+        record="CreateRefund",
+        payload=payloads.CREATE_REFUND,
+        summary="Refund a payment, in whole or in part",
+        result="CommittedRefund",
+        scope=WRITE,
+        creates="re",
+        aggregate=_of_payment,
+    ),
+    Operation(
+        name="cancel_refund",
+        service=_SERVICE,
+        method="POST",
+        path="/v1/refunds/{id}/cancel",
+        record="CancelRefund",
+        payload=payloads.CANCEL_REFUND,
+        summary="Cancel a refund that has not begun",
+        result="CommittedRefund",
+        scope=WRITE,
+        id_name="refund_id",
+        path_field="refund",
+        aggregate=_of_part,
+    ),
+    Operation(
+        name="submit_dispute_evidence",
+        service=_SERVICE,
+        method="POST",
+        path="/v1/disputes/{id}/evidence",
+        record="SubmitDisputeEvidence",
+        payload=payloads.DISPUTE_EVIDENCE,
+        summary="Draft evidence against a dispute, or submit it",
+        result="CommittedDispute",
+        scope=WRITE,
+        id_name="dispute_id",
+        path_field="dispute",
+        aggregate=_of_part,
+    ),
+    _fact(
+        "record_attempt_outcome", "/processor_attempts/{id}/outcome", "RecordAttemptOutcome", payloads.ATTEMPT_OUTCOME
+    ),
+    _fact(
+        "expire_authorization",
+        "/payment_intents/{id}/expire_authorization",
+        "ExpireAuthorization",
+        payloads.EXPIRE_AUTHORIZATION,
+    ),
+    _fact("record_dispute", "/payment_intents/{id}/dispute", "RecordDispute", payloads.DISPUTE),
+    _fact(
+        "record_settlement_line",
+        "/payment_intents/{id}/settlement_line",
+        "RecordSettlementLine",
+        payloads.SETTLEMENT_LINE,
+    ),
+    _fact("post_journal", "/journal/{id}", "PostJournal", payloads.JOURNAL),
+    Operation(
+        name="review_payment_intent",
+        service=_SERVICE,
+        method="POST",
+        path=f"{_INTENTS}/{{id}}/review",
+        record="ReviewPaymentIntent",
+        payload=payloads.REVIEW,
+    ),
+    _payout("create_payout", "/v1/payouts", "CreatePayout", payloads.CREATE_PAYOUT, "Pay out what is available"),
+    _payout(
+        "cancel_payout",
+        "/v1/payouts/{id}/cancel",
+        "CancelPayout",
+        payloads.CANCEL_PAYOUT,
+        "Cancel a payout that is pending",
+    ),
+    Operation(
+        name="record_payout_outcome",
+        service=_SERVICE,
+        method="FACT",
+        path="/payouts/{id}/outcome",
+        record="RecordPayoutOutcome",
+        payload=payloads.PAYOUT_OUTCOME,
+        path_field="payout",
+        aggregate=_account_of_payout,
+    ),
+    _of_account("hold_reserve", "hold_reserve", "HoldReserve", payloads.RESERVE),
+    _of_account("release_reserve", "release_reserve", "ReleaseReserve", payloads.RESERVE),
+    _of_account("convert_currency", "convert_currency", "ConvertCurrency", payloads.CONVERSION),
+    _of_account("freeze_account", "freeze", "FreezeAccount", payloads.FREEZE),
+    _of_account("unfreeze_account", "unfreeze", "UnfreezeAccount", payloads.FREEZE),
+)
+#: those of operators on the account of a merchant
+ON_ACCOUNTS: Final = frozenset(operation.name for operation in _ALL if operation.id_form is _MERCHANT)
+OPERATIONS: Final[dict[str, Operation]] = {operation.name: operation for operation in _ALL}

@@ -1,0 +1,19 @@
+"""Payments as a service at the boundary."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from schemas.payments import topics
+from schemas.payments.operations import OPERATIONS
+from schemas.service import EventType, Service
+
+SERVICE: Final = Service(
+    name="payments",
+    code="p",
+    doc="payment intents",
+    owner_role="millrace_owner",
+    partitions=topics.PARTITIONS,
+    operations=tuple(OPERATIONS.values()),
+    event_types=(EventType(name="payment_system_committed", record="PaymentSystemCommitted"),),
+)

@@ -1,0 +1,74 @@
+"""What a service is at the boundary: its topics, its operations, its events. The platform knows no more of it here.
+
+Everything else that a service gives (partitions, routes, invariants, projections) is found by its name in the folder
+of each layer; ``schemas.services`` is the one list of services.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from schemas.operation import Operation, commands_topic
+from schemas.topics import FOR_EVER, WEEK_MS, Topic
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventType:
+    """One kind of event: its public name, and the Avro record that it travels as."""
+
+    name: str
+    record: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Service:
+    """One service. ``name`` is its word everywhere: topics, folders, tables, metrics."""
+
+    name: str
+    code: str  # one letter in its event ids
+    doc: str  # what its aggregates are, for the list of topics
+    owner_role: str  # of its owners in Postgres: it writes the tables of this service and of the runtime, no others
+    partitions: int
+    operations: tuple[Operation, ...]
+    event_types: tuple[EventType, ...]  # the first is that of an event which says nothing else
+    further_topics: tuple[Topic, ...] = ()
+
+    @property
+    def commands_topic(self) -> str:
+        """Commands to its aggregates, keyed by aggregate_key."""
+        return commands_topic(self.name)
+
+    @property
+    def events_topic(self) -> str:
+        """Its committed events, in commit order within a partition."""
+        return f"events.{self.name}.v1"
+
+    @property
+    def dead_letters_topic(self) -> str:
+        """Copies of the records that were parked."""
+        return f"dead_letters.{self.name}.v1"
+
+    @property
+    def topics(self) -> tuple[Topic, ...]:
+        """All of its topics, as ``millrace up`` makes them."""
+        return (
+            Topic(
+                name=self.commands_topic,
+                partitions=self.partitions,
+                retention_ms=WEEK_MS,
+                doc=f"commands to {self.doc}, keyed by aggregate_key",
+            ),
+            Topic(
+                name=self.events_topic,
+                partitions=self.partitions,
+                retention_ms=FOR_EVER,
+                doc=f"committed events of {self.doc}, keyed by aggregate_key, in commit order",
+            ),
+            Topic(
+                name=self.dead_letters_topic,
+                partitions=self.partitions,
+                retention_ms=FOR_EVER,
+                doc="records that were parked, as they came; the table dead_letter is the truth",
+            ),
+            *self.further_topics,
+        )

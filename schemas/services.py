@@ -1,0 +1,44 @@
+"""Every service of this installation, and what follows from them: operations by name and record, topics.
+
+One line adds a service. Each layer has a module ``service`` in the service's folder there; ``MILLRACE_SERVICE_MODULES``
+names modules of further ones (each with SERVICE, a ``schemas.service.Service``), for services that live elsewhere.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from importlib import import_module
+from typing import Final
+
+from schemas.limiter.service import SERVICE as LIMITER
+from schemas.operation import Operation
+from schemas.payments.service import SERVICE as PAYMENTS
+from schemas.service import Service
+from schemas.topics import RESULTS_TOPIC, Topic
+
+_FURTHER: Final = os.environ.get("MILLRACE_SERVICE_MODULES", "").split()
+
+SERVICES: Final[tuple[Service, ...]] = (
+    PAYMENTS,
+    LIMITER,
+    *(import_module(module).SERVICE for module in _FURTHER),
+)
+BY_NAME: Final = {service.name: service for service in SERVICES}
+OPERATIONS: Final[dict[str, Operation]] = {o.name: o for service in SERVICES for o in service.operations}
+BY_RECORD: Final = {o.record: o for o in OPERATIONS.values()}
+TOPICS: Final[tuple[Topic, ...]] = (*(topic for service in SERVICES for topic in service.topics), RESULTS_TOPIC)
+
+_PATTERNS: Final = tuple(
+    (re.compile(re.escape(o.template).replace(r"\{id\}", "(?P<id>[A-Za-z0-9_]{1,64})") + r"\Z"), o)
+    for o in OPERATIONS.values()
+    if o.scope
+)
+
+
+def find(text: str) -> tuple[Operation, str | None] | None:
+    """The operation that ``METHOD path`` names and the id in it; None when no client operation is so named."""
+    for pattern, operation in _PATTERNS:
+        if match := pattern.match(text):
+            return operation, match.groupdict().get("id")
+    return None
