@@ -12,20 +12,14 @@ from starlette.responses import Response
 from starlette.routing import Match
 
 from ingress import openapi
+from ingress.commands import routes as command_routes
 from ingress.console import routes as console
 from ingress.http import health, problems, registry, request_ids
 from ingress.http.whole_requests import WholeRequests
-from ingress.identity import signing_key_routes
 from ingress.limiter import api_limits as quotas
-from ingress.limiter import routes as limiter_routes
 from ingress.operators import operators
 from ingress.operators.access_watch import AccessWatch
-from ingress.payments import intent_routes as payments
-from ingress.payments import money_routes as money
-from ingress.payments.merchants import account_routes, endpoint_routes, report_routes
-from ingress.payments.repair import closing_routes, outcome_routes, repair_routes
-from ingress.payments.risk import policy_routes, risk_routes
-from ingress.payments.webhooks import routes as webhooks
+from ingress.services import HTTP_SERVICES
 from limiter.edge.asgi import QuotaMiddleware
 from limiter.edge.request_identity import idempotency_key
 from schemas import errors, limits
@@ -39,22 +33,11 @@ if TYPE_CHECKING:
 
 #: what the OpenAPI document describes
 API_ROUTERS: Final = (
-    payments.router,
-    money.router,
-    account_routes.router,
-    report_routes.router,
-    endpoint_routes.router,
+    *(router for service in HTTP_SERVICES for router in service.routers),
+    command_routes.router,
     operators.router,
-    repair_routes.router,
-    closing_routes.router,
-    outcome_routes.router,
-    policy_routes.router,
-    risk_routes.router,
-    signing_key_routes.router,
     health.router,
     registry.router,
-    limiter_routes.router,
-    webhooks.router,
 )
 ROUTERS: Final = (*API_ROUTERS, *console.ROUTERS)
 
@@ -81,7 +64,7 @@ def create_app(ingress: Ingress) -> FastAPI:
         redoc_url=None,
         redirect_slashes=False,
     )
-    app.state.ingress = ingress
+    app.state.parts = ingress.parts
     for router in ROUTERS:
         app.include_router(router)
     app.openapi = openapi.document  # type: ignore[method-assign] # FastAPI's own way to give another document

@@ -1,7 +1,7 @@
 """The OpenAPI document, built from the tables and bounds that the code obeys; a test compares the routes.
 
-Bodies are read raw (for speed and for exact bytes), so FastAPI cannot derive their schemas; ``openapi_payloads.py``
-states what comes in, ``openapi_schemas.py`` what goes out, and ``openapi_reads.py`` describes every GET.
+Bodies are read raw (for speed and for exact bytes), so FastAPI cannot derive their schemas; each service states what
+comes in and what is read (``ingress/<service>/service.py``), ``http/openapi_schemas.py`` what goes out.
 """
 
 from __future__ import annotations
@@ -9,22 +9,12 @@ from __future__ import annotations
 from functools import cache
 from typing import Any, Final
 
+from ingress.commands.admission import DRY_RUN
+from ingress.http import openapi_commands, openapi_schemas
 from ingress.http import openapi_elements as elements
-from ingress.http import openapi_schemas
-from ingress.identity import openapi_signing
-from ingress.limiter import openapi as openapi_limiter
-from ingress.payments import dry_run
-from ingress.payments.openapi import accounts as openapi_accounts
-from ingress.payments.openapi import closings as openapi_closings
-from ingress.payments.openapi import endpoints as openapi_endpoints
-from ingress.payments.openapi import outcomes as openapi_outcomes
-from ingress.payments.openapi import payloads as openapi_payloads
-from ingress.payments.openapi import policies as openapi_policies
-from ingress.payments.openapi import reads as openapi_reads
-from ingress.payments.openapi import repairs as openapi_repairs
-from ingress.payments.openapi import webhooks as openapi_webhooks
+from ingress.services import HTTP_SERVICES
+from schemas import services
 from schemas.operation import Operation
-from schemas.services import OPERATIONS
 
 TITLE: Final = "Millrace payments"
 Json = dict[str, Any]
@@ -42,44 +32,33 @@ _OF_A_COMMAND: Final = (
     "deadline_exceeded",
 )
 _DRY_RUN: Final = elements.query(
-    dry_run.PARAMETER, {"enum": ["true", "false"]}, "true: only tell what it would come to; nothing is done"
+    DRY_RUN, {"enum": ["true", "false"]}, "true: only tell what it would come to; nothing is done"
 )
+_FORECASTS: Final = frozenset[str]().union(*(service.forecasts for service in HTTP_SERVICES))
 
 
 @cache
 def document() -> Json:
     """The whole document."""
     paths: Json = {}
-    for operation in OPERATIONS.values():
+    for operation in services.OPERATIONS.values():
         if operation.scope:
             paths.setdefault(path_of(operation), {})["post"] = _command(operation)
-    for path, read in openapi_reads.paths().items():
-        paths.setdefault(path, {}).update(read)
-    for path, item in (openapi_accounts.paths() | openapi_limiter.paths()).items():
-        paths.setdefault(path, {}).update(item)
-    paths |= openapi_repairs.paths()
-    paths |= openapi_closings.paths()
-    paths |= openapi_outcomes.paths()
-    paths |= openapi_policies.paths()
-    paths |= openapi_endpoints.paths()
-    paths |= openapi_signing.paths()
+    rooms = [service.paths() for service in HTTP_SERVICES]
+    for room in rooms:
+        for path, item in room.items():
+            paths.setdefault(path, {}).update(item)
     paths["/v1/commands"] = {"post": _commands()}
-    paths["/v1/webhooks/{processor}"] = {"post": openapi_webhooks.receive(elements.refusals)}
+    payloads = {record: schema for service in HTTP_SERVICES for record, schema in service.payloads().items()}
+    schemas: Json = openapi_schemas.components() | openapi_commands.components(payloads)
+    for components in [service.components() for service in HTTP_SERVICES]:
+        schemas |= components
     return {
         "openapi": "3.1.0",
         "info": {"title": TITLE, "version": "1", "description": openapi_schemas.OVERVIEW},
         "paths": paths,
         "components": {
-            "schemas": openapi_schemas.components()
-            | openapi_payloads.components()
-            | openapi_endpoints.components()
-            | openapi_repairs.components()
-            | openapi_closings.components()
-            | openapi_outcomes.components()
-            | openapi_accounts.components()
-            | openapi_limiter.components()
-            | openapi_policies.components()
-            | openapi_signing.components(),
+            "schemas": schemas,
             "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer", "bearerFormat": "JWT"}},
         },
     }
@@ -98,7 +77,7 @@ def _command(operation: Operation) -> Json:
     found = "Committed: the stored result and its event"
     result = elements.answer(found, elements.JSON, schema, elements.COMMITTED_HEADERS)
     own_id = [] if operation.creates else [elements.object_id(operation.id_name)]
-    can_dry_run = operation.name in dry_run.OPERATIONS
+    can_dry_run = operation.name in _FORECASTS
     dry_runs = [_DRY_RUN] if can_dry_run else []
     forecast = {"200": elements.answer("What it would come to", elements.JSON, "DryRun")} if can_dry_run else {}
     if can_dry_run and status == "200":
@@ -106,7 +85,7 @@ def _command(operation: Operation) -> Json:
     return {
         "operationId": operation.name,
         "summary": operation.summary,
-        "tags": ["payments"],
+        "tags": [operation.service],
         "security": [{"bearer": [operation.scope]}],
         "parameters": [*own_id, *elements.COMMAND_HEADERS, *elements.SIGNATURE_HEADERS, *dry_runs],
         "requestBody": {"required": True, "content": {elements.JSON: {"schema": request}}},
@@ -132,7 +111,7 @@ def _commands() -> Json:
         "summary": "Many commands in one request",
         "description": openapi_schemas.COMMANDS_DOC,
         "tags": ["payments"],
-        "security": [{"bearer": ["payments:write"]}],
+        "security": [{"bearer": [scope]} for scope in services.WRITE_SCOPES],
         "parameters": [elements.PREFER, *elements.SIGNATURE_HEADERS],
         "requestBody": {"required": True, "content": {_NDJSON: {"schema": {}}}},
         "responses": responses | elements.refusals(codes),

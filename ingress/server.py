@@ -22,7 +22,7 @@ from schemas import limits
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ingress.state import IngressConfig
+    from ingress.config import IngressConfig
 
 
 async def serve(config: IngressConfig, host: str, port: int, started: Callable[[Ingress], None] | None = None) -> None:

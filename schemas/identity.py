@@ -5,9 +5,11 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+from typing import Final
 
 import msgspec
 
+OPERATOR_SCOPE: Final = "operator:"  # of a person's command; no merchant has a colon in its name
 _CARD_TOKEN = re.compile(r"tok_[a-z2-7]{24}")  # the simulator's own tokens, tok_sim_*, have an underscore more
 _ORDINAL_DIGITS = 9  # of an attempt's number, an Avro int
 _ACCOUNT_CHARACTERS = 16  # 80 bits
@@ -70,6 +72,11 @@ def account_of(payout: str) -> str:
 def intent_of(part: str) -> str:
     """The payment that a part's id names: the reverse of ``part_id``, for any text without an error."""
     return f"pi_{part.partition('_')[2].rpartition('_')[0]}"
+
+
+def operator_scope(principal: str, subject: str) -> str:
+    """In whose name an operator's command is decided: retries are known by person, whatever a subject looks like."""
+    return OPERATOR_SCOPE + derived_id("by", principal, "operator", subject)
 
 
 def event_id(service_code: str, partition: int, seq: int) -> str:

@@ -27,11 +27,13 @@ class Service:
     name: str
     code: str  # one letter in its event ids
     doc: str  # what its aggregates are, for the list of topics
+    read_scope: str  # the token scope that reads its objects, operations and events
     owner_role: str  # of its owners in Postgres: it writes the tables of this service and of the runtime, no others
     partitions: int
     operations: tuple[Operation, ...]
     event_types: tuple[EventType, ...]  # the first is that of an event which says nothing else
     further_topics: tuple[Topic, ...] = ()
+    home: str = ""  # the package that all its modules lie in; "" = a folder of its name in each layer
 
     @property
     def commands_topic(self) -> str:
@@ -47,6 +49,10 @@ class Service:
     def dead_letters_topic(self) -> str:
         """Copies of the records that were parked."""
         return f"dead_letters.{self.name}.v1"
+
+    def module(self, layer: str) -> str:
+        """The module in which a layer (dataflows, ingress, reconciliation) finds what this service gives to it."""
+        return f"{self.home}.{layer}" if self.home else f"{layer}.{self.name}.service"
 
     @property
     def topics(self) -> tuple[Topic, ...]:

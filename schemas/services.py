@@ -28,6 +28,9 @@ BY_NAME: Final = {service.name: service for service in SERVICES}
 OPERATIONS: Final[dict[str, Operation]] = {o.name: o for service in SERVICES for o in service.operations}
 BY_RECORD: Final = {o.record: o for o in OPERATIONS.values()}
 TOPICS: Final[tuple[Topic, ...]] = (*(topic for service in SERVICES for topic in service.topics), RESULTS_TOPIC)
+#: the token scopes that read anything, and those that change anything
+READ_SCOPES: Final = tuple(dict.fromkeys(service.read_scope for service in SERVICES))
+WRITE_SCOPES: Final = tuple(dict.fromkeys(operation.scope for operation in OPERATIONS.values() if operation.scope))
 
 _PATTERNS: Final = tuple(
     (re.compile(re.escape(o.template).replace(r"\{id\}", "(?P<id>[A-Za-z0-9_]{1,64})") + r"\Z"), o)

@@ -105,6 +105,11 @@ def time_us(value: object) -> str | None:
     return None if in_range else "must be a time in microseconds since the epoch"
 
 
+def is_person(subject: str) -> bool:
+    """Whether a token's subject can stand for a person: a short text that every store of ours can hold."""
+    return clean_text(subject, limits.REPAIR_PERSON_LENGTH_MAX) is None and bool(subject.strip())
+
+
 def boolean(value: object) -> str | None:
     """A JSON boolean."""
     return None if isinstance(value, bool) else "must be true or false"

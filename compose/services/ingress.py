@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 from compose.services.limiting import api_limiter
 from compose.services.ops import asked_on, serve_ops
 from compose.stack.ports import LOOPBACK
+from ingress.config import IngressConfig
 from ingress.identity.issuer import AUDIENCE, ISSUER, KeyFolder
 from ingress.server import serve
-from ingress.state import Ingress, IngressConfig
+from ingress.state import Ingress
 from schemas.client_network import client_network
 
 if TYPE_CHECKING:

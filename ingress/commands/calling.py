@@ -9,21 +9,20 @@ import msgspec
 from starlette.responses import Response
 
 from ingress.commands import envelope
-from ingress.commands.commands import Terms
+from ingress.commands.admission import DRY_RUN, Admissions
+from ingress.commands.commands import Commands, Terms
 from ingress.http import answers, preferences, problems, reading
-from ingress.payments import dry_run, expansion
+from ingress.http.parts import parts_of
+from ingress.identity.auth import Authenticator
+from ingress.identity.signed_requests import SignedRequests
 from schemas import errors, limits
-from schemas.payments import operations
 
 if TYPE_CHECKING:
     from starlette.requests import Request
 
-    from ingress.payments.resources import Record, Resources
-    from ingress.state import Ingress
+    from ingress.identity.auth import Caller
     from schemas.operation import Operation
 
-READ: Final = "payments:read"
-WRITE: Final = operations.WRITE
 OPERATOR: Final = "operator"
 NO_STORE: Final = {"Cache-Control": "no-store"}
 _ID: Final = re.compile(rf"[A-Za-z0-9_]{{1,{limits.AGGREGATE_KEY_LENGTH_MAX}}}")
@@ -31,25 +30,29 @@ _JSON: Final = "application/json"
 _encode: Final = msgspec.json.Encoder().encode
 
 
-def ingress_of(request: Request) -> Ingress:
-    """The parts of this process."""
-    return request.app.state.ingress  # type: ignore[no-any-return] # set once by the application factory
+async def caller_of(request: Request, *scopes: str) -> Caller:
+    """The verified caller, who has one of these scopes. Raises Unauthenticated or Forbidden."""
+    caller = await parts_of(request).get(Authenticator).caller(request.headers.get("authorization"))
+    caller.require(*scopes)
+    return caller
 
 
 async def command(request: Request, operation: Operation, path_id: str | None) -> Response:
     """Carries out one mutating call and renders its answer."""
-    ingress = ingress_of(request)
-    caller = await ingress.caller(request, operation.scope or WRITE)
+    parts = parts_of(request)
+    if operation.scope is None:
+        raise errors.NotFound  # what no client may call has no route
+    caller = await caller_of(request, operation.scope)
     if path_id is not None:
         require_id(path_id)
     fields = envelope.header_fields(request.headers)
     asked_terms, asked = terms(request)
     raw = await reading.body(request, reading.JSON, limits.BODY_BYTES_MAX)
-    proof = await ingress.signed_requests.proof(request, caller.merchant, raw)
-    call = envelope.read_call(operation, path_id, raw, fields, caller.merchant)
-    if reading.choice(request, dry_run.PARAMETER, ("true", "false")) == "true":
-        return forecast(await ingress.dry_runs.forecast(caller, call))
-    answer, request_id = await ingress.commands.one(caller, call, asked_terms, proof)
+    proof = await parts.get(SignedRequests).proof(request, caller.principal, raw)
+    call = envelope.read_call(operation, path_id, raw, fields, caller.principal)
+    if reading.choice(request, DRY_RUN, ("true", "false")) == "true":
+        return forecast(await parts.get(Admissions).of(operation.service).forecast(caller, call))
+    answer, request_id = await parts.get(Commands).one(caller, call, asked_terms, proof)
     return answers.response(answer, asked.applied(), request_id)
 
 
@@ -72,33 +75,6 @@ def terms(request: Request) -> tuple[Terms, preferences.Preferences]:
         trace_id=reading.trace_id(request),
     )
     return found, asked
-
-
-async def resource(request: Request, resources: Resources[Record], object_id: str) -> Response:
-    """One of the caller's own; with Prefer: wait=N, as soon as it is settled."""
-    caller = await ingress_of(request).caller(request, READ)
-    require_id(object_id)
-    asked = preferences.parse(request.headers.getlist("prefer"))
-    wanted = expansion.asked(request, resources.kind.name)
-    found = await resources.get(caller.merchant, object_id, asked.wait_s or 0)
-    headers = dict(NO_STORE)
-    if asked.wait_s is not None:
-        headers["Preference-Applied"] = f"wait={asked.wait_s}"
-    if wanted:
-        document = resources.kind.render(found)
-        return json(await ingress_of(request).expansions.expanded(document, caller.merchant, wanted), headers)
-    etag = headers["ETag"] = f'"{found.version}"'
-    if request.headers.get("if-none-match") == etag:
-        return Response(status_code=304, headers=headers)
-    return json(resources.kind.render(found), headers)
-
-
-async def page(request: Request, resources: Resources[Record]) -> Response:
-    """The caller's own, newest first; of one payment where the list knows that filter."""
-    caller = await ingress_of(request).caller(request, READ)
-    limit, cursor = place(request)
-    intent = reading.identity(request, "payment_intent") if resources.kind.of_intent else None
-    return json(await resources.page(caller.merchant, limit, cursor, intent))
 
 
 def place(request: Request) -> tuple[int, str | None]:

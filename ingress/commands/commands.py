@@ -16,20 +16,17 @@ from ingress.commands import envelope
 from ingress.commands.accepted import Note
 from ingress.http import answers, request_ids
 from schemas import errors, limits, records
-from schemas.payments import operations
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ingress.commands.accepted import AcceptedRequests
+    from ingress.commands.admission import Admissions
     from ingress.commands.exchange import Exchange
     from ingress.commands.pending import Pending
     from ingress.commands.stored import Stored, StoredResults
     from ingress.identity.auth import Caller
     from ingress.identity.signed_requests import Proof, SignedRequests
-    from ingress.payments.active_policies import ActivePolicies
-    from ingress.payments.payment_methods import PaymentMethods
-    from ingress.payments.risk.risk_signals import RiskSignals
 
 _SECOND_US: Final = 1_000_000
 _KEY_REUSED: Final = answers.failed(errors.KeyReused())
@@ -52,15 +49,11 @@ class Commands:
         stored: StoredResults,
         exchange: Exchange,
         accepted: AcceptedRequests,
-        payment_methods: PaymentMethods,
-        risk_signals: RiskSignals,
         signed_requests: SignedRequests,
-        active_policies: ActivePolicies,
+        admissions: Admissions,
     ) -> None:
-        self._active_policies = active_policies
         self._signed_requests = signed_requests
-        self._payment_methods = payment_methods
-        self._risk_signals = risk_signals
+        self._admissions = admissions
         self._stored = stored
         self._exchange = exchange
         self._accepted = accepted
@@ -70,19 +63,20 @@ class Commands:
     ) -> tuple[answers.Answer, str]:
         """The answer to one call and its request id. Raises Unavailable or QuotaExceeded when nothing was sent.
 
-        In maintenance a stored result is told as ever, and a merchant's new work is refused.
+        A stored result is told whatever the service admits now.
 
         ``proof``: who signed it; kept before the command is sent, so that none is carried out without its evidence.
         """
         request_id = request.request_id or request_ids.new()
-        prior = await self._stored.find((caller.merchant, request.idempotency_key))
+        prior = await self._stored.find((caller.principal, request.idempotency_key))
         if prior is not None:
             return _replay(request, prior), request_id
-        self._require_taken(request)
-        await self._payment_methods.require_own(caller.merchant, request.payload)
+        (refusal,) = await self._admissions.refusals(caller, [request])
+        if refusal is not None:
+            raise refusal
         if proof is not None:
             await self._signed_requests.keep(proof, [request])
-        (signals,) = await self._risk_signals.of(caller.merchant, [request])
+        (signals,) = await self._admissions.signals(caller, [request])
         command = _command(caller, request, request_id, terms, signals)
         (pending,) = await self._exchange.carry_out(
             [command],
@@ -106,15 +100,14 @@ class Commands:
         if proof is not None and len(requests) < len(lines):
             n, refused = next((n, answer) for n, answer in enumerate(found) if answer is not None)
             raise errors.MalformedRequest(f"Line {n + 1} of the signed list is no valid command: {refused.code}.")
-        priors = await self._stored.find_all([(caller.merchant, r.idempotency_key) for _, r in requests])
+        priors = await self._stored.find_all([(caller.principal, r.idempotency_key) for _, r in requests])
         fresh: list[tuple[int, envelope.Request]] = []
         for (n, request), prior in zip(requests, priors, strict=True):
             if prior is None:
                 fresh.append((n, request))
             else:
                 found[n] = _replay(request, prior)
-        fresh = self._taken(fresh, found)
-        refusals = await self._payment_methods.refusals(caller.merchant, [request.payload for _, request in fresh])
+        refusals = await self._admissions.refusals(caller, [request for _, request in fresh])
         for (n, _), refusal in zip(fresh, refusals, strict=True):
             if refusal is not None:
                 found[n] = answers.failed(refusal)
@@ -125,30 +118,12 @@ class Commands:
             found[n] = answer
         return [answer for answer in found if answer is not None]
 
-    def _require_taken(self, request: envelope.Request) -> None:
-        """Raises Maintenance or Unavailable for what is a merchant's; operators go on."""
-        if request.operation.scope == operations.WRITE:
-            self._active_policies.require_new_work()
-
-    def _taken(
-        self, fresh: list[tuple[int, envelope.Request]], found: list[answers.Answer | None]
-    ) -> list[tuple[int, envelope.Request]]:
-        """The lines that may begin; what the others are answered stands in ``found``."""
-        taken = []
-        for n, request in fresh:
-            try:
-                self._require_taken(request)
-                taken.append((n, request))
-            except errors.Unavailable as error:
-                found[n] = answers.failed(error)
-        return taken
-
     async def _carry_out_all(
         self, caller: Caller, fresh: list[tuple[int, envelope.Request]], terms: Terms
     ) -> list[tuple[int, answers.Answer]]:
         if not fresh:
             return []
-        signals = await self._risk_signals.of(caller.merchant, [request for _, request in fresh])
+        signals = await self._admissions.signals(caller, [request for _, request in fresh])
         commands = [
             _command(caller, request, request.request_id or request_ids.new(), terms, seen)
             for (_, request), seen in zip(fresh, signals, strict=True)
@@ -176,7 +151,7 @@ async def _read_lines(
     requests: list[tuple[int, envelope.Request]] = []
     for n, line in enumerate(lines):
         try:
-            request = envelope.read_line(line, caller.merchant)
+            request = envelope.read_line(line, caller.principal)
             caller.require(request.operation.scope)
             requests.append((n, request))
         except errors.Rejected as error:
@@ -196,7 +171,7 @@ def _command(
         idempotency_key=request.idempotency_key,
         aggregate_key=request.aggregate_key,
         expected_version=request.expected_version,
-        scope=caller.merchant,
+        scope=caller.principal,
         request_hash=request.request_hash,
         trace_id=terms.trace_id,
         issued_at=now,

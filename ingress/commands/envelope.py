@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
-from ingress.http import strict_json
+from ingress.http import request_ids, strict_json
 from schemas import card_number, errors, identity, limits, validation
 from schemas.operation import Named, Operation
 from schemas.services import OPERATIONS, find
@@ -26,7 +26,6 @@ _FIELDS: Final = frozenset(
     ("operation", "request_id", "idempotency_key", "aggregate_key", "expected_version", "payload")
 )
 _ENVELOPE_MARKS: Final = ("idempotency_key", "payload")  # no operation has payload fields of these names
-REQUEST_ID: Final = re.compile(rf"[A-Za-z0-9._:~-]{{1,{limits.REQUEST_ID_LENGTH_MAX}}}\Z")
 _ETAG: Final = re.compile(r'(?P<quote>"?)(?P<version>[0-9]{1,15})(?P=quote)\Z')
 _BY_TEMPLATE: Final = {o.template: o for o in OPERATIONS.values() if o.scope and o.creates}
 
@@ -193,7 +192,7 @@ def _wrong_identities(key: str, request_id: str | None) -> list[dict[str, str]]:
     wrong = []
     if reason := validation.clean_text(key, limits.IDEMPOTENCY_KEY_LENGTH_MAX):
         wrong.append({"field": "idempotency_key", "reason": reason})
-    if request_id is not None and not REQUEST_ID.match(request_id):
+    if request_id is not None and not request_ids.FORM.match(request_id):
         reason = f"must have 1 to {limits.REQUEST_ID_LENGTH_MAX} characters of A-Z a-z 0-9 . _ : ~ -"
         wrong.append({"field": "request_id", "reason": reason})
     elif request_id is not None and card_number.holds_card_number(request_id):

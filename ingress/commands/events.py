@@ -11,22 +11,23 @@ import asyncio
 import heapq
 import itertools
 import time
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from msgspec import Struct
 
 from ingress.http import metrics
-from schemas import codec, errors, limits, rendering
-from schemas.payments import topics
+from schemas import codec, errors, limits, rendering, services
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable, Sequence
 
     from ingress.http.cursors import Cursors
     from ingress.http.store import Store
     from ingress.identity.auth import Caller
     from schemas import records
+    from schemas.service import Service
 
 LIST: Final = "events"
 BEGINNING: Final = "0"
@@ -38,32 +39,39 @@ Place = list[int]  # per partition of the topic, the last seq seen
 
 
 class Item(Struct, frozen=True):
-    """One event as JSON and the cursor after it."""
+    """One event as JSON, its type, and the cursor after it."""
 
     data: bytes
+    type: str
     cursor: str
 
 
 class Events:
-    """Reads pages from the outbox."""
+    """Reads pages of one service's events from the outbox. ``render`` makes the public body of an event's own."""
 
-    def __init__(self, store: Store, cursors: Cursors) -> None:
+    def __init__(
+        self, store: Store, cursors: Cursors, service: Service, render: Callable[[dict[str, Any]], dict[str, Any]]
+    ) -> None:
+        self.service = service
         self._store = store
         self._cursors = cursors
+        self._render = render
+        self._partitions = service.partitions
+        self._list = LIST if service is services.SERVICES[0] else f"{LIST}:{service.name}"
 
     def place(self, merchant: str, cursor: str | None) -> Place:
         """The place that a cursor names; the beginning when there is none. Raises MalformedRequest."""
         if not cursor or cursor == BEGINNING:
-            return [0] * topics.PARTITIONS
-        place = self._cursors.read(merchant, LIST, cursor, list[int])
-        if len(place) > topics.PARTITIONS:
+            return [0] * self._partitions
+        place = self._cursors.read(merchant, self._list, cursor, list[int])
+        if len(place) > self._partitions:
             raise errors.MalformedRequest("The cursor is of another deployment.")
-        return place + [0] * (topics.PARTITIONS - len(place))
+        return place + [0] * (self._partitions - len(place))
 
     async def end(self) -> Place:
         """The place after the newest committed event of everybody."""
-        place = [0] * topics.PARTITIONS
-        parameters = {"topic": topics.EVENTS, "partitions": list(range(len(place)))}
+        place = [0] * self._partitions
+        parameters = {"topic": self.service.events_topic, "partitions": list(range(len(place)))}
         for partition, seq in await self._store.rows("events_end", parameters):
             place[partition] = seq
         return place
@@ -72,7 +80,7 @@ class Events:
         """At most ``limit`` events after the place, and whether more are there now. Moves ``place`` forward."""
         parameters = {
             "scope": merchant,
-            "topic": topics.EVENTS,
+            "topic": self.service.events_topic,
             "partitions": list(range(len(place))),
             "seqs": place,
             "limit": limit + 1,
@@ -86,8 +94,8 @@ class Events:
         items: list[Item] = []
         for partition, event in itertools.islice(merged, limit):
             place[partition] = event.seq
-            document = rendering.event(event, rendering.payment_event_body(event.body))
-            items.append(Item(_encode(document), self._cursors.write(merchant, LIST, place)))
+            document = rendering.event(event, self._render(event.body))
+            items.append(Item(_encode(document), event.event_type, self._cursors.write(merchant, self._list, place)))
         return items, len(rows) > len(items)
 
     async def page(self, merchant: str, limit: int, cursor: str | None) -> bytes:
@@ -97,7 +105,7 @@ class Events:
         document = {
             "data": [msgspec.Raw(item.data) for item in items],
             "has_more": has_more,
-            "next_cursor": self._cursors.write(merchant, LIST, place),
+            "next_cursor": self._cursors.write(merchant, self._list, place),
         }
         return _encode(document)
 
@@ -130,7 +138,7 @@ class EventStreams:
     async def stream(self, caller: Caller, place: Place) -> AsyncIterator[bytes]:
         """Server-sent events from the place on, until the token expires, the drain, or the client leaves."""
         loop = asyncio.get_running_loop()
-        merchant, ends_at = caller.merchant, loop.time() + caller.expires_at - time.time()
+        merchant, ends_at = caller.principal, loop.time() + caller.expires_at - time.time()
         wake_up = asyncio.Event()
         self._open += 1
         metrics.STREAMS.inc()
@@ -179,7 +187,7 @@ class EventStreams:
     async def _moved(self, seen: Place, end: Place) -> list[str]:
         parameters = {
             "scopes": list(self._listeners),
-            "topic": topics.EVENTS,
+            "topic": self._events.service.events_topic,
             "partitions": list(range(len(end))),
             "after": seen,
             "until": end,
@@ -192,8 +200,44 @@ class EventStreams:
                 wake_up.set()
 
 
+@dataclass(frozen=True, slots=True)
+class EventFeed:
+    """The events of one service, in pages and as streams."""
+
+    events: Events
+    streams: EventStreams
+
+
+class EventFeeds:
+    """The feeds of all services that show events, in the order of the services."""
+
+    def __init__(self, feeds: Sequence[EventFeed]) -> None:
+        self._feeds = {feed.events.service.name: feed for feed in feeds}
+
+    def of(self, caller: Caller) -> EventFeed:
+        """The first that the caller's scopes may read. Raises Forbidden when there is none."""
+        for feed in self._feeds.values():
+            if feed.events.service.read_scope in caller.scopes:
+                return feed
+        raise errors.Forbidden("No service whose events the token may read shows any.")
+
+    def named(self, caller: Caller, service: str) -> EventFeed:
+        """That of a service. Raises InvalidCommand for one without events, Forbidden without its scope."""
+        feed = self._feeds.get(service)
+        if feed is None:
+            reason = "must be one of " + ", ".join(self._feeds)
+            raise errors.InvalidCommand([{"field": "service", "reason": reason}], f"The query value service {reason}.")
+        caller.require(feed.events.service.read_scope)
+        return feed
+
+    def close(self) -> None:
+        """Ends every stream; clients resume elsewhere with their last event id."""
+        for feed in self._feeds.values():
+            feed.streams.close()
+
+
 def _frame(item: Item) -> bytes:
-    return b"id: %b\nevent: payment_system_committed\ndata: %b\n\n" % (item.cursor.encode(), item.data)
+    return b"id: %b\nevent: %b\ndata: %b\n\n" % (item.cursor.encode(), item.type.encode(), item.data)
 
 
 async def _woken(event: asyncio.Event, within_s: float) -> bool:

@@ -13,6 +13,7 @@ from starlette.responses import Response
 from ingress.commands.envelope import Fields
 from ingress.console import decision
 from ingress.console import visit as visits
+from ingress.payments.repair.closings import Closings
 
 router: Final = visits.router()
 
@@ -22,7 +23,7 @@ async def close(request: Request, case_id: str) -> Response:
     """Closes, or proposes to."""
     async with decision.deciding(request, "case.close", case_id) as form:
         body = form.proposal({"reason": form.fields.get("reason", ""), "note": form.word("note")})
-        await form.ingress.closings.propose(case_id, body, Fields(), form.person)
+        await form.parts.get(Closings).propose(case_id, body, Fields(), form.person)
     return decision.to("cases", case_id)
 
 
@@ -30,7 +31,7 @@ async def close(request: Request, case_id: str) -> Response:
 async def approve(request: Request, case_id: str, closing_id: str) -> Response:
     """Closes as another person than the author."""
     async with decision.deciding(request, "case.close", case_id, closing_id) as form:
-        await form.ingress.closings.approve(case_id, closing_id, form.person)
+        await form.parts.get(Closings).approve(case_id, closing_id, form.person)
     return decision.to("cases", case_id)
 
 
@@ -38,7 +39,7 @@ async def approve(request: Request, case_id: str, closing_id: str) -> Response:
 async def reject(request: Request, case_id: str, closing_id: str) -> Response:
     """Rejects a proposed closing, or withdraws one's own."""
     async with decision.deciding(request, "case.reject_closing", case_id, closing_id) as form:
-        await form.ingress.closings.reject(case_id, closing_id, form.words(["note"]), form.person)
+        await form.parts.get(Closings).reject(case_id, closing_id, form.words(["note"]), form.person)
     return decision.to("cases", case_id)
 
 
@@ -46,5 +47,5 @@ async def reject(request: Request, case_id: str, closing_id: str) -> Response:
 async def reopen(request: Request, case_id: str) -> Response:
     """A case that a person closed waits again."""
     async with decision.deciding(request, "case.reopen", case_id) as form:
-        await form.ingress.closings.reopen(case_id, {"note": form.word("note")}, form.person)
+        await form.parts.get(Closings).reopen(case_id, {"note": form.word("note")}, form.person)
     return decision.to("cases", case_id)

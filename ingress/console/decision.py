@@ -11,6 +11,7 @@ from starlette.responses import RedirectResponse, Response
 from ingress.commands import calling
 from ingress.console import pages
 from ingress.console import visit as visits
+from ingress.http.parts import Parts, parts_of
 from ingress.operators import operating
 from schemas import errors
 from schemas.currency import is_currency, parse_minor
@@ -20,14 +21,12 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
-    from ingress.state import Ingress
-
 
 @dataclass(frozen=True, slots=True)
 class Decision:
     """What a person sent with a form of ours."""
 
-    ingress: Ingress
+    parts: Parts
     person: str
     fields: Mapping[str, str]
 
@@ -57,7 +56,7 @@ async def deciding(request: Request, action: str, audited_id: str, *ids: str) ->
     async with visits.deciding(request, action, audited_id) as (visit, fields):
         for each in (audited_id, *ids):
             calling.require_id(each)
-        yield Decision(calling.ingress_of(request), operating.person(visit.who.caller()), fields)
+        yield Decision(parts_of(request), operating.person(visit.who.caller()), fields)
 
 
 def to(kind: str, object_id: str) -> Response:

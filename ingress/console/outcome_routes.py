@@ -13,6 +13,8 @@ from starlette.responses import Response
 from ingress.commands.envelope import Fields
 from ingress.console import decision
 from ingress.console import visit as visits
+from ingress.operators.cases import Cases
+from ingress.payments.repair.outcomes import Outcomes
 from schemas import errors
 
 #: fields of the form that are passed on as they are, when they are not empty
@@ -28,7 +30,7 @@ async def ask_from_queue(request: Request, queue: str, operation_id: str) -> Res
     async with decision.deciding(request, "attempt.ask", operation_id) as form:
         if queue not in _QUEUES:
             raise errors.NotFound
-        await form.ingress.outcomes.ask(operation_id, form.words(["note"]), form.person)
+        await form.parts.get(Outcomes).ask(operation_id, form.words(["note"]), form.person)
     return decision.to("queues", queue)
 
 
@@ -36,8 +38,8 @@ async def ask_from_queue(request: Request, queue: str, operation_id: str) -> Res
 async def ask_from_case(request: Request, case_id: str) -> Response:
     """Has a worker ask the processor about the attempt of a case."""
     async with decision.deciding(request, "attempt.ask", case_id) as form:
-        case = await form.ingress.cases.get(case_id)
-        await form.ingress.outcomes.ask(case["reference"], form.words(["note"]), form.person)
+        case = await form.parts.get(Cases).get(case_id)
+        await form.parts.get(Outcomes).ask(case["reference"], form.words(["note"]), form.person)
     return decision.to("cases", case_id)
 
 
@@ -45,7 +47,7 @@ async def ask_from_case(request: Request, case_id: str) -> Response:
 async def propose(request: Request, case_id: str) -> Response:
     """Proposes an outcome."""
     async with decision.deciding(request, "attempt.propose_outcome", case_id) as form:
-        await form.ingress.outcomes.propose(case_id, form.proposal(form.payload(_WORDS)), Fields(), form.person)
+        await form.parts.get(Outcomes).propose(case_id, form.proposal(form.payload(_WORDS)), Fields(), form.person)
     return decision.to("cases", case_id)
 
 
@@ -53,7 +55,7 @@ async def propose(request: Request, case_id: str) -> Response:
 async def approve(request: Request, case_id: str, outcome_id: str) -> Response:
     """Approves as another person than the author, and tells the owner."""
     async with decision.deciding(request, "attempt.approve_outcome", outcome_id, case_id) as form:
-        await form.ingress.outcomes.approve(case_id, outcome_id, form.person)
+        await form.parts.get(Outcomes).approve(case_id, outcome_id, form.person)
     return decision.to("cases", case_id)
 
 
@@ -61,5 +63,5 @@ async def approve(request: Request, case_id: str, outcome_id: str) -> Response:
 async def reject(request: Request, case_id: str, outcome_id: str) -> Response:
     """Rejects a proposed outcome, or withdraws one's own."""
     async with decision.deciding(request, "attempt.reject_outcome", outcome_id, case_id) as form:
-        await form.ingress.outcomes.reject(case_id, outcome_id, form.words(["note"]), form.person)
+        await form.parts.get(Outcomes).reject(case_id, outcome_id, form.words(["note"]), form.person)
     return decision.to("cases", case_id)

@@ -7,11 +7,11 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from ingress.commands import calling
 from ingress.console import pages
 from ingress.console import visit as visits
+from ingress.http.parts import parts_of
 from ingress.operators import operating
-from ingress.operators.parked import Place
+from ingress.operators.parked import ParkedCommands, Place
 from schemas import errors, limits, validation
 from schemas.payments import repair
 
@@ -31,7 +31,7 @@ async def decide(request: Request, topic: str, partition: str, offset: str) -> R
         place = _place(topic, partition, offset)
         note = repair.read_decision(repair.REVERSE, {"note": fields.get("note", "").strip()})["note"]
         person = operating.person(visit.who.caller())
-        await calling.ingress_of(request).parked.decide(place, fields.get("decision", ""), person, note)
+        await parts_of(request).get(ParkedCommands).decide(place, fields.get("decision", ""), person, note)
     return RedirectResponse(_QUEUE, 303, pages.HEADERS)
 
 

@@ -17,6 +17,11 @@ from ingress.commands import calling
 from ingress.commands.envelope import Fields
 from ingress.console import decision
 from ingress.console import visit as visits
+from ingress.http.parts import parts_of
+from ingress.operators.cases import Cases
+from ingress.payments.repair.closings import Closings
+from ingress.payments.repair.outcomes import Outcomes
+from ingress.payments.repair.repairs import Repairs
 from schemas import limits
 from schemas.payments import attempt_outcome, case_closing, repair
 
@@ -38,11 +43,11 @@ async def show_case(request: Request, case_id: str) -> Response:
     """A case with its evidence, what was proposed for it, and forms to propose something or to close it."""
     async with visits.reading_of(request, "case", case_id) as visit:
         calling.require_id(case_id)
-        ingress = calling.ingress_of(request)
-        found = _readable(await ingress.cases.get(case_id))
-        proposals = [_readable(one) for one in (await ingress.repairs.of_case(case_id))["data"]]
-        closings = [_readable(one) for one in (await ingress.closings.of_case(case_id))["data"]]
-        outcomes = [_readable(one) for one in (await ingress.outcomes.of_case(case_id))["data"]]
+        parts = parts_of(request)
+        found = _readable(await parts.get(Cases).get(case_id))
+        proposals = [_readable(one) for one in (await parts.get(Repairs).of_case(case_id))["data"]]
+        closings = [_readable(one) for one in (await parts.get(Closings).of_case(case_id))["data"]]
+        outcomes = [_readable(one) for one in (await parts.get(Outcomes).of_case(case_id))["data"]]
     return visit.page(
         "case.html",
         case=found,
@@ -63,7 +68,9 @@ async def show_case(request: Request, case_id: str) -> Response:
 async def propose(request: Request, case_id: str) -> Response:
     """Proposes a repair."""
     async with decision.deciding(request, "repair.propose", case_id) as form:
-        found = await form.ingress.repairs.propose(case_id, form.proposal(form.payload(_WORDS)), Fields(), form.person)
+        found = await form.parts.get(Repairs).propose(
+            case_id, form.proposal(form.payload(_WORDS)), Fields(), form.person
+        )
     return decision.to("repairs", found["id"])
 
 
@@ -72,7 +79,7 @@ async def show_repair(request: Request, repair_id: str) -> Response:
     """A proposal with every balance before and after, and what this person may do about it."""
     async with visits.reading_of(request, "repair", repair_id) as visit:
         calling.require_id(repair_id)
-        found = _readable(await calling.ingress_of(request).repairs.get(repair_id))
+        found = _readable(await parts_of(request).get(Repairs).get(repair_id))
     return visit.page(
         "repair.html",
         repair=found,
@@ -87,7 +94,7 @@ async def show_repair(request: Request, repair_id: str) -> Response:
 async def approve(request: Request, repair_id: str) -> Response:
     """Approves as another person than the author, and posts."""
     async with decision.deciding(request, "repair.approve", repair_id) as form:
-        await form.ingress.repairs.approve(repair_id, form.person)
+        await form.parts.get(Repairs).approve(repair_id, form.person)
     return decision.to("repairs", repair_id)
 
 
@@ -95,7 +102,7 @@ async def approve(request: Request, repair_id: str) -> Response:
 async def reject(request: Request, repair_id: str) -> Response:
     """Rejects a proposal, or withdraws one's own."""
     async with decision.deciding(request, "repair.reject", repair_id) as form:
-        await form.ingress.repairs.reject(repair_id, form.words(["note"]), form.person)
+        await form.parts.get(Repairs).reject(repair_id, form.words(["note"]), form.person)
     return decision.to("repairs", repair_id)
 
 
@@ -104,7 +111,7 @@ async def reverse(request: Request, repair_id: str) -> Response:
     """Proposes the mirror image of a posted repair, for two persons again."""
     async with decision.deciding(request, "repair.reverse", repair_id) as form:
         body = form.proposal({"note": form.fields.get("note", "")})
-        found = await form.ingress.repairs.reverse(repair_id, body, Fields(), form.person)
+        found = await form.parts.get(Repairs).reverse(repair_id, body, Fields(), form.person)
     return decision.to("repairs", found["id"])
 
 

@@ -12,6 +12,7 @@ from ingress.commands import calling
 from ingress.commands.envelope import Fields
 from ingress.console import pages
 from ingress.console import visit as visits
+from ingress.http.parts import parts_of
 from ingress.operators import operating
 from schemas import errors
 from schemas.payments.operations import OPERATIONS
@@ -30,7 +31,7 @@ async def review(request: Request, intent_id: str) -> Response:
             payload["note"] = note
         terms, _ = calling.terms(request)
         answer, _ = await operating.carry_out(
-            calling.ingress_of(request),
+            parts_of(request),
             visit.who.caller(),
             _OPERATION,
             "risk.review",

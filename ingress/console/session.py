@@ -47,7 +47,7 @@ class Session(Struct, frozen=True, kw_only=True):
     def caller(self) -> Caller:
         """The same person as the rest of the ingress knows callers."""
         return Caller(
-            merchant=self.merchant, subject=self.subject, scopes=frozenset(self.scopes), expires_at=self.expires_at
+            principal=self.merchant, subject=self.subject, scopes=frozenset(self.scopes), expires_at=self.expires_at
         )
 
 

@@ -8,15 +8,16 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from ingress.commands import calling
 from ingress.console import pages
 from ingress.console import session as sessions
 from ingress.console import visit as visits
 from ingress.console.visit import Visit
-from ingress.identity.auth import Caller
+from ingress.http.parts import parts_of
+from ingress.identity.auth import Authenticator, Caller
+from ingress.operators.audit import Audit
 from schemas import errors, limits
 
-_STRANGER: Final = Caller(merchant="", subject="console:stranger", scopes=frozenset(), expires_at=0)
+_STRANGER: Final = Caller(principal="", subject="console:stranger", scopes=frozenset(), expires_at=0)
 _THEME_S: Final = 365 * 86_400
 _STATIC: Final = {
     "console.css": "text/css",
@@ -44,17 +45,17 @@ async def sign_in(request: Request) -> Response:
     found = Visit(request, None)
     fields = await found.form()
     target = _inside(fields.get("next"))
-    ingress = calling.ingress_of(request)
+    parts = parts_of(request)
     caller = _STRANGER
     try:
-        caller = await ingress.authenticator.caller(f"Bearer {fields.get('token', '').strip()}")
+        caller = await parts.get(Authenticator).caller(f"Bearer {fields.get('token', '').strip()}")
         session = found.console.sessions.opened(caller)
     except (errors.Unauthenticated, errors.Forbidden) as error:
         found.console.sign_in_refused()
-        await ingress.audit.append(caller, "console.sign_in", "console", "refused", {"code": error.code})
+        await parts.get(Audit).append(caller, "console.sign_in", "console", "refused", {"code": error.code})
         status = 401 if isinstance(error, errors.Unauthenticated) else 403
         return found.page("sign_in.html", status, next=target, problem=error.public)
-    await ingress.audit.append(caller, "console.sign_in", "console", "done", {"session": session.id})
+    await parts.get(Audit).append(caller, "console.sign_in", "console", "done", {"session": session.id})
     response = _go(target)
     found.keep(response, sessions.COOKIE, found.console.sessions.cookie(session))
     response.delete_cookie(sessions.VISITOR, path=visits.HOME)
@@ -68,7 +69,7 @@ async def sign_out(request: Request) -> Response:
     await found.form()
     if found.session is not None:
         await found.console.end(found.session)
-        audit = calling.ingress_of(request).audit
+        audit = parts_of(request).get(Audit)
         await audit.append(found.session.caller(), "console.sign_out", "console", "done", {"session": found.session.id})
     response = _go(visits.SIGN_IN)
     response.delete_cookie(sessions.COOKIE, path=visits.HOME)

@@ -10,11 +10,12 @@ from urllib.parse import quote
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from ingress.commands import calling
 from ingress.console import pages, search, story
 from ingress.console import visit as visits
-from ingress.identity.auth import MERCHANT
+from ingress.http.parts import parts_of
+from ingress.identity.auth import NAME
 from ingress.payments.merchants import fee_terms
+from ingress.payments.merchants.fee_terms import FeePolicies
 from schemas import codec, errors, limits, validation
 from schemas.payments import topics
 
@@ -54,7 +55,7 @@ async def show_story(request: Request, aggregate: str) -> Response:
 async def show_merchant(request: Request, merchant: str) -> Response:
     """What we owe a merchant, its newest payments, and where it is told."""
     async with visits.reading_of(request, "merchant", merchant) as visit:
-        if not MERCHANT.match(merchant):
+        if not NAME.match(merchant):
             raise errors.NotFound(f"Nothing is known of {merchant}.")
         prefixes = [f"{account}:{merchant}:" for account in _MERCHANT_ACCOUNTS]
         console, limit = visit.console, limits.CONSOLE_ROWS_MAX
@@ -64,7 +65,7 @@ async def show_merchant(request: Request, merchant: str) -> Response:
         fees = await console.records(
             "merchant_fees", prefixes=prefixes, days=limits.CONSOLE_FEE_DAYS, counted=limits.CONSOLE_COUNTED_MAX
         )
-        versions = await calling.ingress_of(request).fee_policies.versions(merchant)
+        versions = await parts_of(request).get(FeePolicies).versions(merchant)
         if not (payments or accounts or endpoints):
             raise errors.NotFound(f"Nothing is known of {merchant}.")
     found: dict[str, Any] = {"payments": payments, "accounts": accounts, "endpoints": endpoints, "fees": fees}

@@ -17,10 +17,13 @@ from fastapi.routing import APIRoute
 from starlette.datastructures import URL
 from starlette.responses import RedirectResponse, Response
 
-from ingress.commands import calling
 from ingress.console import pages
 from ingress.console import session as sessions
+from ingress.console.state import Console
 from ingress.http import problems, reading
+from ingress.http.parts import parts_of
+from ingress.operators.audit import Audit
+from ingress.payments.active_policies import ActivePolicies
 from schemas import errors, limits
 
 if TYPE_CHECKING:
@@ -29,7 +32,6 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from ingress.console.session import Session
-    from ingress.console.state import Console
 
 HOME: Final = "/console"
 SIGN_IN: Final = "/console/sign-in"
@@ -53,7 +55,7 @@ class Visit:
     @property
     def console(self) -> Console:
         """The console's parts of this process."""
-        return calling.ingress_of(self.request).console
+        return parts_of(self.request).get(Console)
 
     @property
     def who(self) -> Session:
@@ -82,7 +84,7 @@ class Visit:
             "theme": theme if theme in THEMES else "",
             "here": self.request.url.path,
             "q": "",
-            "maintenance": calling.ingress_of(self.request).active_policies.maintenance,
+            "maintenance": parts_of(self.request).get(ActivePolicies).maintenance,
         }
         response = pages.html(template, context | found, status, headers)
         if self.session is None and sessions.VISITOR not in self.request.cookies:
@@ -122,7 +124,7 @@ class Visit:
 
 async def visit(request: Request) -> Visit:
     """The visit of whoever asks, signed in or not."""
-    console = calling.ingress_of(request).console
+    console = parts_of(request).get(Console)
     try:
         return Visit(request, await console.session(request.cookies.get(sessions.COOKIE)))
     except errors.Unauthenticated:
@@ -134,7 +136,7 @@ async def reading_of(request: Request, action: str, name: str) -> AsyncIterator[
     """A visit that reads; audited as ``console.<action>``. Raises Unauthenticated without a session."""
     found = await _signed_in(request)
     scope = sessions.DECIDE if found.who.may_decide else sessions.READ
-    audit = calling.ingress_of(request).audit
+    audit = parts_of(request).get(Audit)
     details = {"query": request.url.query}
     async with audit.privileged(found.who.caller(), scope, f"console.{action}", name, details):
         yield found
@@ -147,13 +149,13 @@ async def deciding(request: Request, action: str, name: str) -> AsyncIterator[tu
     Raises Unauthenticated without a session, Forbidden without the operator's scope or with a form that is not ours.
     """
     found = await _signed_in(request)
-    audit = calling.ingress_of(request).audit
+    audit = parts_of(request).get(Audit)
     async with audit.privileged(found.who.caller(), sessions.DECIDE, action, name, {}, audits_itself=True):
         yield found, await found.form()
 
 
 async def _signed_in(request: Request) -> Visit:
-    console = calling.ingress_of(request).console
+    console = parts_of(request).get(Console)
     return Visit(request, await console.session(request.cookies.get(sessions.COOKIE)))
 
 

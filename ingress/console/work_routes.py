@@ -11,9 +11,10 @@ from typing import Any, Final
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ingress.commands import calling
 from ingress.console import visit as visits
+from ingress.http.parts import parts_of
 from ingress.operators import cases
+from ingress.operators.cases import Cases
 from schemas import errors, limits
 from schemas.currency import is_currency
 
@@ -91,7 +92,7 @@ async def _cases(visit: visits.Visit) -> dict[str, Any]:
     query = visit.request.query_params
     state = query.get("state") if query.get("state") in cases.STATES else "open"
     kind, cursor = query.get("kind") or None, query.get("cursor") or None
-    reader = calling.ingress_of(visit.request).cases
+    reader = parts_of(visit.request).get(Cases)
     page = await reader.page(visit.who.merchant, limits.CONSOLE_ROWS_MAX, cursor, state, kind)
     rows = [row | {"opened_at": datetime.fromisoformat(row["opened_at"])} for row in page["data"]]
     for row in rows:

@@ -3,18 +3,36 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final
+import time
+from collections.abc import Awaitable, Callable
+from typing import Final
 
 from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from schemas import errors
-
-if TYPE_CHECKING:
-    from ingress.state import Ingress
+from ingress.config import IngressConfig
+from ingress.http.parts import parts_of
+from schemas import errors, limits
 
 router: Final = APIRouter()
+_MS: Final = 1_000
+
+
+class Readiness:
+    """Whether calls can be served; asked often, so an answer holds for a moment. ``probe`` gives why not, or None."""
+
+    def __init__(self, probe: Callable[[], Awaitable[str | None]]) -> None:
+        self._probe = probe
+        self._known: tuple[float, str | None] = (float("-inf"), None)
+
+    async def why_not(self) -> str | None:
+        """None when calls can be served."""
+        at, reason = self._known
+        if time.monotonic() - at > limits.READY_CACHE_MS / _MS:
+            reason = await self._probe()
+            self._known = (time.monotonic(), reason)
+        return reason
 
 
 @router.get("/healthz")
@@ -26,8 +44,7 @@ async def healthz() -> Response:
 @router.get("/readyz")
 async def readyz(request: Request) -> Response:
     """Ready: database, Kafka and keys answer."""
-    ingress: Ingress = request.app.state.ingress
-    reason = await ingress.why_not_ready()
+    reason = await parts_of(request).get(Readiness).why_not()
     if reason is not None:
         raise errors.Unavailable(reason)
     return JSONResponse({"status": "ready"})
@@ -36,8 +53,7 @@ async def readyz(request: Request) -> Response:
 @router.get("/.well-known/jwks.json")
 async def jwks(request: Request) -> Response:
     """The public keys of the development issuer; NotFound where another issuer is used."""
-    ingress: Ingress = request.app.state.ingress
-    path = ingress.config.jwks_served
+    path = parts_of(request).get(IngressConfig).jwks_served
     if path is None:
         raise errors.NotFound
     return Response(await asyncio.to_thread(path.read_bytes), media_type="application/json")

@@ -1,4 +1,4 @@
-"""Who calls: bearer JWTs, verified with the issuer's public keys. Merchant and scopes come only from here.
+"""Who calls: bearer JWTs, verified with the issuer's public keys. Who a caller is and its scopes come only from here.
 
 The algorithm must be on our list and must fit the key, so ``none``, HMAC with a public key as its secret, and
 keys inside the token (jwk, jku, x5u) lead nowhere. Times are checked with a bounded skew.
@@ -25,24 +25,52 @@ if TYPE_CHECKING:
 
     from ingress.identity.jwks import Key, KeySource
 
-MERCHANT: Final = re.compile(rf"[A-Za-z0-9_-]{{1,{limits.SCOPE_LENGTH_MAX}}}\Z")
+NAME: Final = re.compile(rf"[A-Za-z0-9_-]{{1,{limits.SCOPE_LENGTH_MAX}}}\Z")
 #: algorithm to the one kind of key that it may be used with
 _KEY_TYPES: Final = {"Ed25519": "OKP", "EdDSA": "OKP", "ES256": "EC", "RS256": "RSA"}
 _BEARER: Final = "bearer "
+_KINDS: Final = ("merchant", "tenant", "user")  # the claims that name who calls
 
 
 class Caller(Struct, frozen=True, kw_only=True):
-    """What a verified token says about its holder."""
+    """What a verified token says about its holder.
 
-    merchant: str
+    ``principal`` is in whose name the caller acts: its retry identities, objects and events are of that name. A
+    merchant's is its own name; that of a tenant or user has its kind before a colon, which no merchant's name has.
+    """
+
+    principal: str
     subject: str
     scopes: frozenset[str]
     expires_at: float  # seconds since the epoch
 
-    def require(self, scope: str | None) -> None:
-        """Raises Forbidden unless the token has the scope."""
-        if scope is None or scope not in self.scopes:
-            raise errors.Forbidden(f"The token needs the scope {scope}.")
+    @property
+    def merchant(self) -> str:
+        """The merchant that the caller acts for. Raises Forbidden when the token names another kind of caller."""
+        if ":" in self.principal:
+            raise errors.Forbidden("The token names no merchant.")
+        return self.principal
+
+    @property
+    def tenant(self) -> str:
+        """The tenant that the caller acts for. Raises Forbidden when the token names another kind of caller."""
+        return self._of_kind("tenant")
+
+    @property
+    def user(self) -> str:
+        """The user that the caller is. Raises Forbidden when the token names another kind of caller."""
+        return self._of_kind("user")
+
+    def _of_kind(self, kind: str) -> str:
+        found, _, name = self.principal.partition(":")
+        if found != kind or not name:
+            raise errors.Forbidden(f"The token names no {kind}.")
+        return name
+
+    def require(self, *scopes: str | None) -> None:
+        """Raises Forbidden unless the token has one of the scopes."""
+        if not self.scopes.intersection(scopes):
+            raise errors.Forbidden(f"The token needs the scope {' or '.join(str(scope) for scope in scopes)}.")
 
 
 class _Algorithms(jws.JWSRegistry):
@@ -107,12 +135,11 @@ class Authenticator:
         if claims.get("iss") != self._issuer or self._audience not in audiences:
             raise errors.Unauthenticated("The token is not for this service.")
         expires_at = self._check_times(claims)
-        merchant, scope, subject = claims.get("merchant"), claims.get("scope", ""), claims.get("sub")
-        if not isinstance(merchant, str) or not MERCHANT.match(merchant):
-            raise errors.Unauthenticated("The token names no merchant.")
+        scope, subject = claims.get("scope", ""), claims.get("sub")
         if not isinstance(scope, str) or not isinstance(subject, str):
             raise errors.Unauthenticated("The token's claims are not readable.")
-        return Caller(merchant=merchant, subject=subject, scopes=frozenset(scope.split()), expires_at=expires_at)
+        scopes = frozenset(scope.split())
+        return Caller(principal=_principal(claims), subject=subject, scopes=scopes, expires_at=expires_at)
 
     def _check_times(self, claims: dict[str, Any]) -> float:
         """The expiry. Rule: a token must say when it ends and when it was made, and may not live longer than a day."""
@@ -131,6 +158,23 @@ class Authenticator:
     def _refuse_expired(self, expires_at: float) -> None:
         if self._clock() >= expires_at + limits.CLOCK_SKEW_MAX_S:
             raise errors.Unauthenticated("The token has expired.")
+
+
+def _principal(claims: dict[str, Any]) -> str:
+    """In whose name a token speaks: exactly one merchant, tenant or user."""
+    named = [kind for kind in _KINDS if kind in claims]
+    if len(named) != 1:
+        raise errors.Unauthenticated(f"The token must name one of {', '.join(_KINDS)}.")
+    (kind,) = named
+    name = claims[kind]
+    if not isinstance(name, str) or not NAME.match(name):
+        raise errors.Unauthenticated(f"The token names no {kind}.")
+    return principal_of(kind, name)
+
+
+def principal_of(kind: str, name: str) -> str:
+    """The principal of a merchant, a tenant or a user."""
+    return name if kind == "merchant" else f"{kind}:{name}"
 
 
 def read_header(token: str) -> dict[str, Any]:

@@ -72,9 +72,9 @@ def issue_token(
     audience: str = AUDIENCE,
 ) -> str:
     """A signed bearer token for a merchant. Raises InvalidCommand when the merchant or the time is out of bounds."""
-    from ingress.identity.auth import MERCHANT  # noqa: PLC0415 - the CLI prints a token without loading the server
+    from ingress.identity.auth import NAME  # noqa: PLC0415 - the CLI prints a token without loading the server
 
-    if not MERCHANT.match(merchant):
+    if not NAME.match(merchant):
         raise errors.InvalidCommand(
             [{"field": "merchant", "reason": "must be 1 to 64 of A-Z a-z 0-9 _ -"}],
             "The merchant is not a name.",

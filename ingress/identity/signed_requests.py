@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from msgspec import Struct
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
-    from ingress.commands.envelope import Request as Call
     from ingress.http.store import Store
     from ingress.identity.known_keys import KnownKeys
     from schemas.http_signature import Message, Signed
@@ -69,6 +68,20 @@ class Proof(Struct, frozen=True, kw_only=True):
         }
 
 
+class CoveredCommand(Protocol):
+    """A command that a signature covers: what tells it from any other."""
+
+    @property
+    def idempotency_key(self) -> str:
+        """The caller's retry identity."""
+        ...
+
+    @property
+    def request_hash(self) -> bytes:
+        """What tells a retry from another request."""
+        ...
+
+
 class SignedRequests:
     """Verifies by what is known of merchants' keys; evidence goes to a store whose commits wait for the disk."""
 
@@ -100,7 +113,7 @@ class SignedRequests:
             metrics.SIGNATURES.labels("verified").inc()
         return found
 
-    async def keep(self, proof: Proof, calls: Sequence[Call]) -> None:
+    async def keep(self, proof: Proof, calls: Sequence[CoveredCommand]) -> None:
         """The evidence is durable, with the identities that it stands for. Raises Unavailable."""
         hashes = {"keys": [c.idempotency_key for c in calls], "hashes": [c.request_hash for c in calls]}
         await self._store.rows("signed_requests_keep", proof.row() | hashes)

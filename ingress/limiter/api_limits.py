@@ -80,7 +80,7 @@ class Askers:
             return None if route.startswith(PROVEN_OTHERWISE) else Asker(*STRANGERS, route, network)
         except errors.PlatformError:
             return None  # the route refuses it
-        return Asker(caller.merchant, _user(caller.subject), route, network)
+        return Asker(caller.principal, _user(caller.subject), route, network)
 
     def _template(self, scope: Scope) -> str:
         """The template of the route that will answer; of one with another method when that one is to say so."""

@@ -12,6 +12,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ingress.commands import calling
+from ingress.http.parts import parts_of
+from ingress.identity.auth import Authenticator
+from ingress.limiter.quota_policies import QuotaPolicies
+from ingress.operators.audit import Audit
 from schemas import limits
 from schemas.limiter.operations import OPERATIONS
 
@@ -31,42 +35,42 @@ router: Final = APIRouter()
 @router.post("/v1/policies")
 async def publish(request: Request) -> Response:
     """Publishes a quota policy, or the next version of one; who did it stands in the audit log."""
-    ingress = calling.ingress_of(request)
-    caller = await ingress.authenticator.caller(request.headers.get("authorization"))
-    async with ingress.audit.privileged(caller, WRITE, _PUBLISH, _POLICIES, {}, audits_itself=True):
-        await ingress.audit.append(caller, _PUBLISH, _POLICIES, "begun", {})  # what cannot be audited is not done
+    parts = parts_of(request)
+    caller = await parts.get(Authenticator).caller(request.headers.get("authorization"))
+    async with parts.get(Audit).privileged(caller, WRITE, _PUBLISH, _POLICIES, {}, audits_itself=True):
+        await parts.get(Audit).append(caller, _PUBLISH, _POLICIES, "begun", {})  # what cannot be audited is not done
         response = await calling.command(request, OPERATIONS["publish_policy"], None)
     name, outcome, details = _became(response)
-    await ingress.audit.append(caller, _PUBLISH, name, outcome, details)
+    await parts.get(Audit).append(caller, _PUBLISH, name, outcome, details)
     return response
 
 
 @router.get("/v1/policies")
 async def list_policies(request: Request) -> Response:
     """The caller's policies, newest first."""
-    ingress = calling.ingress_of(request)
+    parts = parts_of(request)
     async with _audited(request, "policy.list", _POLICIES) as caller:
         limit, cursor = calling.place(request)
-        found = await ingress.quota_policies.page(caller.merchant, limit, cursor)
+        found = await parts.get(QuotaPolicies).page(caller.principal, limit, cursor)
     return calling.json(found)
 
 
 @router.get("/v1/policies/{policy_id}")
 async def get_policy(request: Request, policy_id: str) -> Response:
     """The policy in force, with its versions."""
-    ingress = calling.ingress_of(request)
+    parts = parts_of(request)
     async with _audited(request, "policy.read", policy_id) as caller:
         calling.require_id(policy_id)
-        found = await ingress.quota_policies.get(caller.merchant, policy_id)
+        found = await parts.get(QuotaPolicies).get(caller.principal, policy_id)
     return calling.json(found, calling.NO_STORE | {"ETag": f'"{found["version"]}"'})
 
 
 @router.get("/v1/policy_snapshots/newest")
 async def newest_snapshot(request: Request) -> Response:
     """What gateways decide by: signed, named by its digest, told only when it changed."""
-    ingress = calling.ingress_of(request)
-    await ingress.caller(request, READ)
-    digest, document = await ingress.quota_policies.snapshot()
+    parts = parts_of(request)
+    await calling.caller_of(request, READ)
+    digest, document = await parts.get(QuotaPolicies).snapshot()
     etag = f'"{digest}"'
     headers = {
         "Cache-Control": f"private, max-age=0, stale-if-error={limits.LIMIT_SNAPSHOT_RENEW_S}",
@@ -81,9 +85,9 @@ async def newest_snapshot(request: Request) -> Response:
 @router.get("/v1/policy_snapshots/{digest}")
 async def snapshot(request: Request, digest: str) -> Response:
     """The snapshot of a digest: never another one, so that whoever may read it never asks for it again."""
-    ingress = calling.ingress_of(request)
-    await ingress.caller(request, READ)
-    document = await ingress.quota_policies.snapshot_of(digest)
+    parts = parts_of(request)
+    await calling.caller_of(request, READ)
+    document = await parts.get(QuotaPolicies).snapshot_of(digest)
     headers = {"Cache-Control": _FOR_EVER, "ETag": f'"{digest}"'}
     if request.headers.get("if-none-match") == headers["ETag"]:
         return Response(status_code=304, headers=headers)
@@ -93,10 +97,10 @@ async def snapshot(request: Request, digest: str) -> Response:
 @router.get("/v1/usage/{key:path}")
 async def usage(request: Request, key: str) -> Response:
     """What a key has used, live and in the stream, each with its time; from a client's network, with ``network``."""
-    ingress = calling.ingress_of(request)
+    parts = parts_of(request)
     client = request.query_params.get("network")
     async with _audited(request, "usage.read", key, {} if client is None else {"network": client}):
-        found = await ingress.quota_policies.usage(key, client)
+        found = await parts.get(QuotaPolicies).usage(key, client)
     return calling.json(found)
 
 
@@ -105,9 +109,9 @@ async def _audited(
     request: Request, action: str, name: str, details: dict[str, Any] | None = None
 ) -> AsyncIterator[Caller]:
     """Who reads what concerns others' tenants; in the audit log before the answer is given, refusals too."""
-    ingress = calling.ingress_of(request)
-    caller = await ingress.authenticator.caller(request.headers.get("authorization"))
-    async with ingress.audit.privileged(caller, READ, action, name, details or {}):
+    parts = parts_of(request)
+    caller = await parts.get(Authenticator).caller(request.headers.get("authorization"))
+    async with parts.get(Audit).privileged(caller, READ, action, name, details or {}):
         yield caller
 
 

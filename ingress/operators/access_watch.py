@@ -139,8 +139,8 @@ class AccessWatch:
             caller = await self._authenticator.caller(Headers(scope=scope).get("authorization"))
         except errors.PlatformError:
             return []
-        who = f"{caller.merchant} {caller.subject}"
-        found = [saw("merchant_fan_out", network, caller.merchant)] if network else []
+        who = f"{caller.principal} {caller.subject}"
+        found = [saw("merchant_fan_out", network, caller.principal)] if network else []
         if status == _NOT_FOUND:
             found.append(saw("enumeration", who, path))
         elif calling.OPERATOR in caller.scopes:

@@ -84,6 +84,6 @@ class Audit:
             "action": action,
             "object": validation.visible(name),
             "outcome": outcome,
-            "details": json.dumps({"merchant": caller.merchant} | details),
+            "details": json.dumps({"merchant": caller.principal} | details),
         }
         await self._store.rows("audit_append", parameters)

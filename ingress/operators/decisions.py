@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ingress.commands import calling, envelope
 from ingress.http import reading, strict_json
+from ingress.http.parts import Parts, parts_of
 from ingress.operators import operating
+from ingress.operators.audit import Audit
 from schemas import errors, limits, validation
 
 if TYPE_CHECKING:
@@ -20,7 +22,6 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from ingress.commands.envelope import Fields
-    from ingress.state import Ingress
 
 _ENVELOPE: Final = frozenset(("idempotency_key", "payload"))
 
@@ -35,7 +36,7 @@ class FourEyesRequired(errors.Forbidden):
 class Decision:
     """What a person sent, and who it is."""
 
-    ingress: Ingress
+    parts: Parts
     person: str
     body: dict[str, Any]
     fields: Fields
@@ -47,13 +48,13 @@ class Decision:
 
 
 @asynccontextmanager
-async def looking(request: Request, action: str, audited_id: str, *ids: str) -> AsyncIterator[Ingress]:
+async def looking(request: Request, action: str, audited_id: str, *ids: str) -> AsyncIterator[Parts]:
     """An operator reads; audited. Raises as ``Audit.operator``, and NotFound for what can be nobody's id."""
-    ingress = calling.ingress_of(request)
-    async with ingress.audit.operator(request, action, audited_id):
+    parts = parts_of(request)
+    async with parts.get(Audit).operator(request, action, audited_id):
         for each in (audited_id, *ids):
             calling.require_id(each)
-        yield ingress
+        yield parts
 
 
 @asynccontextmanager
@@ -62,12 +63,12 @@ async def deciding(request: Request, action: str, audited_id: str, *ids: str) ->
 
     Raises as ``looking``, ``operating.person`` and ``body_of``.
     """
-    ingress = calling.ingress_of(request)
-    async with ingress.audit.operator(request, action, audited_id, audits_itself=True) as caller:
+    parts = parts_of(request)
+    async with parts.get(Audit).operator(request, action, audited_id, audits_itself=True) as caller:
         for each in (audited_id, *ids):
             calling.require_id(each)
         fields = envelope.header_fields(request.headers)
-        yield Decision(ingress, operating.person(caller), await body_of(request), fields)
+        yield Decision(parts, operating.person(caller), await body_of(request), fields)
 
 
 async def body_of(request: Request) -> dict[str, Any]:

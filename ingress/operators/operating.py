@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from ingress.commands import calling, envelope
+from ingress.commands.commands import Commands
 from ingress.http import answers, reading
-from ingress.payments.merchants import accounts
-from schemas import errors, limits
-from schemas.payments import repair
+from ingress.http.parts import Parts, parts_of
+from ingress.operators.audit import Audit
+from schemas import errors, limits, validation
+from schemas.identity import operator_scope
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -21,13 +23,12 @@ if TYPE_CHECKING:
 
     from ingress.commands.commands import Terms
     from ingress.identity.auth import Caller
-    from ingress.state import Ingress
     from schemas.operation import Operation
 
 
 def person(caller: Caller) -> str:
     """Who acts, for what a person must answer for. Raises Forbidden for a token that names none."""
-    if not repair.is_person(caller.subject):
+    if not validation.is_person(caller.subject):
         raise errors.Forbidden("The token's subject names no person.")
     return caller.subject
 
@@ -36,19 +37,19 @@ async def operate(
     request: Request, operation: Operation, action: str, object_id: str, person_field: str | None = None
 ) -> Response:
     """Carries the command out. ``person_field`` of the payload is filled with who acts, which only the token says."""
-    ingress = calling.ingress_of(request)
-    async with ingress.audit.operator(request, action, object_id, audits_itself=True) as caller:
+    parts = parts_of(request)
+    async with parts.get(Audit).operator(request, action, object_id, audits_itself=True) as caller:
         fields = envelope.header_fields(request.headers)
         asked_terms, asked = calling.terms(request)
         raw = await reading.body(request, reading.JSON, limits.BODY_BYTES_MAX)
         answer, request_id = await carry_out(
-            ingress, caller, operation, action, object_id, raw, fields, asked_terms, person_field
+            parts, caller, operation, action, object_id, raw, fields, asked_terms, person_field
         )
     return answers.response(answer, asked.applied(), request_id)
 
 
 async def carry_out(
-    ingress: Ingress,
+    parts: Parts,
     caller: Caller,
     operation: Operation,
     action: str,
@@ -62,15 +63,15 @@ async def carry_out(
     who = person(caller)
     _require_name(operation, object_id)
     said_by_token = {person_field: who} if person_field else {}
-    call = envelope.read_call(operation, object_id, raw, fields, caller.merchant, said_by_token)
+    call = envelope.read_call(operation, object_id, raw, fields, caller.principal, said_by_token)
     # Before it is sent: what cannot be audited is not done. The outcome has a row of its own.
     details = {"idempotency_key": call.idempotency_key, "payload": call.payload}
-    await ingress.audit.append(caller, action, object_id, "begun", details)
-    as_operator = structs.replace(caller, merchant=accounts.scope_of(caller))
-    answer, request_id = await ingress.commands.one(as_operator, call, terms)
+    await parts.get(Audit).append(caller, action, object_id, "begun", details)
+    as_operator = structs.replace(caller, principal=operator_scope(caller.principal, caller.subject))
+    answer, request_id = await parts.get(Commands).one(as_operator, call, terms)
     became = {"request_id": request_id, "status": answer.status, "code": answer.code, "replayed": answer.replayed}
     outcome = "done" if answer.code is None else "refused"
-    await ingress.audit.append(caller, action, object_id, outcome, became)
+    await parts.get(Audit).append(caller, action, object_id, outcome, became)
     return answer, request_id
 
 

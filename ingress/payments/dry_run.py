@@ -19,6 +19,7 @@ from dataflows.payments.domain.decision import Context, Decision
 from dataflows.payments.domain.fees import FeeSchedule
 from dataflows.payments.domain.policies import Policies, ProcessorHealth
 from dataflows.payments.domain.stored import payments_of
+from ingress.commands.admission import DRY_RUN
 from ingress.http import answers, problems
 from schemas import errors, records, rendering
 from schemas.payments import risk_policy
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from ingress.identity.auth import Caller
     from ingress.payments.payment_methods import PaymentMethods
 
-PARAMETER: Final = "dry_run"
 _REFUNDS: Final = frozenset(("create_refund", "cancel_refund"))
 OPERATIONS: Final = _REFUNDS | {
     *("create_payment_intent", "confirm_payment_intent", "capture_payment_intent", "cancel_payment_intent"),
@@ -64,7 +64,7 @@ class DryRuns:
         """The answer that the call would get now, flagged. Raises as the call itself, and InvalidCommand."""
         if request.operation.name not in OPERATIONS:
             reason = "is not for this operation"
-            raise errors.InvalidCommand([{"field": PARAMETER, "reason": reason}], f"A dry run {reason}.")
+            raise errors.InvalidCommand([{"field": DRY_RUN, "reason": reason}], f"A dry run {reason}.")
         prior = await self._stored.find((caller.merchant, request.idempotency_key))
         if prior is not None and prior.request_hash != request.request_hash:
             raise errors.KeyReused
@@ -125,13 +125,13 @@ class DryRuns:
 def _command(caller: Caller, request: Request, now: int) -> records.Command:
     return records.Command(
         operation=request.operation.name,
-        request_id=request.request_id or PARAMETER,
+        request_id=request.request_id or DRY_RUN,
         idempotency_key=request.idempotency_key,
         aggregate_key=request.aggregate_key,
         expected_version=request.expected_version,
         scope=caller.merchant,
         request_hash=request.request_hash,
-        trace_id=PARAMETER,
+        trace_id=DRY_RUN,
         issued_at=now,
         deadline_at=0,
         reply_to=-1,
@@ -141,13 +141,11 @@ def _command(caller: Caller, request: Request, now: int) -> records.Command:
 
 
 def _would(result: dict[str, Any], not_considered: list[str]) -> answers.Answer:
-    return answers.Answer(
-        status=200, body=_encode({PARAMETER: True, "result": result, "not_considered": not_considered})
-    )
+    return answers.Answer(status=200, body=_encode({DRY_RUN: True, "result": result, "not_considered": not_considered}))
 
 
 def _would_refuse(refusal: dict[str, Any]) -> answers.Answer:
     code = refusal.pop("code")
     detail = refusal.pop("detail", problems.row(code).title)
-    body = problems.render(code, detail, {**refusal, PARAMETER: True})
+    body = problems.render(code, detail, {**refusal, DRY_RUN: True})
     return answers.Answer(status=problems.row(code).status, body=body, code=code)

@@ -10,6 +10,11 @@ from starlette.responses import Response
 
 from ingress.commands import calling
 from ingress.http import reading
+from ingress.http.parts import parts_of
+from ingress.payments import reads
+from ingress.payments.merchants.balances import Balances
+from ingress.payments.merchants.fee_terms import FeePolicies
+from ingress.payments.resources import Collections
 from schemas.payments.operations import OPERATIONS
 
 router: Final = APIRouter()
@@ -30,13 +35,13 @@ async def cancel_refund(request: Request, refund_id: str) -> Response:
 @router.get("/v1/refunds/{refund_id}")
 async def get_refund(request: Request, refund_id: str) -> Response:
     """The refund; with Prefer: wait=N, as soon as it is not pending any more."""
-    return await calling.resource(request, calling.ingress_of(request).refunds, refund_id)
+    return await reads.resource(request, parts_of(request).get(Collections).refunds, refund_id)
 
 
 @router.get("/v1/refunds")
 async def list_refunds(request: Request) -> Response:
     """The caller's refunds, or those of one payment, newest first."""
-    return await calling.page(request, calling.ingress_of(request).refunds)
+    return await reads.page(request, parts_of(request).get(Collections).refunds)
 
 
 @router.post("/v1/disputes/{dispute_id}/evidence")
@@ -48,27 +53,27 @@ async def submit_evidence(request: Request, dispute_id: str) -> Response:
 @router.get("/v1/disputes/{dispute_id}")
 async def get_dispute(request: Request, dispute_id: str) -> Response:
     """The dispute."""
-    return await calling.resource(request, calling.ingress_of(request).disputes, dispute_id)
+    return await reads.resource(request, parts_of(request).get(Collections).disputes, dispute_id)
 
 
 @router.get("/v1/disputes")
 async def list_disputes(request: Request) -> Response:
     """The caller's disputes, or those of one payment, newest first."""
-    return await calling.page(request, calling.ingress_of(request).disputes)
+    return await reads.page(request, parts_of(request).get(Collections).disputes)
 
 
 @router.get("/v1/balance")
 async def get_balance(request: Request) -> Response:
     """What the merchant has pending, available and reserved, now or at a past time."""
-    ingress = calling.ingress_of(request)
-    caller = await ingress.caller(request, calling.READ)
+    parts = parts_of(request)
+    caller = await calling.caller_of(request, reads.READ)
     at = reading.past_time(request, "at")
-    return calling.json(await ingress.balances.document(caller.merchant, at))
+    return calling.json(await parts.get(Balances).document(caller.merchant, at))
 
 
 @router.get("/v1/fee_policy")
 async def get_fee_policy(request: Request) -> Response:
     """The terms that a payment made now is under, and those that are published for later: the caller's own only."""
-    ingress = calling.ingress_of(request)
-    caller = await ingress.caller(request, calling.READ)
-    return calling.json(await ingress.fee_policies.document(caller.merchant))
+    parts = parts_of(request)
+    caller = await calling.caller_of(request, reads.READ)
+    return calling.json(await parts.get(FeePolicies).document(caller.merchant))

@@ -142,5 +142,30 @@ class Resources(Generic[Record]):
         return record
 
 
+@dataclass(frozen=True, slots=True)
+class Collections:
+    """All kinds of one process."""
+
+    intents: Resources[records.PaymentIntent]
+    refunds: Resources[records.Refund]
+    disputes: Resources[records.Dispute]
+    payouts: Resources[records.Payout]
+
+    @classmethod
+    def over(cls, store: Store, cursors: Cursors) -> Collections:
+        """Read from this store, with cursors of this key."""
+        return cls(
+            Resources(store, cursors, INTENTS),
+            Resources(store, cursors, REFUNDS),
+            Resources(store, cursors, DISPUTES),
+            Resources(store, cursors, PAYOUTS),
+        )
+
+    def drain(self) -> None:
+        """Ends every long poll: each answers with the state as it is."""
+        for resources in (self.intents, self.refunds, self.payouts):
+            resources.drain()
+
+
 def _place(item: Resource) -> Place:
     return item.created_at, item.id

@@ -12,6 +12,7 @@ SERVICE: Final = Service(
     name="limiter",
     code="l",
     doc="quota policies and durable quotas",
+    read_scope="limits:read",
     owner_role="millrace_limiter_owner",
     partitions=topics.PARTITIONS,
     operations=tuple(OPERATIONS.values()),

@@ -13,7 +13,6 @@ from schemas.payments.operations import OPERATIONS
 from schemas.records import Command
 
 PROCESSOR_SCOPE: Final = "processor:"
-OPERATOR_SCOPE: Final = "operator:"  # of a person's command; no merchant has a colon in its name
 #: the status in the identity of a refund's failure after its success; in its payload it is "failed"
 FAILED_LATER: Final = "failed_later"
 _TRACE_LENGTH: Final = 32

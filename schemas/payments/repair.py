@@ -163,11 +163,6 @@ def read_decision(table: validation.Fields, payload: dict[str, Any]) -> dict[str
     return found
 
 
-def is_person(subject: str) -> bool:
-    """Whether a token's subject can stand for a person: a short text that every store of ours can hold."""
-    return validation.clean_text(subject, limits.REPAIR_PERSON_LENGTH_MAX) is None and bool(subject.strip())
-
-
 def reference_of(proposal_id: str) -> str:
     """Of the ledger transaction: unique, so that a proposal posts once whatever is retried."""
     return f"repair:{proposal_id}"

@@ -12,6 +12,7 @@ SERVICE: Final = Service(
     name="payments",
     code="p",
     doc="payment intents",
+    read_scope="payments:read",
     owner_role="millrace_owner",
     partitions=topics.PARTITIONS,
     operations=tuple(OPERATIONS.values()),

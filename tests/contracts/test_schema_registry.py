@@ -14,7 +14,8 @@ import pytest
 from fastapi import FastAPI
 
 from ingress.app import create_app
-from ingress.state import Ingress, IngressConfig
+from ingress.config import IngressConfig
+from ingress.state import Ingress
 from schemas import codec
 from sinks.kafka.connection import KafkaConnection
 from tests.contracts import golden

@@ -63,7 +63,7 @@ class Tokens:
         merchant, colon, scope = (authorization or "").removeprefix("Bearer ").partition(":")
         if not colon:
             raise errors.Unauthenticated
-        return Caller(merchant=merchant, subject="ann", scopes=frozenset([scope]), expires_at=0)
+        return Caller(principal=merchant, subject="ann", scopes=frozenset([scope]), expires_at=0)
 
 
 async def _asked(

@@ -19,7 +19,7 @@ SECRET = b"s" * 32
 
 
 def caller(*scopes: str, expires_at: float = 10_000) -> Caller:
-    return Caller(merchant="m_1", subject="merchant:m_1", scopes=frozenset(scopes), expires_at=expires_at)
+    return Caller(principal="m_1", subject="merchant:m_1", scopes=frozenset(scopes), expires_at=expires_at)
 
 
 class Clock:

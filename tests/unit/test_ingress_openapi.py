@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 
 from ingress import app, openapi
-from ingress.http import openapi_schemas
-from ingress.payments.openapi import payloads as openapi_payloads
+from ingress.http import openapi_commands, openapi_schemas
+from ingress.services import HTTP_SERVICES
 from schemas import limits, records, rendering
 from schemas.services import OPERATIONS
 from tests.worlds.payments import payment_cases
+
+PAYLOADS = {record: schema for service in HTTP_SERVICES for record, schema in service.payloads().items()}
 
 DOCUMENT = openapi.document()
 
@@ -42,7 +44,7 @@ def test_every_reference_leads_somewhere() -> None:
 
 @pytest.mark.parametrize("operation", [o for o in OPERATIONS.values() if o.scope], ids=lambda o: o.name)
 def test_payload_fields_are_those_of_the_validation_table(operation: Any) -> None:
-    schema = openapi_payloads.components()[f"{operation.record}Payload"]
+    schema = openapi_commands.components(PAYLOADS)[f"{operation.record}Payload"]
     assert set(schema["properties"]) == set(operation.payload)
     assert schema["additionalProperties"] is False
 

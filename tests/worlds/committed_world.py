@@ -20,8 +20,9 @@ from dataflows.payments.domain.journal import JournalEntry, decide_post
 from dataflows.payments.ledger_batch import txn_id
 from schemas import identity, topics
 from schemas.currency import EXPONENTS
+from schemas.identity import OPERATOR_SCOPE
 from schemas.payments import topics as payments_topics
-from schemas.payments.facts import OPERATOR_SCOPE, journal_id
+from schemas.payments.facts import journal_id
 from schemas.records import Command, LedgerTxn, Payout, ProcessorAttempt, Rejection
 from sinks.postgres.ledger_chain import GENESIS, link_hash
 from tests.worlds.committed_event import Decided, event_of, parts_of

@@ -9,7 +9,7 @@ from dataflows.payments.domain import account, fx, payout
 from dataflows.payments.domain.account import NOT_FOUND, Account, Context, Decision
 from dataflows.payments.domain.journal import LEDGER_SCOPE
 from schemas import identity
-from schemas.payments.facts import OPERATOR_SCOPE
+from schemas.identity import OPERATOR_SCOPE
 from schemas.payments.operations import ON_ACCOUNTS
 from schemas.records import Command, Rejection
 

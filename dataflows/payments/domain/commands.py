@@ -22,7 +22,8 @@ from dataflows.payments.domain import (
     settlement,
 )
 from dataflows.payments.domain.decision import Context, Decision, Payment
-from schemas.payments.facts import OPERATOR_SCOPE, PROCESSOR_SCOPE
+from schemas.identity import OPERATOR_SCOPE
+from schemas.payments.facts import PROCESSOR_SCOPE
 from schemas.records import Command, Dispute, Refund, Rejection
 
 SETTLEMENT_SCOPE: Final = "settlement:"

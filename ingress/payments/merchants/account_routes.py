@@ -9,8 +9,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ingress.commands import calling
-from ingress.identity.auth import MERCHANT
+from ingress.http.parts import parts_of
+from ingress.identity.auth import NAME
 from ingress.operators import operating
+from ingress.operators.audit import Audit
+from ingress.payments import reads
+from ingress.payments.merchants.accounts import Accounts
+from ingress.payments.resources import Collections
 from schemas import errors
 from schemas.payments.operations import OPERATIONS
 
@@ -32,13 +37,13 @@ async def cancel_payout(request: Request, payout_id: str) -> Response:
 @router.get("/v1/payouts/{payout_id}")
 async def get_payout(request: Request, payout_id: str) -> Response:
     """The payout; with Prefer: wait=N, as soon as it is not pending any more."""
-    return await calling.resource(request, calling.ingress_of(request).payouts, payout_id)
+    return await reads.resource(request, parts_of(request).get(Collections).payouts, payout_id)
 
 
 @router.get("/v1/payouts")
 async def list_payouts(request: Request) -> Response:
     """The caller's payouts, newest first."""
-    return await calling.page(request, calling.ingress_of(request).payouts)
+    return await reads.page(request, parts_of(request).get(Collections).payouts)
 
 
 @router.post("/v1/payouts/{payout_id}/outcome")
@@ -50,11 +55,11 @@ async def record_outcome(request: Request, payout_id: str) -> Response:
 @router.get("/v1/accounts/{merchant}")
 async def get_account(request: Request, merchant: str) -> Response:
     """A merchant's account with what it holds."""
-    ingress = calling.ingress_of(request)
-    async with ingress.audit.operator(request, "account.read", merchant):
-        if not MERCHANT.match(merchant):
+    parts = parts_of(request)
+    async with parts.get(Audit).operator(request, "account.read", merchant):
+        if not NAME.match(merchant):
             raise errors.NotFound
-        found = await ingress.accounts.document(merchant)
+        found = await parts.get(Accounts).document(merchant)
     return calling.json(found)
 
 

@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from schemas import errors, identity, records, rendering
-from schemas.payments.facts import OPERATOR_SCOPE
 
 if TYPE_CHECKING:
     from ingress.http.store import Store
-    from ingress.identity.auth import Caller
     from ingress.payments.merchants.balances import Balances
 
 
@@ -44,8 +42,3 @@ class Accounts:
             "updated_at": None,
             "balances": msgspec.Raw(balances),
         }
-
-
-def scope_of(operator: Caller) -> str:
-    """In whose name an operator's command is decided: retries are known by person, whatever a subject looks like."""
-    return OPERATOR_SCOPE + identity.derived_id("by", operator.merchant, "operator", operator.subject)

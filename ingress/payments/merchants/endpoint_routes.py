@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from fastapi import APIRouter
 from starlette.requests import Request
@@ -10,20 +10,24 @@ from starlette.responses import Response
 
 from ingress.commands import calling
 from ingress.http import reading, strict_json
+from ingress.http.parts import parts_of
+from ingress.identity.signed_requests import SignedRequests
+from ingress.payments import reads
+from ingress.payments.active_policies import ActivePolicies
+from ingress.payments.merchants.endpoints import Endpoints
 from schemas import errors, limits
-
-if TYPE_CHECKING:
-    from ingress.payments.merchants.endpoints import Endpoints
+from schemas.payments.operations import WRITE
 
 router: Final = APIRouter()
 
 
 def _endpoints(request: Request) -> Endpoints:
-    return calling.ingress_of(request).endpoints
+    return parts_of(request).get(Endpoints)
 
 
 async def _merchant(request: Request, scope: str) -> str:
-    return (await calling.ingress_of(request).caller(request, scope)).merchant
+    caller = await calling.caller_of(request, scope)
+    return caller.merchant
 
 
 async def _own(request: Request, scope: str, object_id: str) -> str:
@@ -37,22 +41,22 @@ async def _changing(request: Request, object_id: str) -> str:
 
     These calls have nothing to say; an empty object is as good as nothing. Raises MalformedRequest.
     """
-    merchant = await _own(request, calling.WRITE, object_id)
-    calling.ingress_of(request).active_policies.require_new_work()
+    merchant = await _own(request, WRITE, object_id)
+    parts_of(request).get(ActivePolicies).require_new_work()
     raw = await reading.body(request, reading.JSON, limits.BODY_BYTES_MAX)
     if raw and strict_json.parse(raw) != {}:
         raise errors.MalformedRequest("This call takes no body.")
-    await calling.ingress_of(request).signed_requests.once(request, merchant, raw)
+    await parts_of(request).get(SignedRequests).once(request, merchant, raw)
     return merchant
 
 
 @router.post("/v1/webhook_endpoints")
 async def create_endpoint(request: Request) -> Response:
     """Makes an endpoint and shows its secret, once. The URL is the identity: again, it is the same endpoint."""
-    merchant = await _merchant(request, calling.WRITE)
-    calling.ingress_of(request).active_policies.require_new_work()
+    merchant = await _merchant(request, WRITE)
+    parts_of(request).get(ActivePolicies).require_new_work()
     raw = await reading.body(request, reading.JSON, limits.BODY_BYTES_MAX)
-    await calling.ingress_of(request).signed_requests.once(request, merchant, raw)
+    await parts_of(request).get(SignedRequests).once(request, merchant, raw)
     made, was_there = await _endpoints(request).create(merchant, strict_json.parse(raw))
     return calling.created({"result": made}, f"/v1/webhook_endpoints/{made['id']}", is_replayed=was_there)
 
@@ -60,14 +64,14 @@ async def create_endpoint(request: Request) -> Response:
 @router.get("/v1/webhook_endpoints")
 async def list_endpoints(request: Request) -> Response:
     """The caller's endpoints, newest first."""
-    merchant = await _merchant(request, calling.READ)
+    merchant = await _merchant(request, reads.READ)
     return calling.json(await _endpoints(request).page(merchant, *calling.place(request)))
 
 
 @router.get("/v1/webhook_endpoints/{endpoint_id}")
 async def get_endpoint(request: Request, endpoint_id: str) -> Response:
     """The endpoint: whether it is verified, or why it was disabled."""
-    merchant = await _own(request, calling.READ, endpoint_id)
+    merchant = await _own(request, reads.READ, endpoint_id)
     return calling.json(await _endpoints(request).get(merchant, endpoint_id))
 
 
@@ -96,7 +100,7 @@ async def enable_endpoint(request: Request, endpoint_id: str) -> Response:
 @router.get("/v1/webhook_endpoints/{endpoint_id}/deliveries")
 async def list_deliveries(request: Request, endpoint_id: str) -> Response:
     """What was sent there and what came of it, newest first."""
-    merchant = await _own(request, calling.READ, endpoint_id)
+    merchant = await _own(request, reads.READ, endpoint_id)
     limit, cursor = calling.place(request)
     return calling.json(await _endpoints(request).deliveries(merchant, endpoint_id, limit, cursor))
 

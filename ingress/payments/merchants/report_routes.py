@@ -10,7 +10,9 @@ from starlette.responses import Response, StreamingResponse
 
 from ingress.commands import calling
 from ingress.http import reading
-from ingress.payments.merchants.reports import FORMATS, REPORTS, Asked
+from ingress.http.parts import parts_of
+from ingress.payments import reads
+from ingress.payments.merchants.reports import FORMATS, REPORTS, Asked, Reports
 from schemas import currency, errors, limits
 
 router: Final = APIRouter()
@@ -20,18 +22,18 @@ _DAY_US: Final = 86_400_000_000
 @router.get("/v1/reports/{report}")
 async def get_report(request: Request, report: str) -> Response:
     """The balance, activity or payouts of a time, as pages of JSON or as one CSV file."""
-    ingress = calling.ingress_of(request)
-    caller = await ingress.caller(request, calling.READ)
+    parts = parts_of(request)
+    caller = await calling.caller_of(request, reads.READ)
     if report not in REPORTS:
         raise errors.NotFound
     asked = _asked(request, caller.merchant)
     if reading.choice(request, "format", FORMATS) == "csv":
-        chunks = await ingress.reports.csv(report, asked)
+        chunks = await parts.get(Reports).csv(report, asked)
         name = f'attachment; filename="{report}.csv"'
         headers = calling.NO_STORE | {"Content-Disposition": name, "X-Content-Type-Options": "nosniff"}
         return StreamingResponse(chunks, headers=headers, media_type="text/csv")
     limit = reading.limit(request, limits.REPORT_PAGE_LIMIT_DEFAULT, limits.REPORT_PAGE_LIMIT_MAX)
-    return calling.json(await ingress.reports.page(report, asked, limit, reading.query(request, "cursor")))
+    return calling.json(await parts.get(Reports).page(report, asked, limit, reading.query(request, "cursor")))
 
 
 def _asked(request: Request, merchant: str) -> Asked:

@@ -6,7 +6,7 @@ from typing import Any, Final, get_args
 
 from ingress.http import openapi_elements as elements
 from ingress.http import openapi_schemas
-from ingress.identity.auth import MERCHANT
+from ingress.identity.auth import NAME
 from ingress.payments.merchants.reports import FORMATS, REPORTS
 from schemas import currency, limits, records
 
@@ -28,7 +28,7 @@ MERCHANT_PARAMETER: Final[Json] = {
     "name": "merchant",
     "in": "path",
     "required": True,
-    "schema": {"type": "string", "pattern": f"^{MERCHANT.pattern.removesuffix(chr(92) + 'Z')}$"},
+    "schema": {"type": "string", "pattern": f"^{NAME.pattern.removesuffix(chr(92) + 'Z')}$"},
 }
 _RESERVE: Final[Json] = {"amount": openapi_schemas.AMOUNT, "currency": _CURRENCY, "reason": _NOTE}
 _REASON: Final[Json] = {"reason": _NOTE}

@@ -1,13 +1,11 @@
-"""The JSON schemas of what a client sends: every operation's payload, and the envelope around it."""
+"""The JSON schemas of what a client of payments sends: the payload of each operation, by its record."""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
-from ingress.http.openapi_schemas import AMOUNT, IDEMPOTENCY_KEY, OBJECT_ID, REQUEST_ID, TEXT, a_schema, ref
-from ingress.limiter import openapi as openapi_limiter
+from ingress.http.openapi_schemas import AMOUNT, OBJECT_ID, TEXT, a_schema
 from schemas import currency, limits
-from schemas.services import OPERATIONS
 
 Json = dict[str, Any]
 
@@ -30,7 +28,7 @@ _METADATA: Final[Json] = {
 _CANCEL_REASONS: Final = ["duplicate", "fraudulent", "requested_by_customer", "abandoned", None]
 _REFUND_REASONS: Final = ["duplicate", "fraudulent", "requested_by_customer", None]
 
-_PAYLOADS: Final[dict[str, Json]] = {
+PAYLOADS: Final[dict[str, Json]] = {
     "CreatePaymentIntent": a_schema(
         {
             "amount": AMOUNT,
@@ -123,32 +121,4 @@ _PAYLOADS: Final[dict[str, Json]] = {
         {"payout": {**OBJECT_ID, "description": "The id of the route, which says it already"}}, [], closed=True
     ),
     "CancelPaymentIntent": a_schema({"cancellation_reason": {"enum": _CANCEL_REASONS}}, [], closed=True),
-    "PublishPolicy": openapi_limiter.PAYLOAD,
 }
-
-
-def _envelope(record: str, operation: str) -> Json:
-    properties = {
-        "operation": {"type": ["string", "null"], "enum": [operation, None]},
-        "request_id": {**REQUEST_ID, "type": ["string", "null"]},
-        "idempotency_key": {**IDEMPOTENCY_KEY, "type": ["string", "null"]},
-        "aggregate_key": {"type": "null", "description": "The target's id; it follows from the route"},
-        "expected_version": {
-            "type": ["integer", "null"],
-            "minimum": 0,
-            "maximum": limits.EXPECTED_VERSION_MAX,
-        },
-        "payload": ref(f"{record}Payload"),
-    }
-    # The key may come in the header; a payload whose fields are all optional may be left out.
-    return a_schema(properties, ["payload"] if _PAYLOADS[record]["required"] else [], closed=True)
-
-
-def components() -> dict[str, Json]:
-    """The two forms of every operation that a client may call."""
-    found: dict[str, Json] = {}
-    for operation in OPERATIONS.values():
-        if operation.scope:
-            found[f"{operation.record}Payload"] = _PAYLOADS[operation.record]
-            found[f"{operation.record}Command"] = _envelope(operation.record, operation.template)
-    return found

@@ -10,6 +10,8 @@ from starlette.responses import Response
 
 from ingress.commands import calling
 from ingress.operators import decisions
+from ingress.operators.cases import Cases
+from ingress.payments.repair.closings import Closings
 
 router: Final = APIRouter()
 
@@ -18,22 +20,22 @@ router: Final = APIRouter()
 async def close_case(request: Request, case_id: str) -> Response:
     """Closes a case that needs no money, or proposes to: ``four_eyes`` and ``state`` say which."""
     async with decisions.deciding(request, "case.close", case_id) as asked:
-        found = await asked.ingress.closings.propose(case_id, asked.body, asked.fields, asked.person)
+        found = await asked.parts.get(Closings).propose(case_id, asked.body, asked.fields, asked.person)
     return calling.created(found, f"/v1/cases/{case_id}/closings/{found['id']}")
 
 
 @router.get("/v1/cases/{case_id}/closings")
 async def list_closings(request: Request, case_id: str) -> Response:
     """The closings of one case, newest first."""
-    async with decisions.looking(request, "case.list_closings", case_id) as ingress:
-        return calling.json(await ingress.closings.of_case(case_id))
+    async with decisions.looking(request, "case.list_closings", case_id) as parts:
+        return calling.json(await parts.get(Closings).of_case(case_id))
 
 
 @router.get("/v1/cases/{case_id}/closings/{closing_id}")
 async def get_closing(request: Request, case_id: str, closing_id: str) -> Response:
     """One closing, and what became of it."""
-    async with decisions.looking(request, "case.read_closing", case_id, closing_id) as ingress:
-        return calling.json(await ingress.closings.get(case_id, closing_id))
+    async with decisions.looking(request, "case.read_closing", case_id, closing_id) as parts:
+        return calling.json(await parts.get(Closings).get(case_id, closing_id))
 
 
 @router.post("/v1/cases/{case_id}/closings/{closing_id}/approve")
@@ -41,19 +43,19 @@ async def approve_closing(request: Request, case_id: str, closing_id: str) -> Re
     """Closes the case as another person than the author."""
     async with decisions.deciding(request, "case.close", case_id, closing_id) as asked:
         asked.require_no_body()
-        return calling.json(await asked.ingress.closings.approve(case_id, closing_id, asked.person))
+        return calling.json(await asked.parts.get(Closings).approve(case_id, closing_id, asked.person))
 
 
 @router.post("/v1/cases/{case_id}/closings/{closing_id}/reject")
 async def reject_closing(request: Request, case_id: str, closing_id: str) -> Response:
     """Rejects a proposed closing, or withdraws one's own; its case waits again."""
     async with decisions.deciding(request, "case.reject_closing", case_id, closing_id) as asked:
-        return calling.json(await asked.ingress.closings.reject(case_id, closing_id, asked.body, asked.person))
+        return calling.json(await asked.parts.get(Closings).reject(case_id, closing_id, asked.body, asked.person))
 
 
 @router.post("/v1/cases/{case_id}/reopen")
 async def reopen_case(request: Request, case_id: str) -> Response:
     """A case that was closed by a person waits again."""
     async with decisions.deciding(request, "case.reopen", case_id) as asked:
-        await asked.ingress.closings.reopen(case_id, asked.body, asked.person)
-        return calling.json(await asked.ingress.cases.get(case_id))
+        await asked.parts.get(Closings).reopen(case_id, asked.body, asked.person)
+        return calling.json(await asked.parts.get(Cases).get(case_id))

@@ -10,6 +10,7 @@ from starlette.responses import Response
 
 from ingress.commands import calling
 from ingress.operators import decisions
+from ingress.payments.repair.outcomes import Outcomes
 
 router: Final = APIRouter()
 
@@ -18,7 +19,7 @@ router: Final = APIRouter()
 async def ask_processor(request: Request, operation_id: str) -> Response:
     """Has the processor asked what became of an attempt, now; 202, because a worker asks it."""
     async with decisions.deciding(request, "attempt.ask", operation_id) as asked:
-        await asked.ingress.outcomes.ask(operation_id, asked.body, asked.person)
+        await asked.parts.get(Outcomes).ask(operation_id, asked.body, asked.person)
     return calling.json({"operation_id": operation_id, "status": "asked"}, status=202)
 
 
@@ -26,22 +27,22 @@ async def ask_processor(request: Request, operation_id: str) -> Response:
 async def propose_outcome(request: Request, case_id: str) -> Response:
     """Proposes the outcome of the attempt that a case is about."""
     async with decisions.deciding(request, "attempt.propose_outcome", case_id) as asked:
-        found = await asked.ingress.outcomes.propose(case_id, asked.body, asked.fields, asked.person)
+        found = await asked.parts.get(Outcomes).propose(case_id, asked.body, asked.fields, asked.person)
     return calling.created(found, f"/v1/cases/{case_id}/outcomes/{found['id']}")
 
 
 @router.get("/v1/cases/{case_id}/outcomes")
 async def list_outcomes(request: Request, case_id: str) -> Response:
     """The outcomes that were proposed for one case, newest first."""
-    async with decisions.looking(request, "attempt.list_outcomes", case_id) as ingress:
-        return calling.json(await ingress.outcomes.of_case(case_id))
+    async with decisions.looking(request, "attempt.list_outcomes", case_id) as parts:
+        return calling.json(await parts.get(Outcomes).of_case(case_id))
 
 
 @router.get("/v1/cases/{case_id}/outcomes/{outcome_id}")
 async def get_outcome(request: Request, case_id: str, outcome_id: str) -> Response:
     """One proposed outcome, and what became of it."""
-    async with decisions.looking(request, "attempt.read_outcome", outcome_id, case_id) as ingress:
-        return calling.json(await ingress.outcomes.get(case_id, outcome_id))
+    async with decisions.looking(request, "attempt.read_outcome", outcome_id, case_id) as parts:
+        return calling.json(await parts.get(Outcomes).get(case_id, outcome_id))
 
 
 @router.post("/v1/cases/{case_id}/outcomes/{outcome_id}/approve")
@@ -49,7 +50,7 @@ async def approve_outcome(request: Request, case_id: str, outcome_id: str) -> Re
     """Approves as another person than the author; 202 when the owner has not decided yet."""
     async with decisions.deciding(request, "attempt.approve_outcome", outcome_id, case_id) as asked:
         asked.require_no_body()
-        found = await asked.ingress.outcomes.approve(case_id, outcome_id, asked.person)
+        found = await asked.parts.get(Outcomes).approve(case_id, outcome_id, asked.person)
     return calling.json(found, status=202 if found["state"] == "approved" else 200)
 
 
@@ -57,4 +58,4 @@ async def approve_outcome(request: Request, case_id: str, outcome_id: str) -> Re
 async def reject_outcome(request: Request, case_id: str, outcome_id: str) -> Response:
     """Rejects a proposed outcome, or withdraws one's own; its case waits again."""
     async with decisions.deciding(request, "attempt.reject_outcome", outcome_id, case_id) as asked:
-        return calling.json(await asked.ingress.outcomes.reject(case_id, outcome_id, asked.body, asked.person))
+        return calling.json(await asked.parts.get(Outcomes).reject(case_id, outcome_id, asked.body, asked.person))

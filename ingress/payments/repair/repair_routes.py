@@ -10,6 +10,7 @@ from starlette.responses import Response
 
 from ingress.commands import calling
 from ingress.operators import decisions
+from ingress.payments.repair.repairs import Repairs
 
 router: Final = APIRouter()
 
@@ -18,22 +19,22 @@ router: Final = APIRouter()
 async def propose_repair(request: Request, case_id: str) -> Response:
     """Proposes a ledger transaction that would settle the case; shows what it would do to every account."""
     async with decisions.deciding(request, "repair.propose", case_id) as asked:
-        found = await asked.ingress.repairs.propose(case_id, asked.body, asked.fields, asked.person)
+        found = await asked.parts.get(Repairs).propose(case_id, asked.body, asked.fields, asked.person)
     return calling.created(found, f"/v1/repairs/{found['id']}")
 
 
 @router.get("/v1/cases/{case_id}/proposals")
 async def list_repairs(request: Request, case_id: str) -> Response:
     """The proposals of one case, newest first."""
-    async with decisions.looking(request, "repair.list", case_id) as ingress:
-        return calling.json(await ingress.repairs.of_case(case_id))
+    async with decisions.looking(request, "repair.list", case_id) as parts:
+        return calling.json(await parts.get(Repairs).of_case(case_id))
 
 
 @router.get("/v1/repairs/{repair_id}")
 async def get_repair(request: Request, repair_id: str) -> Response:
     """One proposal with its preview, and what became of it."""
-    async with decisions.looking(request, "repair.read", repair_id) as ingress:
-        return calling.json(await ingress.repairs.get(repair_id))
+    async with decisions.looking(request, "repair.read", repair_id) as parts:
+        return calling.json(await parts.get(Repairs).get(repair_id))
 
 
 @router.post("/v1/repairs/{repair_id}/approve")
@@ -41,7 +42,7 @@ async def approve_repair(request: Request, repair_id: str) -> Response:
     """Approves as another person than the author, and posts; 202 when it is approved and not posted yet."""
     async with decisions.deciding(request, "repair.approve", repair_id) as asked:
         asked.require_no_body()
-        found = await asked.ingress.repairs.approve(repair_id, asked.person)
+        found = await asked.parts.get(Repairs).approve(repair_id, asked.person)
     return calling.json(found, status=202 if found["state"] == "approved" else 200)
 
 
@@ -49,12 +50,12 @@ async def approve_repair(request: Request, repair_id: str) -> Response:
 async def reject_repair(request: Request, repair_id: str) -> Response:
     """Rejects a proposal, or withdraws one's own; its case waits again."""
     async with decisions.deciding(request, "repair.reject", repair_id) as asked:
-        return calling.json(await asked.ingress.repairs.reject(repair_id, asked.body, asked.person))
+        return calling.json(await asked.parts.get(Repairs).reject(repair_id, asked.body, asked.person))
 
 
 @router.post("/v1/repairs/{repair_id}/reverse")
 async def reverse_repair(request: Request, repair_id: str) -> Response:
     """Proposes the mirror image of a posted repair, for two persons again."""
     async with decisions.deciding(request, "repair.reverse", repair_id) as asked:
-        found = await asked.ingress.repairs.reverse(repair_id, asked.body, asked.fields, asked.person)
+        found = await asked.parts.get(Repairs).reverse(repair_id, asked.body, asked.fields, asked.person)
     return calling.created(found, f"/v1/repairs/{found['id']}")

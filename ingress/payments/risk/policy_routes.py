@@ -10,7 +10,10 @@ from starlette.responses import Response
 
 from ingress.commands import calling
 from ingress.http import reading, strict_json
+from ingress.http.parts import parts_of
 from ingress.operators import operating
+from ingress.operators.audit import Audit
+from ingress.payments.risk.policies import PolicyVersions
 from schemas import errors, limits
 from schemas.payments import policies
 
@@ -23,31 +26,31 @@ def _add_routes(kind: str) -> None:
     @router.post(root, name=f"publish_{kind}_policy")
     async def publish(request: Request) -> Response:
         """Makes the next version, in force everywhere within about a second; fees from the time that they say."""
-        ingress = calling.ingress_of(request)
-        async with ingress.audit.operator(request, f"{action}.publish", kind, audits_itself=True) as caller:
+        parts = parts_of(request)
+        async with parts.get(Audit).operator(request, f"{action}.publish", kind, audits_itself=True) as caller:
             who = operating.person(caller)
             raw = await reading.body(request, reading.JSON, limits.POLICY_BODY_BYTES_MAX)
             payload = strict_json.parse(raw)
             if not isinstance(payload, dict):
                 raise errors.MalformedRequest("The body must be a JSON object.")
-            found, replayed = await ingress.policies.publish(kind, payload, who)
+            found, replayed = await parts.get(PolicyVersions).publish(kind, payload, who)
         return calling.created(found, f"{root}/{found['version']}", is_replayed=replayed)
 
     @router.get(root, name=f"list_{kind}_policies")
     async def history(request: Request) -> Response:
         """Every version, newest first."""
-        ingress = calling.ingress_of(request)
-        async with ingress.audit.operator(request, f"{action}.list", kind):
+        parts = parts_of(request)
+        async with parts.get(Audit).operator(request, f"{action}.list", kind):
             limit = reading.limit(request, limits.POLICIES_PAGE_LIMIT_DEFAULT, limits.POLICIES_PAGE_LIMIT_MAX)
-            found = await ingress.policies.page(kind, limit, reading.query(request, "cursor"))
+            found = await parts.get(PolicyVersions).page(kind, limit, reading.query(request, "cursor"))
         return calling.json(found)
 
     @router.get(f"{root}/{{version}}", name=f"get_{kind}_policy")
     async def one(request: Request, version: str) -> Response:
         """One version as it was published."""
-        ingress = calling.ingress_of(request)
-        async with ingress.audit.operator(request, f"{action}.read", f"{kind}:{version}"):
-            found = await ingress.policies.get(kind, version)
+        parts = parts_of(request)
+        async with parts.get(Audit).operator(request, f"{action}.read", f"{kind}:{version}"):
+            found = await parts.get(PolicyVersions).get(kind, version)
         return calling.json(found)
 
 

@@ -9,7 +9,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ingress.commands import calling
+from ingress.http.parts import parts_of
 from ingress.operators import operating
+from ingress.operators.audit import Audit
+from ingress.payments.risk.assessments import Assessments
 from schemas.payments.operations import OPERATIONS
 
 router: Final = APIRouter()
@@ -26,8 +29,8 @@ async def review(request: Request, intent_id: str) -> Response:
 @router.get("/v1/payment_intents/{intent_id}/risk")
 async def list_assessments(request: Request, intent_id: str) -> Response:
     """What the rules and operators said of every confirm of a payment."""
-    ingress = calling.ingress_of(request)
-    async with ingress.audit.operator(request, "risk.read", intent_id):
+    parts = parts_of(request)
+    async with parts.get(Audit).operator(request, "risk.read", intent_id):
         calling.require_id(intent_id)
-        found = await ingress.assessments.of_intent(intent_id)
+        found = await parts.get(Assessments).of_intent(intent_id)
     return calling.json(found)

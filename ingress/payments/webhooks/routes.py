@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
 from ingress.http import reading
+from ingress.http.parts import parts_of
+from ingress.payments.webhooks.gateway import WebhookGateway
 from schemas import limits
-
-if TYPE_CHECKING:
-    from ingress.payments.webhooks.gateway import WebhookGateway
 
 _HEADERS: Final = {"Cache-Control": "no-store"}
 
@@ -22,7 +21,7 @@ router: Final = APIRouter()
 @router.post("/v1/webhooks/{processor}")
 async def receive(request: Request, processor: str) -> Response:
     """Takes what a processor tells; 2xx once it is durable, however often it is told."""
-    gateway: WebhookGateway = request.app.state.ingress.webhooks
+    gateway: WebhookGateway = parts_of(request).get(WebhookGateway)
     gateway.require(processor)
     raw = await reading.body(request, reading.JSON, limits.WEBHOOK_BODY_BYTES_MAX)
     await gateway.receive(processor, request.headers, raw)

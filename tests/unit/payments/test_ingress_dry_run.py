@@ -21,7 +21,7 @@ from schemas import errors
 from schemas.payments.operations import OPERATIONS
 from tests.worlds.payments import payment_cases as cases
 
-ME = Caller(merchant=cases.MERCHANT, subject="s", scopes=frozenset(), expires_at=0)
+ME = Caller(principal=cases.MERCHANT, subject="s", scopes=frozenset(), expires_at=0)
 
 
 def rows_of(payment: Payment | None) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:

@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ingress.client.signing import RequestSigner
 from ingress.identity.issuer import SCOPES_DEFAULT
-from ingress.identity.signing_key_routes import MANAGE
+from ingress.payments.merchants.signing_key_routes import MANAGE
 from reconciliation.audit.signatures import signatures
 from schemas import limits
 from tests.eventually import eventually

@@ -10,14 +10,17 @@ from starlette.responses import Response
 
 from ingress.commands import calling
 from ingress.http import reading, strict_json
-from ingress.identity.auth import MERCHANT
+from ingress.http.parts import Parts, parts_of
+from ingress.identity.auth import NAME, Authenticator
+from ingress.identity.signed_requests import SignedRequests
+from ingress.identity.signing_keys import SigningKeys
 from ingress.operators import operating
-from schemas import errors, limits, validation
+from ingress.operators.audit import Audit
+from schemas import errors, limits, services, validation
 
 if TYPE_CHECKING:
     from ingress.identity.auth import Caller
     from ingress.identity.signed_requests import Proof
-    from ingress.state import Ingress
 
 #: a scope of its own: the token of every day's payments changes no key
 MANAGE: Final = "signing_keys:write"
@@ -30,108 +33,108 @@ router: Final = APIRouter()
 @router.post("/v1/signing_keys")
 async def register_key(request: Request) -> Response:
     """Takes a public key of the caller. The key is the identity: again, it is the same one."""
-    ingress, caller = await _caller(request)
-    async with ingress.audit.privileged(caller, MANAGE, "signing_key.register", "-", {}, audits_itself=True):
-        body, proof = await _signed(request, ingress, caller)
-        found, was_there = await ingress.signing_keys.register(caller, body, proof)
+    parts, caller = await _caller(request)
+    async with parts.get(Audit).privileged(caller, MANAGE, "signing_key.register", "-", {}, audits_itself=True):
+        body, proof = await _signed(request, parts, caller)
+        found, was_there = await parts.get(SigningKeys).register(caller, body, proof)
     return calling.created({"result": found}, f"/v1/signing_keys/{found['id']}", is_replayed=was_there)
 
 
 @router.get("/v1/signing_keys")
 async def list_keys(request: Request) -> Response:
     """The caller's keys, newest first; revoked ones too."""
-    ingress = calling.ingress_of(request)
-    caller = await ingress.caller(request, calling.READ)
-    return calling.json(await ingress.signing_keys.page(caller.merchant, *calling.place(request)))
+    parts = parts_of(request)
+    caller = await calling.caller_of(request, *services.READ_SCOPES)
+    return calling.json(await parts.get(SigningKeys).page(caller.merchant, *calling.place(request)))
 
 
 @router.get("/v1/signing_keys/{key_id}")
 async def get_key(request: Request, key_id: str) -> Response:
     """One key."""
-    ingress = calling.ingress_of(request)
-    caller = await ingress.caller(request, calling.READ)
+    parts = parts_of(request)
+    caller = await calling.caller_of(request, *services.READ_SCOPES)
     calling.require_id(key_id)
-    return calling.json(await ingress.signing_keys.get(caller.merchant, key_id))
+    return calling.json(await parts.get(SigningKeys).get(caller.merchant, key_id))
 
 
 @router.post("/v1/signing_keys/{key_id}/revoke")
 async def revoke_key(request: Request, key_id: str) -> Response:
     """From now on, everywhere within seconds, the key signs nothing new."""
-    ingress, caller = await _caller(request)
-    async with ingress.audit.privileged(caller, MANAGE, "signing_key.revoke", key_id, {}, audits_itself=True):
+    parts, caller = await _caller(request)
+    async with parts.get(Audit).privileged(caller, MANAGE, "signing_key.revoke", key_id, {}, audits_itself=True):
         calling.require_id(key_id)
-        body, proof = await _signed(request, ingress, caller)
+        body, proof = await _signed(request, parts, caller)
         if body != {}:
             raise errors.MalformedRequest("This call takes no body.")
         actor = validation.visible(caller.subject)
-        found = await ingress.signing_keys.revoke(caller.merchant, key_id, actor, proof)
+        found = await parts.get(SigningKeys).revoke(caller.merchant, key_id, actor, proof)
     return calling.json({"result": found})
 
 
 @router.get("/v1/signature_requirement")
 async def get_requirement(request: Request) -> Response:
     """Whether the caller's mutating calls have to be signed."""
-    ingress = calling.ingress_of(request)
-    caller = await ingress.caller(request, calling.READ)
-    return calling.json(await ingress.signing_keys.requirement(caller.merchant))
+    parts = parts_of(request)
+    caller = await calling.caller_of(request, *services.READ_SCOPES)
+    return calling.json(await parts.get(SigningKeys).requirement(caller.merchant))
 
 
 @router.post("/v1/signature_requirement")
 async def set_requirement(request: Request) -> Response:
     """Sets it, everywhere within seconds."""
-    ingress, caller = await _caller(request)
+    parts, caller = await _caller(request)
     name = caller.merchant
-    async with ingress.audit.privileged(caller, MANAGE, "signature_requirement.set", name, {}, audits_itself=True):
-        body, proof = await _signed(request, ingress, caller)
+    async with parts.get(Audit).privileged(caller, MANAGE, "signature_requirement.set", name, {}, audits_itself=True):
+        body, proof = await _signed(request, parts, caller)
         requirement = _only(body, _REQUIREMENT)[_REQUIREMENT]
         actor = validation.visible(caller.subject)
-        found = await ingress.signing_keys.require(caller.merchant, requirement, actor, proof)
+        found = await parts.get(SigningKeys).require(caller.merchant, requirement, actor, proof)
     return calling.json({"result": found})
 
 
 @router.get("/v1/accounts/{merchant}/signing_keys")
 async def list_keys_of(request: Request, merchant: str) -> Response:
     """A merchant's keys, newest first."""
-    ingress = calling.ingress_of(request)
-    async with ingress.audit.operator(request, "signing_key.list", merchant):
+    parts = parts_of(request)
+    async with parts.get(Audit).operator(request, "signing_key.list", merchant):
         _require_merchant(merchant)
-        found = await ingress.signing_keys.page(merchant, *calling.place(request))
+        found = await parts.get(SigningKeys).page(merchant, *calling.place(request))
     return calling.json(found)
 
 
 @router.post("/v1/accounts/{merchant}/signing_keys/{key_id}/revoke")
 async def revoke_key_of(request: Request, merchant: str, key_id: str) -> Response:
     """Revokes a merchant's key, the last one too: for one that was lost or stolen."""
-    ingress = calling.ingress_of(request)
-    async with ingress.audit.operator(request, "signing_key.revoke", key_id, audits_itself=True) as caller:
+    parts = parts_of(request)
+    async with parts.get(Audit).operator(request, "signing_key.revoke", key_id, audits_itself=True) as caller:
         _require_merchant(merchant)
         calling.require_id(key_id)
         reason = _reason(_only(await _body(request), _REASON))
-        found = await ingress.signing_keys.revoke(merchant, key_id, operating.person(caller), reason=reason)
+        found = await parts.get(SigningKeys).revoke(merchant, key_id, operating.person(caller), reason=reason)
     return calling.json({"result": found})
 
 
 @router.post("/v1/accounts/{merchant}/signature_requirement")
 async def set_requirement_of(request: Request, merchant: str) -> Response:
     """Sets what a merchant requires: the way back in for one who can sign nothing any more."""
-    ingress = calling.ingress_of(request)
-    async with ingress.audit.operator(request, "signature_requirement.set", merchant, audits_itself=True) as caller:
+    parts = parts_of(request)
+    async with parts.get(Audit).operator(request, "signature_requirement.set", merchant, audits_itself=True) as caller:
         _require_merchant(merchant)
         body = _only(await _body(request), _REQUIREMENT, _REASON)
         who, reason = operating.person(caller), _reason(body)
-        found = await ingress.signing_keys.require(merchant, body[_REQUIREMENT], who, reason=reason)
+        found = await parts.get(SigningKeys).require(merchant, body[_REQUIREMENT], who, reason=reason)
     return calling.json({"result": found})
 
 
-async def _caller(request: Request) -> tuple[Ingress, Caller]:
-    ingress = calling.ingress_of(request)
-    return ingress, await ingress.authenticator.caller(request.headers.get("authorization"))
+async def _caller(request: Request) -> tuple[Parts, Caller]:
+    parts = parts_of(request)
+    return parts, await parts.get(Authenticator).caller(request.headers.get("authorization"))
 
 
-async def _signed(request: Request, ingress: Ingress, caller: Caller) -> tuple[Any, Proof | None]:
+async def _signed(request: Request, parts: Parts, caller: Caller) -> tuple[Any, Proof | None]:
     """The body and who signed it, which somebody must have while the merchant has an active key."""
     raw = await reading.body(request, reading.JSON, limits.BODY_BYTES_MAX)
-    proof = await ingress.signed_requests.once(request, caller.merchant, raw, changes_keys=True)
+    proof = await parts.get(SignedRequests).once(request, caller.merchant, raw, changes_keys=True)
     return strict_json.parse(raw) if raw else {}, proof
 
 
@@ -162,5 +165,5 @@ def _reason(body: dict[str, Any]) -> str:
 
 
 def _require_merchant(text: str) -> None:
-    if not MERCHANT.match(text):
+    if not NAME.match(text):
         raise errors.NotFound

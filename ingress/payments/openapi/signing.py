@@ -6,7 +6,8 @@ from typing import Any, Final
 
 from ingress.http import openapi_elements as elements
 from ingress.http import openapi_schemas
-from ingress.identity import signing_key_routes, signing_keys
+from ingress.identity import signing_keys
+from ingress.payments.merchants import signing_key_routes
 from ingress.payments.openapi import accounts as openapi_accounts
 from schemas import limits
 

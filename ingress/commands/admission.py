@@ -1,0 +1,74 @@
+"""What a service adds to its commands before they are sent: why one may not begin, and what the owner should know."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from schemas import errors
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ingress.commands.envelope import Request
+    from ingress.http.answers import Answer
+    from ingress.identity.auth import Caller
+
+#: the query value that asks for a forecast
+DRY_RUN: Final = "dry_run"
+Signals = dict[str, str]
+
+
+class Admission:
+    """Lets every command of its service begin and adds nothing: what a service does that says nothing."""
+
+    async def refusals(self, caller: Caller, requests: Sequence[Request]) -> list[errors.PlatformError | None]:
+        """For each request, in order, why it may not begin; None where it may. Raises Unavailable."""
+        del caller
+        return [None] * len(requests)
+
+    async def signals(self, caller: Caller, requests: Sequence[Request]) -> list[Signals | None]:
+        """For each request, in order, what was seen of it that is no part of it. Raises Unavailable."""
+        del caller
+        return [None] * len(requests)
+
+    async def forecast(self, caller: Caller, request: Request) -> Answer:
+        """What the call would come to, nothing done. Raises as the call itself, and InvalidCommand."""
+        del caller, request
+        reason = "is not for this operation"
+        raise errors.InvalidCommand([{"field": DRY_RUN, "reason": reason}], f"A dry run {reason}.")
+
+
+class Admissions:
+    """The admission of each service, by its name."""
+
+    def __init__(self, by_service: Mapping[str, Admission]) -> None:
+        self._by_service = by_service
+
+    def of(self, service: str) -> Admission:
+        """What the service adds."""
+        return self._by_service[service]
+
+    async def refusals(self, caller: Caller, requests: Sequence[Request]) -> list[errors.PlatformError | None]:
+        """As ``Admission.refusals``, for requests to several services."""
+        found: list[errors.PlatformError | None] = [None] * len(requests)
+        for service, places in _by_service(requests).items():
+            asked = await self.of(service).refusals(caller, [requests[n] for n in places])
+            for n, refusal in zip(places, asked, strict=True):
+                found[n] = refusal
+        return found
+
+    async def signals(self, caller: Caller, requests: Sequence[Request]) -> list[Signals | None]:
+        """As ``Admission.signals``, for requests to several services."""
+        found: list[Signals | None] = [None] * len(requests)
+        for service, places in _by_service(requests).items():
+            asked = await self.of(service).signals(caller, [requests[n] for n in places])
+            for n, signals in zip(places, asked, strict=True):
+                found[n] = signals
+        return found
+
+
+def _by_service(requests: Sequence[Request]) -> dict[str, list[int]]:
+    places: dict[str, list[int]] = {}
+    for n, request in enumerate(requests):
+        places.setdefault(request.operation.service, []).append(n)
+    return places

@@ -1,0 +1,96 @@
+"""The routes that all services share: lists of commands, what became of one, and a caller's events."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from ingress.commands import calling
+from ingress.commands.admission import DRY_RUN
+from ingress.commands.commands import Commands
+from ingress.commands.events import EventFeeds
+from ingress.commands.operations import OperationLog
+from ingress.http import answers, reading, request_ids
+from ingress.http.parts import parts_of
+from ingress.identity.signed_requests import SignedRequests
+from schemas import errors, limits, services
+from schemas.identity import operator_scope
+
+if TYPE_CHECKING:
+    from ingress.commands.events import EventFeed
+    from ingress.identity.auth import Caller
+
+router: Final = APIRouter()
+
+
+@router.post("/v1/commands")
+async def commands(request: Request) -> Response:
+    """Carries out one command per line and answers one line for each, in order."""
+    parts = parts_of(request)
+    caller = await calling.caller_of(request, *services.WRITE_SCOPES)
+    if reading.query(request, DRY_RUN) is not None:  # ignored, it would be done
+        reason = "is for single calls only"
+        raise errors.InvalidCommand([{"field": DRY_RUN, "reason": reason}], f"A dry run {reason}.")
+    terms, asked = calling.terms(request)
+    raw = await reading.body(request, reading.NDJSON, limits.COMMANDS_BODY_BYTES_MAX)
+    proof = await parts.get(SignedRequests).proof(request, caller.principal, raw)
+    lines = [line for line in raw.split(b"\n") if line.strip()]
+    if not lines:
+        raise errors.MalformedRequest("Send at least one command, one JSON object per line.")
+    if len(lines) > limits.COMMANDS_LINES_MAX:
+        raise errors.TooLarge(f"At most {limits.COMMANDS_LINES_MAX} commands fit into one request.")
+    found = await parts.get(Commands).many(caller, lines, terms, proof)
+    headers = dict(calling.NO_STORE)
+    if applied := asked.applied():
+        headers["Preference-Applied"] = applied
+    text = b"".join(answers.line(answer) + b"\n" for answer in found)
+    return Response(text, headers=headers, media_type=reading.NDJSON[0])
+
+
+@router.get("/v1/operations/{request_id}")
+async def get_operation(request: Request, request_id: str) -> Response:
+    """What became of a command."""
+    parts = parts_of(request)
+    caller = await calling.caller_of(request, *services.READ_SCOPES)
+    if not request_ids.FORM.match(request_id):
+        raise errors.NotFound
+    try:
+        document = await parts.get(OperationLog).find(caller.principal, request_id)
+    except errors.NotFound:
+        if calling.OPERATOR not in caller.scopes:
+            raise
+        document = await parts.get(OperationLog).find(operator_scope(caller.principal, caller.subject), request_id)
+    return calling.json(document)
+
+
+@router.get("/v1/events")
+async def list_events(request: Request) -> Response:
+    """The caller's events after a place."""
+    caller, feed = await _feed(request)
+    limit = reading.limit(request, limits.EVENTS_PAGE_LIMIT_DEFAULT, limits.EVENTS_PAGE_LIMIT_MAX)
+    document = await feed.events.page(caller.principal, limit, reading.query(request, "cursor"))
+    return calling.json(document)
+
+
+@router.get("/v1/events/stream")
+async def stream_events(request: Request) -> Response:
+    """The caller's events as they commit (server-sent events); Last-Event-ID or cursor resumes."""
+    caller, feed = await _feed(request)
+    feed.streams.admit()
+    cursor = request.headers.get("last-event-id") or reading.query(request, "cursor")
+    place = feed.events.place(caller.principal, cursor) if cursor else await feed.events.end()
+    frames = feed.streams.stream(caller, place)
+    return StreamingResponse(
+        frames, headers=calling.NO_STORE | {"X-Accel-Buffering": "no"}, media_type="text/event-stream"
+    )
+
+
+async def _feed(request: Request) -> tuple[Caller, EventFeed]:
+    """The caller, and the events of the service that it names or, without a name, that its token may read."""
+    caller = await calling.caller_of(request, *services.READ_SCOPES)
+    feeds = parts_of(request).get(EventFeeds)
+    named = reading.query(request, "service")
+    return caller, feeds.named(caller, named) if named is not None else feeds.of(caller)

@@ -1,0 +1,83 @@
+"""What a service gives to the ingress: routes, admission, how its events look, the parts that its routes ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from ingress.commands.admission import Admission
+
+if TYPE_CHECKING:
+    from fastapi import APIRouter
+
+    from ingress.commands.exchange import Exchange
+    from ingress.commands.stored import StoredResults
+    from ingress.config import IngressConfig
+    from ingress.http.cursors import Cursors
+    from ingress.http.parts import Parts
+    from ingress.http.store import Store
+    from schemas.service import Service
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Platform:
+    """What the ingress gives to its services."""
+
+    config: IngressConfig
+    parts: Parts
+    store: Store
+    audited_store: Store  # its commits wait for the disk
+    cursors: Cursors
+    stored: StoredResults
+    exchange: Exchange
+
+
+class HttpService:
+    """One service in one ingress process. A service that needs no more than routes says no more.
+
+    ``routers`` are in the OpenAPI document, its commands by themselves; ``paths`` and ``components`` describe the rest.
+    """
+
+    declared: ClassVar[Service]
+    routers: ClassVar[Sequence[APIRouter]]
+    shows_events: ClassVar[bool] = False  # to those who may read them
+    forecasts: ClassVar[frozenset[str]] = frozenset()  # operations of which ``admission`` makes dry runs
+
+    def __init__(self, platform: Platform) -> None:
+        self.admission = Admission()
+        del platform
+
+    async def start(self) -> None:
+        """Connects in the background."""
+
+    def require_ready(self) -> None:
+        """Raises Unavailable while calls to this service cannot be served."""
+
+    def drain(self) -> None:
+        """Ends waits and streams, so that every open call is answered now."""
+
+    async def close(self) -> None:
+        """Disconnects. Called when no request is open."""
+
+    @staticmethod
+    def event_body(body: Json) -> Json:
+        """The public body of an event, made of its own."""
+        return body
+
+    @staticmethod
+    def payloads() -> dict[str, Json]:
+        """The JSON schema of each payload that a client sends, by the record of its operation."""
+        return {}
+
+    @staticmethod
+    def paths() -> Json:
+        """The OpenAPI paths of what is no command."""
+        return {}
+
+    @staticmethod
+    def components() -> Json:
+        """The OpenAPI schemas that its paths and commands name."""
+        return {}
