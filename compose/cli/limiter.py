@@ -19,7 +19,7 @@ from compose.stack.errors import StackError
 from schemas import limits
 
 if TYPE_CHECKING:
-    from limiter.store.shard_map import ShardMap
+    from limiter.policy.shard_map import ShardMap
     from limiter.store.store import Counted
     from schemas.limiter.limit_policy import LimitPolicy
 

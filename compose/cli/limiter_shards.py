@@ -15,9 +15,9 @@ from compose.settings.settings import load_settings
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from limiter.policy.shard_map import ShardMap
     from limiter.store.restoration import Restored
     from limiter.store.shard_changes import ShardChanges
-    from limiter.store.shard_map import ShardMap
 
 app = typer.Typer()
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]

@@ -8,9 +8,9 @@ import structlog
 
 from compose.services.partition_owner import PartitionOwner
 from dataflows.limiter.service import limiter_service
-from limiter.decide.durable_counters import prune
 from limiter.policy.publisher import publish
 from limiter.policy.signing_keys import SigningKeys
+from limiter.store.durable_counters import prune
 from schemas import limits
 
 if TYPE_CHECKING:

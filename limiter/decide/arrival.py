@@ -17,8 +17,8 @@ from schemas import limits
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from limiter.decide.buckets import Bucket
-    from limiter.store.shard_map import Shard
+    from limiter.policy.shard_map import Shard
+    from limiter.spending.buckets import Bucket
     from limiter.store.sharded_store import ShardedStore
     from limiter.store.store import CounterStore
     from schemas.limiter.limit_policy import Terms

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from limiter.decide.decision import UNLIMITED, Decision
+from limiter.spending.decision import UNLIMITED, Decision
 from limiter.store import store
 
 if TYPE_CHECKING:
-    from limiter.decide.buckets import Bucket, KeyState
+    from limiter.spending.buckets import Bucket, KeyState
 
 _US_PER_MS: Final = 1_000
 _NS_PER_US: Final = 1_000

@@ -20,19 +20,19 @@ import structlog
 
 from limiter.decide import held
 from limiter.decide.asking import taken_in
-from limiter.decide.buckets import KeyState
-from limiter.decide.decision import UNLIMITED, Decision
 from limiter.policy import keys
+from limiter.spending.buckets import KeyState
+from limiter.spending.decision import UNLIMITED, Decision
 from limiter.store import store
 from schemas import errors
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from limiter.decide.buckets import Bucket
     from limiter.decide.failure import WithoutStore
     from limiter.decide.identities import Identities
     from limiter.policy.policies import PolicySet
+    from limiter.spending.buckets import Bucket
     from limiter.store.sharded_store import ShardedStore
     from limiter.store.store import CounterStore
 

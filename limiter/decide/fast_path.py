@@ -8,16 +8,17 @@ from __future__ import annotations
 from time import monotonic_ns
 from typing import TYPE_CHECKING, Any, Final
 
-from limiter.decide import held, spending
-from limiter.decide.decision import Decision
+from limiter.decide import held
+from limiter.spending.decision import Decision
+from limiter.spending.spender import PlainSpender, Spender
 from schemas import limits
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from limiter.decide.buckets import Bucket, KeyState
     from limiter.decide.identities import Identities, Identity
     from limiter.frames.frames import Named
+    from limiter.spending.buckets import Bucket, KeyState
     from limiter.stream.decisions import Recorder
 
 _COST_MAX: Final = limits.LIMIT_COST_MAX
@@ -68,8 +69,8 @@ def fast_path(
     under_way: dict[Identity, Any],
     recorder: Recorder,
     refill_soon: Callable[[Bucket], None],
-    spender: type[spending.PlainSpender] = spending.Spender,
-) -> spending.PlainSpender:
+    spender: type[PlainSpender] = Spender,
+) -> PlainSpender:
     """The fast path over these parts: leases by the spender, and what it leaves to be decided otherwise."""
     return spender(
         keys,

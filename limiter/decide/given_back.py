@@ -13,8 +13,8 @@ from limiter.policy import keys
 from schemas import errors
 
 if TYPE_CHECKING:
-    from limiter.decide.buckets import KeyState
     from limiter.decide.identities import Identities
+    from limiter.spending.buckets import KeyState
     from limiter.store.store import CounterStore
 
 

@@ -8,15 +8,15 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Final
 
-from limiter.decide.decision import Decision
+from limiter.spending.decision import Decision
 from schemas import errors
 from schemas.limiter.limit_policy import CALENDAR_CODE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from limiter.decide.buckets import Bucket, KeyState
     from limiter.decide.identities import Known
+    from limiter.spending.buckets import Bucket, KeyState
 
 _NS_PER_MS: Final = 1_000_000
 _NS_PER_US: Final = 1_000

@@ -8,12 +8,12 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Final
 
-from limiter.decide.spending import SpentIdentities
+from limiter.spending.spender import SpentIdentities
 from schemas import limits
 
 if TYPE_CHECKING:
-    from limiter.decide.buckets import KeyState
-    from limiter.decide.decision import Decision
+    from limiter.spending.buckets import KeyState
+    from limiter.spending.decision import Decision
 
 Identity = tuple[str, str]  # limit key, request id
 Known = tuple[int, "Decision | None"]

@@ -12,21 +12,21 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from limiter.decide import given_back, held
-from limiter.decide.decision import UNLIMITED, Decision
 from limiter.decide.durable import DurableLevels
 from limiter.decide.failure import WithoutStore
 from limiter.decide.fast_path import fast_path, otherwise_over
 from limiter.decide.governed import GovernedKeys
 from limiter.decide.identities import Identities, Identity
 from limiter.decide.store_calls import StoreCalls
+from limiter.spending.decision import UNLIMITED, Decision
 from schemas import errors, limits
 
 if TYPE_CHECKING:
-    from limiter.decide.buckets import KeyState
     from limiter.decide.durable import DurableQuotas
     from limiter.decide.identities import Known
     from limiter.frames.frames import Named
     from limiter.policy.policies import PolicySet
+    from limiter.spending.buckets import KeyState
     from limiter.store.sharded_store import ShardedStore
     from limiter.store.store import CounterStore
     from limiter.stream.decisions import Recorder

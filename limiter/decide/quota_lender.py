@@ -17,15 +17,15 @@ import structlog
 from prometheus_client import Counter
 
 from limiter.decide.asking import lease_end_ns
-from limiter.decide.decision import Decision
 from limiter.decide.quota_shares import Assignment, QuotaLease, told_ttl_s
+from limiter.spending.decision import Decision
 from limiter.store import store
 from schemas import limits
 
 if TYPE_CHECKING:
-    from limiter.decide.buckets import KeyState
     from limiter.decide.limiter import Limiter
     from limiter.decide.quota_shares import Governing, Share
+    from limiter.spending.buckets import KeyState
     from limiter.store.sharded_store import ShardedStore
     from limiter.store.store import CounterStore
     from limiter.stream.decisions import Recorder

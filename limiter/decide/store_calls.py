@@ -20,10 +20,10 @@ from schemas import errors, limits
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from limiter.decide.buckets import Bucket, KeyState
-    from limiter.decide.decision import Decision
     from limiter.decide.governed import GovernedKeys
     from limiter.decide.identities import Identities
+    from limiter.spending.buckets import Bucket, KeyState
+    from limiter.spending.decision import Decision
     from limiter.store.sharded_store import ShardedStore
     from limiter.store.store import CounterStore
     from limiter.stream.decisions import Recorder

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from limiter.decide.decision import Decision
+from limiter.spending.decision import Decision
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

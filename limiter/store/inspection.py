@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from limiter.decide import durable_counters
-from limiter.decide.buckets import Bucket
 from limiter.policy.keys import limit_key, parts_of
 from limiter.policy.policies import PolicySet, calendars_of
+from limiter.spending.buckets import Bucket
+from limiter.store import durable_counters
 from limiter.store.store import Counted
 from schemas.limiter.limit_policy import LimitPolicy
 from sinks.postgres.sql_files import queries

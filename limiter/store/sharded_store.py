@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from limiter.store.shard_map import ONE_SHARD, url_of
+from limiter.policy.shard_map import ONE_SHARD, url_of
 from limiter.store.store import CounterStore, StoreNotAsked
 from schemas import limits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from limiter.decide.buckets import Bucket
-    from limiter.store.shard_map import Shard, ShardMap
+    from limiter.policy.shard_map import Shard, ShardMap
+    from limiter.spending.buckets import Bucket
     from limiter.store.store import Counted
 
 _NS_PER_MS: Final = 1_000_000

@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from limiter.policy import keys as names
-from limiter.store.shard_map import ONE_SHARD
+from limiter.policy.shard_map import ONE_SHARD
 from limiter.store.store_clock import ahead_s
 from limiter.store.store_line import LineLost, Refusal, Reply, StoreLine, opened
 from limiter.store.store_script import EVICTION, AsFunctions, AsScript, is_not_offered, unfit
@@ -23,8 +23,8 @@ from schemas.errors import Unavailable
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from limiter.decide.buckets import Bucket, LeasedBucket
-    from limiter.store.shard_map import Shard
+    from limiter.policy.shard_map import Shard
+    from limiter.spending.buckets import Bucket, LeasedBucket
 
 EPOCH_KEY: Final = b"rl:epoch"
 OK, DENIED, DUPLICATE, CONFLICT, STALE_EPOCH, WRONG = 1, 0, 2, 3, 4, 5

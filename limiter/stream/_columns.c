@@ -13,10 +13,10 @@
 #define IDENTITY_BYTES 16
 #define ALLOWED 1                 /* limiter.frames.frames */
 #define NUMBER_MAX ((1u << 26) - 1) /* of a row or a slot: so much is remembered of each */
-#define RECORD_BYTES 24           /* limiter.stream.ring.RECORD */
-#define ALSO 16                   /* limiter.stream.ring */
-#define IDENTIFIED 64             /* limiter.stream.ring */
-#define SLOT_SHIFT 8              /* limiter.stream.ring */
+#define RECORD_BYTES 24           /* limiter.spending.ring.RECORD */
+#define ALSO 16                   /* limiter.spending.ring */
+#define IDENTIFIED 64             /* limiter.spending.ring */
+#define SLOT_SHIFT 8              /* limiter.spending.ring */
 #define KINDS 32                  /* of decisions: their lowest flags, as far as ALSO */
 #define PARTS_MAX 64
 #define PART_COLUMNS 2
@@ -66,7 +66,7 @@ typedef struct {
     uint32_t row, cost, flags;
     int32_t remaining;
     uint64_t at;
-} Record; /* limiter.stream.ring.RECORD */
+} Record; /* limiter.spending.ring.RECORD */
 
 static Record
 record_of(const Py_buffer *records, Py_ssize_t at)

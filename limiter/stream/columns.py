@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from limiter.frames.frames import COST_MAX, ENTRY, IDENTITY_BYTES, ROW
-from limiter.stream.ring import ALLOWED, ALSO, IDENTIFIED, RECORD_TYPE, SLOT_SHIFT
+from limiter.spending.ring import ALLOWED, ALSO, IDENTIFIED, RECORD_TYPE, SLOT_SHIFT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -18,8 +18,8 @@ import numpy as np
 import xxhash
 from msgspec import Struct
 
+from limiter.spending.ring import ALLOWED, SLOT_SHIFT, left_behind
 from limiter.stream.columns import count_leases, write_stale
-from limiter.stream.ring import ALLOWED, SLOT_SHIFT, left_behind
 from schemas import limits
 from schemas.topics import LEASES_PARTITIONS
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from limiter.stream.ring import Records
+    from limiter.spending.ring import Records
 
     Counters = npt.NDArray[np.int64]
 

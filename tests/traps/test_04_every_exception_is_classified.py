@@ -66,7 +66,7 @@ KINDS: dict[str, Kind] = {
     "limiter.frames.frames.FrameError": V,
     "compose.proof.demo.limiter_replay.NotAnswered": A,  # it may have been charged
     "limiter.policy.snapshot.SnapshotRefused": V,
-    "limiter.store.shard_map.ShardsRefused": B,
+    "limiter.policy.shard_map.ShardsRefused": B,
     # a process that cannot go on: it ends before it does anything, or its transaction is rolled back
     "builtins.RuntimeError": T,
     "builtins.AssertionError": T,

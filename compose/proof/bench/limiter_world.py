@@ -20,12 +20,12 @@ from compose.stack.errors import StackError
 from compose.stack.ports import LOOPBACK
 from compose.stack.valkey import Valkey
 from limiter.decide.asking import taken_in
-from limiter.decide.lease_accounts import LeaseAccounts
 from limiter.decide.limiter import Limiter
 from limiter.policy.policies import PolicySet
 from limiter.store import store
 from limiter.stream.charges import Charges
 from limiter.stream.decisions import Recorder
+from limiter.stream.lease_accounts import LeaseAccounts
 from schemas import limits
 from schemas.limiter.limit_policy import LimitPolicy, Scope
 

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 import psycopg
 
 from dataflows.limiter.identities.fold import Charge, IdentityWindow, Refund
-from limiter.decide.buckets import LeasedBucket, store_keys
 from limiter.policy.keys import signed
-from limiter.store.shard_map import ShardMap, decoded
+from limiter.policy.shard_map import ShardMap, decoded
+from limiter.spending.buckets import LeasedBucket, store_keys
 from limiter.store.sharded_store import ShardedStore
 from limiter.store.store import StoreUnavailable
 from schemas import limits

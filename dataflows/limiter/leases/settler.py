@@ -15,10 +15,10 @@ import psycopg
 import structlog
 
 from dataflows.limiter.leases.fold import OpenLeases, Settlement, assumed, settlement
-from limiter.decide.buckets import LeasedBucket, store_keys
+from limiter.policy.shard_map import ShardMap, ShardsRefused, decoded
+from limiter.spending.buckets import LeasedBucket, store_keys
 from limiter.store import store
 from limiter.store.restoration import restore
-from limiter.store.shard_map import ShardMap, ShardsRefused, decoded
 from limiter.store.sharded_store import ShardedStore
 from limiter.store.store import StoreUnavailable
 from schemas import limits
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dataflows.limiter.leases.reader import LeaseBatch
-    from limiter.store.shard_map import Shard
+    from limiter.policy.shard_map import Shard
     from limiter.store.store import CounterStore
     from limiter.stream.lease_book import LeaseReport
 

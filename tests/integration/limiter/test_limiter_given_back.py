@@ -16,10 +16,10 @@ from starlette.routing import Route
 
 from limiter import SyncLimiter
 from limiter.edge.asgi import Asker, QuotaMiddleware
+from limiter.edge.frame_server import FrameServer
 from limiter.frames.frame_client import FrameClient
 from limiter.frames.frame_client_async import AsyncFrameClient
 from limiter.frames.frame_requests import Check
-from limiter.frames.frame_server import FrameServer
 from limiter.store.store import StoreUnavailable
 from schemas import errors, limits
 from tests.worlds.limiter.counter_server import CounterServer, emptied, limiter, policies, policy, server

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from limiter.decide.buckets import Bucket, KeyState
-from limiter.decide.decision import Decision
 from limiter.policy.policies import PolicySet
+from limiter.spending.buckets import Bucket, KeyState
+from limiter.spending.decision import Decision
 from limiter.stream.blocks import decode
 from limiter.stream.decisions import Recorder
 from limiter.stream.usage import totals

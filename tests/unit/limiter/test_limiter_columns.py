@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from limiter.frames import frames
+from limiter.spending.ring import ALLOWED, ALSO, IDENTIFIED, RECORD_TYPE, SLOT_SHIFT
 from limiter.stream import columns
 from limiter.stream.charges import CHARGE_TYPE
-from limiter.stream.ring import ALLOWED, ALSO, IDENTIFIED, RECORD_TYPE, SLOT_SHIFT
 
 NAMES = ("Numbering", "tally", "count_leases", "write_stale", "joined", "entries", "answers")
 PLAIN = {name: getattr(columns, f"Plain{name}" if name == "Numbering" else f"plain_{name}") for name in NAMES}

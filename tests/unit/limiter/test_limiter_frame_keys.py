@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from limiter.decide.asking import taken_in
 from limiter.decide.limiter import Limiter
+from limiter.edge.frame_server import FrameServer
 from limiter.frames import frames
-from limiter.frames.frame_server import FrameServer
 from limiter.store import store
 from limiter.store.store import CounterStore
 from limiter.stream.decisions import Recorder

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from mmap import mmap
 
-    from limiter.decide.buckets import Bucket, KeyState
-    from limiter.decide.decision import Decision
     from limiter.decide.identities import Identity
     from limiter.frames.frames import Named
-    from limiter.stream.ring import Ring
+    from limiter.spending.buckets import Bucket, KeyState
+    from limiter.spending.decision import Decision
+    from limiter.spending.ring import Ring
 
 _NS_PER_US: Final = 1_000
 _FLAGS: Final = 0xFF  # of a record's flags, those of a decision; the lease is above them
@@ -217,7 +217,7 @@ if TYPE_CHECKING:  # the compiled classes have the same methods
     IS_COMPILED: bool
 else:
     try:
-        from limiter.decide._spending import BucketFields, KeyFields, RingFields, Spender, SpentIdentities
+        from limiter.spending._spending import BucketFields, KeyFields, RingFields, Spender, SpentIdentities
 
         IS_COMPILED = True
     except ImportError:

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import xxhash
 
-from limiter.decide.spending import BucketFields, KeyFields
 from limiter.policy.keys import key_hash
-from limiter.stream.ring import ALLOWED, APPROXIMATE, SLOT_SHIFT
+from limiter.spending.ring import ALLOWED, APPROXIMATE, SLOT_SHIFT
+from limiter.spending.spender import BucketFields, KeyFields
 from schemas import limits
 from schemas.limiter.limit_audit import auditing
 
 if TYPE_CHECKING:
-    from limiter.decide.decision import Decision
     from limiter.decide.durable import DurableKey
-    from limiter.decide.lease_accounts import LeaseAccount, LeaseAccounts
     from limiter.policy.policies import Level
+    from limiter.spending.decision import Decision
     from limiter.store.store import CounterStore
+    from limiter.stream.lease_accounts import LeaseAccount, LeaseAccounts
 
 _SECOND_NS: Final = 1_000_000_000
 _HALF_NS: Final = _SECOND_NS // 2

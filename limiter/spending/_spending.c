@@ -1,4 +1,4 @@
-/* The same decisions as limiter/decide/spending.py, which says what they mean, compiled: a lease is spent without a call of the
+/* The same decisions as limiter/spending/spender.py, which says what they mean, compiled: a lease is spent without a call of the
  * interpreter, and its numbers are integers in the objects themselves. Chosen when it could be built; see spending.py. */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -7,16 +7,16 @@
 #include <time.h>
 
 #if !defined(__linux__) || __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
-#error "limiter/decide/spending.py is used here: records are little-endian, and the clock is time.monotonic_ns() of Linux"
+#error "limiter/spending/spender.py is used here: records are little-endian, and the clock is time.monotonic_ns() of Linux"
 #endif
 
-#define RECORD_BYTES 24 /* limiter.stream.ring.RECORD */
+#define RECORD_BYTES 24 /* limiter.spending.ring.RECORD */
 #define ENTRY_BYTES 24  /* limiter.frames.frames.ENTRY */
 #define ROW_BYTES 32    /* limiter.frames.frames.ROW */
 #define IDENTITY_BYTES 16
-#define HASH_BYTES 8    /* limiter.stream.ring.IDENTITY */
-#define IDENTIFIED 64   /* limiter.stream.ring */
-#define SLOT_SHIFT 8    /* limiter.stream.ring */
+#define HASH_BYTES 8    /* limiter.spending.ring.IDENTITY */
+#define IDENTIFIED 64   /* limiter.spending.ring */
+#define SLOT_SHIFT 8    /* limiter.spending.ring */
 #define NOT_SPENT -1
 #define FAILED -2
 #define UNSIGNED_32_MAX 0xffffffffLL
@@ -885,7 +885,7 @@ static PyMethodDef spender_methods[] = {
 
 #define FIELDS(name, what)                                                                                             \
     static PyTypeObject what##Type = {                                                                                 \
-        PyVarObject_HEAD_INIT(NULL, 0).tp_name = "limiter.decide._spending." name, .tp_basicsize = sizeof(what),              \
+        PyVarObject_HEAD_INIT(NULL, 0).tp_name = "limiter.spending._spending." name, .tp_basicsize = sizeof(what),              \
         .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC, .tp_new = PyType_GenericNew,        \
         .tp_traverse = (traverseproc)what##_traverse, .tp_clear = (inquiry)what##_clear, .tp_dealloc = forget,         \
         .tp_free = PyObject_GC_Del}
@@ -894,11 +894,11 @@ FIELDS("KeyFields", Key);
 FIELDS("RingFields", Ring);
 FIELDS("Spender", Spender);
 static PyTypeObject IdentitiesType = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "limiter.decide._spending.SpentIdentities", .tp_basicsize = sizeof(Identities),
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "limiter.spending._spending.SpentIdentities", .tp_basicsize = sizeof(Identities),
     .tp_flags = Py_TPFLAGS_DEFAULT, .tp_new = Identities_new, .tp_dealloc = (destructor)Identities_dealloc,
     .tp_methods = identities_methods};
 
-static PyModuleDef module = {PyModuleDef_HEAD_INIT, "limiter.decide._spending", NULL, -1, NULL};
+static PyModuleDef module = {PyModuleDef_HEAD_INIT, "limiter.spending._spending", NULL, -1, NULL};
 
 PyMODINIT_FUNC
 PyInit__spending(void)

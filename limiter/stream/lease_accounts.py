@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from limiter.decide.buckets import Bucket
+    from limiter.spending.buckets import Bucket
+    from limiter.spending.ring import Records, Ring
     from limiter.stream.charges import Charges
-    from limiter.stream.ring import Records, Ring
 
 _log: Final = structlog.get_logger(__name__)
 _NEVER: Final = 2**62  # no lease spends so much

@@ -12,8 +12,8 @@ import asyncio
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, cast
 
+from limiter.edge.frame_room import FrameRoom
 from limiter.frames import frames
-from limiter.frames.frame_room import FrameRoom
 from limiter.frames.frames import (
     APPROXIMATE,
     DEGRADED,
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from pathlib import Path
 
-    from limiter.decide.buckets import KeyState
-    from limiter.decide.decision import Decision
     from limiter.decide.limiter import Limiter
+    from limiter.spending.buckets import KeyState
+    from limiter.spending.decision import Decision
 
     _Awaited = Callable[[int, int, bytes], Awaitable[tuple[int, ...]]]
 
