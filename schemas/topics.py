@@ -11,9 +11,9 @@ DEAD_LETTERS_PAYMENTS: Final = "dead_letters.payments.v1"
 COMMANDS_LIMITER: Final = "commands.limiter.v1"
 EVENTS_LIMITER: Final = "events.limiter.v1"
 DEAD_LETTERS_LIMITER: Final = "dead_letters.limiter.v1"
-DECISIONS: Final = "limiter.stream.decisions.v1"
+DECISIONS: Final = "limiter.decisions.v1"
 LEASES: Final = "limiter.leases.v1"
-IDENTITIES: Final = "limiter.decide.identities.v1"
+IDENTITIES: Final = "limiter.identities.v1"
 RESULTS: Final = "results.v1"
 
 PAYMENTS_PARTITIONS: Final = 8

@@ -37,7 +37,7 @@ def policies(as_json: AsJson = False) -> None:
     """Show every quota policy in force."""
     from schemas.limiter.limit_policy import rendered  # noqa: PLC0415
 
-    rows = [rendered(policy) for policy in _read("limiter.policy.policies", "policies")]
+    rows = [rendered(policy) for policy in _read("limiter.policies", "policies")]
     if as_json:
         print(json.dumps({"data": rows}))
         return
