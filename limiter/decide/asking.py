@@ -8,7 +8,8 @@ from limiter.spending.decision import UNLIMITED, Decision
 from limiter.store import store
 
 if TYPE_CHECKING:
-    from limiter.spending.buckets import Bucket, KeyState
+    from limiter.spending.buckets import Bucket
+    from limiter.spending.key_state import KeyState
 
 _US_PER_MS: Final = 1_000
 _NS_PER_US: Final = 1_000

@@ -21,8 +21,8 @@ import structlog
 from limiter.decide import held
 from limiter.decide.asking import taken_in
 from limiter.policy import keys
-from limiter.spending.buckets import KeyState
 from limiter.spending.decision import UNLIMITED, Decision
+from limiter.spending.key_state import DurableKey, KeyState
 from limiter.store import store
 from schemas import errors
 
@@ -83,26 +83,6 @@ class DurableQuotas(Protocol):
 
     async def refund(self, tenant: str, consumed: str) -> int:
         """Gives back, once, what was consumed under a digest: its cost, 0 for nothing. Raises OwnerUnavailable."""
-
-
-class DurableKey:
-    """What a key with durable levels is made of."""
-
-    __slots__ = ("key", "levels", "owned", "parts", "stored")
-
-    def __init__(self, key: KeyState, parts: dict[str, str]) -> None:
-        here = tuple(b for b in key.buckets if b.level.policy.consistency != "durable")
-        there = tuple(b for b in key.buckets if b.level.policy.consistency == "durable")
-        self.key = key
-        self.parts = parts
-        self.owned = KeyState(key.name, there, key.row, leases=False)
-        self.stored = KeyState(key.name, here, key.row, leases=False) if here else None
-        self.levels = tuple((b.id_, b.version, b.level.counted_by(parts)) for b in there)
-
-
-def durable_key(key: KeyState, parts: dict[str, str]) -> DurableKey | None:
-    """None where no level is counted by an owner."""
-    return DurableKey(key, parts) if any(b.level.policy.consistency == "durable" for b in key.buckets) else None
 
 
 class DurableLevels:

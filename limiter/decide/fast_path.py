@@ -16,9 +16,11 @@ from schemas import limits
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from limiter.decide.identities import Identities, Identity
+    from limiter.decide.identities import Identities
     from limiter.frames.frames import Named
-    from limiter.spending.buckets import Bucket, KeyState
+    from limiter.spending.buckets import Bucket
+    from limiter.spending.fields import Identity
+    from limiter.spending.key_state import KeyState
     from limiter.stream.decisions import Recorder
 
 _COST_MAX: Final = limits.LIMIT_COST_MAX

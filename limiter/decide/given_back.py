@@ -14,7 +14,7 @@ from schemas import errors
 
 if TYPE_CHECKING:
     from limiter.decide.identities import Identities
-    from limiter.spending.buckets import KeyState
+    from limiter.spending.key_state import KeyState
     from limiter.store.store import CounterStore
 
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from limiter.decide.durable import durable_key
 from limiter.decide.uncounted import verdict
 from limiter.policy import keys
 from limiter.policy.policies import PolicySet
-from limiter.spending.buckets import Bucket, KeyState
+from limiter.spending.buckets import Bucket
+from limiter.spending.key_state import KeyState, durable_key
 from schemas import limits
 from schemas.limiter.limit_audit import auditing
 

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from limiter.decide.identities import Known
-    from limiter.spending.buckets import Bucket, KeyState
+    from limiter.spending.buckets import Bucket
+    from limiter.spending.key_state import KeyState
 
 _NS_PER_MS: Final = 1_000_000
 _NS_PER_US: Final = 1_000

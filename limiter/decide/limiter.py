@@ -16,9 +16,10 @@ from limiter.decide.durable import DurableLevels
 from limiter.decide.failure import WithoutStore
 from limiter.decide.fast_path import fast_path, otherwise_over
 from limiter.decide.governed import GovernedKeys
-from limiter.decide.identities import Identities, Identity
+from limiter.decide.identities import Identities
 from limiter.decide.store_calls import StoreCalls
 from limiter.spending.decision import UNLIMITED, Decision
+from limiter.spending.fields import Identity
 from schemas import errors, limits
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from limiter.decide.identities import Known
     from limiter.frames.frames import Named
     from limiter.policy.policies import PolicySet
-    from limiter.spending.buckets import KeyState
+    from limiter.spending.key_state import KeyState
     from limiter.store.sharded_store import ShardedStore
     from limiter.store.store import CounterStore
     from limiter.stream.decisions import Recorder

@@ -25,7 +25,7 @@ from schemas import limits
 if TYPE_CHECKING:
     from limiter.decide.limiter import Limiter
     from limiter.decide.quota_shares import Governing, Share
-    from limiter.spending.buckets import KeyState
+    from limiter.spending.key_state import KeyState
     from limiter.store.sharded_store import ShardedStore
     from limiter.store.store import CounterStore
     from limiter.stream.decisions import Recorder

@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 
     from limiter.decide.governed import GovernedKeys
     from limiter.decide.identities import Identities
-    from limiter.spending.buckets import Bucket, KeyState
+    from limiter.spending.buckets import Bucket
     from limiter.spending.decision import Decision
+    from limiter.spending.key_state import KeyState
     from limiter.store.sharded_store import ShardedStore
     from limiter.store.store import CounterStore
     from limiter.stream.decisions import Recorder

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from limiter.decide.limiter import Limiter
-    from limiter.spending.buckets import KeyState
     from limiter.spending.decision import Decision
+    from limiter.spending.key_state import KeyState
 
     _Awaited = Callable[[int, int, bytes], Awaitable[tuple[int, ...]]]
 

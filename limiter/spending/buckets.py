@@ -4,22 +4,16 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, Protocol
 
-import xxhash
-
-from limiter.policy.keys import key_hash
+from limiter.spending.fields import BucketFields
 from limiter.spending.ring import ALLOWED, APPROXIMATE, SLOT_SHIFT
-from limiter.spending.spender import BucketFields, KeyFields
+from limiter.store.stored_bucket import bucket_hash, kind_of, store_keys
 from schemas import limits
-from schemas.limiter.limit_audit import auditing
 
 if TYPE_CHECKING:
-    from limiter.decide.durable import DurableKey
     from limiter.policy.policies import Level
-    from limiter.spending.decision import Decision
     from limiter.store.store import CounterStore
-    from limiter.stream.lease_accounts import LeaseAccount, LeaseAccounts
 
 _SECOND_NS: Final = 1_000_000_000
 _HALF_NS: Final = _SECOND_NS // 2
@@ -29,17 +23,30 @@ _LEASE_MIN: Final = 2  # a key that spends less between refills is asked for one
 _REFILL_SHARE: Final = 4  # the next lease is asked for when a quarter of this one is left
 
 
-def store_keys(key_hash: str, kind: str = "b") -> tuple[bytes, bytes]:
-    """Of a bucket at the store, and of its leases."""
-    return f"rl:{{{key_hash}}}:{kind}".encode(), f"rl:{{{key_hash}}}:l".encode()
+class SpendAccount(Protocol):
+    """Where what is spent of one lease is accounted for."""
+
+    @property
+    def slot(self) -> int:
+        """Its place in the book of leases."""
+        ...
+
+    def hurry(self) -> None:
+        """Somebody asked for more than may be spent before the next report."""
+
+    def close(self, spent: int) -> None:
+        """The lease is spent no more."""
 
 
-class LeasedBucket(NamedTuple):
-    """A bucket as a report of a lease names it: enough to settle the lease."""
+class SpendAccounts(Protocol):
+    """Where a gateway accounts for its leases (``limiter/stream/lease_accounts.py``)."""
 
-    key_hash: str
-    keys: tuple[bytes, bytes]
-    plain_terms: bytes
+    def open(self, bucket: Bucket, epoch: int) -> SpendAccount | None:
+        """A lease was granted: it is written down before it is spent. None without a slot: then it must not be."""
+        ...
+
+    def settled(self, lease_id: bytes, is_known: bool) -> None:
+        """The store was told; ``is_known`` when it still held the lease."""
 
 
 class Bucket(BucketFields):
@@ -67,18 +74,16 @@ class Bucket(BucketFields):
         "tenant",
     )
 
-    def __init__(self, level: Level, values: str, accounts: LeaseAccounts | None = None) -> None:
-        name = xxhash.xxh3_128_hexdigest(f"{level.store_id}\x1f{values}".encode())
-        kind = "c" if level.policy.algorithm == "concurrency" else "b"
-        self.key_hash = name
-        self.keys = store_keys(name, kind)
+    def __init__(self, level: Level, values: str, accounts: SpendAccounts | None = None) -> None:
+        self.key_hash = bucket_hash(level, values)
+        self.keys = store_keys(self.key_hash, kind_of(level))
         self.level = level
         self.tenant = level.tenant_of(values)  # "" when it counts over tenants
         self.store: CounterStore | None = None  # where it is, and its lease was granted
         self.id_ = level.id_
         self.version = level.version
         self.accounts = accounts  # None: what leases spend is not reported, and nothing of them is held back
-        self.account: LeaseAccount | None = None
+        self.account: SpendAccount | None = None
         self.lease_flags = _LEASED  # of decisions out of the lease: they tell its place in the book of leases
         self.left = 0  # of the lease, to be spent now
         self.held = 0  # of the lease, to be spent when Kafka knows more of what was spent
@@ -179,31 +184,3 @@ class Bucket(BucketFields):
         if self.accounts is not None and len(self.settling) == limits.LIMIT_SETTLING_MAX:
             self.accounts.settled(self.settling[0][0], is_known=False)
         self.settling.append((lease_id, spent))
-
-
-class KeyState(KeyFields):
-    """One limit key under one snapshot: its name, its buckets, and whether leases of theirs can decide it."""
-
-    __slots__ = ("buckets", "durable", "leased", "real", "verdict")
-
-    def __init__(
-        self,
-        name: str,
-        buckets: tuple[Bucket, ...],
-        row: int,
-        *,
-        leases: bool = True,
-        verdict: Decision | None = None,
-    ) -> None:
-        self.name = name
-        self.seed = key_hash(name)
-        self.buckets = buckets
-        real = tuple(bucket for bucket in buckets if not bucket.level.policy.shadow)
-        self.real = buckets if len(real) == len(buckets) else real  # those that may refuse
-        self.leased = leases and bool(real) and all(b.level.policy.consistency == "leased" for b in buckets)
-        self.single = buckets[0] if len(buckets) == 1 and self.leased else None  # decides it alone
-        self.verdict = verdict  # of policies that decide without counting: there are no buckets then
-        if self.single is not None and auditing(self.single.level.policy.audit).is_sampled:
-            self.single = None  # its identity draws whether a decision is a row: not on the fastest path
-        self.durable: DurableKey | None = None  # where an owner counts a level
-        self.row = row  # in the stream's dictionary, for the single bucket's policy

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from limiter.spending.spender import RingFields
+from limiter.spending.fields import RingFields
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -1,8 +1,7 @@
 """Spending of a lease: one dictionary look-up, one clock, one identity, one record. Nothing here waits.
 
 Twice: in Python, and compiled from ``_spending.c`` where a C compiler was there at set-up. Both make the same
-decisions: one suite of tests runs on both. The compiled one keeps the numbers of a bucket, a key and a ring in the
-objects, so those classes have their fields from here. Source: reference limiter 3.
+decisions: one suite of tests runs on both. Source: reference limiter 3.
 """
 
 from __future__ import annotations
@@ -13,91 +12,21 @@ from typing import TYPE_CHECKING, Any, Final
 
 from limiter.frames.frames import COST_MAX, ENTRY, NO_IDENTITY, ROW, VERSION_MAX
 from limiter.policy.keys import identity_hash
+from limiter.spending.fields import IS_COMPILED
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from mmap import mmap
 
-    from limiter.decide.identities import Identity
     from limiter.frames.frames import Named
-    from limiter.spending.buckets import Bucket, KeyState
+    from limiter.spending.buckets import Bucket
     from limiter.spending.decision import Decision
+    from limiter.spending.fields import Identity, SpentIdentities
+    from limiter.spending.key_state import KeyState
     from limiter.spending.ring import Ring
 
 _NS_PER_US: Final = 1_000
 _FLAGS: Final = 0xFF  # of a record's flags, those of a decision; the lease is above them
 _make: Final = tuple.__new__  # of a Decision: half of the cost of calling it
-
-
-class PlainBucketFields:
-    """What every spend reads of a bucket."""
-
-    __slots__ = ("id_", "lease_ends_ns", "lease_flags", "left", "refill_below", "remaining", "reset_ms", "version")
-
-    id_: str
-    lease_ends_ns: int
-    lease_flags: int  # of records of the lease: the decision's, and the lease's place in the book of leases
-    left: int  # of the lease, to be spent now
-    refill_below: int  # with less than this left, the limiter is told
-    remaining: int  # at the store, when it was last asked, and what is held back of the lease
-    reset_ms: int
-    version: int
-
-
-class PlainKeyFields:
-    """What every spend reads of a key."""
-
-    __slots__ = ("name", "row", "seed", "single")
-
-    name: str
-    seed: int  # of the hashes of its identities: the same on every gateway
-    row: int  # in the stream's dictionary, for the single bucket's policy
-    single: Bucket | None  # decides the key alone
-
-
-class PlainRingFields:
-    """Where the next record goes: whoever writes one moves ``at`` on."""
-
-    __slots__ = ("at", "begin", "buffer", "end", "identities", "turns")
-
-    at: int
-    begin: int
-    buffer: mmap
-    end: int
-    identities: int  # where their hashes begin; 0: none are kept
-    turns: int
-
-
-class PlainIdentities:
-    """What identities consumed, in two generations for each of some shards; a shard whose time is over turns alone.
-
-    Many small tables: one that grows, or is emptied, does not hold up a decision for long.
-    """
-
-    __slots__ = ("_shards",)
-
-    def __init__(self, shards: int) -> None:
-        self._shards: list[list[dict[Identity, int]]] = [[{}, {}] for _ in range(shards)]
-
-    def cost_of(self, name: str, request_id: str) -> int:
-        """What the identity consumed of the key of that name, -1 when it is not known."""
-        identity = (name, request_id)
-        young, old = self._shards[hash(identity) % len(self._shards)]
-        found = young.get(identity)
-        return old.get(identity, -1) if found is None else found
-
-    def add(self, name: str, request_id: str, cost: int) -> None:
-        """Remembers it in the young generation."""
-        identity = (name, request_id)
-        self._shards[hash(identity) % len(self._shards)][0][identity] = cost
-
-    def young(self, shard: int) -> int:
-        """How many the young generation of a shard has."""
-        return len(self._shards[shard][0])
-
-    def turn(self, shard: int) -> None:
-        """The young generation grows old, the old one is forgotten."""
-        self._shards[shard] = [{}, self._shards[shard][0]]
 
 
 class PlainSpender:
@@ -208,19 +137,9 @@ class PlainSpender:
         return identity in self._under_way or identity in self._doubtful
 
 
-if TYPE_CHECKING:  # the compiled classes have the same methods
-    BucketFields = PlainBucketFields
-    KeyFields = PlainKeyFields
-    RingFields = PlainRingFields
-    SpentIdentities = PlainIdentities
+if TYPE_CHECKING:  # the compiled class has the same methods
     Spender = PlainSpender
-    IS_COMPILED: bool
+elif IS_COMPILED:
+    from limiter.spending._spending import Spender
 else:
-    try:
-        from limiter.spending._spending import BucketFields, KeyFields, RingFields, Spender, SpentIdentities
-
-        IS_COMPILED = True
-    except ImportError:
-        BucketFields, KeyFields, RingFields = PlainBucketFields, PlainKeyFields, PlainRingFields
-        Spender, SpentIdentities = PlainSpender, PlainIdentities
-        IS_COMPILED = False
+    Spender = PlainSpender

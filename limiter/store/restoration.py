@@ -16,9 +16,9 @@ import psycopg
 
 from limiter.policy.policies import unpacked_terms
 from limiter.policy.shard_map import ShardsRefused, url_of
-from limiter.spending.buckets import LeasedBucket, store_keys
 from limiter.store.shard_server import connected
 from limiter.store.store import CounterStore, StoreUnavailable
+from limiter.store.stored_bucket import LeasedBucket, store_keys
 from schemas import limits
 from sinks.postgres.sql_files import queries
 

@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from limiter.spending.ring import LeftBehind
-    from limiter.stream.lease_accounts import ReportSink
-    from limiter.stream.lease_book import LeaseReport
+    from limiter.stream.lease_book import LeaseReport, ReportSink
 
 CHARGE_TYPE: Final = np.dtype(
     [

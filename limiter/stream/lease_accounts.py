@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import structlog
@@ -31,26 +31,15 @@ from limiter.stream.lease_book import (
 from schemas import limits
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from limiter.spending.buckets import Bucket
     from limiter.spending.ring import Records, Ring
     from limiter.stream.charges import Charges
+    from limiter.stream.lease_book import ReportSink
 
 _log: Final = structlog.get_logger(__name__)
 _NEVER: Final = 2**62  # no lease spends so much
-
-
-class ReportSink(Protocol):
-    """Where reports go."""
-
-    def poll(self) -> None:
-        """Says of messages that they arrived, or did not."""
-
-    def send(self, partition: int, message: bytes, told: Callable[[bool], None]) -> bool:
-        """Takes a message without waiting; False when there is no room. ``told`` says later whether it arrived."""
-        ...
 
 
 class LeaseAccount:

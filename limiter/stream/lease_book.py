@@ -11,7 +11,7 @@ from __future__ import annotations
 import mmap
 import struct
 from collections import deque
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 import msgspec
 import numpy as np
@@ -24,6 +24,7 @@ from schemas import limits
 from schemas.topics import LEASES_PARTITIONS
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     import numpy.typing as npt
@@ -44,6 +45,17 @@ _HALF_BYTES: Final = 384
 _SLOT_BYTES: Final = 2 * _HALF_BYTES
 _NEXT_PROCESS: Final = 2**32  # more than the reports of one lease by one process
 _encode: Final = msgspec.msgpack.Encoder().encode
+
+
+class ReportSink(Protocol):
+    """Where reports go."""
+
+    def poll(self) -> None:
+        """Says of messages that they arrived, or did not."""
+
+    def send(self, partition: int, message: bytes, told: Callable[[bool], None]) -> bool:
+        """Takes a message without waiting; False when there is no room. ``told`` says later whether it arrived."""
+        ...
 
 
 class LeaseReport(Struct, array_like=True, kw_only=True):

@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 from compose.proof.bench.limiter_world import KEYS, hold_leases, key_places, per_second, percentiles, zipf
-from limiter.spending.spender import IS_COMPILED
+from limiter.spending.fields import IS_COMPILED
 from schemas import limits
 
 if TYPE_CHECKING:

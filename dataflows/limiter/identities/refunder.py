@@ -17,9 +17,9 @@ import psycopg
 from dataflows.limiter.identities.fold import Charge, IdentityWindow, Refund
 from limiter.policy.keys import signed
 from limiter.policy.shard_map import ShardMap, decoded
-from limiter.spending.buckets import LeasedBucket, store_keys
 from limiter.store.sharded_store import ShardedStore
 from limiter.store.store import StoreUnavailable
+from limiter.store.stored_bucket import LeasedBucket, store_keys
 from schemas import limits
 from sinks.postgres.sql_files import queries
 

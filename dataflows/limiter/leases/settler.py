@@ -16,11 +16,11 @@ import structlog
 
 from dataflows.limiter.leases.fold import OpenLeases, Settlement, assumed, settlement
 from limiter.policy.shard_map import ShardMap, ShardsRefused, decoded
-from limiter.spending.buckets import LeasedBucket, store_keys
 from limiter.store import store
 from limiter.store.restoration import restore
 from limiter.store.sharded_store import ShardedStore
 from limiter.store.store import StoreUnavailable
+from limiter.store.stored_bucket import LeasedBucket, store_keys
 from schemas import limits
 from sinks.postgres.sql_files import queries
 

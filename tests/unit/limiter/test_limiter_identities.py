@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from limiter.decide.identities import SHARDS, Identities
-from limiter.spending.buckets import Bucket, KeyState
+from limiter.spending.buckets import Bucket
 from limiter.spending.decision import Decision
+from limiter.spending.key_state import KeyState
 from schemas import limits
 from tests.worlds.limiter.counter_server import policies, policy
 

@@ -18,9 +18,11 @@ from limiter.decide.fast_path import fast_path
 from limiter.decide.identities import SHARDS, Identities
 from limiter.frames import frames
 from limiter.policy.keys import identity_hash, key_hash
-from limiter.spending.buckets import Bucket, KeyState
+from limiter.spending.buckets import Bucket
+from limiter.spending.fields import IS_COMPILED, PlainIdentities, SpentIdentities
+from limiter.spending.key_state import KeyState
 from limiter.spending.ring import IDENTIFIED, RECORD_TYPE, SLOT_SHIFT, Ring
-from limiter.spending.spender import IS_COMPILED, PlainIdentities, PlainSpender, Spender, SpentIdentities
+from limiter.spending.spender import PlainSpender, Spender
 from limiter.stream.decisions import Recorder
 from schemas import errors
 from tests.worlds.limiter.counter_server import Blocks, policies, policy

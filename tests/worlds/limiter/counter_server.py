@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from limiter import Decision
     from limiter.decide.durable import DurableQuotas
-    from limiter.stream.lease_accounts import ReportSink
+    from limiter.stream.lease_book import ReportSink
 
 PATIENT_S = 60  # for a store that is there, on a loaded machine
 MONTH_MS = 30 * 86_400_000  # of a window that does not end while a test runs, as one of an hour does now and then

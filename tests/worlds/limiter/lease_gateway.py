@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from limiter.decide.fast_path import fast_path
 from limiter.decide.identities import Identities
-from limiter.spending.buckets import Bucket, KeyState
+from limiter.spending.buckets import Bucket
+from limiter.spending.key_state import KeyState
 from limiter.stream.decisions import Recorder
 from limiter.stream.lease_accounts import LeaseAccounts
 from tests.worlds.limiter.counter_server import Blocks, policies, policy
