@@ -98,11 +98,11 @@ KINDS: dict[str, Kind] = {
     "ingress.client.errors.Undecided": A,
     "ingress.client.errors.StillProcessing": A,
     # the outside processor for development, and the programs that prove
-    "compose.proof.simulator.errors.SimulatorError": V,
-    "compose.proof.simulator.errors.DisputeClosed": B,
-    "compose.proof.simulator.errors.Overloaded": T,
-    "compose.proof.simulator.errors.BookUnavailable": A,
-    "compose.proof.simulator.errors.WebhooksMisconfigured": V,
+    "compose.simulator.errors.SimulatorError": V,
+    "compose.simulator.errors.DisputeClosed": B,
+    "compose.simulator.errors.Overloaded": T,
+    "compose.simulator.errors.BookUnavailable": A,
+    "compose.simulator.errors.WebhooksMisconfigured": V,
     "compose.proof.demo.acts.Unexpected": B,
     "compose.proof.soak.caller.Unexpected": B,
 }

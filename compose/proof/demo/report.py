@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from compose.proof.demo.one_of_each import OneOfEach
     from compose.proof.demo.owner_kill import Kill
     from compose.proof.demo.repair import Repair
+    from compose.proof.demo.tally import Tally, Told
     from compose.proof.demo.timeline import Stop
     from compose.proof.kit.evidence import Evidence
-    from compose.proof.kit.tally import Tally, Told
     from reconciliation.check.run import Report
 
 

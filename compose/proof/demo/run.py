@@ -13,12 +13,12 @@ from compose.proof.demo.limiter_act import limiter_differences, limiter_pairs, p
 from compose.proof.demo.one_of_each import OneOfEach, compare_postings, play_one_of_each
 from compose.proof.demo.owner_kill import Kill, kill_an_owner
 from compose.proof.demo.stories import stories_of
+from compose.proof.demo.tally import Tally
 from compose.proof.demo.timeline import timeline
 from compose.proof.demo.traffic import tell_all
 from compose.proof.kit.acknowledged import Acknowledgements
 from compose.proof.kit.evidence import Evidence, gather
 from compose.proof.kit.settling import settle
-from compose.proof.kit.tally import Tally
 from ingress.identity.issuer import KeyFolder, issue_token
 from reconciliation.check.run import run_check
 from schemas import limits
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from compose.proof.demo.invoices import Invoices
     from compose.proof.demo.limiter_run import LimiterVerdict
     from compose.proof.demo.stories import Story
+    from compose.proof.demo.tally import Told
     from compose.proof.kit.narrator import Narrator
     from compose.proof.kit.own_stack import OwnStack
-    from compose.proof.kit.tally import Told
     from reconciliation.check.run import Report
 
 

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, Final
 import httpx
 
 from compose.proof.demo.stories import Disturbance
+from compose.proof.demo.tally import Told
 from compose.proof.kit.doors import INTENTS
 from compose.proof.kit.journal import CURRENT, Journal
 from compose.proof.kit.persistence import persistently
-from compose.proof.kit.tally import Told
 from ingress.client import CallRefused, Committed, MillraceClientError
 from schemas import limits
 
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
 
     from compose.proof.demo.stories import Story
+    from compose.proof.demo.tally import Tally
     from compose.proof.kit.acknowledged import Acknowledgements
     from compose.proof.kit.doors import Door
-    from compose.proof.kit.tally import Tally
     from ingress.client import AsyncMillraceClient
 
 #: no payment of the demo gets that far

@@ -21,7 +21,7 @@ from sinks.postgres.sql_files import queries
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from compose.proof.kit.tally import Told
+    from compose.proof.demo.tally import Told
     from compose.settings.settings import Addresses
 
 _QUERIES: Final = queries("compose.proof.kit", "evidence.sql")

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from compose.proof.demo.stories import Story
+    from compose.proof.demo.tally import Tally
     from compose.proof.kit.acknowledged import Acknowledgements
-    from compose.proof.kit.tally import Tally
 
 
 async def tell_all(

@@ -12,7 +12,7 @@ from schemas import limits
 from sinks.postgres.sql_files import queries
 
 if TYPE_CHECKING:
-    from compose.proof.kit.tally import Tally
+    from compose.proof.demo.tally import Tally
 
 _QUERIES = queries("compose.proof.kit", "evidence.sql")
 

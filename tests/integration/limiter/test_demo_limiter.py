@@ -18,9 +18,9 @@ from compose.proof.demo.limiter_run import LimiterVerdict, replay_through_gatewa
 from compose.proof.demo.one_of_each import OneOfEach
 from compose.proof.demo.run import Verdict
 from compose.proof.demo.stories import stories_of
+from compose.proof.demo.tally import Tally, Told
 from compose.proof.kit.journal import Journal
 from compose.proof.kit.narrator import Narrator
-from compose.proof.kit.tally import Tally, Told
 from tests.unit.test_demo_stories import invoices_of
 
 if TYPE_CHECKING:

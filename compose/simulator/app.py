@@ -18,25 +18,25 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from compose.proof.simulator import errors, modes
-from compose.proof.simulator.actions import due_now
-from compose.proof.simulator.connections import HeldConnections, LostAnswer
-from compose.proof.simulator.executor import Query, Result
-from compose.proof.simulator.levers import Levers
-from compose.proof.simulator.metrics import SimulatorMetrics
-from compose.proof.simulator.operations import is_operation_id, operation_read
-from compose.proof.simulator.reader import BookReader
-from compose.proof.simulator.refund_failures import FailDueRefunds
-from compose.proof.simulator.requests import JSON, content_of
-from compose.proof.simulator.webhook_sender import WebhookSender
-from compose.proof.simulator.webhooks import CountWaiting, Deliveries, IsTelling, Receiver, now_ms
-from compose.proof.simulator.writer import BookWriter
+from compose.simulator import errors, modes
+from compose.simulator.actions import due_now
+from compose.simulator.connections import HeldConnections, LostAnswer
+from compose.simulator.executor import Query, Result
+from compose.simulator.levers import Levers
+from compose.simulator.metrics import SimulatorMetrics
+from compose.simulator.operations import is_operation_id, operation_read
+from compose.simulator.reader import BookReader
+from compose.simulator.refund_failures import FailDueRefunds
+from compose.simulator.requests import JSON, content_of
+from compose.simulator.webhook_sender import WebhookSender
+from compose.simulator.webhooks import CountWaiting, Deliveries, IsTelling, Receiver, now_ms
+from compose.simulator.writer import BookWriter
 from schemas import limits
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from compose.proof.simulator.book import Book
+    from compose.simulator.book import Book
 
 PROBLEM_JSON: Final = "application/problem+json"
 READY_PROBE: Final = Query("readiness-probe")

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 from starlette.responses import Response, StreamingResponse
 
-from compose.proof.simulator.actions import ActionBody, EndAction, EndHold
-from compose.proof.simulator.disputes import CloseBody, CloseDispute, OpenBody, OpenDispute
-from compose.proof.simulator.report_reader import ReportReader
-from compose.proof.simulator.requests import JSON, content_of, read
-from compose.proof.simulator.settlements import MakeReport, ReportBody
+from compose.simulator.actions import ActionBody, EndAction, EndHold
+from compose.simulator.disputes import CloseBody, CloseDispute, OpenBody, OpenDispute
+from compose.simulator.report_reader import ReportReader
+from compose.simulator.requests import JSON, content_of, read
+from compose.simulator.settlements import MakeReport, ReportBody
 from schemas import limits
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
-    from compose.proof.simulator.writer import BookWriter
+    from compose.simulator.writer import BookWriter
 
 CSV: Final = "text/csv; charset=utf-8; header=present"
 _encoder: Final = msgspec.json.Encoder()

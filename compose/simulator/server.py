@@ -14,13 +14,13 @@ from granian.constants import Interfaces
 from granian.log import LogLevels
 from granian.server.embed import Server
 
-from compose.proof.simulator import errors
-from compose.proof.simulator.app import Processor, make_app
-from compose.proof.simulator.book import Book
+from compose.simulator import errors
+from compose.simulator.app import Processor, make_app
+from compose.simulator.book import Book
 from schemas import limits
 
 if TYPE_CHECKING:
-    from compose.proof.simulator.app import SimulatorConfig
+    from compose.simulator.app import SimulatorConfig
 
 LOOPBACK: Final = "127.0.0.1"
 

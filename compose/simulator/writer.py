@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import structlog
 
-from compose.proof.simulator import errors
+from compose.simulator import errors
 from schemas import limits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from compose.proof.simulator.book import Book, Deed, Work, WorkResult
-    from compose.proof.simulator.executor import Query, Result
-    from compose.proof.simulator.operations import Operation
+    from compose.simulator.book import Book, Deed, Work, WorkResult
+    from compose.simulator.executor import Query, Result
+    from compose.simulator.operations import Operation
 
 T = TypeVar("T")
 _Waiting = tuple["Work", "asyncio.Future[Any]"]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from compose.proof.simulator import modes, webhooks
-from compose.proof.simulator.operations import Outcome, provider_ref_for
-from compose.proof.simulator.statements import QUERIES
+from compose.simulator import modes, webhooks
+from compose.simulator.operations import Outcome, provider_ref_for
+from compose.simulator.statements import QUERIES
 from schemas import limits
 
 if TYPE_CHECKING:

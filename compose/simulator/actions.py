@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from compose.proof.simulator import errors, webhooks
-from compose.proof.simulator.executor import Executor
-from compose.proof.simulator.statements import QUERIES
+from compose.simulator import errors, webhooks
+from compose.simulator.executor import Executor
+from compose.simulator.statements import QUERIES
 from schemas import limits
 
 if TYPE_CHECKING:

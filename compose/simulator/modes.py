@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
-from compose.proof.simulator import cards
+from compose.simulator import cards
 from schemas import limits
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from compose.proof.simulator.operations import PendingReason
+    from compose.simulator.operations import PendingReason
 
 
 class Answer(Enum):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import msgspec
 
-from compose.proof.simulator import errors
+from compose.simulator import errors
 from schemas import limits
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from typing import Annotated, Final, Literal
 
 import msgspec
 
-from compose.proof.simulator import cards, errors
-from compose.proof.simulator.requests import read
+from compose.simulator import cards, errors
+from compose.simulator.requests import read
 from schemas import limits
 
 Kind = Literal["authorize", "purchase", "increment", "capture", "void", "refund", "evidence"]

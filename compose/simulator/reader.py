@@ -9,8 +9,8 @@ from __future__ import annotations
 from contextlib import closing
 from typing import TYPE_CHECKING, Final
 
-from compose.proof.simulator.statements import QUERIES
-from compose.proof.simulator.storage import BOOK_FILE_NAME, book_connect
+from compose.simulator.statements import QUERIES
+from compose.simulator.storage import BOOK_FILE_NAME, book_connect
 from schemas import limits
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Runs the simulator alone: ``python -m compose.proof.simulator --folder FOLDER --port PORT``."""
+"""Runs the simulator alone: ``python -m compose.simulator --folder FOLDER --port PORT``."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import os
 import sys
 from pathlib import Path
 
-from compose.proof.simulator.app import SimulatorConfig
-from compose.proof.simulator.errors import SimulatorError
-from compose.proof.simulator.server import serve_forever
-from compose.proof.simulator.webhooks import Receiver
+from compose.simulator.app import SimulatorConfig
+from compose.simulator.errors import SimulatorError
+from compose.simulator.server import serve_forever
+from compose.simulator.webhooks import Receiver
 from schemas import limits
 
 #: the webhooks' secret comes this way and not as an argument, which every user of the machine may read
@@ -19,7 +19,7 @@ SECRET_VARIABLE = "SIMULATOR_WEBHOOK_SECRET"  # noqa: S105 - the name of it
 
 def main() -> int:
     """Exit status 0 after a drain, 1 with a line of advice when the simulator cannot start."""
-    parser = argparse.ArgumentParser(prog="python -m compose.proof.simulator", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m compose.simulator", description=__doc__)
     parser.add_argument("--folder", type=Path, required=True, help="where the book lies")
     parser.add_argument("--port", type=int, required=True, help="loopback port to listen on")
     parser.add_argument("--hold-ms", type=int, default=limits.SIMULATOR_HOLD_MS, help="how long a lost answer hangs")

@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from compose.proof.simulator import errors, modes, webhooks
-from compose.proof.simulator.effects import Effect, decide_effect
-from compose.proof.simulator.evidence import decide_evidence, keep_evidence
-from compose.proof.simulator.fees import fee_of
-from compose.proof.simulator.operations import Capture, Hold, Operation, OperationBody, Outcome, provider_ref_for
-from compose.proof.simulator.statements import QUERIES
+from compose.simulator import errors, modes, webhooks
+from compose.simulator.effects import Effect, decide_effect
+from compose.simulator.evidence import decide_evidence, keep_evidence
+from compose.simulator.fees import fee_of
+from compose.simulator.operations import Capture, Hold, Operation, OperationBody, Outcome, provider_ref_for
+from compose.simulator.statements import QUERIES
 from schemas import limits
 
 if TYPE_CHECKING:
     import sqlite3
 
-    from compose.proof.simulator.operations import Status
+    from compose.simulator.operations import Status
 
 _CHALLENGES: Final = "https://acs.simulator.example/challenge"
 _WITH_CHALLENGE: Final = frozenset({"authorize", "purchase"})

@@ -17,14 +17,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
-from compose.proof.simulator import errors, modes
-from compose.proof.simulator.statements import QUERIES
+from compose.simulator import errors, modes
+from compose.simulator.statements import QUERIES
 from schemas import limits
 
 if TYPE_CHECKING:
     import sqlite3
 
-    from compose.proof.simulator.operations import Outcome
+    from compose.simulator.operations import Outcome
 
 _SECRET_PREFIX: Final = "whsec_"  # noqa: S105 - what every such secret begins with
 

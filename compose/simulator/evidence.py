@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Final
 
-from compose.proof.simulator import modes, webhooks
-from compose.proof.simulator.effects import Effect
-from compose.proof.simulator.operations import provider_ref_for
-from compose.proof.simulator.statements import QUERIES
+from compose.simulator import modes, webhooks
+from compose.simulator.effects import Effect
+from compose.simulator.operations import provider_ref_for
+from compose.simulator.statements import QUERIES
 
 if TYPE_CHECKING:
     import sqlite3
 
-    from compose.proof.simulator.operations import Operation, OperationBody
+    from compose.simulator.operations import Operation, OperationBody
 
 #: texts that decide a dispute when it is closed, whatever the lever says
 _VERDICTS: Final = {"winning_evidence": "won", "losing_evidence": "lost"}

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import msgspec
 
-from compose.proof.simulator import errors, webhooks
-from compose.proof.simulator.operations import Identity, MoneyMinor
-from compose.proof.simulator.statements import QUERIES
+from compose.simulator import errors, webhooks
+from compose.simulator.operations import Identity, MoneyMinor
+from compose.simulator.statements import QUERIES
 from schemas import limits
 
 if TYPE_CHECKING:

@@ -11,10 +11,10 @@ from __future__ import annotations
 import sqlite3
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from compose.proof.simulator import errors
-from compose.proof.simulator.executor import Executor, Query, Result
-from compose.proof.simulator.operations import Operation
-from compose.proof.simulator.storage import book_open
+from compose.simulator import errors
+from compose.simulator.executor import Executor, Query, Result
+from compose.simulator.operations import Operation
+from compose.simulator.storage import book_open
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

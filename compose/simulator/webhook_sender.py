@@ -20,17 +20,17 @@ from urllib.parse import urlsplit
 
 import structlog
 
-from compose.proof.simulator import errors
-from compose.proof.simulator.statements import QUERIES
-from compose.proof.simulator.storage import BOOK_FILE_NAME, book_connect
-from compose.proof.simulator.webhooks import Deliveries, Receiver, backoff_ms, now_ms
+from compose.simulator import errors
+from compose.simulator.statements import QUERIES
+from compose.simulator.storage import BOOK_FILE_NAME, book_connect
+from compose.simulator.webhooks import Deliveries, Receiver, backoff_ms, now_ms
 from schemas import limits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from compose.proof.simulator.metrics import SimulatorMetrics
+    from compose.simulator.metrics import SimulatorMetrics
 
 log = structlog.get_logger()
 _OK: Final = range(200, 300)
