@@ -7,7 +7,7 @@ retry of the same identity hears the same answer; so a retry after a refusal cha
 all. Without an identity one is made, for this request alone.
 
 Nothing of a durable level lies in the counter store. A gateway only remembers for a moment what an owner refused
-(``asking.taken_in``): a tenant that is over its quota does not become a load on Kafka.
+(``store_exchange.taken_in``): a tenant that is over its quota does not become a load on Kafka.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 import structlog
 
-from limiter.decide import held
-from limiter.decide.asking import taken_in
+from limiter.decide import local_decisions
+from limiter.decide.store_exchange import taken_in
 from limiter.policy import keys
 from limiter.spending.decision import UNLIMITED, Decision
 from limiter.spending.key_state import DurableKey, KeyState
@@ -119,7 +119,7 @@ class DurableLevels:
         Raises KeyReused.
         """
         doubtful = request_id is not None and (key.key.name, request_id) in self._identities.doubtful
-        refused = None if doubtful else held.refused(key.owned, cost, time.monotonic_ns())
+        refused = None if doubtful else local_decisions.refused(key.owned, cost, time.monotonic_ns())
         if refused is not None:
             return refused
         request = request_id or uuid.uuid4().hex

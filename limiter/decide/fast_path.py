@@ -8,7 +8,7 @@ from __future__ import annotations
 from time import monotonic_ns
 from typing import TYPE_CHECKING, Any, Final
 
-from limiter.decide import held
+from limiter.decide import local_decisions
 from limiter.spending.decision import Decision
 from limiter.spending.spender import PlainSpender, Spender
 from schemas import limits
@@ -50,11 +50,11 @@ def otherwise_over(
                 return None
             known = identities.find(key, request_id)
             if known is not None:
-                decided = held.repeated(key, cost, known)
+                decided = local_decisions.repeated(key, cost, known)
                 recorder.record(key.name, cost, decided, identity=request_id)
                 return decided
         now = monotonic_ns()
-        decided = held.spent_of_all(key, cost, now, refill_soon) or held.refused(key, cost, now)
+        decided = local_decisions.spent_of_all(key, cost, now, refill_soon) or local_decisions.refused(key, cost, now)
         if decided is None:
             return None
         if decided.allowed and request_id is not None:

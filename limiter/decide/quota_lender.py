@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Final
 import structlog
 from prometheus_client import Counter
 
-from limiter.decide.asking import lease_end_ns
 from limiter.decide.quota_shares import Assignment, QuotaLease, told_ttl_s
+from limiter.decide.store_exchange import lease_end_ns
 from limiter.spending.decision import Decision
 from limiter.store import store
 from schemas import limits
@@ -102,7 +102,7 @@ class QuotaLender:
             return None
         counters = self._store.store_of(lease.buckets)
         if counters.shard.name != lease.store.shard.name:
-            lease.buckets = ()  # the tenant moved, and what was lent counts there as spent: see ``arrival``
+            lease.buckets = ()  # the tenant moved, and what was lent counts there as spent: see ``bucket_migration``
             return None
         if counters.shard.promoted > lease.store.shard.promoted:
             for bucket in lease.buckets:

@@ -1,7 +1,7 @@
 """Where counters are: shards with their epochs, pinned tenants, and how the map changes. Pure.
 
 All counters of one decision are charged in one call, so they must be on one shard: the tenant is what is hashed.
-A tenant that moves takes its counters along (``limiter/decide/arrival.py``): ``before`` says where they may be. The
+A tenant that moves takes its counters along (``decide/bucket_migration.py``): ``before`` says where they may be. The
 epoch of a shard is its fence: a store answers only callers that say the same. Source: reference limiter 2.1, 2.7.
 """
 

@@ -19,8 +19,8 @@ from compose.services.logs import configure_logs
 from compose.stack.errors import StackError
 from compose.stack.ports import LOOPBACK
 from compose.stack.valkey import Valkey
-from limiter.decide.asking import taken_in
 from limiter.decide.limiter import Limiter
+from limiter.decide.store_exchange import taken_in
 from limiter.policy.policies import PolicySet
 from limiter.store import store
 from limiter.stream.charges import Charges

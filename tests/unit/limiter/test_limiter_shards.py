@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from limiter.decide.arrival import lost_at_most
+from limiter.decide.bucket_migration import lost_at_most
 from limiter.policy.policies import Level, PolicySet
 from limiter.policy.shard_map import (
     ONE_SHARD,

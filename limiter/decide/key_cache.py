@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from limiter.decide.uncounted import verdict
+from limiter.decide.access_lists import verdict
 from limiter.policy import keys
 from limiter.policy.policies import PolicySet
 from limiter.spending.buckets import Bucket
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from limiter.stream.decisions import Recorder
 
 
-class GovernedKeys:
+class KeyCache:
     """Keys and counters of one limiter."""
 
     def __init__(self, recorder: Recorder) -> None:

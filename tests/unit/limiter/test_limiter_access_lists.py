@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from limiter.decide.uncounted import verdict
+from limiter.decide.access_lists import verdict
 from limiter.edge.asgi import fields
 from schemas.limiter.limit_policy import LimitPolicy, rendered, terms
 from schemas.operations import OPERATIONS
