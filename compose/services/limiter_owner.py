@@ -35,6 +35,6 @@ def run(settings: Settings, instance: int) -> None:
             return
         publish(connection, key)
 
-    owner.do_beside("snapshots", sign_newest, limits.LIMIT_SNAPSHOT_POLL_S)
-    owner.do_beside("quotas-pruned", prune, limits.LIMIT_DURABLE_PRUNE_EVERY_S)
+    owner.run_periodically("snapshots", sign_newest, limits.LIMIT_SNAPSHOT_POLL_S)
+    owner.run_periodically("quotas-pruned", prune, limits.LIMIT_DURABLE_PRUNE_EVERY_S)
     owner.run(limiter_service(), "limiter-owner", instance)

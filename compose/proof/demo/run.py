@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from compose.proof.demo.invoices import Invoices
     from compose.proof.demo.limiter_run import LimiterVerdict
     from compose.proof.demo.stories import Story
-    from compose.proof.demo.tally import Told
+    from compose.proof.demo.tally import StoryOutcome
     from compose.proof.kit.narrator import Narrator
     from compose.proof.kit.own_stack import OwnStack
     from reconciliation.check.run import Report
@@ -194,14 +194,14 @@ def _show(
         console.print(f"[red]differs[/red] {difference}", markup=True, soft_wrap=True)
 
 
-def worth_showing(told: list[Told], killed_at: int) -> Told | None:
+def worth_showing(told: list[StoryOutcome], killed_at: int) -> StoryOutcome | None:
     """A captured payment of single calls: what the killed owner delayed most, else one whose answers got lost."""
     captured = [one for one in told if one.intent.get("amount_received") and not one.story.is_bulk]
     if not captured:
         return next((one for one in told if one.intent_id), None)
     plain = [one for one in captured if not one.story.kind.is_manual] or captured
 
-    def interest(one: Told) -> tuple[bool, int]:
+    def interest(one: StoryOutcome) -> tuple[bool, int]:
         crossed = one.began_at <= killed_at <= one.ended_at and one.story.kind.card == "tok_sim_approve"
         lost = sum(exchange.was_lost for exchange in one.journal.exchanges)
         return crossed, one.ended_at - one.began_at if crossed else lost

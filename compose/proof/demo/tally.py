@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class Told:
+class StoryOutcome:
     """One payment as it went: what was asked, what was answered, how it ended."""
 
     story: Story
@@ -39,14 +39,14 @@ class Tally:
     reused_refused: int = 0
     resumed: int = 0  # answered 202, found out through the operation
     problems: list[str] = field(default_factory=list)  # whatever is not as it must be
-    told: list[Told] = field(default_factory=list)
+    told: list[StoryOutcome] = field(default_factory=list)
 
     def problem(self, text: str) -> None:
         """Notes something that must not be; the demo fails with it."""
         self.problems.append(text)
 
     @property
-    def created(self) -> list[Told]:
+    def created(self) -> list[StoryOutcome]:
         """The payments that exist."""
         return [told for told in self.told if told.intent_id]
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 
-from compose.proof.demo.telling import StoryTeller
-from compose.proof.kit.doors import BulkDoor, SingleDoor
+from compose.proof.demo.story_runner import StoryRunner
+from compose.proof.kit.command_senders import BulkSender, SingleSender
 from compose.proof.kit.journal import LossyTransport
 from ingress.client import AsyncMillraceClient
 from ingress.client.wire import POOL
@@ -70,17 +70,17 @@ async def _run(act: Callable[[], Awaitable[None]]) -> None:
 
 async def _teller(
     stack: AsyncExitStack, base_url: str, token: str, tally: Tally, acknowledged: Acknowledgements
-) -> StoryTeller:
+) -> StoryRunner:
     async def client(**options: Any) -> AsyncMillraceClient:
         transport = LossyTransport(httpx.AsyncHTTPTransport(limits=POOL))
         return await stack.enter_async_context(AsyncMillraceClient(base_url, token, transport=transport, **options))
 
     patient = await client()
-    return StoryTeller(
+    return StoryRunner(
         patient,
-        single=SingleDoor(patient),
-        bulk=BulkDoor(await client()),
-        hurried=SingleDoor(await client(wait_s=0)),
+        single=SingleSender(patient),
+        bulk=BulkSender(await client()),
+        hurried=SingleSender(await client(wait_s=0)),
         tally=tally,
         acknowledged=acknowledged,
     )

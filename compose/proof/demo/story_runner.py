@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 import httpx
 
 from compose.proof.demo.stories import Disturbance
-from compose.proof.demo.tally import Told
-from compose.proof.kit.doors import INTENTS
+from compose.proof.demo.tally import StoryOutcome
+from compose.proof.kit.command_senders import INTENTS
 from compose.proof.kit.journal import CURRENT, Journal
 from compose.proof.kit.persistence import persistently
 from ingress.client import CallRefused, Committed, MillraceClientError
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from compose.proof.demo.stories import Story
     from compose.proof.demo.tally import Tally
     from compose.proof.kit.acknowledged import Acknowledgements
-    from compose.proof.kit.doors import Door
+    from compose.proof.kit.command_senders import CommandSender
     from ingress.client import AsyncMillraceClient
 
 #: no payment of the demo gets that far
@@ -35,16 +35,16 @@ _CONCURRENT: Final = 3
 _US: Final = 1_000
 
 
-class StoryTeller:
+class StoryRunner:
     """Tells the stories of one merchant. ``hurried`` is a client that waits for no result and asks for it later."""
 
     def __init__(
         self,
         client: AsyncMillraceClient,
         *,
-        single: Door,
-        bulk: Door,
-        hurried: Door,
+        single: CommandSender,
+        bulk: CommandSender,
+        hurried: CommandSender,
         tally: Tally,
         acknowledged: Acknowledgements,
     ) -> None:
@@ -55,9 +55,9 @@ class StoryTeller:
         self._tally = tally
         self._acknowledged = acknowledged
 
-    async def tell(self, story: Story) -> Told:
+    async def tell(self, story: Story) -> StoryOutcome:
         """The payment from its creation to its end; what went wrong stands in the tally."""
-        told = Told(story, Journal(), time.time_ns() // _US)
+        told = StoryOutcome(story, Journal(), time.time_ns() // _US)
         CURRENT.set(told.journal)
         self._tally.told.append(told)
         try:
@@ -67,7 +67,7 @@ class StoryTeller:
         told.ended_at = time.time_ns() // _US
         return told
 
-    async def _tell(self, told: Told) -> None:
+    async def _tell(self, told: StoryOutcome) -> None:
         story = told.story
         intent_id = await self._create(told)
         if story.kind.cancel != "before_confirm":
@@ -80,7 +80,7 @@ class StoryTeller:
         if found != wanted:
             self._tally.problem(f"invoice {story.invoice.number} ({intent_id}): ended {found}, must be {wanted}")
 
-    async def _create(self, told: Told) -> str:
+    async def _create(self, told: StoryOutcome) -> str:
         story = told.story
         payload = {
             "amount": story.amount,
@@ -96,7 +96,7 @@ class StoryTeller:
         created = await self._do(told, INTENTS, payload, "create", other=payload | {"amount": story.amount + 1})
         return str(created.result["id"])
 
-    async def _pay(self, told: Told, intent_id: str) -> None:
+    async def _pay(self, told: StoryOutcome, intent_id: str) -> None:
         story = told.story
         await self._do(told, f"{INTENTS}/{intent_id}/confirm", {}, "confirm")
         intent = await self._wait(intent_id)
@@ -115,7 +115,7 @@ class StoryTeller:
         )
 
     async def _do(
-        self, told: Told, path: str, payload: dict[str, Any], name: str, other: dict[str, Any] | None = None
+        self, told: StoryOutcome, path: str, payload: dict[str, Any], name: str, other: dict[str, Any] | None = None
     ) -> Committed:
         """One command of the story with its disturbance; ``other`` is a request that differs, for key reuse."""
         story, key = told.story, f"{told.story.invoice.number}-{name}"
@@ -124,7 +124,7 @@ class StoryTeller:
             await self._stale(told, path, payload, f"{key}-stale")
         if how is Disturbance.RETRIED:
             told.journal.answers_to_lose = 1
-        first, *again = await self._send(self._door(story), path, payload, key, how)
+        first, *again = await self._send(self._sender(story), path, payload, key, how)
         told.commands[key] = first
         for answer in (first, *again):
             self._acknowledged.note(story.merchant, key, answer)
@@ -139,10 +139,10 @@ class StoryTeller:
         return first
 
     async def _send(
-        self, door: Door, path: str, payload: dict[str, Any], key: str, how: Disturbance
+        self, sender: CommandSender, path: str, payload: dict[str, Any], key: str, how: Disturbance
     ) -> list[Committed]:
         def once() -> Coroutine[Any, Any, Committed]:
-            return persistently(lambda: door.command(path, payload, key), limits.DEMO_PERSISTENCE_S)
+            return persistently(lambda: sender.command(path, payload, key), limits.DEMO_PERSISTENCE_S)
 
         if how is Disturbance.CONCURRENT:
             return list(await asyncio.gather(*(once() for _ in range(_CONCURRENT))))
@@ -150,37 +150,37 @@ class StoryTeller:
             return [await once(), await once()]
         return [await once()]
 
-    def _door(self, story: Story) -> Door:
+    def _sender(self, story: Story) -> CommandSender:
         if story.is_bulk:
             return self._bulk
         return self._hurried if story.disturbance is Disturbance.RESUMED else self._single
 
-    def _compare(self, told: Told, name: str, first: Committed, again: Committed) -> None:
+    def _compare(self, told: StoryOutcome, name: str, first: Committed, again: Committed) -> None:
         self._tally.duplicates_sent += 1
         if (again.event, again.result) == (first.event, first.result):
             self._tally.duplicates_replayed += 1
         else:
             self._tally.problem(f"invoice {told.story.invoice.number}, {name}: a duplicate had another answer")
 
-    def _one_is_first(self, told: Told, name: str, answers: list[Committed]) -> None:
+    def _one_is_first(self, told: StoryOutcome, name: str, answers: list[Committed]) -> None:
         """Of answers to one command at most one is not flagged as replayed; one that was resumed cannot tell."""
         was_resumed = any(exchange.status == httpx.codes.ACCEPTED for exchange in told.journal.exchanges)
         if not was_resumed and sum(not answer.replayed for answer in answers) > 1:
             self._tally.problem(f"invoice {told.story.invoice.number}, {name}: more than one first answer")
 
-    async def _stale(self, told: Told, path: str, payload: dict[str, Any], key: str) -> None:
-        door = self._door(told.story)
+    async def _stale(self, told: StoryOutcome, path: str, payload: dict[str, Any], key: str) -> None:
+        sender = self._sender(told.story)
         if await self._is_refused(
-            told, "version_conflict", lambda: door.command(path, payload, key, expected_version=_STALE_VERSION)
+            told, "version_conflict", lambda: sender.command(path, payload, key, expected_version=_STALE_VERSION)
         ):
             self._tally.stale_refused += 1
 
-    async def _reuse(self, told: Told, path: str, other: dict[str, Any], key: str) -> None:
-        door = self._door(told.story)
-        if await self._is_refused(told, "key_reused", lambda: door.command(path, other, key)):
+    async def _reuse(self, told: StoryOutcome, path: str, other: dict[str, Any], key: str) -> None:
+        sender = self._sender(told.story)
+        if await self._is_refused(told, "key_reused", lambda: sender.command(path, other, key)):
             self._tally.reused_refused += 1
 
-    async def _is_refused(self, told: Told, code: str, call: Callable[[], Awaitable[Committed]]) -> bool:
+    async def _is_refused(self, told: StoryOutcome, code: str, call: Callable[[], Awaitable[Committed]]) -> bool:
         try:
             done = await persistently(call, limits.DEMO_PERSISTENCE_S)
         except CallRefused as refused:

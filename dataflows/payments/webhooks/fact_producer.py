@@ -16,7 +16,7 @@ from sinks.kafka.connection import KafkaConnection
 log = structlog.get_logger()
 
 
-class Teller:
+class WebhookFactProducer:
     """One idempotent producer; commands of one intent keep their order."""
 
     def __init__(self, kafka: KafkaConnection, client_id: str) -> None:

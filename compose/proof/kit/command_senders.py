@@ -1,4 +1,4 @@
-"""The two ways in that the demo uses: single HTTP calls, and many commands in one ``POST /v1/commands``.
+"""The two ways in which the demo sends commands: single HTTP calls, and many in one ``POST /v1/commands``.
 
 Both offer the same calls, so a story does not know which one it takes.
 """
@@ -19,7 +19,7 @@ INTENTS = "/v1/payment_intents"
 _ERRORS_FROM = 400
 
 
-class Door(Protocol):
+class CommandSender(Protocol):
     """Carries out one command. Raises the client's errors."""
 
     async def command(
@@ -29,7 +29,7 @@ class Door(Protocol):
         ...
 
 
-class SingleDoor:
+class SingleSender:
     """One HTTP call for one command."""
 
     def __init__(self, client: AsyncMillraceClient) -> None:
@@ -38,7 +38,7 @@ class SingleDoor:
     async def command(
         self, path: str, payload: dict[str, Any], key: str, expected_version: int | None = None
     ) -> Committed:
-        """As ``Door.command``."""
+        """As ``CommandSender.command``."""
         intent_id, _, verb = path.removeprefix(INTENTS).strip("/").partition("/")
         identity: dict[str, Any] = {"idempotency_key": key}
         if not intent_id:
@@ -54,7 +54,7 @@ class SingleDoor:
         raise ValueError(path)
 
 
-class BulkDoor:
+class BulkSender:
     """Commands that come within a moment travel together as NDJSON, and each gets its own line of the answer."""
 
     def __init__(self, client: AsyncMillraceClient) -> None:
@@ -66,7 +66,7 @@ class BulkDoor:
     async def command(
         self, path: str, payload: dict[str, Any], key: str, expected_version: int | None = None
     ) -> Committed:
-        """As ``Door.command``."""
+        """As ``CommandSender.command``."""
         line = CommandLine(f"POST {path}", payload, key, expected_version)
         answered: asyncio.Future[LineAnswer] = asyncio.get_running_loop().create_future()
         self._waiting.append((line, answered))

@@ -1,4 +1,4 @@
-"""Something done again and again over one connection, beside whatever else a process does."""
+"""A function that runs periodically on a connection of its own, beside whatever else a process does."""
 
 from __future__ import annotations
 
@@ -13,27 +13,23 @@ from schemas import limits
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    Round = Callable[[psycopg.Connection[Any]], object]
-
 _log = structlog.get_logger(__name__)
 
 
-class Rounds:
-    """A thread that calls ``round_`` with an autocommit connection, at once and then every ``every_s``, until ``stop``.
+class PeriodicTask:
+    """A thread that calls ``task`` with an autocommit connection, at once and then every ``every_s``, until ``stop``.
 
-    A round that raises psycopg.Error is logged and done again on a new connection. No statement lasts longer than
+    A run that raises psycopg.Error is logged and repeated on a new connection. No statement lasts longer than
     ROUND_TIMEOUT_S.
     """
 
-    def __init__(
-        self, name: str, dsn: str, round_: Callable[[psycopg.Connection[Any]], object], every_s: float
-    ) -> None:
+    def __init__(self, name: str, dsn: str, task: Callable[[psycopg.Connection[Any]], object], every_s: float) -> None:
         self._name = name
         self._dsn = dsn
-        self._round = round_
+        self._task = task
         self._every_s = every_s
         self._stop = threading.Event()
-        self.is_away = False  # Postgres, in the last round
+        self.is_away = False  # Postgres, in the last run
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
@@ -62,6 +58,6 @@ class Rounds:
             self._dsn, autocommit=True, connect_timeout=limits.POSTGRES_CONNECT_TIMEOUT_S, options=options
         ) as connection:
             while not self._stop.is_set():
-                self._round(connection)
+                self._task(connection)
                 self.is_away = False
                 self._stop.wait(self._every_s)

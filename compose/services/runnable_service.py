@@ -1,6 +1,6 @@
-"""A service as a part: built from settings, run by whoever wants it, in a process of its own or in a thread.
+"""A service built from settings, to be run by whoever wants it: in a process of its own or in a thread.
 
-``build(settings, instance)`` of a service's module gives its part. A process runs one with ``serve``. A test runs one
+``build(settings, instance)`` of a service's module gives one. A process runs one with ``serve``. A test runs one
 in a thread where no process has to die.
 """
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class RunnableService:
     """One service; it serves nobody before ``run``."""
 
     #: serves until ``stop``, then drains. Raises ``StackError`` when an operator is needed
@@ -28,9 +28,9 @@ class Part:
     ready: Callable[[], bool | str]
 
 
-def serve(part: Part) -> None:
-    """Runs the part in this process until SIGTERM or SIGINT; its health and metrics are at the ops port."""
+def serve(service: RunnableService) -> None:
+    """Runs the service in this process until SIGTERM or SIGINT; its health and metrics are at the ops port."""
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: part.stop())
-    serve_ops(None, part.ready)
-    part.run()
+        signal.signal(number, lambda *_: service.stop())
+    serve_ops(None, service.ready)
+    service.run()

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _PAST_THE_CAP = "amount_exceeds_refundable"
 
 
-class Made:
+class PaymentDriver:
     """One payment under way: every command with a key of its own, derived from the plan."""
 
     def __init__(self, caller: Caller, plan: Plan) -> None:
