@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from dataflows.payments.attempts.dispatch_store import DispatchStore
     from dataflows.payments.attempts.durably import Durably
-    from dataflows.payments.attempts.settlement import Record
+    from dataflows.payments.attempts.settlement import DispatchRecord
 
 
 class Recorder:
@@ -29,10 +29,10 @@ class Recorder:
         self._store = store
         self._durably = durably
         self._clock = clock
-        self._records: dict[str, Record] = {}
+        self._records: dict[str, DispatchRecord] = {}
         self._told_at: dict[str, float] = {}  # of those that wait for their event
 
-    def add(self, record: Record) -> None:
+    def add(self, record: DispatchRecord) -> None:
         """To be called when the record's fact is durable, not before."""
         self._records[record.operation_id] = record
         self._told_at.pop(record.operation_id, None)
@@ -55,7 +55,7 @@ class Recorder:
                 return
             await asyncio.sleep(limits.ATTEMPT_RECORD_INTERVAL_MS / 1_000)
 
-    def due(self, *, everything: bool) -> list[Record]:
+    def due(self, *, everything: bool) -> list[DispatchRecord]:
         """What is to be written now, at most one batch of it."""
         if everything:
             due = iter(self._records.values())
@@ -64,7 +64,7 @@ class Recorder:
             due = (r for r in self._records.values() if self._told_at.get(r.operation_id, told_before) <= told_before)
         return list(islice(due, limits.ATTEMPT_RECORD_BATCH_MAX))
 
-    async def _write(self, batch: list[Record]) -> None:
+    async def _write(self, batch: list[DispatchRecord]) -> None:
         await self._durably("record", lambda: self._store.record(batch))
         for record in batch:
             if self._records.get(record.operation_id) is record:  # not replaced by a later turn meanwhile

@@ -23,7 +23,7 @@ import structlog
 
 from dataflows.owner import fail_points
 from dataflows.payments.attempts.durably import Durably
-from dataflows.payments.attempts.lane import Lane
+from dataflows.payments.attempts.lane import ProcessorLane
 from dataflows.payments.attempts.recorder import Recorder
 from dataflows.payments.attempts.settlement import settle
 from schemas import limits
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Sequence
 
     from dataflows.payments.attempts.adapter import ProcessorAdapter
-    from dataflows.payments.attempts.dispatch import Change, Lease
+    from dataflows.payments.attempts.dispatch import AttemptLease, Change
     from dataflows.payments.attempts.dispatch_store import DispatchStore
-    from dataflows.payments.attempts.event_reader import EventReader
+    from dataflows.payments.attempts.event_reader import AttemptEventReader
     from dataflows.payments.attempts.fact_producer import FactProducer
     from dataflows.payments.attempts.facts import Fact
     from dataflows.payments.attempts.health import Health
@@ -51,7 +51,7 @@ class AttemptWorker:
         self,
         *,
         store: DispatchStore,
-        reader: EventReader,
+        reader: AttemptEventReader,
         producer: FactProducer,
         adapters: Iterable[ProcessorAdapter],
         metrics: AttemptMetrics,
@@ -60,7 +60,7 @@ class AttemptWorker:
         self._reader = reader
         self._producer = producer
         self._metrics = metrics
-        self._lanes = {adapter.name: Lane(adapter, metrics) for adapter in adapters}
+        self._lanes = {adapter.name: ProcessorLane(adapter, metrics) for adapter in adapters}
         self._stop = asyncio.Event()
         self._wake_sweep = asyncio.Event()
         self._durably = Durably(self._stop, metrics)
@@ -131,9 +131,9 @@ class AttemptWorker:
         self._start(leases)
         self._sweep_when_worth_it()
 
-    def _reserved(self, changes: Sequence[Change]) -> dict[str, Lane]:
+    def _reserved(self, changes: Sequence[Change]) -> dict[str, ProcessorLane]:
         """The attempts to be leased at once, each with a slot of its lane reserved; the others wait for a sweep."""
-        leased: dict[str, Lane] = {}
+        leased: dict[str, ProcessorLane] = {}
         wanted = Counter(c.processor for c in changes if c.wish == "carry_out" and c.processor in self._lanes)
         free = {name: self._lanes[name].reserve_new(count) for name, count in wanted.items()}
         for change in changes:
@@ -154,7 +154,7 @@ class AttemptWorker:
             if await self._waited(limits.ATTEMPT_SWEEP_INTERVAL_MS, self._wake_sweep):
                 self._wake_sweep.clear()
 
-    async def _sweep_lane(self, lane: Lane) -> None:
+    async def _sweep_lane(self, lane: ProcessorLane) -> None:
         if lane.wants_probe():
             self._spawn(lane.probe())
         await self._give_up(lane)
@@ -166,7 +166,7 @@ class AttemptWorker:
         lane.release(count - len(leases))
         self._start(leases)
 
-    async def _give_up(self, lane: Lane) -> None:
+    async def _give_up(self, lane: ProcessorLane) -> None:
         """What never left us and waited for too long has failed: decided in the table first, then told."""
         now = time.monotonic()
         if not lane.is_away and now < self._give_up_at.get(lane.name, 0.0):
@@ -183,13 +183,13 @@ class AttemptWorker:
         if any(lane.is_worth_a_sweep for lane in self._lanes.values()):
             self._wake_sweep.set()
 
-    def _start(self, leases: Sequence[Lease]) -> None:
+    def _start(self, leases: Sequence[AttemptLease]) -> None:
         if leases:
             fail_points.reach("attempt_after_lease")
         for lease in leases:
             self._spawn(self._carry_out(self._lanes[lease.processor], lease))
 
-    async def _carry_out(self, lane: Lane, lease: Lease) -> None:
+    async def _carry_out(self, lane: ProcessorLane, lease: AttemptLease) -> None:
         try:
             answer = await lane.turn(lease)
         finally:
