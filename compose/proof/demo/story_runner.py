@@ -55,19 +55,19 @@ class StoryRunner:
         self._tally = tally
         self._acknowledged = acknowledged
 
-    async def tell(self, story: Story) -> StoryOutcome:
+    async def run(self, story: Story) -> StoryOutcome:
         """The payment from its creation to its end; what went wrong stands in the tally."""
         told = StoryOutcome(story, Journal(), time.time_ns() // _US)
         CURRENT.set(told.journal)
         self._tally.told.append(told)
         try:
-            await self._tell(told)
+            await self._run(told)
         except MillraceClientError as error:
             self._tally.problem(f"invoice {story.invoice.number} ({told.intent_id}): {error}")
         told.ended_at = time.time_ns() // _US
         return told
 
-    async def _tell(self, told: StoryOutcome) -> None:
+    async def _run(self, told: StoryOutcome) -> None:
         story = told.story
         intent_id = await self._create(told)
         if story.kind.cancel != "before_confirm":

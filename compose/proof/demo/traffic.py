@@ -37,17 +37,17 @@ async def tell_all(
 ) -> None:
     """Every story has ended afterwards. ``half_way`` runs beside them once half of them began."""
     async with AsyncExitStack() as stack:
-        tellers = {
-            merchant: await _teller(stack, base_url, token_of(merchant), tally, acknowledged)
+        runners = {
+            merchant: await _runner(stack, base_url, token_of(merchant), tally, acknowledged)
             for merchant in sorted({story.merchant for story in stories})
         }
         room = asyncio.Semaphore(limits.DEMO_PAYMENTS_OPEN_MAX)
         ended = 0
 
-        async def tell(story: Story) -> None:
+        async def run(story: Story) -> None:
             nonlocal ended
             try:
-                await tellers[story.merchant].tell(story)
+                await runners[story.merchant].run(story)
             finally:
                 room.release()
                 ended += 1
@@ -59,7 +59,7 @@ async def tell_all(
                 await room.acquire()
                 if (pause := began + number / rate - time.monotonic()) > 0:
                     await asyncio.sleep(pause)
-                tasks.create_task(tell(story))
+                tasks.create_task(run(story))
                 if number == len(stories) // 2:
                     tasks.create_task(_run(half_way))
 
@@ -68,7 +68,7 @@ async def _run(act: Callable[[], Awaitable[None]]) -> None:
     await act()
 
 
-async def _teller(
+async def _runner(
     stack: AsyncExitStack, base_url: str, token: str, tally: Tally, acknowledged: Acknowledgements
 ) -> StoryRunner:
     async def client(**options: Any) -> AsyncMillraceClient:

@@ -18,16 +18,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from dataflows.payments.attempts.dispatch_store import DispatchStore
-    from dataflows.payments.attempts.durably import Durably
     from dataflows.payments.attempts.settlement import DispatchRecord
+    from dataflows.payments.attempts.statement_retry import StatementRetry
 
 
 class Recorder:
     """Collects records and writes them in batches, about ten times a second."""
 
-    def __init__(self, store: DispatchStore, durably: Durably, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, store: DispatchStore, retried: StatementRetry, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._store = store
-        self._durably = durably
+        self._retried = retried
         self._clock = clock
         self._records: dict[str, DispatchRecord] = {}
         self._told_at: dict[str, float] = {}  # of those that wait for their event
@@ -65,7 +67,7 @@ class Recorder:
         return list(islice(due, limits.ATTEMPT_RECORD_BATCH_MAX))
 
     async def _write(self, batch: list[DispatchRecord]) -> None:
-        await self._durably("record", lambda: self._store.record(batch))
+        await self._retried("record", lambda: self._store.record(batch))
         for record in batch:
             if self._records.get(record.operation_id) is record:  # not replaced by a later turn meanwhile
                 del self._records[record.operation_id]

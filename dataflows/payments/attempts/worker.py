@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 from dataflows.owner import fail_points
-from dataflows.payments.attempts.durably import Durably
 from dataflows.payments.attempts.lane import ProcessorLane
 from dataflows.payments.attempts.recorder import Recorder
 from dataflows.payments.attempts.settlement import settle
+from dataflows.payments.attempts.statement_retry import StatementRetry
 from schemas import limits
 from schemas.errors import Unavailable
 
@@ -63,8 +63,8 @@ class AttemptWorker:
         self._lanes = {adapter.name: ProcessorLane(adapter, metrics) for adapter in adapters}
         self._stop = asyncio.Event()
         self._wake_sweep = asyncio.Event()
-        self._durably = Durably(self._stop, metrics)
-        self._recorder = Recorder(store, self._durably)
+        self._retried = StatementRetry(self._stop, metrics)
+        self._recorder = Recorder(store, self._retried)
         self._tasks: set[asyncio.Task[None]] = set()
         self._give_up_at: dict[str, float] = {}
         self._group = asyncio.TaskGroup()
@@ -72,7 +72,7 @@ class AttemptWorker:
 
     def why_not_ready(self) -> str | None:
         """None while the worker reaches its database and has been given partitions."""
-        if not self._durably.is_reachable:
+        if not self._retried.is_reachable:
             return "Postgres is away"
         return None if self._reader.is_assigned else "no partitions yet"
 
@@ -90,7 +90,7 @@ class AttemptWorker:
             ]
             group.create_task(self._recorder.run(lambda: self._is_drained))
             await self._stop.wait()
-            if not self._durably.is_reachable:  # they would wait for it; what was leased without our knowing runs out
+            if not self._retried.is_reachable:  # they would wait for it; what was leased without our knowing runs out
                 for task in intake:
                     task.cancel()
             await asyncio.wait(intake)
@@ -122,7 +122,7 @@ class AttemptWorker:
 
     async def _take(self, changes: Sequence[Change]) -> None:
         leased = self._reserved(changes)
-        leases = await self._durably("take", lambda: self._store.take(changes, leased.keys()))
+        leases = await self._retried("take", lambda: self._store.take(changes, leased.keys()))
         self._recorder.settled(c.call.operation_id for c in changes if c.wish != "carry_out")
         started = {lease.call.operation_id for lease in leases}
         for operation_id, lane in leased.items():
@@ -161,7 +161,7 @@ class AttemptWorker:
         count = lane.reserve(limits.ATTEMPT_CALLS_IN_FLIGHT_MAX)
         if not count:
             return
-        leases = await self._durably("lease", lambda: self._store.lease(lane.name, count))
+        leases = await self._retried("lease", lambda: self._store.lease(lane.name, count))
         lane.has_backlog = len(leases) == count
         lane.release(count - len(leases))
         self._start(leases)
@@ -173,7 +173,7 @@ class AttemptWorker:
             return
         self._give_up_at[lane.name] = now + limits.ATTEMPT_GIVE_UP_INTERVAL_S
         is_away = lane.is_away
-        facts = await self._durably("give up", lambda: self._store.give_up(lane.name, is_away=is_away))
+        facts = await self._retried("give up", lambda: self._store.give_up(lane.name, is_away=is_away))
         if facts:
             fail_points.reach("attempt_after_give_up")
         for fact in facts:
@@ -199,34 +199,34 @@ class AttemptWorker:
             return
         fail_points.reach("attempt_after_answer_before_report")
         settlement = settle(lease, answer, time.time(), random.random())
-        if settlement.fact is not None and not await self._producer.tell(settlement.fact):
+        if settlement.fact is not None and not await self._producer.produce(settlement.fact):
             return  # the row stays leased: when the lease is over the processor is asked again
         fail_points.reach("attempt_after_report")
         self._recorder.add(settlement.record)
 
     async def _repeat(self) -> None:
         while not self._stop.is_set():
-            for fact in await self._durably("repeat", self._store.repeat):
+            for fact in await self._retried("repeat", self._store.repeat):
                 self._metrics.facts_repeated.inc()
                 self._spawn(self._told_again(fact))
             await self._waited(limits.ATTEMPT_REPEAT_INTERVAL_MS, self._stop)
 
     async def _told_again(self, fact: Fact) -> None:
-        await self._producer.tell(fact)  # whether it was taken or not, the row is due again by its schedule
+        await self._producer.produce(fact)  # whether it was taken or not, the row is due again by its schedule
 
     async def _prune(self) -> None:
         while not self._stop.is_set():
-            pruned = await self._durably("prune", self._store.prune)
+            pruned = await self._retried("prune", self._store.prune)
             self._metrics.pruned.inc(pruned)
             if pruned < limits.ATTEMPT_PRUNE_BATCH_MAX:
                 await self._waited(limits.ATTEMPT_PRUNE_INTERVAL_S * 1_000, self._stop)
 
     async def _measure(self) -> None:
         while not self._stop.is_set():
-            for state, (count, age_s) in (await self._durably("backlog", self._store.backlog)).items():
+            for state, (count, age_s) in (await self._retried("backlog", self._store.backlog)).items():
                 self._metrics.backlog.labels(state).set(count)
                 self._metrics.oldest_seconds.labels(state).set(age_s)
-            await self._durably("end reviews", self._store.end_reviews)
+            await self._retried("end reviews", self._store.end_reviews)
             await self._waited(limits.ATTEMPT_BACKLOG_INTERVAL_S * 1_000, self._stop)
 
     async def _tell_health(self) -> None:
@@ -237,7 +237,7 @@ class AttemptWorker:
             healths = [lane.health() for lane in self._lanes.values()]
             new = healths if now >= repeat_at else [h for h in healths if told.get(h.processor) != h]
             if new:
-                await self._durably("health", partial(self._store.tell_health, new))
+                await self._retried("health", partial(self._store.tell_health, new))
                 told |= {health.processor: health for health in new}
             if now >= repeat_at:
                 repeat_at = now + limits.PROCESSOR_HEALTH_REPEAT_S

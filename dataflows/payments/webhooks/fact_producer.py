@@ -1,4 +1,4 @@
-"""Produces facts with acks=all. What ``tell`` returns is durable in Kafka; anything else is told again later."""
+"""Produces facts with acks=all. What ``produce`` returns is durable in Kafka; anything else is produced again later."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class WebhookFactProducer:
         self._producer = Producer(kafka.producer(client_id))
         self._topic = kafka.topic(topics.COMMANDS_PAYMENTS)
 
-    def tell(self, commands: Sequence[Command]) -> set[str]:
+    def produce(self, commands: Sequence[Command]) -> set[str]:
         """The request ids of the commands that are durable. Raises KafkaException when the producer cannot go on."""
         durable: set[str] = set()
         failures: list[Any] = []

@@ -91,7 +91,7 @@ class WebhookWorker:
         commands = {step.command.request_id: step.command for _, step in steps if step.command is not None}
         if not commands:
             return steps
-        durable = self._producer.tell(list(commands.values()))
+        durable = self._producer.produce(list(commands.values()))
         self._metrics.untold.inc(len(commands) - len(durable))
         return [(due, step) for due, step in steps if step.command is None or step.command.request_id in durable]
 
@@ -104,7 +104,7 @@ class WebhookWorker:
         issued_at = time.time_ns() // 1_000
         overdue = self._store.holds_overdue()
         if overdue:
-            self._producer.tell([release_command(hold, issued_at) for hold in overdue])
+            self._producer.produce([release_command(hold, issued_at) for hold in overdue])
             log.info("overdue_holds_to_be_released", count=len(overdue))
 
     def _measure(self) -> None:

@@ -22,7 +22,7 @@ _FIRST_WAIT_MS = 50
 log = structlog.get_logger()
 
 
-class Durably:
+class StatementRetry:
     """Waits out an absent database with bounded, jittered backoff. When the worker stops it gives up instead."""
 
     def __init__(self, stop: asyncio.Event, metrics: AttemptMetrics) -> None:
