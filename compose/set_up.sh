@@ -15,7 +15,7 @@ fi
 
 # The stamp names what the environment was made from; any other content means that it must be made again.
 stamp=.venv/made-from
-wanted="$(cat requirements/bootstrap.txt requirements/dev.txt pyproject.toml limiter/decide/_spending.c limiter/stream/_columns.c | cksum) in $PWD"
+wanted="$(cat requirements/bootstrap.txt requirements/dev.txt pyproject.toml limiter/*/_*.c | cksum) in $PWD"
 exec 9<requirements/dev.txt
 if command -v flock >/dev/null; then flock 9; fi
 if [ -x .venv/bin/millrace ] && [ "$(cat "$stamp" 2>/dev/null)" = "$wanted" ] && suits .venv/bin/python; then exit 0; fi

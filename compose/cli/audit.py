@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from compose.cli.parked import operator_connection
+from compose.operator_access import operator_connection, shell_user
 from compose.stack.errors import StackError
 
 app = typer.Typer(no_args_is_help=True)
@@ -68,7 +68,6 @@ def signatures_(
 
     Exit status 1 when a signature does not hold.
     """
-    from compose.cli.cases import shell_user  # noqa: PLC0415
     from reconciliation.audit.log import audited  # noqa: PLC0415
     from reconciliation.audit.signatures import signatures  # noqa: PLC0415
 

@@ -5,13 +5,12 @@ Whoever decides says so with a token, over HTTP as everybody else: no login name
 
 from __future__ import annotations
 
-import getpass
 import json
 from typing import Annotated
 
 import typer
 
-from compose.cli.parked import operator_connection
+from compose.operator_access import operator_connection, shell_user
 from schemas.payments.case_closing import REASONS
 
 app = typer.Typer(no_args_is_help=True)
@@ -130,8 +129,3 @@ def reopen(case_id: CaseId, note: Note, token: Token) -> None:
 
     decide(token, f"{case_id}/reopen", {"note": note})
     print(f"{case_id} waits again")
-
-
-def shell_user() -> str:
-    """Who is at the shell, as the audit log names them."""
-    return f"shell:{getpass.getuser()}"

@@ -9,16 +9,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from compose.settings.settings import load_settings
+from compose.operator_access import check_settings
 from compose.stack.errors import StackError
 
 if TYPE_CHECKING:
     from rich.status import Status
     from rich.table import Table
 
-    from reconciliation.check.run import CheckSettings, Report
+    from reconciliation.check.run import Report
 
-ROLE = "millrace_operator"
 app = typer.Typer()
 
 
@@ -57,25 +56,6 @@ def check(
     else:
         _print(report)
     raise typer.Exit(1 if report.gaps else 0)
-
-
-def check_settings(acknowledged: Path | None = None) -> CheckSettings:
-    """What a check of this home's stack reads."""
-    from reconciliation.check.run import CheckSettings  # noqa: PLC0415
-    from schemas.payments import topics  # noqa: PLC0415
-    from sinks.clickhouse.connection import ClickHouseConnection  # noqa: PLC0415
-
-    addresses = load_settings().addresses()
-    return CheckSettings(
-        postgres_dsn=addresses.postgres_dsns[ROLE],
-        kafka=addresses.kafka,
-        clickhouse=ClickHouseConnection(url=addresses.clickhouse_url),
-        processor_urls=addresses.simulator_urls,
-        events_topic=topics.EVENTS,
-        commands_topic=topics.COMMANDS,
-        partitions=topics.PARTITIONS,
-        acknowledged=acknowledged,
-    )
 
 
 def _progress() -> Status:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from compose.cli.parked import operator_connection
+from compose.operator_access import operator_connection
 
 app = typer.Typer(no_args_is_help=True)
 

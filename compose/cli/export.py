@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from compose.cli.parked import operator_connection
+from compose.operator_access import operator_connection, shell_user
 from compose.settings.settings import load_settings
 from compose.stack.errors import StackError
 
@@ -38,7 +38,6 @@ def export(
     """Write every ledger transaction, and assert every balance; safe beside a live system."""
     import psycopg  # noqa: PLC0415 - the help needs none of it
 
-    from compose.cli.cases import shell_user  # noqa: PLC0415
     from reconciliation.audit.log import announced  # noqa: PLC0415
     from reconciliation.payments.export import beancount, hledger, ledger  # noqa: PLC0415
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from compose.cli.parked import ROLE, operator_connection
+from compose.operator_access import ROLE, operator_connection, shell_user
 from compose.settings.settings import load_settings
 from compose.stack.errors import StackError
 from schemas import limits
@@ -93,7 +93,6 @@ def _run(
 ) -> None:
     import psycopg  # noqa: PLC0415
 
-    from compose.cli.cases import shell_user  # noqa: PLC0415
     from reconciliation.audit.log import announced  # noqa: PLC0415
     from reconciliation.payments.forecast.history import History  # noqa: PLC0415
     from reconciliation.payments.forecast.judging import Forecast  # noqa: PLC0415

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from compose.cli import limiter_keys, limiter_shards
-from compose.cli.cases import shell_user
 from compose.cli.limiter_gateways import gateways
 from compose.cli.limiter_replay import replay
+from compose.cli.limiter_table import print_table
 from compose.cli.limiter_top import top
-from compose.cli.parked import operator_connection
+from compose.operator_access import operator_connection, shell_user
 from compose.settings.settings import load_settings
 from compose.stack.errors import StackError
 from schemas import limits
 
 if TYPE_CHECKING:
-    from limiter.store.shard_map import ShardMap
+    from limiter.policy.shard_map import ShardMap
     from limiter.store.store import Counted
     from schemas.limiter.limit_policy import LimitPolicy
 
@@ -37,7 +37,7 @@ def policies(as_json: AsJson = False) -> None:
     """Show every quota policy in force."""
     from schemas.limiter.limit_policy import rendered  # noqa: PLC0415
 
-    rows = [rendered(policy) for policy in _read("limiter.policy.policies", "policies")]
+    rows = [rendered(policy) for policy in _read("limiter.policies", "policies")]
     if as_json:
         print(json.dumps({"data": rows}))
         return
@@ -106,20 +106,3 @@ async def _counters(
         raise StackError(error.line) from error
     finally:
         await store.close()
-
-
-def print_table(rows: list[dict[str, Any]], columns: tuple[str, ...], *, none: str = "no policy") -> None:
-    """What a command found, for people."""
-    from rich.console import Console  # noqa: PLC0415
-    from rich.table import Table  # noqa: PLC0415
-
-    if not rows:
-        print(none)
-        return
-    table = Table(box=None, pad_edge=False)
-    for column in columns:
-        ids = column == "policy_id"  # to be copied: never cut
-        table.add_column(column, min_width=max(len(row[column]) for row in rows) if ids else None, overflow="fold")
-    for row in rows:
-        table.add_row(*(str(row[column]) for column in columns))
-    Console().print(table)

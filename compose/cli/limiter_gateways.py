@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from compose.cli.limiter_table import print_table
 from compose.settings.limiter_gateways import running_gateways
 from compose.settings.settings import load_settings
 from compose.supervise.state import read_state
@@ -37,8 +38,6 @@ def gateways(
     if as_json:
         print(json.dumps({"data": found}))
         return
-    from compose.cli.limiter import print_table  # noqa: PLC0415 - which imports this module
-
     print_table([{name: shown(row[name]) for name in COLUMNS} for row in found], COLUMNS, none="no gateway runs here")
     for row in found:
         print(f"{row['name']}: {row['socket']}{'' if row['address'] is None else ' and ' + row['address']}")
@@ -50,7 +49,7 @@ def look(settings: Settings) -> list[dict[str, Any]]:
     if state is None or not state.running():
         return []
     entries = {entry.name: entry for entry in state.processes}
-    rows = [found.as_object() | _row(entries[found.name]) for found in running_gateways(settings, state)]
+    rows = [found.as_object() | _row(entries[found.name]) for found in running_gateways(settings, entries)]
     newest = max((row["revision"] for row in rows if row["revision"] is not None), default=0)
     for row in rows:
         if not row["note"] and row["revision"] is not None and row["revision"] < newest:

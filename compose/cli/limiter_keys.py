@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from compose.cli.cases import shell_user
-from compose.cli.parked import operator_connection
+from compose.operator_access import operator_connection, shell_user
 from compose.settings.settings import load_settings
 from compose.stack.errors import StackError
 
@@ -31,13 +30,13 @@ def list_() -> None:
 @app.command()
 def prepare() -> None:
     """Make a key that verifies and does not sign yet: give policy_keys.json to gateways elsewhere, then rotate."""
-    print(_changed("limiter.policy.keys.prepare", "", lambda keys: keys.prepare()))
+    print(_changed("limiter.keys.prepare", "", lambda keys: keys.prepare()))
 
 
 @app.command()
 def rotate() -> None:
     """Sign with another key from now on; what the old ones signed is still accepted."""
-    print(_changed("limiter.policy.keys.rotate", "", lambda keys: keys.rotate()))
+    print(_changed("limiter.keys.rotate", "", lambda keys: keys.rotate()))
 
 
 @app.command()
@@ -48,7 +47,7 @@ def remove(key_id: str) -> None:
         keys.remove(key_id)
         return key_id
 
-    print(_changed("limiter.policy.keys.remove", key_id, removed))
+    print(_changed("limiter.keys.remove", key_id, removed))
 
 
 def _changed(action: str, name: str, change: Callable[[SigningKeys], str]) -> str:

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from compose.cli.cases import shell_user
-from compose.cli.parked import operator_connection
+from compose.operator_access import operator_connection, shell_user
 from compose.settings.settings import load_settings
 from compose.stack.errors import StackError
 from schemas import limits

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from compose.cli.cases import shell_user
-from compose.cli.parked import operator_connection
+from compose.cli.limiter_table import print_table
+from compose.operator_access import operator_connection, shell_user
 from compose.settings.settings import load_settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from limiter.policy.shard_map import ShardMap
     from limiter.store.restoration import Restored
     from limiter.store.shard_changes import ShardChanges
-    from limiter.store.shard_map import ShardMap
 
 app = typer.Typer()
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
@@ -49,8 +49,6 @@ def show(context: typer.Context, as_json: AsJson = False) -> None:
     if as_json:
         print(json.dumps({"version": found.version, "shards": shown, "pins": found.pins}))
         return
-    from compose.cli.limiter import print_table  # noqa: PLC0415 - which imports this module
-
     print(f"map version {found.version}")
     columns = ("shard", "address", "epoch", "state", "share", "pins", "replicas", "learning", "health")
     print_table([row | {"share": f"{row['share']:.1%}"} for row in shown], columns)

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from compose.cli.cases import shell_user
 from compose.cli.limiter_gateways import COLUMNS, look, shown
-from compose.cli.parked import operator_connection
+from compose.operator_access import operator_connection, shell_user
 from compose.settings.settings import load_settings
 from compose.stack.errors import StackError
 from schemas import limits

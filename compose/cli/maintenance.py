@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from compose.cli.cases import AsJson, shell_user
-from compose.cli.parked import operator_connection
+from compose.cli.cases import AsJson
+from compose.operator_access import operator_connection, shell_user
 from compose.stack.errors import StackError
 
 app = typer.Typer(no_args_is_help=True)

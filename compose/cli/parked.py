@@ -4,22 +4,16 @@ from __future__ import annotations
 
 import getpass
 import json
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from compose.operator_access import operator_connection, shell_user
 from compose.settings.settings import load_settings
-from compose.stack.errors import StackError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    import psycopg
-
     from reconciliation.parked import Decision
 
-ROLE = "millrace_operator"
 app = typer.Typer(no_args_is_help=True)
 
 PlaceText = Annotated[str, typer.Argument(metavar="TOPIC/PARTITION/OFFSET", help="As 'millrace parked list' shows it.")]
@@ -33,7 +27,6 @@ def list_(
     every_state: Annotated[bool, typer.Option("--all", help="Resolved ones too.")] = False,
 ) -> None:
     """Show what waits for a decision."""
-    from compose.cli.cases import shell_user  # noqa: PLC0415
     from reconciliation.audit.log import audited  # noqa: PLC0415
     from reconciliation.parked import parked_list  # noqa: PLC0415 - imports the drivers
 
@@ -67,24 +60,6 @@ def discard(place: PlaceText, note: Note, by: By = None) -> None:
     with operator_connection() as connection:
         parked_discard(connection, Place.parse(place), _decision(note, by))
     print(f"{place} is discarded")
-
-
-@contextmanager
-def operator_connection() -> Iterator[psycopg.Connection]:
-    """A connection of the operator's role; what went wrong is one line."""
-    import psycopg  # noqa: PLC0415
-
-    from schemas import limits  # noqa: PLC0415
-    from schemas.errors import PlatformError  # noqa: PLC0415
-
-    dsn = load_settings().addresses().postgres_dsns[ROLE]
-    try:
-        with psycopg.connect(dsn, autocommit=True, connect_timeout=limits.POSTGRES_CONNECT_TIMEOUT_S) as connection:
-            yield connection
-    except psycopg.OperationalError as error:
-        raise StackError(f"Postgres does not answer: {str(error).strip()}") from error
-    except (PlatformError, ValueError) as error:
-        raise StackError(str(error)) from error
 
 
 def _decision(note: str, by: str | None) -> Decision:

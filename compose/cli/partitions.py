@@ -8,7 +8,8 @@ from typing import Annotated
 
 import typer
 
-from compose.cli.parked import By, Note, operator_connection
+from compose.cli.parked import By, Note
+from compose.operator_access import operator_connection, shell_user
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -16,7 +17,6 @@ app = typer.Typer(no_args_is_help=True)
 @app.command("list")
 def list_(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False) -> None:
     """Show every partition with its owner, epoch and position."""
-    from compose.cli.cases import shell_user  # noqa: PLC0415
     from reconciliation.audit.log import audited  # noqa: PLC0415
     from reconciliation.partitions import partitions_list  # noqa: PLC0415 - imports the driver
 

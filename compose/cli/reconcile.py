@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from compose.cli.parked import operator_connection
+from compose.operator_access import ROLE, operator_connection, shell_user
 from compose.settings.settings import load_settings
 from compose.stack.errors import StackError
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from reconciliation.payments.settlement.run import Discrepancy, ReconcileReport, ReconcileSettings
     from reconciliation.payments.settlement.sources import GivenFile
 
-ROLE = "millrace_operator"
 FORMATS: Final = ("simulator", "stripe", "adyen", "camt053")
 app = typer.Typer()
 
@@ -36,7 +35,6 @@ def reconcile(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Take in what is new, post it through the owners, and show what is not explained; safe to run again."""
-    from compose.cli.cases import shell_user  # noqa: PLC0415
     from reconciliation.audit.log import announced  # noqa: PLC0415
     from reconciliation.payments.settlement.run import reconcile as run  # noqa: PLC0415 - imports every client
     from schemas.errors import PlatformError  # noqa: PLC0415

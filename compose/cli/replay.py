@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from compose.operator_access import ROLE, operator_connection, shell_user
 from compose.settings.settings import load_settings
 from compose.stack.errors import StackError
 
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from reconciliation.replay.run import ReplayReport, ReplaySettings
     from reconciliation.replay.source import Start
 
-ROLE = "millrace_operator"
 app = typer.Typer()
 
 
@@ -84,8 +84,6 @@ def replay(
 @contextmanager
 def _announced_swap(target: str) -> Iterator[dict[str, object]]:
     """Around it: the exchange is the other store's transaction."""
-    from compose.cli.cases import shell_user  # noqa: PLC0415
-    from compose.cli.parked import operator_connection  # noqa: PLC0415
     from reconciliation.audit.log import announced  # noqa: PLC0415
 
     with operator_connection() as connection, announced(connection, shell_user(), "replay.swap", target) as told:
@@ -111,7 +109,6 @@ def _settings(source: SourceName) -> ReplaySettings:
 def _start(
     settings: ReplaySettings, from_time: datetime | None, from_offset: list[str] | None, checkpoint: str | None
 ) -> Start:
-    from compose.cli.parked import operator_connection  # noqa: PLC0415
     from reconciliation.checkpoints import checkpoint_positions, checkpoint_read  # noqa: PLC0415
     from reconciliation.replay.run import partition_offsets  # noqa: PLC0415
     from reconciliation.replay.source import Start  # noqa: PLC0415

@@ -43,7 +43,7 @@ def payments(
     as_json: AsJson = False,
 ) -> None:
     """Every fault of the processor, every process killed in turn, settlements with lies; exit 1 if anything differs."""
-    from compose.proof.soak.run import soak as run_soak  # noqa: PLC0415 - imports every client
+    from compose.proof.soak.soak import soak as run_soak  # noqa: PLC0415 - imports every client
 
     _run(
         run_soak,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from compose.operator_access import operator_connection, shell_user
 from compose.settings.settings import load_settings
 from compose.stack.errors import StackError
 
@@ -25,8 +26,6 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 @app.command()
 def rotate(as_json: AsJson = False) -> None:
     """Seal with a new key from now on, re-wrap every card, and forget the old key. Run again, it goes on."""
-    from compose.cli.cases import shell_user  # noqa: PLC0415
-    from compose.cli.parked import operator_connection  # noqa: PLC0415
     from reconciliation.audit.log import announced  # noqa: PLC0415
     from vault import rotation  # noqa: PLC0415 - imports the drivers and cryptography
 
@@ -46,8 +45,6 @@ def rotate(as_json: AsJson = False) -> None:
 @app.command()
 def status(as_json: AsJson = False) -> None:
     """Show the keys and how many cards each seals."""
-    from compose.cli.cases import shell_user  # noqa: PLC0415
-    from compose.cli.parked import operator_connection  # noqa: PLC0415
     from reconciliation.audit.log import audited  # noqa: PLC0415
     from vault.store import query  # noqa: PLC0415
 

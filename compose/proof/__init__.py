@@ -1,1 +1,1 @@
-"""What proves the platform from outside: simulator, demo, soak, bench, and the kit that they share."""
+"""What proves the platform from outside: demo, soak, bench, and the kit that they share."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from compose.services.fenced_sink import build_sink
-from compose.services.part import Part, serve
+from compose.services.runnable_service import RunnableService, serve
 from schemas.payments import topics
 from sinks.clickhouse.decoding import collect_garbage_rarely
 from sinks.clickhouse.sink import Sink
@@ -20,6 +20,6 @@ def run(settings: Settings, instance: int) -> None:
     serve(build(settings, instance))
 
 
-def build(settings: Settings, instance: int) -> Part:
+def build(settings: Settings, instance: int) -> RunnableService:
     """The sink; a second one stands by."""
     return build_sink(settings, Sink, "clickhouse-sink", topics.EVENTS, topics.PARTITIONS, instance)

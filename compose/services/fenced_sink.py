@@ -6,7 +6,7 @@ import os
 import socket
 from typing import TYPE_CHECKING, Final
 
-from compose.services.part import Part
+from compose.services.runnable_service import RunnableService
 from compose.stack.errors import StackError
 from dataflows.owner import fail_points
 from schemas.errors import InvariantViolation
@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 ROLE: Final = "millrace_sink"
 
 
-def build_sink(settings: Settings, kind: type[Sink], name: str, topic: str, partitions: int, instance: int) -> Part:
+def build_sink(
+    settings: Settings, kind: type[Sink], name: str, topic: str, partitions: int, instance: int
+) -> RunnableService:
     """Feeds ClickHouse; at its end it finishes its block. ``run`` raises StackError when an operator is needed."""
     addresses = settings.addresses()
     metrics = SinkMetrics()
@@ -44,4 +46,4 @@ def build_sink(settings: Settings, kind: type[Sink], name: str, topic: str, part
         except InvariantViolation as error:
             raise StackError(f"the sink {name} stops: {error}") from error
 
-    return Part(run=feed, stop=sink.stop, ready=lambda: metrics.trouble or True)
+    return RunnableService(run=feed, stop=sink.stop, ready=lambda: metrics.trouble or True)

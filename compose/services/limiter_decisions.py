@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from compose.services.fenced_sink import build_sink
-from compose.services.part import Part, serve
+from compose.services.runnable_service import RunnableService, serve
 from limiter.analytics.decision_sink import DecisionSink
 from schemas.limiter import topics
 
@@ -18,7 +18,7 @@ def run(settings: Settings, instance: int) -> None:
     serve(build(settings, instance))
 
 
-def build(settings: Settings, instance: int) -> Part:
+def build(settings: Settings, instance: int) -> RunnableService:
     """The sink; a second one stands by."""
     return build_sink(
         settings, DecisionSink, "limiter-decisions", topics.DECISIONS, topics.DECISIONS_PARTITIONS, instance

@@ -18,12 +18,11 @@ from compose.services.owner_quotas import OwnerQuotas
 from compose.settings.limiter_gateways import gateway_address, gateways_everywhere
 from compose.stack.errors import StackError
 from ingress.identity.issuer import KeyFolder
-from limiter.decide.lease_accounts import LeaseAccounts
 from limiter.decide.limiter import Limiter
 from limiter.decide.quota_lender import QuotaLender
 from limiter.edge.envoy_server import envoys_server
+from limiter.edge.frame_server import FrameServer
 from limiter.edge.metrics import GatewayMetrics, ShardMetrics
-from limiter.frames.frame_server import FrameServer
 from limiter.policy.follower import SnapshotFollower
 from limiter.policy.signing_keys import SigningKeys
 from limiter.store.sharded_store import ShardedStore
@@ -31,6 +30,7 @@ from limiter.store.store import StoreUnavailable
 from limiter.stream.charges import Charges
 from limiter.stream.decisions import Recorder
 from limiter.stream.kafka_blocks import KafkaBlocks, KafkaReports
+from limiter.stream.lease_accounts import LeaseAccounts
 from schemas import limits
 from schemas.limiter import topics
 

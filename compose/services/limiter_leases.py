@@ -7,7 +7,7 @@ import socket
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final
 
-from compose.services.part import Part, serve
+from compose.services.runnable_service import RunnableService, serve
 from dataflows.limiter.identities.flow import IdentityStream
 from dataflows.limiter.leases.flow import LeaseStream
 
@@ -22,7 +22,7 @@ def run(settings: Settings, instance: int) -> None:
     serve(build(settings, instance))
 
 
-def build(settings: Settings, instance: int) -> Part:
+def build(settings: Settings, instance: int) -> RunnableService:
     """Settles leases, and gives back what was charged twice."""
     addresses = settings.addresses()
     name = f"limiter-leases-{socket.gethostname()}-{os.getpid()}-{instance}"
@@ -47,4 +47,4 @@ def build(settings: Settings, instance: int) -> Part:
     def ready() -> bool | str:
         return (leases.is_ready and identities.is_ready) or "Postgres is away"
 
-    return Part(run=work, stop=stop, ready=ready)
+    return RunnableService(run=work, stop=stop, ready=ready)

@@ -8,9 +8,9 @@ import structlog
 
 from compose.services.partition_owner import PartitionOwner
 from dataflows.limiter.service import limiter_service
-from limiter.decide.durable_counters import prune
 from limiter.policy.publisher import publish
 from limiter.policy.signing_keys import SigningKeys
+from limiter.store.durable_counters import prune
 from schemas import limits
 from schemas.limiter.service import SERVICE
 
@@ -36,6 +36,6 @@ def run(settings: Settings, instance: int) -> None:
             return
         publish(connection, key)
 
-    owner.do_beside("snapshots", sign_newest, limits.LIMIT_SNAPSHOT_POLL_S)
-    owner.do_beside("quotas-pruned", prune, limits.LIMIT_DURABLE_PRUNE_EVERY_S)
+    owner.run_periodically("snapshots", sign_newest, limits.LIMIT_SNAPSHOT_POLL_S)
+    owner.run_periodically("quotas-pruned", prune, limits.LIMIT_DURABLE_PRUNE_EVERY_S)
     owner.run(limiter_service(), "limiter-owner", instance)

@@ -6,7 +6,7 @@ import os
 import socket
 from typing import TYPE_CHECKING, Final
 
-from compose.services.part import Part, serve
+from compose.services.runnable_service import RunnableService, serve
 from limiter.stream.usage import UsageStream
 
 if TYPE_CHECKING:
@@ -20,9 +20,9 @@ def run(settings: Settings, instance: int) -> None:
     serve(build(settings, instance))
 
 
-def build(settings: Settings, instance: int) -> Part:
+def build(settings: Settings, instance: int) -> RunnableService:
     """Adds decisions up; Postgres and Kafka are waited for."""
     addresses = settings.addresses()
     name = f"limiter-usage-{socket.gethostname()}-{os.getpid()}-{instance}"
     stream = UsageStream(addresses.kafka, addresses.postgres_dsns[ROLE], name)
-    return Part(run=stream.run, stop=stream.stop, ready=lambda: stream.is_ready or "Postgres is away")
+    return RunnableService(run=stream.run, stop=stream.stop, ready=lambda: stream.is_ready or "Postgres is away")

@@ -12,7 +12,6 @@ import structlog
 from compose.services.owner_quotas import OwnerQuotas
 from ingress.identity.issuer import KeyFolder, issue_token
 from ingress.limiter.api_limits import STRANGERS, is_for_our_api
-from limiter.decide.lease_accounts import LeaseAccounts
 from limiter.decide.limiter import Limiter
 from limiter.edge.metrics import GatewayMetrics, ShardMetrics
 from limiter.policy.follower import SnapshotFollower
@@ -21,6 +20,7 @@ from limiter.store.sharded_store import ShardedStore
 from limiter.store.store import StoreUnavailable
 from limiter.stream.decisions import Recorder
 from limiter.stream.kafka_blocks import KafkaBlocks, KafkaReports
+from limiter.stream.lease_accounts import LeaseAccounts
 from schemas import limits
 
 if TYPE_CHECKING:

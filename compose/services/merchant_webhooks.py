@@ -6,7 +6,7 @@ import os
 import socket
 from typing import TYPE_CHECKING, Final
 
-from compose.services.part import Part, serve
+from compose.services.runnable_service import RunnableService, serve
 from dataflows.payments.merchant_webhooks.intake import Intake
 from dataflows.payments.merchant_webhooks.metrics import MerchantWebhookMetrics
 from dataflows.payments.merchant_webhooks.sender import Sender
@@ -27,7 +27,7 @@ def run(settings: Settings, instance: int) -> None:
     serve(build(settings, instance))
 
 
-def build(settings: Settings, instance: int) -> Part:
+def build(settings: Settings, instance: int) -> RunnableService:
     """Tells merchants; Postgres is waited for."""
     name = f"merchant-webhooks-{socket.gethostname()}-{os.getpid()}-{instance}"
     addresses = settings.addresses()
@@ -47,4 +47,4 @@ def build(settings: Settings, instance: int) -> Part:
         finally:
             store.close()
 
-    return Part(run=work, stop=worker.stop, ready=lambda: worker.is_ready or "Postgres is away")
+    return RunnableService(run=work, stop=worker.stop, ready=lambda: worker.is_ready or "Postgres is away")

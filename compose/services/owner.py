@@ -20,7 +20,7 @@ def run(settings: Settings, instance: int) -> None:
     """Owns partitions until SIGTERM, then drains."""
     owner = PartitionOwner(settings.addresses(), SERVICE)
     policies = PolicyBook(Policies(processors=frozenset(settings.processors)))
-    owner.do_beside("policies", policies.refresh, limits.POLICIES_REFRESH_S)
+    owner.run_periodically("policies", policies.refresh, limits.POLICIES_REFRESH_S)
     policies.wait(owner.stop)
     owner.run(
         payments_service(processor=settings.processors[0], policies=policies),

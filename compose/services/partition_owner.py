@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from compose.services.ops import serve_ops
 from dataflows.owner.supervise import supervise
-from sinks.postgres.rounds import Rounds
+from sinks.postgres.periodic_task import PeriodicTask
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,16 +32,16 @@ class PartitionOwner:
         self._dsn = addresses.postgres_dsns[service.owner_role]
         self._kafka = addresses.kafka
         self._process: OwnerProcess | None = None
-        self._beside: list[Rounds] = []
+        self._periodic: list[PeriodicTask] = []
         signal.signal(signal.SIGTERM, lambda *_: self.stop.set())
         signal.signal(signal.SIGINT, lambda *_: self.stop.set())
         serve_ops(None, self._ready)
 
-    def do_beside(self, name: str, round_: Callable[[psycopg.Connection[Any]], object], every_s: float) -> None:
-        """Begins rounds, which go on until the end of ``run``."""
-        rounds = Rounds(name, self._dsn, round_, every_s)
-        rounds.start()
-        self._beside.append(rounds)
+    def run_periodically(self, name: str, task: Callable[[psycopg.Connection[Any]], object], every_s: float) -> None:
+        """Runs ``task`` periodically until the end of ``run``."""
+        periodic = PeriodicTask(name, self._dsn, task, every_s)
+        periodic.start()
+        self._periodic.append(periodic)
 
     def run(
         self, service: OwnedService, name: str, instance: int, *, driver: Driver = "bytewax", group: str | None = None
@@ -51,8 +51,8 @@ class PartitionOwner:
         supervise(
             self._kafka, self._dsn, service, owner_id, self.stop, driver=driver, group=group, on_start=self._started
         )
-        for rounds in self._beside:
-            rounds.stop()
+        for periodic in self._periodic:
+            periodic.stop()
 
     def _started(self, process: OwnerProcess) -> None:
         self._process = process
@@ -61,5 +61,5 @@ class PartitionOwner:
         # A spare owner without a partition is ready too: it is in the group and will be given some.
         if self._process is not None and self._process.reader.joined:
             return True
-        is_away = any(rounds.is_away for rounds in self._beside)
+        is_away = any(periodic.is_away for periodic in self._periodic)
         return "Postgres is away" if is_away else "not in the consumer group yet"

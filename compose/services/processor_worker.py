@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from compose.services.ops import serve_ops
 from compose.stack.errors import StackError
 from dataflows.payments.attempts.dispatch_store import DispatchStore
-from dataflows.payments.attempts.event_reader import EventReader
+from dataflows.payments.attempts.event_reader import AttemptEventReader
 from dataflows.payments.attempts.fact_producer import FactProducer
 from dataflows.payments.attempts.metrics import AttemptMetrics
 from dataflows.payments.attempts.simulator_adapter import SimulatorAdapter
@@ -54,7 +54,7 @@ async def _work(settings: Settings, name: str) -> None:
     metrics = AttemptMetrics()
     store = DispatchStore(addresses.postgres_dsns[ROLE], name)
     await store.open()
-    reader = EventReader(addresses.kafka, name, metrics)
+    reader = AttemptEventReader(addresses.kafka, name, metrics)
     producer = FactProducer(addresses.kafka, name, metrics)
     vault = VaultRoute(addresses.vault_url, settings.vault_forward_secret())
     worker = AttemptWorker(

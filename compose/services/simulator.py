@@ -11,11 +11,11 @@ from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
-from compose.proof.simulator.app import SimulatorConfig
-from compose.proof.simulator.errors import SimulatorError
-from compose.proof.simulator.server import LOOPBACK, serve_forever
-from compose.proof.simulator.webhooks import Receiver
 from compose.services.ops import serve_ops
+from compose.simulator.app import SimulatorConfig
+from compose.simulator.errors import SimulatorError
+from compose.simulator.server import LOOPBACK, serve_forever
+from compose.simulator.webhooks import Receiver
 from compose.stack.errors import StackError
 from schemas import limits
 

@@ -7,11 +7,11 @@ import socket
 import threading
 from typing import TYPE_CHECKING, Final
 
-from compose.services.part import Part, serve
+from compose.services.runnable_service import RunnableService, serve
 from dataflows.owner import fail_points
+from dataflows.payments.webhooks.fact_producer import WebhookFactProducer
 from dataflows.payments.webhooks.inbox_store import InboxStore
 from dataflows.payments.webhooks.metrics import WebhookMetrics
-from dataflows.payments.webhooks.teller import Teller
 from dataflows.payments.webhooks.worker import WebhookWorker
 from reconciliation.payments.repair.loop import RepairLoop
 
@@ -26,13 +26,13 @@ def run(settings: Settings, instance: int) -> None:
     serve(build(settings, instance))
 
 
-def build(settings: Settings, instance: int) -> Part:
+def build(settings: Settings, instance: int) -> RunnableService:
     """Applies webhooks and finishes approved repairs; Postgres is waited for."""
     name = f"webhook-worker-{socket.gethostname()}-{os.getpid()}-{instance}"
     addresses = settings.addresses()
     store = InboxStore(addresses.postgres_dsns[ROLE], name)
-    teller = Teller(addresses.kafka, name)
-    worker = WebhookWorker(store=store, teller=teller, metrics=WebhookMetrics())
+    producer = WebhookFactProducer(addresses.kafka, name)
+    worker = WebhookWorker(store=store, producer=producer, metrics=WebhookMetrics())
     repairs = RepairLoop(
         addresses.postgres_dsns[ROLE],
         addresses.kafka,
@@ -55,7 +55,7 @@ def build(settings: Settings, instance: int) -> Part:
         finally:
             stop_repairs.set()
             finishing.join()
-            teller.close()
+            producer.close()
             store.close()
 
-    return Part(run=work, stop=worker.stop, ready=lambda: worker.is_ready or "Postgres is away")
+    return RunnableService(run=work, stop=worker.stop, ready=lambda: worker.is_ready or "Postgres is away")

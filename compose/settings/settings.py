@@ -17,7 +17,7 @@ from urllib.parse import quote, urlsplit, urlunsplit
 from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_validator
 from pydantic_settings import NoDecode, SettingsConfigDict
 
-from compose.settings.limiter_gateways import GatewaySettings
+from compose.settings.gateway_settings import GatewaySettings
 from compose.settings.processors import ProcessorAddress, ProcessorSettings, port_name, secrets_of
 from compose.stack.errors import StackError
 from compose.stack.home import Home

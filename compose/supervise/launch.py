@@ -155,7 +155,9 @@ def world(settings: Settings, state: StackState) -> dict[str, Any]:
         "vault_url": addresses.vault_url,
         "rls_address": addresses.rls_address,
         "limiter_frames": gateway_address(settings, 0).as_object(),
-        "limiter_gateways": [gateway.as_object() for gateway in running_gateways(settings, state)],
+        "limiter_gateways": [
+            gateway.as_object() for gateway in running_gateways(settings, [entry.name for entry in state.processes])
+        ],
         "webhook_secrets": {n: s for n, s in settings.webhook_secrets().items() if adapter_of(n) != "simulator"},
     }
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
+from msgspec import Struct, field
 
 from dataflows.limiter.domain.durable_quota import Charge, OwnedCounter
 from dataflows.owner.batch import Statement
@@ -13,13 +14,23 @@ from schemas.records import Command
 from sinks.postgres.arrays import Bigints, text_array
 from sinks.postgres.sql_files import queries
 
-if TYPE_CHECKING:
-    from dataflows.limiter.quotas import TenantQuotas
-
 SQL: Final = queries("sinks.postgres.queries.limiter", "quotas.sql")
 _NUL: Final = "\x00"  # no text of Postgres can hold one: such a command is refused, and reads nothing
 _encode: Final = msgspec.json.Encoder().encode
 _counter: Final = msgspec.json.Decoder(OwnedCounter)
+
+
+class TenantQuotas(Struct):
+    """One tenant's durable quotas in a batch: what was read of them, and what changed."""
+
+    tenant: str = ""
+    version: int = 0
+    read_version: int = 0  # 0: there were none
+    counters: dict[tuple[str, str], OwnedCounter] = field(default_factory=dict)
+    charges: dict[str, Charge] = field(default_factory=dict)
+    written: dict[tuple[str, str], None] = field(default_factory=dict)
+    charged: dict[str, None] = field(default_factory=dict)
+    refunded: dict[str, None] = field(default_factory=dict)
 
 
 def reads(consumptions: Sequence[Command], refunds: Sequence[Command]) -> list[Statement]:

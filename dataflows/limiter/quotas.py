@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import msgspec
-from msgspec import Struct, field
 
 from dataflows.limiter import quota_rows
-from dataflows.limiter.domain.durable_quota import Charge, Governed, OwnedCounter, decide_consume, refund
+from dataflows.limiter.domain.durable_quota import Charge, Governed, decide_consume, refund
+from dataflows.limiter.quota_rows import TenantQuotas
 from dataflows.owner.batch import Statement
 from dataflows.owner.service import Committed, NewEvent
 from schemas.errors import TimeZoneUnknown
@@ -32,19 +32,6 @@ _UNKNOWN: Final = Denial("not_found", "Nothing was consumed under this identity.
 _REFUNDED: Final = Rejection("state_conflict", "What was consumed under this identity was given back before.", {})
 
 PolicyOf = Callable[[str], LimitPolicy | None]
-
-
-class TenantQuotas(Struct):
-    """One tenant's durable quotas in a batch: what was read of them, and what changed."""
-
-    tenant: str = ""
-    version: int = 0
-    read_version: int = 0  # 0: there were none
-    counters: dict[tuple[str, str], OwnedCounter] = field(default_factory=dict)
-    charges: dict[str, Charge] = field(default_factory=dict)
-    written: dict[tuple[str, str], None] = field(default_factory=dict)
-    charged: dict[str, None] = field(default_factory=dict)
-    refunded: dict[str, None] = field(default_factory=dict)
 
 
 class QuotasWorkspace:

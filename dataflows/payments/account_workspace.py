@@ -10,7 +10,7 @@ import msgspec
 from dataflows.owner.batch import Statement
 from dataflows.payments import account_statements as statements
 from dataflows.payments.domain import account_commands
-from dataflows.payments.domain.account import Account, Context, Decision, ledger_accounts
+from dataflows.payments.domain.account import Account, AccountContext, AccountDecision, ledger_accounts
 from schemas.records import Command, LedgerTxn, MerchantAccount, Payout, Rejection
 from sinks.postgres.arrays import text_array
 
@@ -61,12 +61,12 @@ class AccountWorkspace:
     def __contains__(self, key: str) -> bool:
         return key in self._accounts
 
-    def decide(self, command: Command, now: int) -> Decision | Rejection:
+    def decide(self, command: Command, now: int) -> AccountDecision | Rejection:
         """The decision on a command; nothing of it is kept yet."""
-        context = Context(now=now, held=self._held)
+        context = AccountContext(now=now, held=self._held)
         return account_commands.decide(self._accounts.get(command.aggregate_key), command, context)
 
-    def keep(self, decision: Decision) -> None:
+    def keep(self, decision: AccountDecision) -> None:
         """The workspace's own copies change, so that later commands of the batch see what this one did."""
         key = decision.account.id
         account = self._accounts.setdefault(key, Account(account=decision.account))

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from dataflows.owner.batch import Statement
 from dataflows.payments import ledger_statements, statements
 from dataflows.payments.domain.ledger import Posting, is_balanced
+from dataflows.payments.partition_memory import PartitionMemory
 from schemas.errors import UnbalancedPosting
 from schemas.records import Command, LedgerTxn
 from sinks.postgres.ledger_chain import link_hash
-
-if TYPE_CHECKING:
-    from dataflows.payments.partition import PaymentsPartition
 
 TXNS_PER_COMMAND_MAX: Final = 16
 _OFFSETS_PER_PARTITION: Final = 2**44  # commands a partition can hold before a txn_id would reach the next one
@@ -27,8 +25,8 @@ def txn_id(partition: int, offset: int, number: int) -> int:
 class LedgerBatch:
     """What one batch posts."""
 
-    def __init__(self, partition: PaymentsPartition) -> None:
-        self._partition = partition
+    def __init__(self, memory: PartitionMemory) -> None:
+        self._memory = memory
         self.txns: list[tuple[LedgerTxn, Command]] = []
         self._link_hash = b""
 
@@ -40,7 +38,7 @@ class LedgerBatch:
                 raise UnbalancedPosting(reference=posting.reference)
             txns.append(
                 LedgerTxn(
-                    txn_id=txn_id(self._partition.partition, offset, number),
+                    txn_id=txn_id(self._memory.partition, offset, number),
                     reference=posting.reference,
                     kind=posting.kind,
                     effective_at=now,
@@ -53,18 +51,18 @@ class LedgerBatch:
         """The rows of the ledger; nothing for a batch that posted nothing."""
         if not self.txns:
             return []
-        partition, txns = self._partition, [txn for txn, _ in self.txns]
-        self._link_hash = link_hash(partition.hash, ledger_statements.chain_rows(txns))
-        link = (partition.link + 1, txns[0].txn_id, txns[-1].txn_id, len(txns), partition.hash, self._link_hash)
+        memory, txns = self._memory, [txn for txn, _ in self.txns]
+        self._link_hash = link_hash(memory.hash, ledger_statements.chain_rows(txns))
+        link = (memory.link + 1, txns[0].txn_id, txns[-1].txn_id, len(txns), memory.hash, self._link_hash)
         return [
-            ledger_statements.ledger_txns_insert(self.txns, partition.partition),
+            ledger_statements.ledger_txns_insert(self.txns, memory.partition),
             ledger_statements.ledger_entries_insert(txns),
-            (statements.SQL["ledger_chain_insert"], (partition.partition, *link)),
-            ledger_statements.balances_add(txns, partition.partition),
+            (statements.SQL["ledger_chain_insert"], (memory.partition, *link)),
+            ledger_statements.balances_add(txns, memory.partition),
         ]
 
     def committed(self) -> None:
         """The chain is one link longer, if the batch posted anything."""
         if self._link_hash:
-            self._partition.link += 1
-            self._partition.hash = self._link_hash
+            self._memory.link += 1
+            self._memory.hash = self._link_hash

@@ -13,18 +13,16 @@ from typing import Any, Final
 from dataflows.owner.batch import Statement
 from dataflows.payments import account_workspace, statements
 from dataflows.payments.account_workspace import AccountWorkspace
-from dataflows.payments.domain.decision import Payment
 from dataflows.payments.domain.fees import FeeSchedule
 from dataflows.payments.domain.stored import payments_of
+from dataflows.payments.partition_memory import PartitionMemory
 from dataflows.payments.policies import PolicyBook
 from dataflows.payments.workspace import PaymentsWorkspace
-from schemas import limits
 from schemas.records import Command
 from sinks.postgres import arrays
 from sinks.postgres.ledger_chain import GENESIS
 from sinks.postgres.owner_connection import OwnerConnection
 
-_FINISHED: Final = frozenset({"succeeded", "canceled"})
 _JOURNAL: Final = "jr_"  # what the id of a journal entry begins with
 _OF_NO_PAYMENT: Final = (_JOURNAL, "ma_")  # and that of a merchant's account
 
@@ -35,29 +33,18 @@ class PaymentsPartition:
     def __init__(
         self, connection: OwnerConnection, partition: int, fees: FeeSchedule, processor: str, policies: PolicyBook
     ) -> None:
-        self.partition = partition
-        self.fees = fees
-        self.processor = processor
-        self.policies = policies
         policies.recent(connection)
         row = connection.execute(statements.SQL["chain_read"], (partition,)).fetchone()
-        self.link, self.hash = row or (0, GENESIS)
+        link, hash_ = row or (0, GENESIS)
+        self.memory = PartitionMemory(
+            partition=partition, fees=fees, processor=processor, policies=policies, link=link, hash=hash_
+        )
         self._asked: tuple[str, ...] = ()  # what the last reads are of, in their order
-        self.remembered: dict[str, Payment] = {}  # payments under way as this lease committed them, oldest first
-
-    def remember(self, payment: Payment) -> None:
-        """Called after the commit that made it so. A finished payment is seldom asked for: it is read then."""
-        key = payment.intent.id
-        self.remembered.pop(key, None)
-        if payment.intent.state not in _FINISHED:
-            self.remembered[key] = payment
-            if len(self.remembered) > limits.PAYMENTS_REMEMBERED_MAX:
-                del self.remembered[next(iter(self.remembered))]
 
     def reads(self, keys: list[str], commands: Sequence[Command]) -> list[Statement]:
         """The intents of a batch with all their parts, without those that are remembered; journal entries; accounts."""
         journals = [key for key in keys if key.startswith(_JOURNAL)]
-        unknown = [key for key in keys if key not in self.remembered and not key.startswith(_OF_NO_PAYMENT)]
+        unknown = [key for key in keys if key not in self.memory.remembered and not key.startswith(_OF_NO_PAYMENT)]
         wanted: dict[str, Statement] = {}
         if unknown:
             ids = (arrays.text_array(unknown),)
@@ -76,6 +63,7 @@ class PaymentsPartition:
         found = dict(zip(self._asked, rows, strict=True)) if rows else {}
         intents = found.pop("intents", [])
         payments = payments_of(intents, found.pop("attempts", []))
-        elsewhere = {row[0] for row in intents if row[-1] != self.partition}
+        elsewhere = {row[0] for row in intents if row[-1] != self.memory.partition}
         journals = {row[0] for row in found.pop("journals", [])}
-        return PaymentsWorkspace(self, payments, elsewhere, journals, AccountWorkspace(self.partition, found))
+        accounts = AccountWorkspace(self.memory.partition, found)
+        return PaymentsWorkspace(self.memory, payments, elsewhere, journals, accounts)

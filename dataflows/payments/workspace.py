@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from dataflows.owner.batch import Statement
 from dataflows.owner.service import MISROUTED, Committed, NewEvent
@@ -18,6 +18,7 @@ from dataflows.payments.domain.journal import JournalEntry
 from dataflows.payments.domain.ledger import Posting
 from dataflows.payments.late_captures import LateCaptures
 from dataflows.payments.ledger_batch import LedgerBatch
+from dataflows.payments.partition_memory import PartitionMemory
 from schemas import rendering
 from schemas.payments.topics import PARTITIONS
 from schemas.records import (
@@ -31,9 +32,6 @@ from schemas.records import (
     RiskAssessment,
 )
 from schemas.topics import partition_for
-
-if TYPE_CHECKING:
-    from dataflows.payments.partition import PaymentsPartition
 
 _CREATES: Final = frozenset({"create_payment_intent", "post_journal"}) | OPERATIONS_OF_ACCOUNTS
 _REFUND_COMMANDS: Final = frozenset({"create_refund", "cancel_refund"})
@@ -49,13 +47,13 @@ class PaymentsWorkspace:
 
     def __init__(
         self,
-        partition: PaymentsPartition,
+        memory: PartitionMemory,
         payments: dict[str, Payment],
         elsewhere: set[str],
         journals: set[str],
         accounts: AccountWorkspace,
     ) -> None:
-        self.partition = partition
+        self.memory = memory
         self.elsewhere = elsewhere  # aggregates that another partition owns
         self.payments = payments
         self.read_versions = {key: payment.intent.version for key, payment in payments.items()}
@@ -74,7 +72,7 @@ class PaymentsWorkspace:
         self.journals = journals  # those that exist
         self.journals_new: list[tuple[JournalEntry, str, int]] = []
         self.accounts = accounts
-        self.ledger = LedgerBatch(partition)
+        self.ledger = LedgerBatch(memory)
 
     def decide(self, command: Command, offset: int, now: int) -> Committed | Rejection:
         """Folds one command in. Raises UnbalancedPosting before anything of it is kept."""
@@ -85,10 +83,8 @@ class PaymentsWorkspace:
             return self._journal(command, offset, now)
         if command.operation in OPERATIONS_OF_ACCOUNTS:
             return self._account(command, offset, now)
-        partition = self.partition
-        context = Context(
-            now=now, fees=partition.fees, processor=partition.processor, policies=partition.policies.current
-        )
+        memory = self.memory
+        context = Context(now=now, fees=memory.fees, processor=memory.processor, policies=memory.policies.current)
         decision = domain.decide(self.payments.get(command.aggregate_key), command, context)
         if isinstance(decision, Rejection):
             self.contradictions.follow(command, decision, now)
@@ -149,7 +145,7 @@ class PaymentsWorkspace:
 
     def _recall(self, key: str) -> None:
         """A remembered payment becomes part of this workspace, as a copy: the batch may still fail."""
-        remembered = self.partition.remembered.get(key)
+        remembered = self.memory.remembered.get(key)
         if remembered is not None and key not in self.payments:
             self.payments[key] = Payment(
                 intent=remembered.intent,
@@ -167,7 +163,7 @@ class PaymentsWorkspace:
             return command.aggregate_key in self.accounts.elsewhere
         if command.operation not in _CREATES:
             return False  # there is nothing it could change
-        return partition_for(command.aggregate_key, PARTITIONS) != self.partition.partition
+        return partition_for(command.aggregate_key, PARTITIONS) != self.memory.partition
 
     def _post(self, postings: Sequence[Posting], command: Command, offset: int, now: int) -> list[LedgerTxn]:
         """The postings with their places, as part of the batch. Raises UnbalancedPosting before any is."""
@@ -211,7 +207,7 @@ class PaymentsWorkspace:
         old = [i for i in self.changed.values() if i.id in self.read_versions]
         found: list[Statement] = []
         if new:
-            found.append(statements.intents_insert(new, self.partition.partition))
+            found.append(statements.intents_insert(new, self.memory.partition))
         if old:
             found.append(statements.intents_update(old, [self.read_versions[i.id] for i in old]))
         amended = [i for i in old if i.id in self.amended] if self.amended else []
@@ -245,13 +241,13 @@ class PaymentsWorkspace:
         found.extend(self.contradictions.writes())
         found.extend(self.late_captures.writes())
         if self.journals_new:
-            found.append(statements.journals_insert(self.journals_new, self.partition.partition))
+            found.append(statements.journals_insert(self.journals_new, self.memory.partition))
         return found
 
     def committed(self) -> None:
         """The chain is one link longer, if the batch posted anything; what changed is remembered."""
         for key in self.changed:
-            self.partition.remember(self.payments[key])
+            self.memory.remember(self.payments[key])
         review_cases.count(self.assessments)
         self.contradictions.committed()
         self.late_captures.committed()

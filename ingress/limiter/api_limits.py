@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from starlette.types import Scope
 
     from ingress.identity.auth import Authenticator
-    from limiter.decide.decision import Decision
+    from limiter.spending.decision import Decision
     from schemas.client_network import Network
     from schemas.limiter.limit_policy import LimitPolicy
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from ingress.http.pages import NewestFirst
-from limiter.decide import durable_counters
-from limiter.decide.buckets import Bucket
 from limiter.policy.keys import limit_key, parts_of, signed_hash
 from limiter.policy.policies import PolicySet
 from limiter.policy.snapshot import Envelope, Snapshot
+from limiter.spending.buckets import Bucket
+from limiter.store import durable_counters
 from limiter.store.store import StoreUnavailable
 from schemas import errors, limits, rendering
 from schemas.limiter.limit_policy import NETWORK, LimitPolicy, rendered

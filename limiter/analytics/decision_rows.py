@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
-from limiter.stream.ring import ALLOWED, APPROXIMATE, DEGRADED, DUPLICATE
+from limiter.spending.ring import ALLOWED, APPROXIMATE, DEGRADED, DUPLICATE
 from sinks.clickhouse.tables import Table
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ retry of the same identity hears the same answer; so a retry after a refusal cha
 all. Without an identity one is made, for this request alone.
 
 Nothing of a durable level lies in the counter store. A gateway only remembers for a moment what an owner refused
-(``asking.taken_in``): a tenant that is over its quota does not become a load on Kafka.
+(``store_exchange.taken_in``): a tenant that is over its quota does not become a load on Kafka.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 import structlog
 
-from limiter.decide import held
-from limiter.decide.asking import taken_in
-from limiter.decide.buckets import KeyState
-from limiter.decide.decision import UNLIMITED, Decision
+from limiter.decide import local_decisions
+from limiter.decide.store_exchange import taken_in
 from limiter.policy import keys
+from limiter.spending.decision import UNLIMITED, Decision
+from limiter.spending.key_state import DurableKey, KeyState
 from limiter.store import store
 from schemas import errors
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from limiter.decide.buckets import Bucket
     from limiter.decide.failure import WithoutStore
     from limiter.decide.identities import Identities
     from limiter.policy.policies import PolicySet
+    from limiter.spending.buckets import Bucket
     from limiter.store.sharded_store import ShardedStore
     from limiter.store.store import CounterStore
 
@@ -85,26 +85,6 @@ class DurableQuotas(Protocol):
         """Gives back, once, what was consumed under a digest: its cost, 0 for nothing. Raises OwnerUnavailable."""
 
 
-class DurableKey:
-    """What a key with durable levels is made of."""
-
-    __slots__ = ("key", "levels", "owned", "parts", "stored")
-
-    def __init__(self, key: KeyState, parts: dict[str, str]) -> None:
-        here = tuple(b for b in key.buckets if b.level.policy.consistency != "durable")
-        there = tuple(b for b in key.buckets if b.level.policy.consistency == "durable")
-        self.key = key
-        self.parts = parts
-        self.owned = KeyState(key.name, there, key.row, leases=False)
-        self.stored = KeyState(key.name, here, key.row, leases=False) if here else None
-        self.levels = tuple((b.id_, b.version, b.level.counted_by(parts)) for b in there)
-
-
-def durable_key(key: KeyState, parts: dict[str, str]) -> DurableKey | None:
-    """None where no level is counted by an owner."""
-    return DurableKey(key, parts) if any(b.level.policy.consistency == "durable" for b in key.buckets) else None
-
-
 class DurableLevels:
     """Decides keys with durable levels, for one limiter."""
 
@@ -139,7 +119,7 @@ class DurableLevels:
         Raises KeyReused.
         """
         doubtful = request_id is not None and (key.key.name, request_id) in self._identities.doubtful
-        refused = None if doubtful else held.refused(key.owned, cost, time.monotonic_ns())
+        refused = None if doubtful else local_decisions.refused(key.owned, cost, time.monotonic_ns())
         if refused is not None:
             return refused
         request = request_id or uuid.uuid4().hex

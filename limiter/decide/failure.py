@@ -12,13 +12,14 @@ import time
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Final
 
-from limiter.decide.decision import Decision
+from limiter.spending.decision import Decision
 from schemas import errors, limits
 
 if TYPE_CHECKING:
-    from limiter.decide.buckets import Bucket, KeyState
-    from limiter.decide.identities import Identity
     from limiter.policy.policies import Level
+    from limiter.spending.buckets import Bucket
+    from limiter.spending.fields import Identity
+    from limiter.spending.key_state import KeyState
 
 _RETRY_MS: Final = int(limits.LIMIT_STORE_RETRY_S * 1_000)
 _US_PER_S: Final = 1_000_000

@@ -8,16 +8,19 @@ from __future__ import annotations
 from time import monotonic_ns
 from typing import TYPE_CHECKING, Any, Final
 
-from limiter.decide import held, spending
-from limiter.decide.decision import Decision
+from limiter.decide import local_decisions
+from limiter.spending.decision import Decision
+from limiter.spending.spender import PlainSpender, Spender
 from schemas import limits
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from limiter.decide.buckets import Bucket, KeyState
-    from limiter.decide.identities import Identities, Identity
+    from limiter.decide.identities import Identities
     from limiter.frames.frames import Named
+    from limiter.spending.buckets import Bucket
+    from limiter.spending.fields import Identity
+    from limiter.spending.key_state import KeyState
     from limiter.stream.decisions import Recorder
 
 _COST_MAX: Final = limits.LIMIT_COST_MAX
@@ -47,11 +50,11 @@ def otherwise_over(
                 return None
             known = identities.find(key, request_id)
             if known is not None:
-                decided = held.repeated(key, cost, known)
+                decided = local_decisions.repeated(key, cost, known)
                 recorder.record(key.name, cost, decided, identity=request_id)
                 return decided
         now = monotonic_ns()
-        decided = held.spent_of_all(key, cost, now, refill_soon) or held.refused(key, cost, now)
+        decided = local_decisions.spent_of_all(key, cost, now, refill_soon) or local_decisions.refused(key, cost, now)
         if decided is None:
             return None
         if decided.allowed and request_id is not None:
@@ -68,8 +71,8 @@ def fast_path(
     under_way: dict[Identity, Any],
     recorder: Recorder,
     refill_soon: Callable[[Bucket], None],
-    spender: type[spending.PlainSpender] = spending.Spender,
-) -> spending.PlainSpender:
+    spender: type[PlainSpender] = Spender,
+) -> PlainSpender:
     """The fast path over these parts: leases by the spender, and what it leaves to be decided otherwise."""
     return spender(
         keys,

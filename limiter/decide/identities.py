@@ -8,14 +8,13 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Final
 
-from limiter.decide.spending import SpentIdentities
+from limiter.spending.fields import Identity, SpentIdentities
 from schemas import limits
 
 if TYPE_CHECKING:
-    from limiter.decide.buckets import KeyState
-    from limiter.decide.decision import Decision
+    from limiter.spending.decision import Decision
+    from limiter.spending.key_state import KeyState
 
-Identity = tuple[str, str]  # limit key, request id
 Known = tuple[int, "Decision | None"]
 SHARDS: Final = 64
 

@@ -11,22 +11,23 @@ import asyncio
 import time
 from typing import TYPE_CHECKING, Final
 
-from limiter.decide import given_back, held
-from limiter.decide.decision import UNLIMITED, Decision
+from limiter.decide import local_decisions, refunds
 from limiter.decide.durable import DurableLevels
 from limiter.decide.failure import WithoutStore
 from limiter.decide.fast_path import fast_path, otherwise_over
-from limiter.decide.governed import GovernedKeys
-from limiter.decide.identities import Identities, Identity
+from limiter.decide.identities import Identities
+from limiter.decide.key_cache import KeyCache
 from limiter.decide.store_calls import StoreCalls
+from limiter.spending.decision import UNLIMITED, Decision
+from limiter.spending.fields import Identity
 from schemas import errors, limits
 
 if TYPE_CHECKING:
-    from limiter.decide.buckets import KeyState
     from limiter.decide.durable import DurableQuotas
     from limiter.decide.identities import Known
     from limiter.frames.frames import Named
     from limiter.policy.policies import PolicySet
+    from limiter.spending.key_state import KeyState
     from limiter.store.sharded_store import ShardedStore
     from limiter.store.store import CounterStore
     from limiter.stream.decisions import Recorder
@@ -49,11 +50,11 @@ class Limiter:
         self._store = counter_store
         self._recorder = recorder
         self._without_store = WithoutStore(gateways)
-        self._governed = GovernedKeys(recorder)
-        self._keys, self._buckets = self._governed.keys, self._governed.buckets
-        self.when_keys_are_void = self._governed.when_void
+        self._key_cache = KeyCache(recorder)
+        self._keys, self._buckets = self._key_cache.keys, self._key_cache.buckets
+        self.when_keys_are_void = self._key_cache.when_void
         self._identities = Identities(limits.LIMIT_IDENTITY_MS * _NS_PER_MS)
-        self._calls = StoreCalls(counter_store, self._governed, self._identities, recorder, name)
+        self._calls = StoreCalls(counter_store, self._key_cache, self._identities, recorder, name)
         self._durable = DurableLevels(durable, self._calls.ask, counter_store, self._without_store, self._identities)
         self._under_way: dict[Identity, asyncio.Future[tuple[int, Decision] | None]] = {}
         self.degraded = 0
@@ -66,12 +67,12 @@ class Limiter:
     @property
     def revision(self) -> int:
         """The revision of the policies in use."""
-        return self._governed.policies.revision
+        return self._key_cache.policies.revision
 
     @property
     def policies(self) -> PolicySet:
         """The policies in use."""
-        return self._governed.policies
+        return self._key_cache.policies
 
     @property
     def store_calls(self) -> int:
@@ -84,12 +85,12 @@ class Limiter:
 
     def use(self, policies: PolicySet) -> None:
         """Other policies from now on. Leases of policies that changed end; what was spent of them is settled."""
-        self._governed.use(policies)
+        self._key_cache.use(policies)
         self._durable.prepare(policies)
 
     def lapse(self) -> None:
         """The policies are too old to count by: their failure modes decide, until ``use`` brings others."""
-        self._governed.lapse()
+        self._key_cache.lapse()
 
     def check_named(self, place: Named, cost: int, request_id: str | None) -> Decision | None:
         """``check_now`` for a key that a connection has named, maybe with a client: once found, it has that name too.
@@ -99,7 +100,7 @@ class Limiter:
         tenant, user, route, *client = place
         if not client:
             return self.check_now(tenant, user, route, cost, request_id)
-        key = self._governed.found(place)
+        key = self._key_cache.found(place)
         return None if key is None else self._check_held(key, cost, request_id)
 
     async def check(
@@ -117,7 +118,7 @@ class Limiter:
         is consumed then.
         """
         if network is not None:
-            place = self._governed.place(tenant, user, route, network)
+            place = self._key_cache.place(tenant, user, route, network)
             known = self._keys.get(place)
             decided = None if known is None else self._check_held(known, cost, request_id)
         else:
@@ -128,7 +129,7 @@ class Limiter:
         if not 0 <= cost <= limits.LIMIT_COST_MAX:
             reason = f"must be from 0 to {limits.LIMIT_COST_MAX}"
             raise errors.InvalidCommand([{"field": "cost", "reason": reason}])
-        key = self._governed.key(place)
+        key = self._key_cache.key(place)
         if not key.buckets:
             return self._check_held(key, cost, request_id) or UNLIMITED
         if request_id is None:
@@ -137,12 +138,12 @@ class Limiter:
 
     def governed(self, tenant: str, user: str, route: str, network: str | None = None) -> KeyState:
         """The key with its buckets under the policies in use. Raises InvalidCommand."""
-        place = (tenant, user, route) if network is None else self._governed.place(tenant, user, route, network)
-        return self._governed.key(place)
+        place = (tenant, user, route) if network is None else self._key_cache.place(tenant, user, route, network)
+        return self._key_cache.key(place)
 
     def holds_permits(self, tenant: str, user: str, route: str, network: str | None = None) -> bool:
         """Whether what is allowed now holds permits until ``release``, or their time. Raises InvalidCommand."""
-        return self._governed.policies.has_permits and given_back.holds_permits(
+        return self._key_cache.policies.has_permits and refunds.holds_permits(
             self.governed(tenant, user, route, network)
         )
 
@@ -153,21 +154,21 @@ class Limiter:
         then the same call finds out. A retry of the request is charged anew, of durable quotas nothing.
         """
         key = self.governed(tenant, user, route, network)
-        given_back.require_counted(key, request_id)
+        refunds.require_counted(key, request_id)
         if (deciding := self._under_way.get((key.name, request_id))) is not None:
             await asyncio.shield(deciding)
         if key.durable is not None:
             return await self._durable.refund(key.durable, request_id)
-        return await given_back.refund(key, request_id, await self.store_of(key), self._identities)
+        return await refunds.refund(key, request_id, await self.store_of(key), self._identities)
 
     async def release(
         self, tenant: str, user: str, route: str, request_id: str, cost: int = 1, network: str | None = None
     ) -> int:
         """Ends a request that held ``cost`` permits: they are free; again, it does nothing. Raises StoreUnavailable."""
         key = self.governed(tenant, user, route, network)
-        if not given_back.holds_permits(key):
+        if not refunds.holds_permits(key):
             return 0
-        return await given_back.release(key, request_id, cost, await self.store_of(key))
+        return await refunds.release(key, request_id, cost, await self.store_of(key))
 
     async def store_of(self, key: KeyState) -> CounterStore:
         """The store that counts a key, when it knows what former ones did. Raises StoreUnavailable, and when lapsed."""
@@ -203,12 +204,12 @@ class Limiter:
 
     def _repeated(self, key: KeyState, cost: int, known: Known, request_id: str) -> Decision:
         """The same answer again; nothing is consumed. Raises KeyReused."""
-        decided = held.repeated(key, cost, known)
+        decided = local_decisions.repeated(key, cost, known)
         self._recorder.record(key.name, cost, decided, identity=request_id)
         return decided
 
     async def _decide(self, key: KeyState, cost: int, request_id: str | None) -> Decision:
-        if key.durable is not None and not self._governed.is_lapsed:
+        if key.durable is not None and not self._key_cache.is_lapsed:
             decided = await self._durable.decide(key.durable, cost, request_id)
         else:
             decided = await self._calls.ask(key, cost, request_id) or self._without_store.decide(key, cost, request_id)

@@ -16,16 +16,16 @@ from typing import TYPE_CHECKING, Final
 import structlog
 from prometheus_client import Counter
 
-from limiter.decide.asking import lease_end_ns
-from limiter.decide.decision import Decision
 from limiter.decide.quota_shares import Assignment, QuotaLease, told_ttl_s
+from limiter.decide.store_exchange import lease_end_ns
+from limiter.spending.decision import Decision
 from limiter.store import store
 from schemas import limits
 
 if TYPE_CHECKING:
-    from limiter.decide.buckets import KeyState
     from limiter.decide.limiter import Limiter
     from limiter.decide.quota_shares import Governing, Share
+    from limiter.spending.key_state import KeyState
     from limiter.store.sharded_store import ShardedStore
     from limiter.store.store import CounterStore
     from limiter.stream.decisions import Recorder
@@ -102,7 +102,7 @@ class QuotaLender:
             return None
         counters = self._store.store_of(lease.buckets)
         if counters.shard.name != lease.store.shard.name:
-            lease.buckets = ()  # the tenant moved, and what was lent counts there as spent: see ``arrival``
+            lease.buckets = ()  # the tenant moved, and what was lent counts there as spent: see ``bucket_migration``
             return None
         if counters.shard.promoted > lease.store.shard.promoted:
             for bucket in lease.buckets:

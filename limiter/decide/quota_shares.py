@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 from schemas import limits
 
 if TYPE_CHECKING:
-    from limiter.decide.buckets import Bucket
+    from limiter.spending.buckets import Bucket
     from limiter.store.store import CounterStore
 
 _NS_PER_MS: Final = 1_000_000

@@ -11,8 +11,8 @@ import secrets
 import time
 from typing import TYPE_CHECKING
 
-from limiter.decide.arrival import arrive, settle
-from limiter.decide.asking import asked_terms, asks_for_lease, lease_end_ns, taken_in
+from limiter.decide.bucket_migration import arrive, settle
+from limiter.decide.store_exchange import asked_terms, asks_for_lease, lease_end_ns, taken_in
 from limiter.policy import keys
 from limiter.store import store
 from schemas import errors, limits
@@ -20,10 +20,11 @@ from schemas import errors, limits
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from limiter.decide.buckets import Bucket, KeyState
-    from limiter.decide.decision import Decision
-    from limiter.decide.governed import GovernedKeys
     from limiter.decide.identities import Identities
+    from limiter.decide.key_cache import KeyCache
+    from limiter.spending.buckets import Bucket
+    from limiter.spending.decision import Decision
+    from limiter.spending.key_state import KeyState
     from limiter.store.sharded_store import ShardedStore
     from limiter.store.store import CounterStore
     from limiter.stream.decisions import Recorder
@@ -35,13 +36,13 @@ class StoreCalls:
     def __init__(
         self,
         counter_store: CounterStore | ShardedStore,
-        governed: GovernedKeys,
+        key_cache: KeyCache,
         identities: Identities,
         recorder: Recorder,
         name: str,
     ) -> None:
         self._store = counter_store
-        self._governed = governed
+        self._key_cache = key_cache
         self._identities = identities
         self._recorder = recorder
         self._name = f"{name}.{secrets.token_hex(4)}"  # leases of a process that ended are nobody's
@@ -52,7 +53,7 @@ class StoreCalls:
 
     async def ask(self, key: KeyState, cost: int, request_id: str | None) -> Decision | None:
         """One call of the store over all buckets; None when it does not answer in time, or must not be asked."""
-        if self._governed.is_lapsed or self._under_way >= limits.LIMIT_STORE_CALLS_MAX:
+        if self._key_cache.is_lapsed or self._under_way >= limits.LIMIT_STORE_CALLS_MAX:
             return None
         self._under_way += 1
         self.made += 1
@@ -142,7 +143,7 @@ class StoreCalls:
 
     async def store_of(self, key: KeyState) -> CounterStore:
         """The store that counts a key, when it knows what former ones did. Raises StoreUnavailable, and when lapsed."""
-        if self._governed.is_lapsed:
+        if self._key_cache.is_lapsed:
             raise store.StoreNotAsked(cause="the policies are too old to count by")
         counters = self._store.store_of(key.buckets)
         for bucket in key.buckets:

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-    from limiter.decide.decision import Decision
     from limiter.decide.limiter import Limiter
+    from limiter.spending.decision import Decision
 
 Answer = TypeVar("Answer")
 _CLOSED: Final = "The limiter is closed."

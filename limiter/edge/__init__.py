@@ -1,1 +1,1 @@
-"""Doors of a gateway: ASGI, Envoy, addresses of clients, metrics."""
+"""Where a gateway is asked: frames, ASGI, Envoy; addresses of clients, metrics."""

@@ -20,8 +20,8 @@ from schemas.limiter.limit_policy import terms
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-    from limiter.decide.decision import Decision
     from limiter.decide.limiter import Limiter
+    from limiter.spending.decision import Decision
     from schemas.limiter.limit_policy import LimitPolicy
 
 _MS_PER_S: Final = 1_000

@@ -22,8 +22,8 @@ from limiter.policy import keys
 from schemas import errors, limits
 
 if TYPE_CHECKING:
-    from limiter.decide.decision import Decision
     from limiter.decide.limiter import Limiter
+    from limiter.spending.decision import Decision
     from schemas.limiter.limit_policy import LimitPolicy
 
 _OK: Final = rls_pb2.RateLimitResponse.OK

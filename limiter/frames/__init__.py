@@ -1,1 +1,1 @@
-"""The framed protocol of gateways: server and clients."""
+"""The framed protocol of gateways: its bytes, and its clients."""

@@ -11,7 +11,7 @@ import socket
 import time
 from typing import TYPE_CHECKING
 
-from limiter.frames import frames
+from limiter.frames import frames, packing
 from limiter.frames.frame_requests import (
     Address,
     Check,
@@ -24,7 +24,6 @@ from limiter.frames.frame_requests import (
     parts,
 )
 from limiter.frames.frames import Answer
-from limiter.stream import columns
 from schemas import limits
 
 if TYPE_CHECKING:
@@ -118,7 +117,7 @@ class FrameClient:
             self._received += data
             for frame in frames.frames(self._received):
                 if is_answer(frame) and frame.frame_id == frame_id:
-                    return columns.answers(Answer, frame.body)
+                    return packing.answers(Answer, frame.body)
 
     def _connect(self) -> socket.socket:
         if isinstance(self._address, str):

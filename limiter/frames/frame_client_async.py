@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, cast
 
-from limiter.frames import frames
+from limiter.frames import frames, packing
 from limiter.frames.frame_requests import (
     Address,
     Check,
@@ -18,7 +18,6 @@ from limiter.frames.frame_requests import (
     parts,
 )
 from limiter.frames.frames import Answer, FrameError
-from limiter.stream import columns
 from schemas import limits
 
 if TYPE_CHECKING:
@@ -127,7 +126,7 @@ class _Line(asyncio.Protocol):
             for frame in frames.frames(self._received):
                 waiting = self._waiting.pop(frame.frame_id, None) if is_answer(frame) else None
                 if waiting is not None and not waiting.done():
-                    waiting.set_result(columns.answers(Answer, frame.body))
+                    waiting.set_result(packing.answers(Answer, frame.body))
         except FrameError as error:
             self.end(error)
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
-from limiter.frames import frames
+from limiter.frames import frames, packing
 from limiter.frames.frames import IDENTITY_BYTES, FrameError, Named
-from limiter.stream import columns
 from schemas import limits
 from schemas.errors import InvalidCommand, Unavailable
 
@@ -48,7 +47,7 @@ class Names:
         """
         new: list[Named] = []
         try:
-            entries = columns.entries(self._numbers, checks, made, new)
+            entries = packing.entries(self._numbers, checks, made, new)
         except (TypeError, ValueError) as error:
             raise FrameError("An entry has a cost or an identity that no frame can carry.") from error
         asked = frames.asking_frame(frame_id, entries, kind)

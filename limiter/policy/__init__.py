@@ -1,1 +1,1 @@
-"""Quota policies as gateways follow them, the keys that they count, and their snapshots."""
+"""Quota policies as gateways follow them, the keys that they count, the shard map, and their signed snapshots."""

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-    from limiter.store.shard_map import ShardMap
+    from limiter.policy.shard_map import ShardMap
 
 PATH: Final = "/v1/policy_snapshots/newest"
 _NOT_MODIFIED, _OK = 304, 200

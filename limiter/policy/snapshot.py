@@ -16,7 +16,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from msgspec import Struct
 
-from limiter.store.shard_map import ShardMap
+from limiter.policy.shard_map import ShardMap
 from schemas.errors import PlatformError
 from schemas.limiter.calendar_windows import CalendarWindows
 from schemas.limiter.limit_policy import LimitPolicy

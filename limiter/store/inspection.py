@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from limiter.decide import durable_counters
-from limiter.decide.buckets import Bucket
 from limiter.policy.keys import limit_key, parts_of
 from limiter.policy.policies import PolicySet, calendars_of
+from limiter.store import durable_counters
 from limiter.store.store import Counted
+from limiter.store.stored_bucket import bucket_of
 from schemas.limiter.limit_policy import LimitPolicy
 from sinks.postgres.sql_files import queries
 
@@ -64,7 +64,7 @@ async def counters(
         if not level.policy.is_counted:
             rows.append(_without_counter(level, parts))
             continue
-        counted = by_owners.get(level.id_) or await store.peek(Bucket(level, level.counted_by(parts)))
+        counted = by_owners.get(level.id_) or await store.peek(bucket_of(level, level.counted_by(parts)))
         rows.append(
             {
                 "policy_id": level.id_,

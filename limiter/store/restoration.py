@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import psycopg
 
-from limiter.decide.buckets import LeasedBucket, store_keys
 from limiter.policy.policies import unpacked_terms
-from limiter.store.shard_map import ShardsRefused, url_of
+from limiter.policy.shard_map import ShardsRefused, url_of
 from limiter.store.shard_server import connected
 from limiter.store.store import CounterStore, StoreUnavailable
+from limiter.store.stored_bucket import LeasedBucket, store_keys
 from schemas import limits
 from sinks.postgres.sql_files import queries
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from limiter.policy.policies import LeaseTerms
-    from limiter.store.shard_map import Shard
+    from limiter.policy.shard_map import Shard
 
 SQL: Final = queries("sinks.postgres.queries.limiter", "policies.sql")
 _TOKEN_BUCKET, _FIXED_WINDOW, _CALENDAR = 0, 2, 4

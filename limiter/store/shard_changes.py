@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import psycopg
 
 from limiter.policy.keys import name as normal_name
+from limiter.policy.shard_map import Shard, ShardMap, ShardsRefused, decoded, encoded, plain_address, url_of
 from limiter.store.inspection import policies
 from limiter.store.restoration import Restored, restore
-from limiter.store.shard_map import Shard, ShardMap, ShardsRefused, decoded, encoded, plain_address, url_of
 from limiter.store.shard_server import connected
 from schemas.limiter.limit_policy import spans_tenants
 from sinks.postgres.sql_files import queries

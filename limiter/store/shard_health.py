@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from limiter.store.shard_map import ShardsRefused, url_of
+from limiter.policy.shard_map import ShardsRefused, url_of
 from limiter.store.shard_server import connected
 from schemas import limits
 
 if TYPE_CHECKING:
-    from limiter.store.shard_map import Shard, ShardMap
+    from limiter.policy.shard_map import Shard, ShardMap
     from limiter.store.shard_server import Seen
 
 _MS_PER_S = 1_000

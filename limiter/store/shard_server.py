@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import redis
 
-from limiter.store.shard_map import ShardsRefused
+from limiter.policy.shard_map import ShardsRefused
 from limiter.store.store import EPOCH_KEY
 from schemas import limits
 

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from limiter.store.shard_map import ONE_SHARD, url_of
+from limiter.policy.shard_map import ONE_SHARD, url_of
 from limiter.store.store import CounterStore, StoreNotAsked
 from schemas import limits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from limiter.decide.buckets import Bucket
-    from limiter.store.shard_map import Shard, ShardMap
+    from limiter.policy.shard_map import Shard, ShardMap
     from limiter.store.store import Counted
+    from limiter.store.stored_bucket import PlacedBucket
 
 _NS_PER_MS: Final = 1_000_000
 _log: Final = structlog.get_logger(__name__)
@@ -74,7 +74,7 @@ class ShardedStore:
         for store in self.stores.values():
             store.on_stale = hear
 
-    def store_of(self, buckets: Sequence[Bucket]) -> CounterStore:
+    def store_of(self, buckets: Sequence[PlacedBucket]) -> CounterStore:
         """The shard that holds the buckets of one decision.
 
         Raises StoreNotAsked when they are on several: one of them counts over tenants.
@@ -95,13 +95,13 @@ class ShardedStore:
             found = self._homes[tenant] = self.stores[self.map.layout.home_of(tenant)]
         return found
 
-    def former_of(self, bucket: Bucket) -> tuple[CounterStore, ...]:
+    def former_of(self, bucket: PlacedBucket) -> tuple[CounterStore, ...]:
         """Other shards that the bucket's counter may be on, newest first."""
         if not self.map.before or not bucket.tenant:
             return ()
         return tuple(self.stores[name] for name in self.map.former_of(bucket.tenant))
 
-    async def peek(self, bucket: Bucket) -> Counted:
+    async def peek(self, bucket: PlacedBucket) -> Counted:
         """What the bucket holds, without touching it. Raises StoreUnavailable."""
         return await self.store_of((bucket,)).peek(bucket)
 

@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from limiter.policy import keys as names
-from limiter.store.shard_map import ONE_SHARD
+from limiter.policy.shard_map import ONE_SHARD
 from limiter.store.store_clock import ahead_s
 from limiter.store.store_line import LineLost, Refusal, Reply, StoreLine, opened
 from limiter.store.store_script import EVICTION, AsFunctions, AsScript, is_not_offered, unfit
@@ -23,8 +23,8 @@ from schemas.errors import Unavailable
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from limiter.decide.buckets import Bucket, LeasedBucket
-    from limiter.store.shard_map import Shard
+    from limiter.policy.shard_map import Shard
+    from limiter.store.stored_bucket import StoredBucket
 
 EPOCH_KEY: Final = b"rl:epoch"
 OK, DENIED, DUPLICATE, CONFLICT, STALE_EPOCH, WRONG = 1, 0, 2, 3, 4, 5
@@ -118,17 +118,17 @@ class CounterStore:
         if self._line is not None:
             self._line.lose("the shard map changed")
 
-    def store_of(self, buckets: Sequence[Bucket]) -> CounterStore:  # noqa: ARG002 - as the sharded store
+    def store_of(self, buckets: Sequence[StoredBucket]) -> CounterStore:  # noqa: ARG002 - as the sharded store
         """The store that holds these buckets: this one."""
         return self
 
-    def former_of(self, bucket: Bucket) -> tuple[CounterStore, ...]:  # noqa: ARG002 - as the sharded store
+    def former_of(self, bucket: StoredBucket) -> tuple[CounterStore, ...]:  # noqa: ARG002 - as the sharded store
         """Where else its counter may be: nowhere."""
         return ()
 
     async def decide(
         self,
-        buckets: Sequence[Bucket],
+        buckets: Sequence[StoredBucket],
         terms: Sequence[bytes],
         cost: int,
         identity: bytes,
@@ -142,28 +142,28 @@ class CounterStore:
         head = _HEAD.pack(self.epoch, 0, cost, limits.LIMIT_IDENTITY_MS, 0, len(buckets))
         return await self._call(b"rl1_decide", keys, (head, lease_id, identity, *terms))
 
-    async def settle(self, bucket: Bucket | LeasedBucket, lease_id: bytes, spent: int) -> list[int]:
+    async def settle(self, bucket: StoredBucket, lease_id: bytes, spent: int) -> list[int]:
         """A lease ended with so much spent; again, it does nothing. Raises StoreUnavailable."""
         return await self._of_one(b"rl1_settle", bucket, lease_id, spent)
 
-    async def register(self, bucket: Bucket, lease_id: bytes, granted: int) -> list[int]:
+    async def register(self, bucket: StoredBucket, lease_id: bytes, granted: int) -> list[int]:
         """A lease that the store may not know is reserved, once, as far as there is room. Raises StoreUnavailable."""
         return await self._of_one(b"rl1_register", bucket, lease_id, granted)
 
-    async def restore(self, bucket: Bucket | LeasedBucket, used: int, now_us: int = 0) -> list[int]:
+    async def restore(self, bucket: StoredBucket, used: int, now_us: int = 0) -> list[int]:
         """At least so much is charged afterwards; again, it does nothing. Raises StoreUnavailable.
 
         ``now_us``: when that was so, by the store's clock; 0 for now.
         """
         return await self._of_one(b"rl1_restore", bucket, b"", used, now_us=now_us)
 
-    async def owe(self, bucket: Bucket, mark: str, lost: int) -> list[int]:
+    async def owe(self, bucket: StoredBucket, mark: str, lost: int) -> list[int]:
         """What may have been lost is charged once for each mark. Raises StoreUnavailable."""
         key = names.identity_key(bucket.keys[0].decode(), mark.encode())
         kept_ms = 2 * limits.LIMIT_FAILOVER_DEBT_S * 1_000
         return await self._of_one(b"rl1_owe", bucket, b"", lost, key, kept_ms)
 
-    async def credit(self, bucket: LeasedBucket, lease_id: bytes, mark: str, cost: int, at_us: int) -> int:
+    async def credit(self, bucket: StoredBucket, lease_id: bytes, mark: str, cost: int, at_us: int) -> int:
         """Takes back what a settled lease was charged for an identity at that time, once for each mark.
 
         Gives what there was to take back, or -1 when the lease is not settled. Raises StoreUnavailable.
@@ -172,19 +172,19 @@ class CounterStore:
         kept_ms = limits.LIMIT_REFUND_MARK_MS
         return (await self._of_one(b"rl1_credit", bucket, lease_id, cost, key, kept_ms, caller_us=at_us))[1]
 
-    async def refund(self, buckets: Sequence[Bucket], identity: bytes, identity_key: bytes) -> int:
+    async def refund(self, buckets: Sequence[StoredBucket], identity: bytes, identity_key: bytes) -> int:
         """Gives back, once, what an identity took of these buckets, and says how much: again, it says the same.
 
         Raises StoreUnavailable.
         """
         return await self._of_identity(b"rl1_refund", buckets, identity, identity_key, 0)
 
-    async def release(self, buckets: Sequence[Bucket], identity: bytes, identity_key: bytes, permits: int) -> int:
+    async def release(self, buckets: Sequence[StoredBucket], identity: bytes, identity_key: bytes, permits: int) -> int:
         """Frees the permits of an identity; how many it still held. Raises StoreUnavailable."""
         return await self._of_identity(b"rl1_release", buckets, identity, identity_key, permits)
 
     async def _of_identity(
-        self, function: bytes, buckets: Sequence[Bucket], identity: bytes, identity_key: bytes, cost: int
+        self, function: bytes, buckets: Sequence[StoredBucket], identity: bytes, identity_key: bytes, cost: int
     ) -> int:
         keys = [EPOCH_KEY, identity_key]
         for bucket in buckets:
@@ -197,7 +197,7 @@ class CounterStore:
             raise StoreUnavailable(cause=f"its epoch is {number}, not {self.epoch}")
         return 0 if code == WRONG else number
 
-    async def peek(self, bucket: Bucket) -> Counted:
+    async def peek(self, bucket: StoredBucket) -> Counted:
         """What the bucket holds, without touching it. Raises StoreUnavailable."""
         _, used, reserved, available, reset_us, version = await self._of_one(b"rl1_peek", bucket, b"", 0)
         return Counted(used, reserved, available, -(-reset_us // _US_PER_MS), version)
@@ -205,7 +205,7 @@ class CounterStore:
     async def _of_one(
         self,
         function: bytes,
-        bucket: Bucket | LeasedBucket,
+        bucket: StoredBucket,
         lease_id: bytes,
         cost: int,
         identity_key: bytes = b"",

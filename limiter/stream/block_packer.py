@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 import numpy as np
 
+from limiter.spending.ring import ALLOWED, APPROXIMATE, DEGRADED, DUPLICATE, LEFT_OUT, RECORD_TYPE, Records
 from limiter.stream.blocks import Block, encode, summed
 from limiter.stream.columns import Numbering
-from limiter.stream.ring import ALLOWED, APPROXIMATE, DEGRADED, DUPLICATE, LEFT_OUT, RECORD_TYPE, Records
 from schemas import limits
 from schemas.limiter.topics import DECISIONS_PARTITIONS
 

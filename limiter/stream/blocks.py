@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 from msgspec import Struct
 
-from limiter.stream.ring import ALLOWED, DEGRADED, DUPLICATE, RECORD_TYPE, Records
+from limiter.spending.ring import ALLOWED, DEGRADED, DUPLICATE, RECORD_TYPE, Records
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -17,18 +17,17 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from limiter.policy.keys import key_hash
+from limiter.spending.ring import SLOT_SHIFT, Hashes, Records
 from limiter.stream.columns import Numbering, joined, packed_list
 from limiter.stream.lease_book import partition_of
-from limiter.stream.ring import SLOT_SHIFT, Hashes, Records
 from schemas import limits
 from schemas.limiter.topics import LEASES_PARTITIONS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from limiter.decide.lease_accounts import ReportSink
-    from limiter.stream.lease_book import LeaseReport
-    from limiter.stream.ring import LeftBehind
+    from limiter.spending.ring import LeftBehind
+    from limiter.stream.lease_book import LeaseReport, ReportSink
 
 CHARGE_TYPE: Final = np.dtype(
     [

@@ -1,4 +1,4 @@
-"""What is done to many records or entries at once: taken apart, counted, joined; entries of frames made, answers read.
+"""What is done to many records of a ring at once: taken apart, counted, joined.
 
 Twice: in Python, and compiled from ``_columns.c`` where a C compiler was there at set-up. Both give the same bytes: one
 suite of tests runs on both.
@@ -6,20 +6,14 @@ suite of tests runs on both.
 
 from __future__ import annotations
 
-from operator import index
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from limiter.frames.frames import COST_MAX, ENTRY, IDENTITY_BYTES, ROW
-from limiter.stream.ring import ALLOWED, ALSO, IDENTIFIED, RECORD_TYPE, SLOT_SHIFT
+from limiter.spending.ring import ALLOWED, ALSO, IDENTIFIED, RECORD_TYPE, SLOT_SHIFT
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     import numpy.typing as npt
-
-    from limiter.frames.frames import Named
 
     Buffer = Any  # bytes, or a column of them
     _Numbers = npt.NDArray[np.uint32]
@@ -141,34 +135,6 @@ def plain_joined(texts: list[bytes], numbers: Buffer) -> bytes:
     return b"".join([texts[number] for number in np.frombuffer(numbers, np.uint32).tolist()])
 
 
-def plain_entries(numbers: dict[Named, int], checks: Sequence[tuple[Any, ...]], made: bytes, new: list[Named]) -> bytes:
-    """The entries of a frame that asks; ``made`` has an identity for each that has none.
-
-    What has no number gets the next, and is added to ``new``. Raises ValueError, TypeError for what no entry can say.
-    """
-    body = bytearray(len(checks) * ENTRY.size)
-    for at, (tenant, user, route, cost, identity, network) in enumerate(checks):
-        place: Named = (tenant, user, route) if network is None else (tenant, user, route, network)
-        number = numbers.get(place)
-        if number is None:
-            number = numbers[place] = len(numbers)
-            new.append(place)
-        own = made[at * IDENTITY_BYTES : (at + 1) * IDENTITY_BYTES] if identity is None else identity
-        if not isinstance(own, bytes) or len(own) != IDENTITY_BYTES or not 0 <= index(cost) <= COST_MAX:
-            raise ValueError("out of range")
-        ENTRY.pack_into(body, at * ENTRY.size, number, cost, own)
-    return bytes(body)
-
-
-def plain_answers(kind: type, rows: bytes) -> list[Any]:
-    """The rows of an answer, each as this kind of tuple: ``limiter.frames.frames.Answer``."""
-    make = tuple.__new__
-    return [
-        make(kind, (bool(flags & ALLOWED), remaining, reset_ms, retry_ms, version, flags))
-        for flags, version, remaining, reset_ms, retry_ms in ROW.iter_unpack(rows)
-    ]
-
-
 def packed_list(count: int, texts: bytes) -> bytes:
     """A list of msgpack: so many encoded values, one after another."""
     if count <= _FIXED_MAX:
@@ -184,16 +150,13 @@ if TYPE_CHECKING:  # the compiled ones are called alike
     count_leases = plain_count_leases
     write_stale = plain_write_stale
     joined = plain_joined
-    entries = plain_entries
-    answers = plain_answers
     IS_COMPILED: bool
 else:
     try:
-        from limiter.stream._columns import Numbering, answers, count_leases, entries, joined, tally, write_stale
+        from limiter.stream._columns import Numbering, count_leases, joined, tally, write_stale
 
         IS_COMPILED = True
     except ImportError:
         Numbering, tally, joined = PlainNumbering, plain_tally, plain_joined
         count_leases, write_stale = plain_count_leases, plain_write_stale
-        entries, answers = plain_entries, plain_answers
         IS_COMPILED = False

@@ -16,10 +16,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from limiter.policy.keys import identity_hash
-from limiter.stream.block_packer import Origin, Packer
-from limiter.stream.blocks import Row
-from limiter.stream.outcomes import Outcomes
-from limiter.stream.ring import (
+from limiter.spending.ring import (
     ALLOWED,
     ALSO,
     APPROXIMATE,
@@ -31,6 +28,9 @@ from limiter.stream.ring import (
     Ring,
     left_behind,
 )
+from limiter.stream.block_packer import Origin, Packer
+from limiter.stream.blocks import Row
+from limiter.stream.outcomes import Outcomes
 from limiter.stream.row_dictionary import RowDictionary, Rows, left_rows
 from limiter.stream.sampling import Sampling
 from schemas import limits
@@ -41,11 +41,11 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from limiter.decide.buckets import Bucket
-    from limiter.decide.decision import Decision
-    from limiter.decide.lease_accounts import LeaseAccounts
+    from limiter.spending.buckets import Bucket
+    from limiter.spending.decision import Decision
     from limiter.stream.block_packer import BlockSink
     from limiter.stream.charges import Charges
+    from limiter.stream.lease_accounts import LeaseAccounts
 
 _US: Final = 1_000
 

@@ -11,24 +11,25 @@ from __future__ import annotations
 import mmap
 import struct
 from collections import deque
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 import msgspec
 import numpy as np
 import xxhash
 from msgspec import Struct
 
+from limiter.spending.ring import ALLOWED, SLOT_SHIFT, left_behind
 from limiter.stream.columns import count_leases, write_stale
-from limiter.stream.ring import ALLOWED, SLOT_SHIFT, left_behind
 from schemas import limits
 from schemas.limiter.topics import LEASES_PARTITIONS
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     import numpy.typing as npt
 
-    from limiter.stream.ring import Records
+    from limiter.spending.ring import Records
 
     Counters = npt.NDArray[np.int64]
 
@@ -44,6 +45,17 @@ _HALF_BYTES: Final = 384
 _SLOT_BYTES: Final = 2 * _HALF_BYTES
 _NEXT_PROCESS: Final = 2**32  # more than the reports of one lease by one process
 _encode: Final = msgspec.msgpack.Encoder().encode
+
+
+class ReportSink(Protocol):
+    """Where reports go."""
+
+    def poll(self) -> None:
+        """Says of messages that they arrived, or did not."""
+
+    def send(self, partition: int, message: bytes, told: Callable[[bool], None]) -> bool:
+        """Takes a message without waiting; False when there is no room. ``told`` says later whether it arrived."""
+        ...
 
 
 class LeaseReport(Struct, array_like=True, kw_only=True):

@@ -5,11 +5,11 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Final
 
+from limiter.spending.ring import ALLOWED, ALSO, APPROXIMATE, DEGRADED, DUPLICATE
 from limiter.stream.columns import KINDS, tally
-from limiter.stream.ring import ALLOWED, ALSO, APPROXIMATE, DEGRADED, DUPLICATE
 
 if TYPE_CHECKING:
-    from limiter.stream.ring import Records
+    from limiter.spending.ring import Records
 
 _OUTCOMES: Final = {0: "denied", ALLOWED: "allowed", ALLOWED | DUPLICATE: "repeated"}
 _TALLY: Final = struct.Struct(f"<{2 * KINDS}Q")

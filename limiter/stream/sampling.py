@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from limiter.stream.ring import ALLOWED, LEFT_OUT
+from limiter.spending.ring import ALLOWED, LEFT_OUT
 from schemas.limiter.limit_audit import FULL, Auditing, is_in_sample
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from limiter.stream.ring import Records
+    from limiter.spending.ring import Records
 
 
 class Kept(NamedTuple):

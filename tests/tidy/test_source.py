@@ -26,9 +26,9 @@ CATCH_ALL = {
     "limiter/decide/synchronous.py": "whoever made the limiter waits for its thread, and gets its failure",
     "ingress/http/coalescer.py": "whoever waits for an answer gets the failure",
     "compose/cli/demo.py": "the demo's last line tells the outcome, whatever it was",
-    "compose/proof/kit/doors.py": "whoever waits for a line's answer gets the failure",
+    "compose/proof/kit/command_senders.py": "whoever waits for a line's answer gets the failure",
     "compose/stack/kafka_jars.py": "the resolver raises what it likes; the message says what to do",
-    "compose/proof/simulator/writer.py": "the writer hands its failure to every operation that waits for it",
+    "compose/simulator/writer.py": "the writer hands its failure to every operation that waits for it",
     "compose/supervise/supervisor.py": "the supervisor outlives whatever one of its steps raises",
 }
 PYTHON = tree.sources(*tree.PACKAGES, "tests")

@@ -66,7 +66,7 @@ KINDS: dict[str, Kind] = {
     "limiter.frames.frames.FrameError": V,
     "compose.proof.demo.limiter_replay.NotAnswered": A,  # it may have been charged
     "limiter.policy.snapshot.SnapshotRefused": V,
-    "limiter.store.shard_map.ShardsRefused": B,
+    "limiter.policy.shard_map.ShardsRefused": B,
     # a process that cannot go on: it ends before it does anything, or its transaction is rolled back
     "builtins.RuntimeError": T,
     "builtins.AssertionError": T,
@@ -98,11 +98,11 @@ KINDS: dict[str, Kind] = {
     "ingress.client.errors.Undecided": A,
     "ingress.client.errors.StillProcessing": A,
     # the outside processor for development, and the programs that prove
-    "compose.proof.simulator.errors.SimulatorError": V,
-    "compose.proof.simulator.errors.DisputeClosed": B,
-    "compose.proof.simulator.errors.Overloaded": T,
-    "compose.proof.simulator.errors.BookUnavailable": A,
-    "compose.proof.simulator.errors.WebhooksMisconfigured": V,
+    "compose.simulator.errors.SimulatorError": V,
+    "compose.simulator.errors.DisputeClosed": B,
+    "compose.simulator.errors.Overloaded": T,
+    "compose.simulator.errors.BookUnavailable": A,
+    "compose.simulator.errors.WebhooksMisconfigured": V,
     "compose.proof.demo.acts.Unexpected": B,
     "compose.proof.soak.caller.Unexpected": B,
 }

@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, seed, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, get_state_machine_test, invariant, precondition, rule
 
-from limiter.decide.buckets import Bucket
+from limiter.spending.buckets import Bucket
 from schemas import errors, limits
 from tests.gate import examples
 from tests.seeds import seeds

@@ -15,7 +15,7 @@ import pytest
 import redis
 
 from dataflows.limiter.leases.fold import OpenLeases, assumed, settlement
-from limiter.decide.buckets import Bucket
+from limiter.spending.buckets import Bucket
 from limiter.store.store import CounterStore
 from limiter.stream.lease_book import decode_reports
 from schemas import limits

@@ -18,7 +18,7 @@ import redis
 
 from limiter.decide.quota_lender import QuotaLender
 from limiter.decide.quota_shares import Share
-from limiter.store.shard_map import ONE_SHARD, ShardMap
+from limiter.policy.shard_map import ONE_SHARD, ShardMap
 from limiter.store.shard_server import connected
 from limiter.store.store import STALE_EPOCH, CounterStore
 from schemas import limits
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from limiter import Limiter
-    from limiter.decide.buckets import Bucket
+    from limiter.spending.buckets import Bucket
     from limiter.store.store import Counted
 
 pytestmark = pytest.mark.servers

@@ -63,7 +63,7 @@ def drained(gateway: Limiter) -> int:
     for _ in range(2):  # generations
         later_ns += A_DAY_NS
         gateway._identities.turn(later_ns)
-    gateway._governed._make_room()
+    gateway._key_cache._make_room()
     recorder.flush()
     recorder._sink.sent.clear()  # the test's own list: a real sink keeps nothing
     with pytest.MonkeyPatch.context() as patch:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from limiter.decide.decision import Decision
 from limiter.decide.limiter import Limiter
+from limiter.spending.decision import Decision
 from limiter.store.store import CounterStore
 from limiter.stream.blocks import decisions_in, decode
 from limiter.stream.decisions import Recorder

@@ -14,7 +14,7 @@ from compose.proof.demo.breaks import Break, Settlement, breaks, compare
 from compose.proof.demo.one_of_each import OneOfEach
 from compose.proof.demo.run import Verdict
 from compose.proof.demo.stories import stories_of
-from compose.proof.kit.tally import Tally
+from compose.proof.demo.tally import Tally
 from ingress.client import Undecided
 from reconciliation.payments.settlement.run import Discrepancy
 from tests.unit.test_demo_stories import invoices_of

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from compose.proof.simulator.modes import MODES
 from compose.proof.soak.accounts import ENDS, MadePayout
 from compose.proof.soak.bank import write_statements
 from compose.proof.soak.plans import KINDS, Plan, draw
@@ -18,6 +17,7 @@ from compose.proof.soak.proof import Proof
 from compose.proof.soak.settlements import LINE_FAULTS, REPORT_FAULTS, Books, Payout
 from compose.proof.soak.shop import Shop
 from compose.proof.soak.verdict import Verdict
+from compose.simulator.modes import MODES
 from dataflows.payments.domain import risk, routing
 from reconciliation.payments.settlement.camt053 import Entry, Statement, read_statements
 from reconciliation.payments.settlement.run import Discrepancy

@@ -50,3 +50,19 @@ def test_commands_and_events_of_a_service_have_equal_partition_counts() -> None:
     assert counts[payments_topics.COMMANDS] == counts[payments_topics.DEAD_LETTERS]
     assert counts[payments_topics.COMMANDS] == payments_topics.PARTITIONS
     assert counts[topics.RESULTS] == topics.RESULTS_PARTITIONS
+
+
+def test_a_topic_keeps_its_name() -> None:
+    """What was written lies under the name: whoever moves a module must not rename a topic with it."""
+    assert {topic.name for topic in services.TOPICS} == {
+        "commands.payments.v1",
+        "events.payments.v1",
+        "dead_letters.payments.v1",
+        "commands.limiter.v1",
+        "events.limiter.v1",
+        "dead_letters.limiter.v1",
+        "limiter.decisions.v1",
+        "limiter.leases.v1",
+        "limiter.identities.v1",
+        "results.v1",
+    }

@@ -12,14 +12,14 @@ from dataflows.payments.domain.journal import JournalEntry
 from schemas import codec
 from schemas.records import Command, LedgerTxn
 
-Decided = Decision | JournalEntry | account.Decision
+Decided = Decision | JournalEntry | account.AccountDecision
 
 
 def parts_of(decision: Decided) -> dict[str, Any]:
     """What a commit changed, as the fields of ``Commit``."""
     if isinstance(decision, JournalEntry):
         return {"intent": None, "attempts": [], "journal": decision}
-    if isinstance(decision, account.Decision):
+    if isinstance(decision, account.AccountDecision):
         return {"intent": None, "attempts": [], "account": decision.account, "payout": decision.payout}
     attempts = [a for a in (decision.caused_by, decision.attempt) if a is not None]
     return {
@@ -44,7 +44,7 @@ def event_of(event_id: str, seq: int, now: int, command: Command, decision: Deci
         body["dispute"] = asdict(decision.dispute) if decision.dispute else None
         body["caused_by"] = asdict(decision.caused_by) if decision.caused_by else None
     body |= {"risk": None, "account": None, "payout": None}
-    if isinstance(decision, account.Decision):
+    if isinstance(decision, account.AccountDecision):
         version, scope = decision.account.version, decision.account.merchant_id
         body["account"] = asdict(decision.account)
         body["payout"] = asdict(decision.payout) if decision.payout else None

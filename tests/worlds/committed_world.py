@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from confluent_kafka import Producer
 
-from compose.proof.simulator.operations import provider_ref_for
+from compose.simulator.operations import provider_ref_for
 from dataflows.payments.domain import account, account_commands
 from dataflows.payments.domain import commands as domain
 from dataflows.payments.domain.decision import Context, Decision, Payment, applied
@@ -294,7 +294,7 @@ class CommittedWorld:
         if operation == "post_journal":
             decided: Decided | Rejection = decide_post(command, exists=False)
         elif operation in account_commands.OPERATIONS_OF_ACCOUNTS:
-            held = account.Context(now=self._now, held=self._held)
+            held = account.AccountContext(now=self._now, held=self._held)
             decided = account_commands.decide(self._accounts.get(intent_id), command, held)
         else:
             decided = domain.decide(self._payments.get(intent_id), command, context)
@@ -334,7 +334,7 @@ class CommittedWorld:
     def _keep(self, key: str, decision: Decided) -> None:
         if isinstance(decision, Decision):
             self._payments[key] = applied(self._payments.get(key), decision)
-        elif isinstance(decision, account.Decision):
+        elif isinstance(decision, account.AccountDecision):
             known = self._accounts.setdefault(key, account.Account(account=decision.account))
             known.account = decision.account
             if decision.payout is not None:

@@ -280,7 +280,7 @@ def cloned(stage: Stage) -> Iterator[Stage]:
 def processor(stage: Stage, folder: Path) -> Iterator[str]:
     """A processor simulator of its own that carried out what the world says was carried out; gives its address."""
     port = free_port()
-    command = [sys.executable, "-m", "compose.proof.simulator", "--folder", str(folder), "--port", str(port)]
+    command = [sys.executable, "-m", "compose.simulator", "--folder", str(folder), "--port", str(port)]
     process = subprocess.Popen(command, env=dict(os.environ))
     url = f"http://127.0.0.1:{port}"
     try:

@@ -12,8 +12,8 @@ import msgspec
 import numpy as np
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
+from limiter.spending.ring import ALLOWED, DUPLICATE
 from limiter.stream.blocks import Block, decode
-from limiter.stream.ring import ALLOWED, DUPLICATE
 from schemas import errors, limits
 from schemas.limiter import topics
 

@@ -21,10 +21,10 @@ from compose.proof.bench.limiter_world import (
     zipf,
 )
 from compose.stack.errors import StackError
+from limiter.edge.frame_server import FrameServer
 from limiter.frames.frame_client import FrameClient
 from limiter.frames.frame_client_async import AsyncFrameClient
 from limiter.frames.frame_requests import Check
-from limiter.frames.frame_server import FrameServer
 from schemas import limits
 
 if TYPE_CHECKING:

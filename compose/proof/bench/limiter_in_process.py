@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 from compose.proof.bench.limiter_world import KEYS, hold_leases, key_places, per_second, percentiles, zipf
-from limiter.decide import spending
+from limiter.spending.fields import IS_COMPILED
 from schemas import limits
 
 if TYPE_CHECKING:
@@ -50,5 +50,5 @@ def in_process(limiter: Limiter, decisions: int) -> dict[str, Any]:
     return (
         per_second(rounds, seconds, cpu_seconds)
         | percentiles(samples, "us")
-        | {"flush_cpu_us_per_decision": flushing, "compiled": spending.IS_COMPILED}
+        | {"flush_cpu_us_per_decision": flushing, "compiled": IS_COMPILED}
     )

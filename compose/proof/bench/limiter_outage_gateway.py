@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from compose.proof.bench.limiter_world import policy
 from compose.services.logs import configure_logs
-from limiter.decide.lease_accounts import LeaseAccounts
 from limiter.decide.limiter import Limiter
-from limiter.frames.frame_server import FrameServer
+from limiter.edge.frame_server import FrameServer
 from limiter.policy.policies import PolicySet
 from limiter.store.store import CounterStore, StoreUnavailable
 from limiter.stream.decisions import Recorder
 from limiter.stream.kafka_blocks import KafkaBlocks, KafkaReports
+from limiter.stream.lease_accounts import LeaseAccounts
 from schemas import limits
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 from compose.proof.bench.limiter_world import KEYS, bench_limiter, key_places, per_second, percentiles, policy, zipf
-from limiter.decide.buckets import Bucket
 from limiter.policy import keys as limit_keys
 from limiter.policy.policies import PolicySet
+from limiter.spending.buckets import Bucket
 from limiter.store.store import EPOCH_KEY
 from limiter.store.store_line import function_call, opened
 from schemas import limits

@@ -19,13 +19,13 @@ from compose.services.logs import configure_logs
 from compose.stack.errors import StackError
 from compose.stack.ports import LOOPBACK
 from compose.stack.valkey import Valkey
-from limiter.decide.asking import taken_in
-from limiter.decide.lease_accounts import LeaseAccounts
 from limiter.decide.limiter import Limiter
+from limiter.decide.store_exchange import taken_in
 from limiter.policy.policies import PolicySet
 from limiter.store import store
 from limiter.stream.charges import Charges
 from limiter.stream.decisions import Recorder
+from limiter.stream.lease_accounts import LeaseAccounts
 from schemas import limits
 from schemas.limiter.limit_policy import LimitPolicy, Scope
 

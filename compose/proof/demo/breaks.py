@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import httpx
 
-from compose.cli.reconcile import ROLE
+from compose.operator_access import ROLE
 from compose.proof.demo.acts import CURRENCY, Act
 from reconciliation.payments.settlement.run import ReconcileSettings, reconcile
 from schemas import limits

@@ -10,7 +10,7 @@ import redis
 
 from compose.proof.demo.limiter_gateways import STORE_TIMEOUT_S, lease_owner
 from dataflows.limiter.domain.exact_counter import SLIDING, TOKEN_BUCKET
-from limiter.decide.buckets import Bucket
+from limiter.spending.buckets import Bucket
 from limiter.store.store import CounterStore
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from compose.services.logs import configure_logs
 from compose.stack.errors import StackError
 from compose.stack.ports import LOOPBACK
 from limiter.decide.limiter import Limiter
-from limiter.frames.frame_server import FrameServer
+from limiter.edge.frame_server import FrameServer
 from limiter.policy.follower import PATH, SnapshotFollower
 from limiter.policy.snapshot import Snapshot, digest, key_id, sign
 from limiter.store.store import CounterStore

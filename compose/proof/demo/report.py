@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from compose.proof.demo.one_of_each import OneOfEach
     from compose.proof.demo.owner_kill import Kill
     from compose.proof.demo.repair import Repair
+    from compose.proof.demo.tally import StoryOutcome, Tally
     from compose.proof.demo.timeline import Stop
     from compose.proof.kit.evidence import Evidence
-    from compose.proof.kit.tally import Tally, Told
     from reconciliation.check.run import Report
 
 
-def show_timeline(console: Console, told: Told, stops: list[Stop]) -> None:
+def show_timeline(console: Console, told: StoryOutcome, stops: list[Stop]) -> None:
     """One payment through every stop."""
     story = told.story
     amount = f"{format_minor(story.amount, story.currency)} {story.currency}"

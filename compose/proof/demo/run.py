@@ -7,18 +7,18 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from compose.cli.check import check_settings
+from compose.operator_access import check_settings
 from compose.proof.demo import report
 from compose.proof.demo.limiter_act import limiter_differences, limiter_pairs, play_limiter, show_limiter
 from compose.proof.demo.one_of_each import OneOfEach, compare_postings, play_one_of_each
 from compose.proof.demo.owner_kill import Kill, kill_an_owner
 from compose.proof.demo.stories import stories_of
+from compose.proof.demo.tally import Tally
 from compose.proof.demo.timeline import timeline
 from compose.proof.demo.traffic import tell_all
 from compose.proof.kit.acknowledged import Acknowledgements
 from compose.proof.kit.evidence import Evidence, gather
-from compose.proof.kit.settling import settle
-from compose.proof.kit.tally import Tally
+from compose.proof.kit.settling import all_final
 from ingress.identity.issuer import KeyFolder, issue_token
 from reconciliation.check.run import run_check
 from schemas import limits
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from compose.proof.demo.invoices import Invoices
     from compose.proof.demo.limiter_run import LimiterVerdict
     from compose.proof.demo.stories import Story
+    from compose.proof.demo.tally import StoryOutcome
     from compose.proof.kit.narrator import Narrator
     from compose.proof.kit.own_stack import OwnStack
-    from compose.proof.kit.tally import Told
     from reconciliation.check.run import Report
 
 
@@ -98,7 +98,7 @@ def demonstrate(stack: OwnStack, invoices: Invoices, rate: float, narrator: Narr
     quotas = play_limiter(narrator)
     addresses = stack.settings.addresses()
     with narrator.busy("waiting until everything is final"):
-        asyncio.run(settle(addresses.postgres_reader_dsn, tally))
+        asyncio.run(_settle(addresses.postgres_reader_dsn, tally))
     compare_postings(played, addresses.postgres_reader_dsn)
     tally.problems += played.problems + limiter_differences(quotas)
     narrator.say(f"{acknowledged.count} answers said committed: {acknowledged.path.name} in {stack.home}")
@@ -107,6 +107,14 @@ def demonstrate(stack: OwnStack, invoices: Invoices, rate: float, narrator: Narr
         checked = run_check(check_settings(acknowledged.path))
     _show(narrator, stack, tally=tally, evidence=evidence, kill=kill, checked=checked, played=played, quotas=quotas)
     return Verdict(tally, tally.problems + evidence.differences, checked.gaps, kill is not None, played, quotas)
+
+
+async def _settle(postgres_dsn: str, tally: Tally) -> float:
+    """The seconds it took until all is final; past the bound the tally says what was not."""
+    took, unfinished = await all_final(postgres_dsn, limits.DEMO_VIEWS_WAIT_S)
+    if unfinished:
+        tally.problem(unfinished)
+    return took
 
 
 async def _pay(
@@ -139,7 +147,7 @@ async def _pay(
             progress=lambda ended: narrator.payments(ended, len(stories)),
         )
     with narrator.busy("waiting until everything is final"):
-        took = await settle(addresses.postgres_reader_dsn, tally)
+        took = await _settle(addresses.postgres_reader_dsn, tally)
     narrator.say(f"all {len(stories)} payments have ended; everything was final {took:.1f} s later")
     return kills[0] if kills else None
 
@@ -186,14 +194,14 @@ def _show(
         console.print(f"[red]differs[/red] {difference}", markup=True, soft_wrap=True)
 
 
-def worth_showing(told: list[Told], killed_at: int) -> Told | None:
+def worth_showing(told: list[StoryOutcome], killed_at: int) -> StoryOutcome | None:
     """A captured payment of single calls: what the killed owner delayed most, else one whose answers got lost."""
     captured = [one for one in told if one.intent.get("amount_received") and not one.story.is_bulk]
     if not captured:
         return next((one for one in told if one.intent_id), None)
     plain = [one for one in captured if not one.story.kind.is_manual] or captured
 
-    def interest(one: Told) -> tuple[bool, int]:
+    def interest(one: StoryOutcome) -> tuple[bool, int]:
         crossed = one.began_at <= killed_at <= one.ended_at and one.story.kind.card == "tok_sim_approve"
         lost = sum(exchange.was_lost for exchange in one.journal.exchanges)
         return crossed, one.ended_at - one.began_at if crossed else lost

@@ -22,7 +22,7 @@ from sinks.postgres.sql_files import queries
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from compose.proof.kit.tally import Told
+    from compose.proof.demo.tally import StoryOutcome
     from compose.settings.settings import Addresses
 
 _QUERIES: Final = queries("compose.proof.kit", "evidence.sql")
@@ -46,7 +46,7 @@ class Stop:
     has_time: bool = True
 
 
-def timeline(told: Told, addresses: Addresses) -> list[Stop]:
+def timeline(told: StoryOutcome, addresses: Addresses) -> list[Stop]:
     """All stops of the payment in the order in which they happened."""
     intent = told.intent_id
     with psycopg.connect(addresses.postgres_reader_dsn, row_factory=dict_row) as connection:
@@ -65,7 +65,7 @@ def timeline(told: Told, addresses: Addresses) -> list[Stop]:
     return sorted(stops, key=lambda stop: stop.at)
 
 
-def _http(told: Told) -> Iterator[Stop]:
+def _http(told: StoryOutcome) -> Iterator[Stop]:
     for exchange in told.journal.exchanges:
         if exchange.method != "POST":
             continue
@@ -113,7 +113,7 @@ def _postings(rows: list[Row]) -> Iterator[Stop]:
         yield Stop(row["at_us"], "ledger", f"{row['kind']}: {', '.join(row['lines'])}")
 
 
-def _events(rows: list[Row], told: Told, addresses: Addresses) -> Iterator[Stop]:
+def _events(rows: list[Row], told: StoryOutcome, addresses: Addresses) -> Iterator[Stop]:
     for row in rows:
         yield Stop(row["at_us"], "outbox", f"event {row['event_id']}, seq {row['seq']}, version {row['version']}")
     if not rows:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 
-from compose.proof.demo.telling import StoryTeller
-from compose.proof.kit.doors import BulkDoor, SingleDoor
+from compose.proof.demo.story_runner import StoryRunner
+from compose.proof.kit.command_senders import BulkSender, SingleSender
 from compose.proof.kit.journal import LossyTransport
 from ingress.client import AsyncMillraceClient
 from ingress.client.wire import POOL
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from compose.proof.demo.stories import Story
+    from compose.proof.demo.tally import Tally
     from compose.proof.kit.acknowledged import Acknowledgements
-    from compose.proof.kit.tally import Tally
 
 
 async def tell_all(
@@ -37,17 +37,17 @@ async def tell_all(
 ) -> None:
     """Every story has ended afterwards. ``half_way`` runs beside them once half of them began."""
     async with AsyncExitStack() as stack:
-        tellers = {
-            merchant: await _teller(stack, base_url, token_of(merchant), tally, acknowledged)
+        runners = {
+            merchant: await _runner(stack, base_url, token_of(merchant), tally, acknowledged)
             for merchant in sorted({story.merchant for story in stories})
         }
         room = asyncio.Semaphore(limits.DEMO_PAYMENTS_OPEN_MAX)
         ended = 0
 
-        async def tell(story: Story) -> None:
+        async def run(story: Story) -> None:
             nonlocal ended
             try:
-                await tellers[story.merchant].tell(story)
+                await runners[story.merchant].run(story)
             finally:
                 room.release()
                 ended += 1
@@ -59,7 +59,7 @@ async def tell_all(
                 await room.acquire()
                 if (pause := began + number / rate - time.monotonic()) > 0:
                     await asyncio.sleep(pause)
-                tasks.create_task(tell(story))
+                tasks.create_task(run(story))
                 if number == len(stories) // 2:
                     tasks.create_task(_run(half_way))
 
@@ -68,19 +68,19 @@ async def _run(act: Callable[[], Awaitable[None]]) -> None:
     await act()
 
 
-async def _teller(
+async def _runner(
     stack: AsyncExitStack, base_url: str, token: str, tally: Tally, acknowledged: Acknowledgements
-) -> StoryTeller:
+) -> StoryRunner:
     async def client(**options: Any) -> AsyncMillraceClient:
         transport = LossyTransport(httpx.AsyncHTTPTransport(limits=POOL))
         return await stack.enter_async_context(AsyncMillraceClient(base_url, token, transport=transport, **options))
 
     patient = await client()
-    return StoryTeller(
+    return StoryRunner(
         patient,
-        single=SingleDoor(patient),
-        bulk=BulkDoor(await client()),
-        hurried=SingleDoor(await client(wait_s=0)),
+        single=SingleSender(patient),
+        bulk=BulkSender(await client()),
+        hurried=SingleSender(await client(wait_s=0)),
         tally=tally,
         acknowledged=acknowledged,
     )

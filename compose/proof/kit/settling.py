@@ -4,25 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING
 
 import psycopg
 
 from schemas import limits
 from sinks.postgres.sql_files import queries
 
-if TYPE_CHECKING:
-    from compose.proof.kit.tally import Tally
-
 _QUERIES = queries("compose.proof.kit", "evidence.sql")
-
-
-async def settle(postgres_dsn: str, tally: Tally) -> float:
-    """The seconds it took until all is final; past the bound the tally says what was not."""
-    took, unfinished = await all_final(postgres_dsn, limits.DEMO_VIEWS_WAIT_S)
-    if unfinished:
-        tally.problem(unfinished)
-    return took
 
 
 async def all_final(postgres_dsn: str, within_s: float) -> tuple[float, str]:

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import psycopg
 
-from compose.cli.check import check_settings
-from compose.cli.parked import operator_connection
+from compose.operator_access import check_settings, operator_connection
 from compose.proof.kit.evidence import gather
 from compose.proof.soak.accounts import FROZEN_MERCHANT
 from compose.proof.soak.outages import Outages, died_alone, missed, outages

@@ -32,7 +32,7 @@ _Kept = npt.NDArray[np.void]
 _Prints = npt.NDArray[np.uint64]  # identity and bucket in one number, which is what is compared first
 
 
-class Charge(NamedTuple):
+class IdentityCharge(NamedTuple):
     """One charge, in the order of time."""
 
     at_us: int
@@ -43,10 +43,10 @@ class Charge(NamedTuple):
     cost: int
 
 
-class Refund(NamedTuple):
+class IdentityRefund(NamedTuple):
     """A charge to give back, and the lease that stays charged in its place."""
 
-    charge: Charge
+    charge: IdentityCharge
     first_lease_id: str
 
 
@@ -103,7 +103,7 @@ class _Segment:
         found: npt.NDArray[np.bool_] = self.prints[places] == prints
         return found
 
-    def charges_of(self, prints: _Prints) -> Iterable[Charge]:
+    def charges_of(self, prints: _Prints) -> Iterable[IdentityCharge]:
         """All charges that may be of these identities."""
         first, last = (np.searchsorted(self.prints, prints, side) for side in ("left", "right"))
         counts = last - first
@@ -112,7 +112,7 @@ class _Segment:
             at_us, key, lease, cost = charge
             named = self.leases[lease]
             identity = print_ ^ int(named.key_hash[:16], 16)
-            yield Charge(at_us, named.lease_id, named.key_hash, identity, key, cost)
+            yield IdentityCharge(at_us, named.lease_id, named.key_hash, identity, key, cost)
 
 
 class IdentityWindow:
@@ -122,7 +122,7 @@ class IdentityWindow:
         self._segments: deque[_Segment] = deque()
         self.forgotten = 0  # charges that made room before their time
 
-    def take(self, arrived: Sequence[Arrived]) -> list[Refund]:
+    def take(self, arrived: Sequence[Arrived]) -> list[IdentityRefund]:
         """Folds blocks in, in the order of Kafka; gives what is found with them."""
         if not arrived:
             return []
@@ -150,8 +150,8 @@ class IdentityWindow:
     def __len__(self) -> int:
         return sum(len(segment.prints) for segment in self._segments)
 
-    def _judged(self, prints: _Prints) -> list[Refund]:
-        by_request: dict[tuple[str, int, int], dict[str, Charge]] = {}
+    def _judged(self, prints: _Prints) -> list[IdentityRefund]:
+        by_request: dict[tuple[str, int, int], dict[str, IdentityCharge]] = {}
         for segment in self._segments if len(prints) else ():
             for charge in segment.charges_of(prints):
                 request = (charge.key_hash, charge.identity, charge.cost)
@@ -165,14 +165,14 @@ class IdentityWindow:
             self.forgotten += len(self._segments.popleft().prints)
 
 
-def to_give_back(charges: Sequence[Charge]) -> list[Refund]:
+def to_give_back(charges: Sequence[IdentityCharge]) -> list[IdentityRefund]:
     """Of the charges of one request: those that come within the window of one that stays charged."""
-    found: list[Refund] = []
-    stays: Charge | None = None
+    found: list[IdentityRefund] = []
+    stays: IdentityCharge | None = None
     for charge in sorted(charges):
         if stays is not None and charge.at_us - stays.at_us < _WINDOW_US:
             if charge.cost:
-                found.append(Refund(charge, stays.lease_id))
+                found.append(IdentityRefund(charge, stays.lease_id))
         else:
             stays = charge
     return found

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 import psycopg
 
-from dataflows.limiter.identities.fold import Charge, IdentityWindow, Refund
-from limiter.decide.buckets import LeasedBucket, store_keys
+from dataflows.limiter.identities.fold import IdentityCharge, IdentityRefund, IdentityWindow
 from limiter.policy.keys import signed
-from limiter.store.shard_map import ShardMap, decoded
+from limiter.policy.shard_map import ShardMap, decoded
 from limiter.store.sharded_store import ShardedStore
 from limiter.store.store import StoreUnavailable
+from limiter.store.stored_bucket import LeasedBucket, store_keys
 from schemas import limits
 from sinks.postgres.sql_files import queries
 
@@ -150,7 +150,7 @@ class LeaseRefunder:
             return None
         return found
 
-    def _write(self, found: list[Refund], next_offset: int, partition: int) -> int:
+    def _write(self, found: list[IdentityRefund], next_offset: int, partition: int) -> int:
         new = 0
         with self._connection.transaction():
             if found:
@@ -171,6 +171,6 @@ class LeaseRefunder:
         self._connection.execute(SQL["refunds_prune"], (limits.LIMIT_REFUNDS_KEPT_S, limits.LIMIT_REFUNDS_PRUNED_MAX))
 
 
-def _row(charge: Charge) -> tuple[str, int, str, int, int, int]:
+def _row(charge: IdentityCharge) -> tuple[str, int, str, int, int, int]:
     identity, limit_key = signed(charge.identity), signed(charge.limit_key)
     return charge.lease_id, identity, charge.key_hash, limit_key, charge.cost, charge.at_us

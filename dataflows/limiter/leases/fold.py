@@ -23,7 +23,7 @@ Reason = Literal["returned", "closed", "expired", "charged_whole"]
 _GRACE_US: Final = int(limits.LIMIT_LEASE_GRACE_S * 1_000_000)
 
 
-class Settlement(NamedTuple):
+class LeaseSettlement(NamedTuple):
     """What became of one lease."""
 
     lease_id: str
@@ -59,7 +59,7 @@ def assumed(report: LeaseReport) -> int:
     return 0 if report.closed else report.unreported_max
 
 
-def settlement(report: LeaseReport, *, held: bool) -> Settlement:
+def settlement(report: LeaseReport, *, held: bool) -> LeaseSettlement:
     """The settlement of a lease, when the store still ``held`` it as we asked, or its gateway had settled it."""
     unknown = assumed(report)
     reason: Reason = "closed" if report.closed else "expired"
@@ -67,7 +67,7 @@ def settlement(report: LeaseReport, *, held: bool) -> Settlement:
         reason = "returned"
     elif not held:
         unknown, reason = report.granted - report.allowed_cost, "charged_whole"
-    return Settlement(
+    return LeaseSettlement(
         lease_id=report.lease_id,
         key_hash=report.key_hash,
         policy_id=report.policy_id,
@@ -91,7 +91,7 @@ class OpenLeases:
         self._reports: dict[str, LeaseReport] = {}
         self._first_offsets: dict[str, int] = {}
 
-    def take(self, report: LeaseReport, offset: int) -> Settlement | None:
+    def take(self, report: LeaseReport, offset: int) -> LeaseSettlement | None:
         """Folds one report in; gives the settlement of a lease that its gateway has settled."""
         known = self._reports.get(report.lease_id)
         report = report if known is None else merged(known, report)

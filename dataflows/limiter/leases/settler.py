@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import psycopg
 import structlog
 
-from dataflows.limiter.leases.fold import OpenLeases, Settlement, assumed, settlement
-from limiter.decide.buckets import LeasedBucket, store_keys
+from dataflows.limiter.leases.fold import LeaseSettlement, OpenLeases, assumed, settlement
+from limiter.policy.shard_map import ShardMap, ShardsRefused, decoded
 from limiter.store import store
 from limiter.store.restoration import restore
-from limiter.store.shard_map import ShardMap, ShardsRefused, decoded
 from limiter.store.sharded_store import ShardedStore
 from limiter.store.store import StoreUnavailable
+from limiter.store.stored_bucket import LeasedBucket, store_keys
 from schemas import limits
 from sinks.postgres.sql_files import queries
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dataflows.limiter.leases.reader import LeaseBatch
-    from limiter.store.shard_map import Shard
+    from limiter.policy.shard_map import Shard
     from limiter.store.store import CounterStore
     from limiter.stream.lease_book import LeaseReport
 
@@ -41,7 +41,7 @@ class Settled(NamedTuple):
     """What one batch did."""
 
     partition: int
-    settlements: list[Settlement]
+    settlements: list[LeaseSettlement]
     open: int
 
 
@@ -87,12 +87,14 @@ class LeaseSettler:
         assert row is not None  # noqa: S101 - the migration makes the first one
         return decoded(row[0])
 
-    async def _settled(self, due: Sequence[LeaseReport], watermark_us: int, shard_map: ShardMap) -> list[Settlement]:
+    async def _settled(
+        self, due: Sequence[LeaseReport], watermark_us: int, shard_map: ShardMap
+    ) -> list[LeaseSettlement]:
         self._counters.use(shard_map)
         found = await asyncio.gather(*(self._one(report, watermark_us) for report in due))
         return [each for each in found if each is not None]
 
-    async def _one(self, report: LeaseReport, watermark_us: int) -> Settlement | None:
+    async def _one(self, report: LeaseReport, watermark_us: int) -> LeaseSettlement | None:
         """None when a store that may hold it does not answer: later, until it has charged the lease whole by itself."""
         bucket = LeasedBucket(report.key_hash, store_keys(report.key_hash), report.terms)
         spent = report.allowed_cost + assumed(report)
@@ -137,7 +139,7 @@ class LeaseSettler:
         self._restored[shard.name] = shard.promoted
         _log.info("shard_restored", shard=shard.name, **found._asdict())
 
-    def _write(self, batch: LeaseBatch, leases: OpenLeases, done: list[Settlement]) -> None:
+    def _write(self, batch: LeaseBatch, leases: OpenLeases, done: list[LeaseSettlement]) -> None:
         """One transaction. Leases are forgotten before the position is told, and only a crash can be in between."""
         for each in done:
             leases.forget(each.lease_id)

@@ -33,7 +33,7 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lease:
+class AttemptLease:
     """The right to call the processor for one attempt until ``ends_at`` (this process's monotonic clock)."""
 
     call: Call

@@ -13,7 +13,7 @@ import msgspec
 from psycopg_pool import AsyncConnectionPool
 
 from dataflows.payments.attempts.adapter import Call
-from dataflows.payments.attempts.dispatch import Change, Lease
+from dataflows.payments.attempts.dispatch import AttemptLease, Change
 from dataflows.payments.attempts.facts import Fact
 from schemas import limits
 from schemas.payments.processors import NAMED_BY_CHARGE
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
     from dataflows.payments.attempts.health import Health
-    from dataflows.payments.attempts.settlement import Record
+    from dataflows.payments.attempts.settlement import DispatchRecord
 
 _SESSION: Final = (
     f"{INDEXED} -c synchronous_commit=on -c client_min_messages=warning "
@@ -68,7 +68,7 @@ class DispatchStore:
         """Closes all connections."""
         await self._pool.close()
 
-    async def take(self, changes: Sequence[Change], leased: Collection[str]) -> list[Lease]:
+    async def take(self, changes: Sequence[Change], leased: Collection[str]) -> list[AttemptLease]:
         """Makes the changes durable once each and returns leases of the new attempts among ``leased`` (operation ids).
 
         What was known before is left alone, so a batch may be taken again. Changes come sorted, one per attempt.
@@ -101,7 +101,7 @@ class DispatchStore:
         )
         fresh = {operation_id: first_at for operation_id, status, first_at in rows if status == "leased"}
         return [
-            Lease(
+            AttemptLease(
                 call=change.call,
                 attempt=change.attempt,
                 processor=change.processor,
@@ -116,7 +116,7 @@ class DispatchStore:
             if change.call.operation_id in fresh
         ]
 
-    async def lease(self, processor: str, count: int) -> list[Lease]:
+    async def lease(self, processor: str, count: int) -> list[AttemptLease]:
         """Leases up to ``count`` due attempts of a processor; committed when this returns."""
         ends_at = _lease_end()
         rows = await self._run(
@@ -130,7 +130,7 @@ class DispatchStore:
         )
         return [_lease_of(row, ends_at) for row in rows]
 
-    async def record(self, records: Iterable[Record]) -> None:
+    async def record(self, records: Iterable[DispatchRecord]) -> None:
         """Writes down what came of turns. The facts of these records must be durable before."""
         ordered = sorted(records, key=lambda record: record.operation_id)
         await self._run(
@@ -229,10 +229,10 @@ def _lease_end() -> float:
     return time.monotonic() + limits.ATTEMPT_LEASE_MS / 1_000
 
 
-def _lease_of(row: tuple[Any, ...], ends_at: float) -> Lease:
+def _lease_of(row: tuple[Any, ...], ends_at: float) -> AttemptLease:
     (operation_id, intent_id, attempt, processor, kind, amount, currency, payment_method, parent_ref, final) = row[:10]
     merchant_id, trace_id, send_count, unknown_count, in_doubt, first_at, evidence, only_asked = row[10:]
-    return Lease(
+    return AttemptLease(
         call=Call(
             operation_id=operation_id,
             intent_id=intent_id,

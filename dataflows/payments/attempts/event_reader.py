@@ -37,7 +37,7 @@ class EventBatch:
     positions: dict[int, int] = field(default_factory=dict)
 
 
-class EventReader:
+class AttemptEventReader:
     """The consumer of one worker; one thread talks to it, so that the loop never waits for Kafka."""
 
     def __init__(self, kafka: KafkaConnection, client_id: str, metrics: AttemptMetrics) -> None:

@@ -1,4 +1,4 @@
-"""Produces facts with acks=all. Only when ``tell`` answers True may anybody rely on the fact."""
+"""Produces facts with acks=all. Only when ``produce`` answers True may anybody rely on the fact."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class FactProducer:
         self._thread = threading.Thread(target=self._serve_callbacks, name="fact-producer", daemon=True)
         self._thread.start()
 
-    async def tell(self, fact: Fact) -> bool:
+    async def produce(self, fact: Fact) -> bool:
         """True once the fact is durable in Kafka; False when it is not known to be: then tell it again some time."""
         value = facts.encode(fact, issued_at=time.time_ns() // 1_000)
         future: asyncio.Future[bool] = self._loop.create_future()

@@ -17,13 +17,13 @@ from dataflows.payments.attempts.health import Health, HealthWindow, outcome_of
 from schemas import limits
 
 if TYPE_CHECKING:
-    from dataflows.payments.attempts.dispatch import Lease
+    from dataflows.payments.attempts.dispatch import AttemptLease
     from dataflows.payments.attempts.metrics import AttemptMetrics
 
 log = structlog.get_logger()
 
 
-class Lane:
+class ProcessorLane:
     """Bounded calls to one processor; used from one event loop."""
 
     def __init__(self, adapter: ProcessorAdapter, metrics: AttemptMetrics) -> None:
@@ -89,7 +89,7 @@ class Lane:
             self._is_probing = False
         self._breaker.probed(time.monotonic(), is_answered=is_answered)
 
-    async def turn(self, lease: Lease) -> Answer | None:
+    async def turn(self, lease: AttemptLease) -> Answer | None:
         """Carries the leased attempt out as far as one turn goes; None when there was no time left to send anything.
 
         Rule: what may have been sent is queried first, and sent again only when the processor does not know it.
@@ -105,7 +105,7 @@ class Lane:
             return Unknown("identity_forgotten")  # a second send could be a second effect
         return await self._call(lease, is_query=False)
 
-    async def _call(self, lease: Lease, *, is_query: bool) -> Answer:
+    async def _call(self, lease: AttemptLease, *, is_query: bool) -> Answer:
         started = time.monotonic()
         answer: Answer
         try:

@@ -18,21 +18,23 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from dataflows.payments.attempts.dispatch_store import DispatchStore
-    from dataflows.payments.attempts.durably import Durably
-    from dataflows.payments.attempts.settlement import Record
+    from dataflows.payments.attempts.settlement import DispatchRecord
+    from dataflows.payments.attempts.statement_retry import StatementRetry
 
 
 class Recorder:
     """Collects records and writes them in batches, about ten times a second."""
 
-    def __init__(self, store: DispatchStore, durably: Durably, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, store: DispatchStore, retried: StatementRetry, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._store = store
-        self._durably = durably
+        self._retried = retried
         self._clock = clock
-        self._records: dict[str, Record] = {}
+        self._records: dict[str, DispatchRecord] = {}
         self._told_at: dict[str, float] = {}  # of those that wait for their event
 
-    def add(self, record: Record) -> None:
+    def add(self, record: DispatchRecord) -> None:
         """To be called when the record's fact is durable, not before."""
         self._records[record.operation_id] = record
         self._told_at.pop(record.operation_id, None)
@@ -55,7 +57,7 @@ class Recorder:
                 return
             await asyncio.sleep(limits.ATTEMPT_RECORD_INTERVAL_MS / 1_000)
 
-    def due(self, *, everything: bool) -> list[Record]:
+    def due(self, *, everything: bool) -> list[DispatchRecord]:
         """What is to be written now, at most one batch of it."""
         if everything:
             due = iter(self._records.values())
@@ -64,8 +66,8 @@ class Recorder:
             due = (r for r in self._records.values() if self._told_at.get(r.operation_id, told_before) <= told_before)
         return list(islice(due, limits.ATTEMPT_RECORD_BATCH_MAX))
 
-    async def _write(self, batch: list[Record]) -> None:
-        await self._durably("record", lambda: self._store.record(batch))
+    async def _write(self, batch: list[DispatchRecord]) -> None:
+        await self._retried("record", lambda: self._store.record(batch))
         for record in batch:
             if self._records.get(record.operation_id) is record:  # not replaced by a later turn meanwhile
                 del self._records[record.operation_id]

@@ -24,11 +24,11 @@ from dataflows.payments.attempts.facts import Fact
 from schemas import limits
 
 if TYPE_CHECKING:
-    from dataflows.payments.attempts.dispatch import Lease
+    from dataflows.payments.attempts.dispatch import AttemptLease
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Record:
+class DispatchRecord:
     """The new state of a dispatch row: its fact is told (``reported``), it is due again, or still a person's."""
 
     operation_id: str
@@ -45,14 +45,14 @@ class Record:
 
 
 @dataclass(frozen=True, slots=True)
-class Settlement:
+class AttemptSettlement:
     """``fact`` must be durable in Kafka before ``record`` is written; None tells nothing."""
 
     fact: Fact | None
-    record: Record
+    record: DispatchRecord
 
 
-def settle(lease: Lease, answer: Answer, now: float, jitter: float) -> Settlement:
+def settle(lease: AttemptLease, answer: Answer, now: float, jitter: float) -> AttemptSettlement:
     """What to tell and to record after a turn. ``now`` in seconds since the epoch, ``jitter`` from 0 to 1."""
     match answer:
         case Definitive():
@@ -70,18 +70,18 @@ def settle(lease: Lease, answer: Answer, now: float, jitter: float) -> Settlemen
 
 
 def _open(
-    lease: Lease,
+    lease: AttemptLease,
     status: str,
     reason: str,
     now: float,
     provider_ref: str | None = None,
     pending_reason: str | None = None,
-) -> Settlement:
+) -> AttemptSettlement:
     delay_ms = schedule.poll_delay_ms(lease.unknown_count)
     if delay_ms is None or _age_s(lease, now) > schedule.DOUBT_MAX_S:
         return _given_to_a_person(lease, reason)
     error_code = reason if status == "unknown" else None
-    record = Record(
+    record = DispatchRecord(
         operation_id=lease.call.operation_id,
         send_count=lease.send_count,
         status="waiting",
@@ -92,14 +92,14 @@ def _open(
         error_code=error_code,
     )
     fact = _fact(lease, status, error_code=error_code, provider_ref=provider_ref, pending_reason=pending_reason)
-    return Settlement(fact, record)
+    return AttemptSettlement(fact, record)
 
 
-def _waits_for_payer(lease: Lease, provider_ref: str, redirect_url: str | None, now: float) -> Settlement:
+def _waits_for_payer(lease: AttemptLease, provider_ref: str, redirect_url: str | None, now: float) -> AttemptSettlement:
     """One fact, however often it is asked; the processor itself ends the wait, and long after that a person looks."""
     if _age_s(lease, now) > limits.ATTEMPT_ACTION_MAX_S:
         return _given_to_a_person(lease, "requires_action")
-    record = Record(
+    record = DispatchRecord(
         operation_id=lease.call.operation_id,
         send_count=lease.send_count,
         status="waiting",
@@ -108,13 +108,13 @@ def _waits_for_payer(lease: Lease, provider_ref: str, redirect_url: str | None, 
         provider_ref=provider_ref,
     )
     fact = _fact(lease, "requires_action", provider_ref=provider_ref, redirect_url=redirect_url)
-    return Settlement(fact, record)
+    return AttemptSettlement(fact, record)
 
 
-def _not_executed(lease: Lease, reason: str, now: float, jitter: float) -> Settlement:
+def _not_executed(lease: AttemptLease, reason: str, now: float, jitter: float) -> AttemptSettlement:
     if lease.in_doubt and _age_s(lease, now) > schedule.DOUBT_MAX_S:
         return _given_to_a_person(lease, reason)
-    record = Record(
+    record = DispatchRecord(
         operation_id=lease.call.operation_id,
         send_count=lease.send_count,
         status="waiting",
@@ -123,29 +123,31 @@ def _not_executed(lease: Lease, reason: str, now: float, jitter: float) -> Settl
         in_doubt=lease.in_doubt,
         error_code=reason,
     )
-    return Settlement(None, record)
+    return AttemptSettlement(None, record)
 
 
-def _given_to_a_person(lease: Lease, reason: str) -> Settlement:
+def _given_to_a_person(lease: AttemptLease, reason: str) -> AttemptSettlement:
     return _told(lease, "manual_review", error_code=f"unresolved:{reason}")
 
 
-def _still_a_persons(lease: Lease, answer: Answer) -> Settlement:
+def _still_a_persons(lease: AttemptLease, answer: Answer) -> AttemptSettlement:
     """The owner knows that a person has it: there is no fact in an answer that settles nothing."""
     said = answer.reason if isinstance(answer, NotSent | NotExecuted | Unknown) else type(answer).__name__
-    record = Record(
+    record = DispatchRecord(
         operation_id=lease.call.operation_id,
         send_count=lease.send_count,
         status="review",
         delay_ms=0,
         error_code=f"asked:{said}",
     )
-    return Settlement(None, record)
+    return AttemptSettlement(None, record)
 
 
-def _told(lease: Lease, status: str, answer: Definitive | None = None, error_code: str | None = None) -> Settlement:
+def _told(
+    lease: AttemptLease, status: str, answer: Definitive | None = None, error_code: str | None = None
+) -> AttemptSettlement:
     fact = _fact(lease, status, answer, error_code)
-    record = Record(
+    record = DispatchRecord(
         operation_id=fact.operation_id,
         send_count=fact.send_count,
         status="reported",
@@ -156,11 +158,11 @@ def _told(lease: Lease, status: str, answer: Definitive | None = None, error_cod
         currency=fact.currency,
         error_code=fact.error_code,
     )
-    return Settlement(fact, record)
+    return AttemptSettlement(fact, record)
 
 
 def _fact(
-    lease: Lease,
+    lease: AttemptLease,
     status: str,
     answer: Definitive | None = None,
     error_code: str | None = None,
@@ -186,5 +188,5 @@ def _fact(
     )
 
 
-def _age_s(lease: Lease, now: float) -> float:
+def _age_s(lease: AttemptLease, now: float) -> float:
     return now - lease.first_at

@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 from dataflows.owner import fail_points
-from dataflows.payments.attempts.durably import Durably
-from dataflows.payments.attempts.lane import Lane
+from dataflows.payments.attempts.lane import ProcessorLane
 from dataflows.payments.attempts.recorder import Recorder
 from dataflows.payments.attempts.settlement import settle
+from dataflows.payments.attempts.statement_retry import StatementRetry
 from schemas import limits
 from schemas.errors import Unavailable
 
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Sequence
 
     from dataflows.payments.attempts.adapter import ProcessorAdapter
-    from dataflows.payments.attempts.dispatch import Change, Lease
+    from dataflows.payments.attempts.dispatch import AttemptLease, Change
     from dataflows.payments.attempts.dispatch_store import DispatchStore
-    from dataflows.payments.attempts.event_reader import EventReader
+    from dataflows.payments.attempts.event_reader import AttemptEventReader
     from dataflows.payments.attempts.fact_producer import FactProducer
     from dataflows.payments.attempts.facts import Fact
     from dataflows.payments.attempts.health import Health
@@ -51,7 +51,7 @@ class AttemptWorker:
         self,
         *,
         store: DispatchStore,
-        reader: EventReader,
+        reader: AttemptEventReader,
         producer: FactProducer,
         adapters: Iterable[ProcessorAdapter],
         metrics: AttemptMetrics,
@@ -60,11 +60,11 @@ class AttemptWorker:
         self._reader = reader
         self._producer = producer
         self._metrics = metrics
-        self._lanes = {adapter.name: Lane(adapter, metrics) for adapter in adapters}
+        self._lanes = {adapter.name: ProcessorLane(adapter, metrics) for adapter in adapters}
         self._stop = asyncio.Event()
         self._wake_sweep = asyncio.Event()
-        self._durably = Durably(self._stop, metrics)
-        self._recorder = Recorder(store, self._durably)
+        self._retried = StatementRetry(self._stop, metrics)
+        self._recorder = Recorder(store, self._retried)
         self._tasks: set[asyncio.Task[None]] = set()
         self._give_up_at: dict[str, float] = {}
         self._group = asyncio.TaskGroup()
@@ -72,7 +72,7 @@ class AttemptWorker:
 
     def why_not_ready(self) -> str | None:
         """None while the worker reaches its database and has been given partitions."""
-        if not self._durably.is_reachable:
+        if not self._retried.is_reachable:
             return "Postgres is away"
         return None if self._reader.is_assigned else "no partitions yet"
 
@@ -90,7 +90,7 @@ class AttemptWorker:
             ]
             group.create_task(self._recorder.run(lambda: self._is_drained))
             await self._stop.wait()
-            if not self._durably.is_reachable:  # they would wait for it; what was leased without our knowing runs out
+            if not self._retried.is_reachable:  # they would wait for it; what was leased without our knowing runs out
                 for task in intake:
                     task.cancel()
             await asyncio.wait(intake)
@@ -122,7 +122,7 @@ class AttemptWorker:
 
     async def _take(self, changes: Sequence[Change]) -> None:
         leased = self._reserved(changes)
-        leases = await self._durably("take", lambda: self._store.take(changes, leased.keys()))
+        leases = await self._retried("take", lambda: self._store.take(changes, leased.keys()))
         self._recorder.settled(c.call.operation_id for c in changes if c.wish != "carry_out")
         started = {lease.call.operation_id for lease in leases}
         for operation_id, lane in leased.items():
@@ -131,9 +131,9 @@ class AttemptWorker:
         self._start(leases)
         self._sweep_when_worth_it()
 
-    def _reserved(self, changes: Sequence[Change]) -> dict[str, Lane]:
+    def _reserved(self, changes: Sequence[Change]) -> dict[str, ProcessorLane]:
         """The attempts to be leased at once, each with a slot of its lane reserved; the others wait for a sweep."""
-        leased: dict[str, Lane] = {}
+        leased: dict[str, ProcessorLane] = {}
         wanted = Counter(c.processor for c in changes if c.wish == "carry_out" and c.processor in self._lanes)
         free = {name: self._lanes[name].reserve_new(count) for name, count in wanted.items()}
         for change in changes:
@@ -154,26 +154,26 @@ class AttemptWorker:
             if await self._waited(limits.ATTEMPT_SWEEP_INTERVAL_MS, self._wake_sweep):
                 self._wake_sweep.clear()
 
-    async def _sweep_lane(self, lane: Lane) -> None:
+    async def _sweep_lane(self, lane: ProcessorLane) -> None:
         if lane.wants_probe():
             self._spawn(lane.probe())
         await self._give_up(lane)
         count = lane.reserve(limits.ATTEMPT_CALLS_IN_FLIGHT_MAX)
         if not count:
             return
-        leases = await self._durably("lease", lambda: self._store.lease(lane.name, count))
+        leases = await self._retried("lease", lambda: self._store.lease(lane.name, count))
         lane.has_backlog = len(leases) == count
         lane.release(count - len(leases))
         self._start(leases)
 
-    async def _give_up(self, lane: Lane) -> None:
+    async def _give_up(self, lane: ProcessorLane) -> None:
         """What never left us and waited for too long has failed: decided in the table first, then told."""
         now = time.monotonic()
         if not lane.is_away and now < self._give_up_at.get(lane.name, 0.0):
             return
         self._give_up_at[lane.name] = now + limits.ATTEMPT_GIVE_UP_INTERVAL_S
         is_away = lane.is_away
-        facts = await self._durably("give up", lambda: self._store.give_up(lane.name, is_away=is_away))
+        facts = await self._retried("give up", lambda: self._store.give_up(lane.name, is_away=is_away))
         if facts:
             fail_points.reach("attempt_after_give_up")
         for fact in facts:
@@ -183,13 +183,13 @@ class AttemptWorker:
         if any(lane.is_worth_a_sweep for lane in self._lanes.values()):
             self._wake_sweep.set()
 
-    def _start(self, leases: Sequence[Lease]) -> None:
+    def _start(self, leases: Sequence[AttemptLease]) -> None:
         if leases:
             fail_points.reach("attempt_after_lease")
         for lease in leases:
             self._spawn(self._carry_out(self._lanes[lease.processor], lease))
 
-    async def _carry_out(self, lane: Lane, lease: Lease) -> None:
+    async def _carry_out(self, lane: ProcessorLane, lease: AttemptLease) -> None:
         try:
             answer = await lane.turn(lease)
         finally:
@@ -199,34 +199,34 @@ class AttemptWorker:
             return
         fail_points.reach("attempt_after_answer_before_report")
         settlement = settle(lease, answer, time.time(), random.random())
-        if settlement.fact is not None and not await self._producer.tell(settlement.fact):
+        if settlement.fact is not None and not await self._producer.produce(settlement.fact):
             return  # the row stays leased: when the lease is over the processor is asked again
         fail_points.reach("attempt_after_report")
         self._recorder.add(settlement.record)
 
     async def _repeat(self) -> None:
         while not self._stop.is_set():
-            for fact in await self._durably("repeat", self._store.repeat):
+            for fact in await self._retried("repeat", self._store.repeat):
                 self._metrics.facts_repeated.inc()
                 self._spawn(self._told_again(fact))
             await self._waited(limits.ATTEMPT_REPEAT_INTERVAL_MS, self._stop)
 
     async def _told_again(self, fact: Fact) -> None:
-        await self._producer.tell(fact)  # whether it was taken or not, the row is due again by its schedule
+        await self._producer.produce(fact)  # whether it was taken or not, the row is due again by its schedule
 
     async def _prune(self) -> None:
         while not self._stop.is_set():
-            pruned = await self._durably("prune", self._store.prune)
+            pruned = await self._retried("prune", self._store.prune)
             self._metrics.pruned.inc(pruned)
             if pruned < limits.ATTEMPT_PRUNE_BATCH_MAX:
                 await self._waited(limits.ATTEMPT_PRUNE_INTERVAL_S * 1_000, self._stop)
 
     async def _measure(self) -> None:
         while not self._stop.is_set():
-            for state, (count, age_s) in (await self._durably("backlog", self._store.backlog)).items():
+            for state, (count, age_s) in (await self._retried("backlog", self._store.backlog)).items():
                 self._metrics.backlog.labels(state).set(count)
                 self._metrics.oldest_seconds.labels(state).set(age_s)
-            await self._durably("end reviews", self._store.end_reviews)
+            await self._retried("end reviews", self._store.end_reviews)
             await self._waited(limits.ATTEMPT_BACKLOG_INTERVAL_S * 1_000, self._stop)
 
     async def _tell_health(self) -> None:
@@ -237,7 +237,7 @@ class AttemptWorker:
             healths = [lane.health() for lane in self._lanes.values()]
             new = healths if now >= repeat_at else [h for h in healths if told.get(h.processor) != h]
             if new:
-                await self._durably("health", partial(self._store.tell_health, new))
+                await self._retried("health", partial(self._store.tell_health, new))
                 told |= {health.processor: health for health in new}
             if now >= repeat_at:
                 repeat_at = now + limits.PROCESSOR_HEALTH_REPEAT_S

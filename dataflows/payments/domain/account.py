@@ -28,14 +28,14 @@ class Account(Struct, kw_only=True):
     payouts: dict[str, Payout] = field(default_factory=dict)
 
 
-class Context(Struct, frozen=True, kw_only=True):
+class AccountContext(Struct, frozen=True, kw_only=True):
     """What a decision may know besides: the time (microseconds) and what ledger accounts of the merchant hold."""
 
     now: int
     held: Mapping[str, int]  # by ledger account, credits less debits; absent = nothing
 
 
-class Decision(Struct, frozen=True, kw_only=True):
+class AccountDecision(Struct, frozen=True, kw_only=True):
     """The next state of the account and what goes with it in the same commit."""
 
     account: MerchantAccount
@@ -71,7 +71,7 @@ def opened(merchant: str, now: int) -> MerchantAccount:
     )
 
 
-def advanced(account: MerchantAccount, context: Context, **changes: object) -> MerchantAccount:
+def advanced(account: MerchantAccount, context: AccountContext, **changes: object) -> MerchantAccount:
     """The account one version on."""
     return structs.replace(account, version=account.version + 1, updated_at=context.now, **changes)
 
@@ -82,22 +82,22 @@ def insufficient(currency: str, **left: int) -> Rejection:
     return Rejection("insufficient_funds", f"There is {max(0, amount)} {currency} at most.", dict(left))
 
 
-def decide_freeze(account: Account, command: Command, context: Context) -> Decision | Rejection:
+def decide_freeze(account: Account, command: Command, context: AccountContext) -> AccountDecision | Rejection:
     """From here on no payout, and within seconds no payment or refund, is begun. What is under way goes on."""
     if account.account.state == "frozen":
         return _state_conflict(account.account)
     reason: Any = command.payload["reason"]
-    return Decision(account=advanced(account.account, context, state="frozen", frozen_reason=reason))
+    return AccountDecision(account=advanced(account.account, context, state="frozen", frozen_reason=reason))
 
 
-def decide_unfreeze(account: Account, _: Command, context: Context) -> Decision | Rejection:
+def decide_unfreeze(account: Account, _: Command, context: AccountContext) -> AccountDecision | Rejection:
     """The merchant may work again."""
     if account.account.state != "frozen":
         return _state_conflict(account.account)
-    return Decision(account=advanced(account.account, context, state="active", frozen_reason=None))
+    return AccountDecision(account=advanced(account.account, context, state="active", frozen_reason=None))
 
 
-def decide_hold(account: Account, command: Command, context: Context) -> Decision | Rejection:
+def decide_hold(account: Account, command: Command, context: AccountContext) -> AccountDecision | Rejection:
     """Money of the merchant is set aside, as far as it has it."""
     wanted: dict[str, Any] = command.payload
     merchant, currency, amount = account.account.merchant_id, wanted["currency"], wanted["amount"]
@@ -105,10 +105,10 @@ def decide_hold(account: Account, command: Command, context: Context) -> Decisio
     if amount > held:
         return insufficient(currency, available=held)
     posting = account_postings.reserve_held(_identity(account, command), merchant, amount, currency)
-    return Decision(account=advanced(account.account, context), postings=(posting,))
+    return AccountDecision(account=advanced(account.account, context), postings=(posting,))
 
 
-def decide_release(account: Account, command: Command, context: Context) -> Decision | Rejection:
+def decide_release(account: Account, command: Command, context: AccountContext) -> AccountDecision | Rejection:
     """Money that was set aside is the merchant's again; never more than was."""
     wanted: dict[str, Any] = command.payload
     merchant, currency, amount = account.account.merchant_id, wanted["currency"], wanted["amount"]
@@ -116,7 +116,7 @@ def decide_release(account: Account, command: Command, context: Context) -> Deci
     if amount > held:
         return insufficient(currency, reserved=held)
     posting = account_postings.reserve_released(_identity(account, command), merchant, amount, currency)
-    return Decision(account=advanced(account.account, context), postings=(posting,))
+    return AccountDecision(account=advanced(account.account, context), postings=(posting,))
 
 
 def _identity(account: Account, command: Command) -> str:

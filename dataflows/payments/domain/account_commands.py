@@ -6,14 +6,14 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from dataflows.payments.domain import account, fx, payout
-from dataflows.payments.domain.account import NOT_FOUND, Account, Context, Decision
+from dataflows.payments.domain.account import NOT_FOUND, Account, AccountContext, AccountDecision
 from dataflows.payments.domain.journal import LEDGER_SCOPE
 from schemas import identity
 from schemas.identity import OPERATOR_SCOPE
 from schemas.payments.operations import ON_ACCOUNTS
 from schemas.records import Command, Rejection
 
-_DECIDE: Final[dict[str, Callable[[Account, Command, Context], Decision | Rejection]]] = {
+_DECIDE: Final[dict[str, Callable[[Account, Command, AccountContext], AccountDecision | Rejection]]] = {
     "create_payout": payout.decide_create,
     "cancel_payout": payout.decide_cancel,
     "record_payout_outcome": payout.decide_outcome,
@@ -28,7 +28,7 @@ _FACT: Final = "record_payout_outcome"  # of the bank: reconciliation or an oper
 _PAYOUT: Final = frozenset({"cancel_payout", _FACT})
 
 
-def decide(known: Account | None, command: Command, context: Context) -> Decision | Rejection:
+def decide(known: Account | None, command: Command, context: AccountContext) -> AccountDecision | Rejection:
     """The decision on one command against the current account; pure, and total over every operation on an account.
 
     An account comes into being with the first command on it that is no refusal.

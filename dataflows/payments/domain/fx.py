@@ -9,14 +9,14 @@ from __future__ import annotations
 from typing import Any
 
 from dataflows.payments.domain import account_postings
-from dataflows.payments.domain.account import Account, Context, Decision, advanced, insufficient
+from dataflows.payments.domain.account import Account, AccountContext, AccountDecision, advanced, insufficient
 from schemas import identity
 from schemas.currency import EXPONENTS
 from schemas.payments.operations import OPERATIONS
 from schemas.records import Command, Rejection
 
 
-def decide_convert(account: Account, command: Command, context: Context) -> Decision | Rejection:
+def decide_convert(account: Account, command: Command, context: AccountContext) -> AccountDecision | Rejection:
     """Takes the source from what is available and gives the target, balanced in each currency."""
     wanted: dict[str, Any] = command.payload
     merchant = account.account.merchant_id
@@ -31,7 +31,7 @@ def decide_convert(account: Account, command: Command, context: Context) -> Deci
         return insufficient(source[1], available=held)
     template = OPERATIONS[command.operation].template
     reference = identity.derived_id("fx", account.account.id, f"{command.scope} {template}", command.idempotency_key)
-    return Decision(
+    return AccountDecision(
         account=advanced(account.account, context),
         postings=(account_postings.exchanged(reference, merchant, source, target),),
     )

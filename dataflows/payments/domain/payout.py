@@ -12,7 +12,14 @@ from typing import Any, Final
 from msgspec import structs
 
 from dataflows.payments.domain import account_postings
-from dataflows.payments.domain.account import NOT_FOUND, Account, Context, Decision, advanced, insufficient
+from dataflows.payments.domain.account import (
+    NOT_FOUND,
+    Account,
+    AccountContext,
+    AccountDecision,
+    advanced,
+    insufficient,
+)
 from dataflows.payments.domain.ledger import Posting
 from schemas import identity
 from schemas.payments.operations import OPERATIONS
@@ -21,7 +28,7 @@ from schemas.records import Command, Payout, Rejection
 _TEMPLATE: Final = OPERATIONS["create_payout"].template
 
 
-def decide_create(account: Account, command: Command, context: Context) -> Decision | Rejection:
+def decide_create(account: Account, command: Command, context: AccountContext) -> AccountDecision | Rejection:
     """A pending payout, whose amount is not available any more."""
     owner, wanted = account.account, command.payload
     if owner.state == "frozen":
@@ -47,12 +54,12 @@ def decide_create(account: Account, command: Command, context: Context) -> Decis
         created_at=context.now,
         updated_at=context.now,
     )
-    return Decision(
+    return AccountDecision(
         account=advanced(owner, context), payout=payout, postings=(account_postings.payout_created(payout),)
     )
 
 
-def decide_cancel(account: Account, command: Command, context: Context) -> Decision | Rejection:
+def decide_cancel(account: Account, command: Command, context: AccountContext) -> AccountDecision | Rejection:
     """Takes a payout back of which the bank has not said anything."""
     payout = account.payouts.get(str(command.payload["payout"]))
     if payout is None:
@@ -66,7 +73,7 @@ def decide_cancel(account: Account, command: Command, context: Context) -> Decis
     return _changed(account, payout, context, account_postings.payout_not_paid(payout, "canceled"), state="canceled")
 
 
-def decide_outcome(account: Account, command: Command, context: Context) -> Decision | Rejection:
+def decide_outcome(account: Account, command: Command, context: AccountContext) -> AccountDecision | Rejection:
     """What the bank did. Money that moved anyway is always written down, frozen or not."""
     fact: dict[str, Any] = command.payload
     payout = account.payouts.get(fact["payout"])
@@ -96,9 +103,9 @@ def _not_paid(payout: Payout, bank: str) -> Posting | None:
 
 
 def _changed(
-    account: Account, payout: Payout, context: Context, posting: Posting | None, **changes: object
-) -> Decision:
-    return Decision(
+    account: Account, payout: Payout, context: AccountContext, posting: Posting | None, **changes: object
+) -> AccountDecision:
+    return AccountDecision(
         account=advanced(account.account, context),
         payout=structs.replace(payout, version=payout.version + 1, updated_at=context.now, **changes),
         postings=(posting,) if posting else (),

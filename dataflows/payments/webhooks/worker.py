@@ -18,11 +18,11 @@ import structlog
 
 from dataflows.owner import fail_points
 from dataflows.payments.webhooks import vocabulary
+from dataflows.payments.webhooks.fact_producer import WebhookFactProducer
 from dataflows.payments.webhooks.inbox_store import InboxStore
 from dataflows.payments.webhooks.metrics import WebhookMetrics
 from dataflows.payments.webhooks.releases import release_command
 from dataflows.payments.webhooks.steps import Due, Step, next_step
-from dataflows.payments.webhooks.teller import Teller
 from schemas import limits
 
 log = structlog.get_logger()
@@ -30,11 +30,11 @@ _STATES = ("stored", "parked")
 
 
 class WebhookWorker:
-    """One worker over a store and a teller, which their maker closes."""
+    """One worker over a store and a producer, which their maker closes."""
 
-    def __init__(self, *, store: InboxStore, teller: Teller, metrics: WebhookMetrics) -> None:
+    def __init__(self, *, store: InboxStore, producer: WebhookFactProducer, metrics: WebhookMetrics) -> None:
         self._store = store
-        self._teller = teller
+        self._producer = producer
         self._metrics = metrics
         self._is_stopping = False
         self._measure_at = 0.0
@@ -91,7 +91,7 @@ class WebhookWorker:
         commands = {step.command.request_id: step.command for _, step in steps if step.command is not None}
         if not commands:
             return steps
-        durable = self._teller.tell(list(commands.values()))
+        durable = self._producer.produce(list(commands.values()))
         self._metrics.untold.inc(len(commands) - len(durable))
         return [(due, step) for due, step in steps if step.command is None or step.command.request_id in durable]
 
@@ -104,7 +104,7 @@ class WebhookWorker:
         issued_at = time.time_ns() // 1_000
         overdue = self._store.holds_overdue()
         if overdue:
-            self._teller.tell([release_command(hold, issued_at) for hold in overdue])
+            self._producer.produce([release_command(hold, issued_at) for hold in overdue])
             log.info("overdue_holds_to_be_released", count=len(overdue))
 
     def _measure(self) -> None:

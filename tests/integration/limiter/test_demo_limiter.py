@@ -18,9 +18,9 @@ from compose.proof.demo.limiter_run import LimiterVerdict, replay_through_gatewa
 from compose.proof.demo.one_of_each import OneOfEach
 from compose.proof.demo.run import Verdict
 from compose.proof.demo.stories import stories_of
+from compose.proof.demo.tally import StoryOutcome, Tally
 from compose.proof.kit.journal import Journal
 from compose.proof.kit.narrator import Narrator
-from compose.proof.kit.tally import Tally, Told
 from tests.unit.test_demo_stories import invoices_of
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def demo_verdict(quotas: LimiterVerdict) -> Verdict:
     """A demo in which everything else went well."""
     tally = Tally()
     created: Any = SimpleNamespace(event={"aggregate_key": "pi_1"})
-    tally.told.append(Told(stories_of(invoices_of([500]))[0], Journal(), 0, commands={"create": created}))
+    tally.told.append(StoryOutcome(stories_of(invoices_of([500]))[0], Journal(), 0, commands={"create": created}))
     return Verdict(tally, [], 0, killed=True, played=OneOfEach([], Settlement([])), quotas=quotas)
 
 

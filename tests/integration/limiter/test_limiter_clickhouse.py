@@ -17,7 +17,7 @@ from compose.cli.dry_run.history import History
 from limiter.analytics.busiest import busiest
 from limiter.analytics.decision_rows import key_hash
 from limiter.analytics.decision_sink import DecisionSink
-from limiter.decide.decision import Decision
+from limiter.spending.decision import Decision
 from limiter.stream.decisions import Recorder
 from schemas.limiter import topics
 from schemas.limiter.limit_audit import auditing

@@ -16,11 +16,11 @@ from structlog.testing import capture_logs
 
 from compose.services.owner_quotas import OwnerQuotas
 from limiter.decide.durable import Answer, Asked, Left, OwnerUnavailable
+from limiter.edge.frame_server import FrameServer
 from limiter.frames import frames
 from limiter.frames.frame_client import FrameClient
 from limiter.frames.frame_client_async import AsyncFrameClient
 from limiter.frames.frame_requests import GatewayUnavailable
-from limiter.frames.frame_server import FrameServer
 from limiter.policy import keys
 from schemas import errors
 from schemas.limiter import topics

@@ -13,11 +13,11 @@ import pytest
 from compose.services.limiter_gateway import serve_frames
 from compose.stack.errors import StackError
 from compose.stack.ports import PortLeases
+from limiter.edge.frame_server import FrameServer
 from limiter.frames import frames
 from limiter.frames.frame_client import FrameClient
 from limiter.frames.frame_client_async import AsyncFrameClient
 from limiter.frames.frame_requests import Check, GatewayUnavailable
-from limiter.frames.frame_server import FrameServer
 from schemas import limits
 from tests.worlds.limiter.counter_server import CounterServer, emptied, limiter, policy, server
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from limiter.decide.buckets import Bucket
+from limiter.spending.buckets import Bucket
 from schemas import errors, limits
 from tests.worlds.limiter.counter_server import CounterServer, emptied, limiter, policy, server
 

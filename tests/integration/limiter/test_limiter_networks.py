@@ -10,11 +10,11 @@ import pytest
 import redis
 from envoy.service.ratelimit.v3 import rls_pb2, rls_pb2_grpc
 
+from limiter.edge.frame_server import FrameServer
 from limiter.edge.rls import RateLimitService
 from limiter.frames import frames
 from limiter.frames.frame_client_async import AsyncFrameClient
 from limiter.frames.frame_requests import Check
-from limiter.frames.frame_server import FrameServer
 from schemas import errors
 from schemas.limiter.limit_policy import LimitPolicy
 from tests.worlds.limiter.counter_server import CounterServer, limiter, listed, policies, policy

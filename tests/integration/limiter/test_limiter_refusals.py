@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from limiter import Decision, Limiter
-    from limiter.decide.buckets import Bucket
+    from limiter.spending.buckets import Bucket
 
 pytestmark = [pytest.mark.servers, pytest.mark.usefixtures("emptied")]
 __all__ = ["emptied", "server"]  # the fixtures of this module

@@ -14,7 +14,7 @@ from envoy.service.rate_limit_quota.v3 import rlqs_pb2, rlqs_pb2_grpc
 
 from limiter.decide.quota_lender import QuotaLender
 from limiter.edge.rlqs import RateLimitQuotaService
-from limiter.store.shard_map import ONE_SHARD
+from limiter.policy.shard_map import ONE_SHARD
 from limiter.store.shard_server import connected
 from schemas import limits
 from tests.worlds.limiter.counter_server import CounterServer, hasty, limiter, listed, policies, policy

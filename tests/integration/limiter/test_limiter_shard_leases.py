@@ -19,7 +19,7 @@ from tests.worlds.limiter.shard_world import PATIENT_S, TENANTS, ShardWorld, ser
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from dataflows.limiter.leases.fold import Settlement
+    from dataflows.limiter.leases.fold import LeaseSettlement
     from limiter import Limiter
     from limiter.stream.lease_book import LeaseReport
 
@@ -59,7 +59,7 @@ def killed(gateway: Limiter, reports: Reports) -> list[LeaseReport]:
     return [*reports.newest().values()]
 
 
-def settled(settler: LeaseSettler, reports: list[LeaseReport]) -> list[Settlement]:
+def settled(settler: LeaseSettler, reports: list[LeaseReport]) -> list[LeaseSettlement]:
     """What the stream makes of them when it is sure that nothing else will be said."""
     now_us = max(report.ends_at_us for report in reports) + int(limits.LIMIT_LEASE_GRACE_S * 1_000_000)
     return settler.settle(LeaseBatch(0, [*enumerate(reports)], len(reports), now_us)).settlements

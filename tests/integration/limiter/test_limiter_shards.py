@@ -14,8 +14,8 @@ import redis
 
 from dataflows.limiter.partition import LimiterPartition
 from dataflows.owner.service import Committed
+from limiter.policy.shard_map import ONE_SHARD, ShardsRefused, encoded
 from limiter.store.shard_changes import ShardChanges, newest
-from limiter.store.shard_map import ONE_SHARD, ShardsRefused, encoded
 from reconciliation.audit.log import entries
 from schemas import limits
 from schemas.limiter.operations import OPERATIONS

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 
-from limiter.decide.decision import Decision
+from limiter.spending.decision import Decision
 from limiter.stream.decisions import Recorder
 from limiter.stream.kafka_blocks import KafkaBlocks
 from limiter.stream.usage import UsageStream

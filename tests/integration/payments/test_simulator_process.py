@@ -121,11 +121,11 @@ def test_a_taken_port_is_one_line_of_advice(simulator: Simulator, tmp_path: Path
 
 def test_the_witness_knows_nothing_of_millrace() -> None:
     """A book kept with our own code or addresses could share our mistakes: only the bounds are common."""
-    program = "import sys, compose.proof.simulator.__main__; print(*sys.modules)"
+    program = "import sys, compose.simulator.__main__; print(*sys.modules)"
     modules = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     packages = ("schemas", "dataflows", "sinks", "ingress", "reconciliation", "compose")
     ours = {name for name in modules.stdout.split() if name.partition(".")[0] in packages}
-    assert {name for name in ours if not name.startswith("compose.proof.simulator")} == {
+    assert {name for name in ours if not name.startswith("compose.simulator")} == {
         "compose",
         "compose.proof",
         "schemas",

@@ -11,8 +11,8 @@ import pytest
 
 from dataflows.limiter.domain.durable_quota import Charge, Consumption, Governed, OwnedCounter, decide_consume, refund
 from dataflows.limiter.domain.exact_counter import FIXED, SLIDING, TOKEN_BUCKET, ExactCounter
-from limiter.decide.durable_counters import counted
 from limiter.policy.policies import PolicySet
+from limiter.store.durable_counters import counted
 from schemas import limits
 from schemas.limiter.limit_policy import LimitPolicy, Terms
 from schemas.records import Denial

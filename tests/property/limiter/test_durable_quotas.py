@@ -17,7 +17,7 @@ from dataflows.owner.batch import PartitionBatch, Record
 from dataflows.owner.commit import Committer
 from dataflows.owner.leases import Lease, Leases
 from dataflows.owner.parking import commit_or_park
-from limiter.decide.durable_counters import prune
+from limiter.store.durable_counters import prune
 from reconciliation.check.invariant import invariants
 from reconciliation.check.snapshot import snapshot
 from reconciliation.limiter.durable_quotas import quota_violations

@@ -12,9 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from limiter.decide.buckets import Bucket, KeyState
-from limiter.decide.decision import Decision
 from limiter.policy.policies import PolicySet
+from limiter.spending.buckets import Bucket
+from limiter.spending.decision import Decision
+from limiter.spending.key_state import KeyState
 from limiter.stream.blocks import decode
 from limiter.stream.decisions import Recorder
 from limiter.stream.usage import totals

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dataflows.payments.domain.account import Decision
+from dataflows.payments.domain.account import AccountDecision
 from schemas.records import Command, Payout
 from tests.worlds.payments import account_cases as cases
 
@@ -58,7 +58,7 @@ def test_any_history_spends_only_what_there_is(steps: list[tuple[str, int]], ope
         before = books.held[cases.AVAILABLE]
         is_frozen = books.known is not None and books.known.account.state == "frozen"
         decided = books.decide(step)
-        if not isinstance(decided, Decision):
+        if not isinstance(decided, AccountDecision):
             continue
         if what == "payout":
             assert not is_frozen

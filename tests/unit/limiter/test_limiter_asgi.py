@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from ingress.limiter import api_limits as quotas
-from limiter.decide.decision import Decision
 from limiter.edge.asgi import fields, retry_after_s
+from limiter.spending.decision import Decision
 from schemas.limiter.limit_policy import CAPACITY_MAX
 from tests.worlds.limiter.counter_server import policy
 

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 from limiter.policy.keys import identity_hash, key_hash
+from limiter.spending.ring import ALLOWED, IDENTIFIED, RECORD_TYPE, SLOT_SHIFT
 from limiter.stream.charges import ChargeBlock, Charges, LeasesBySlot, decode
 from limiter.stream.lease_book import LeaseBook, LeaseReport
-from limiter.stream.ring import ALLOWED, IDENTIFIED, RECORD_TYPE, SLOT_SHIFT
 from schemas import limits
 from tests.eventually import patient
 from tests.worlds.limiter.lease_gateway import KEY, Gateway

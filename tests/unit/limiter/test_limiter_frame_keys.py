@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from limiter.decide.asking import taken_in
 from limiter.decide.limiter import Limiter
+from limiter.decide.store_exchange import taken_in
+from limiter.edge.frame_server import FrameServer
 from limiter.frames import frames
-from limiter.frames.frame_server import FrameServer
 from limiter.store import store
 from limiter.store.store import CounterStore
 from limiter.stream.decisions import Recorder

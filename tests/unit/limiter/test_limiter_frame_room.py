@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from limiter.frames.frame_room import FrameRoom
+from limiter.edge.frame_room import FrameRoom
 from schemas import limits
 
 WHOLE = limits.LIMIT_FRAME_ENTRIES_MAX

@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from limiter.frames import frames
+from limiter.frames import frames, packing
 from limiter.frames.frames import FrameError
-from limiter.stream import columns
 from schemas import limits
 
 uint32 = st.integers(0, 2**32 - 1)
@@ -33,8 +32,8 @@ def test_a_question_is_read_as_it_was_written(frame_id: int, asked: list[tuple[i
 def test_an_answer_is_read_as_it_was_written(frame_id: int, found: list[tuple[int, ...]]) -> None:
     (frame,) = read(frames.answer_frame(frame_id, b"".join(frames.ROW.pack(*row) for row in found)))
     assert frame.frame_id == frame_id
-    assert [(a.flags, a.policy_version, *a[1:4]) for a in columns.answers(frames.Answer, frame.body)] == found
-    assert all(a.allowed == bool(a.flags & frames.ALLOWED) for a in columns.answers(frames.Answer, frame.body))
+    assert [(a.flags, a.policy_version, *a[1:4]) for a in packing.answers(frames.Answer, frame.body)] == found
+    assert all(a.allowed == bool(a.flags & frames.ALLOWED) for a in packing.answers(frames.Answer, frame.body))
 
 
 @given(uint32, places)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from limiter.decide.buckets import Bucket, KeyState
-from limiter.decide.decision import Decision
 from limiter.decide.identities import SHARDS, Identities
+from limiter.spending.buckets import Bucket
+from limiter.spending.decision import Decision
+from limiter.spending.key_state import KeyState
 from schemas import limits
 from tests.worlds.limiter.counter_server import policies, policy
 

@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING
 import msgspec
 import pytest
 
-from limiter.decide.decision import Decision
+from limiter.spending.decision import Decision
+from limiter.spending.ring import ALLOWED, Ring, left_behind
 from limiter.stream.blocks import decode
 from limiter.stream.decisions import Recorder
-from limiter.stream.ring import ALLOWED, Ring, left_behind
 from limiter.stream.usage import totals
 from schemas import limits
 from tests.eventually import patient
 from tests.worlds.limiter.counter_server import Blocks
 
 if TYPE_CHECKING:
-    from limiter.stream.ring import Records
+    from limiter.spending.ring import Records
 
 ROOT = Path(__file__).parents[3]
 RECORDS = 8

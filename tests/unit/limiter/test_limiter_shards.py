@@ -7,11 +7,9 @@ import random
 
 import pytest
 
-from limiter.decide.arrival import lost_at_most
-from limiter.decide.buckets import Bucket
+from limiter.decide.bucket_migration import lost_at_most
 from limiter.policy.policies import Level, PolicySet
-from limiter.store.shard_health import judged
-from limiter.store.shard_map import (
+from limiter.policy.shard_map import (
     ONE_SHARD,
     Layout,
     Shard,
@@ -22,6 +20,8 @@ from limiter.store.shard_map import (
     plain_address,
     url_of,
 )
+from limiter.spending.buckets import Bucket
+from limiter.store.shard_health import judged
 from limiter.store.shard_server import Seen
 from limiter.store.sharded_store import ShardedStore
 from limiter.store.store import StoreNotAsked

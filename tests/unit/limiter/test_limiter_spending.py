@@ -14,14 +14,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from limiter.decide import spending
-from limiter.decide.buckets import Bucket, KeyState
 from limiter.decide.fast_path import fast_path
 from limiter.decide.identities import SHARDS, Identities
 from limiter.frames import frames
 from limiter.policy.keys import identity_hash, key_hash
+from limiter.spending.buckets import Bucket
+from limiter.spending.fields import IS_COMPILED, PlainIdentities, SpentIdentities
+from limiter.spending.key_state import KeyState
+from limiter.spending.ring import IDENTIFIED, RECORD_TYPE, SLOT_SHIFT, Ring
+from limiter.spending.spender import PlainSpender, Spender
 from limiter.stream.decisions import Recorder
-from limiter.stream.ring import IDENTIFIED, RECORD_TYPE, SLOT_SHIFT, Ring
 from schemas import errors
 from tests.worlds.limiter.counter_server import Blocks, policies, policy
 
@@ -29,9 +31,7 @@ if TYPE_CHECKING:
     from limiter.frames.frames import Place
 
 NEVER_NS = 10**18
-KINDS = [("plain", spending.PlainSpender, spending.PlainIdentities)] + (
-    [("compiled", spending.Spender, spending.SpentIdentities)] if spending.IS_COMPILED else []
-)
+KINDS = [("plain", PlainSpender, PlainIdentities)] + ([("compiled", Spender, SpentIdentities)] if IS_COMPILED else [])
 PLACES: list[Place] = [("t", "a", "/r"), ("t", "b", "/r"), ("t", "nobody", "/r")]
 (LEVEL,) = policies(policy()).all_levels()
 
@@ -87,7 +87,7 @@ HEADER = Path(sysconfig.get_paths()["include"]) / "Python.h"
 @pytest.mark.skipif(not (shutil.which("gcc") and HEADER.exists()), reason="no C compiler, or no headers of Python")
 def test_where_there_is_a_compiler_both_are_tested() -> None:
     """Else one of them would never be tried: set-up must have built it."""
-    assert spending.IS_COMPILED
+    assert IS_COMPILED
 
 
 def test_a_lease_is_spent_once_for_each_identity(gateway: Gateway) -> None:
@@ -263,7 +263,7 @@ ASKED = st.tuples(
 )
 
 
-@pytest.mark.skipif(not spending.IS_COMPILED, reason="nothing was compiled at set-up")
+@pytest.mark.skipif(not IS_COMPILED, reason="nothing was compiled at set-up")
 @given(asked=st.lists(ASKED, max_size=40), size=st.integers(1, 40))
 def test_both_decide_alike(tmp_path_factory: pytest.TempPathFactory, asked: list[Any], size: int) -> None:
     folder = tmp_path_factory.mktemp("rings")
@@ -281,7 +281,7 @@ ENTRIES = st.lists(
 )
 
 
-@pytest.mark.skipif(not spending.IS_COMPILED, reason="nothing was compiled at set-up")
+@pytest.mark.skipif(not IS_COMPILED, reason="nothing was compiled at set-up")
 @given(bodies=st.lists(ENTRIES, max_size=3), size=st.integers(1, 60), doubtful=st.integers(0, 9))
 def test_both_decide_frames_alike(
     tmp_path_factory: pytest.TempPathFactory, bodies: list[Any], size: int, doubtful: int

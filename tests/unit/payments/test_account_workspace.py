@@ -6,7 +6,7 @@ from typing import Any
 
 from dataflows.payments import account_workspace
 from dataflows.payments.account_workspace import AccountWorkspace
-from dataflows.payments.domain.account import Decision
+from dataflows.payments.domain.account import AccountDecision
 from dataflows.payments.ledger_batch import txn_id
 from schemas.records import Command, LedgerTxn, Rejection
 from tests.worlds.payments import account_cases as cases
@@ -15,12 +15,12 @@ from tests.worlds.payments import payment_cases
 PARTITION = 3
 
 
-def run(workspace: AccountWorkspace, *steps: Command) -> list[Decision | Rejection]:
+def run(workspace: AccountWorkspace, *steps: Command) -> list[AccountDecision | Rejection]:
     """Decides, posts and keeps as ``PaymentsWorkspace`` does."""
     found = []
     for n, step in enumerate(steps):
         decided = workspace.decide(step, cases.NOW)
-        if isinstance(decided, Decision):
+        if isinstance(decided, AccountDecision):
             workspace.posted(
                 LedgerTxn(
                     txn_id=txn_id(PARTITION, n, number),
@@ -65,17 +65,17 @@ def test_a_name_that_no_store_can_hold_does_not_fail_the_batch() -> None:
 def test_what_the_batch_posts_counts_for_the_commands_behind_it() -> None:
     workspace = over(1_000)
     first, second, third = run(workspace, *(cases.payout(n, key=f"p{n}") for n in (600, 500, 400)))
-    assert isinstance(first, Decision)
+    assert isinstance(first, AccountDecision)
     assert isinstance(second, Rejection)
     assert second.extra == {"available": 400}
-    assert isinstance(third, Decision)
+    assert isinstance(third, AccountDecision)
 
 
 def test_what_changes_twice_is_written_once() -> None:
     """A new account is inserted at its last version; a payout that was made and canceled in one batch is one row."""
     workspace = over(1_000)
     (made,) = run(workspace, cases.payout(600))
-    assert isinstance(made, Decision)
+    assert isinstance(made, AccountDecision)
     assert made.payout is not None
     run(workspace, cases.cancel(made.payout))
     written = [sql.split("\n")[0].split(" (")[0] for sql, _ in workspace.writes()]

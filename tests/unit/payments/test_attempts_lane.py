@@ -13,13 +13,13 @@ from prometheus_client import CollectorRegistry
 
 from dataflows.payments.attempts.adapter import Answer, Call, Definitive, NotExecuted, NotSent, Unknown
 from dataflows.payments.attempts.circuit_breaker import CircuitBreaker
-from dataflows.payments.attempts.lane import Lane
+from dataflows.payments.attempts.lane import ProcessorLane
 from dataflows.payments.attempts.metrics import AttemptMetrics
 from schemas import limits
 from tests.unit.payments.test_attempts_settlement import CAPTURED, LEASE
 
 if TYPE_CHECKING:
-    from dataflows.payments.attempts.dispatch import Lease
+    from dataflows.payments.attempts.dispatch import AttemptLease
 
 DECLINED = Definitive(status="declined", provider_ref="r", amount=1, currency="USD", error_code="no")
 
@@ -59,11 +59,11 @@ class ScriptedAdapter:
         return answer
 
 
-def lane_of(adapter: ScriptedAdapter) -> Lane:
-    return Lane(adapter, AttemptMetrics(CollectorRegistry()))
+def lane_of(adapter: ScriptedAdapter) -> ProcessorLane:
+    return ProcessorLane(adapter, AttemptMetrics(CollectorRegistry()))
 
 
-def lease(*, in_doubt: bool, left_s: float = 10.0) -> Lease:
+def lease(*, in_doubt: bool, left_s: float = 10.0) -> AttemptLease:
     return replace(LEASE, in_doubt=in_doubt, ends_at=time.monotonic() + left_s)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dataflows.payments.attempts.recorder import Recorder
-from dataflows.payments.attempts.settlement import Record
+from dataflows.payments.attempts.settlement import DispatchRecord
 from schemas import limits
 
 AFTER_S = limits.ATTEMPT_REPORTED_AFTER_MS / 1_000
@@ -25,9 +25,9 @@ class Store:
     """Keeps what it is given, in place of a table."""
 
     def __init__(self) -> None:
-        self.written: list[Record] = []
+        self.written: list[DispatchRecord] = []
 
-    async def record(self, records: list[Record]) -> None:
+    async def record(self, records: list[DispatchRecord]) -> None:
         self.written += records
 
 
@@ -35,8 +35,8 @@ async def durably(_what: str, write: Any) -> None:
     await write()
 
 
-def record(operation_id: str, status: Any, send_count: int = 1) -> Record:
-    return Record(operation_id=operation_id, send_count=send_count, status=status, delay_ms=1)
+def record(operation_id: str, status: Any, send_count: int = 1) -> DispatchRecord:
+    return DispatchRecord(operation_id=operation_id, send_count=send_count, status=status, delay_ms=1)
 
 
 @pytest.fixture

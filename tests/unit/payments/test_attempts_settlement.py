@@ -20,7 +20,7 @@ from dataflows.payments.attempts.adapter import (
     RequiresAction,
     Unknown,
 )
-from dataflows.payments.attempts.dispatch import Change, Lease, fold
+from dataflows.payments.attempts.dispatch import AttemptLease, Change, fold
 from dataflows.payments.attempts.facts import Fact, command_of
 from dataflows.payments.attempts.settlement import settle
 from schemas import codec, limits, topics, validation
@@ -38,7 +38,7 @@ CALL = Call(
     final=True,
 )
 NOW = 1_800_000_000.0
-LEASE = Lease(
+LEASE = AttemptLease(
     call=CALL,
     attempt=1,
     processor="simulator",
@@ -119,7 +119,7 @@ def test_past_the_schedule_a_person_decides() -> None:
     """Never "failed" on its own, however many polls there were or however old it is."""
     many = replace(LEASE, unknown_count=len(limits.ATTEMPT_POLL_SCHEDULE_S), in_doubt=True)
     old = replace(LEASE, first_at=NOW - schedule.DOUBT_MAX_S - 1, in_doubt=True)
-    answers: list[tuple[Lease, Answer]] = [(many, Unknown("timeout")), (old, Unknown("timeout"))]
+    answers: list[tuple[AttemptLease, Answer]] = [(many, Unknown("timeout")), (old, Unknown("timeout"))]
     answers += [(old, answer) for answer in NOT_EXECUTED]
     pending = settle(many, Pending("sim_r"), NOW, 0.5).fact
     assert pending is not None

@@ -8,7 +8,7 @@ import pytest
 from msgspec import structs
 
 from dataflows.payments.domain import commands as payments
-from dataflows.payments.domain.account import Decision
+from dataflows.payments.domain.account import AccountDecision
 from dataflows.payments.domain.fx import agrees
 from dataflows.payments.domain.policies import Policies
 from schemas import identity, limits
@@ -144,11 +144,11 @@ def test_what_is_an_operators_is_no_others(operation: str, scope: str) -> None:
 def test_a_frozen_account_pays_nothing_out_and_still_takes_facts() -> None:
     books = cases.Books(available=1_000)
     made = books.made(cases.payout(600))
-    assert isinstance(books.decide(cases.operator("freeze_account", reason="court order")), Decision)
+    assert isinstance(books.decide(cases.operator("freeze_account", reason="court order")), AccountDecision)
     assert refused(books, cases.payout(1, key="q")).code == "account_frozen"
     assert refused(books, cases.operator("freeze_account", key="f2", reason="again")).code == "state_conflict"
     assert books.made(cases.outcome(made, "paid")).state == "paid"
-    assert isinstance(books.decide(cases.operator("unfreeze_account", key="u", reason="settled")), Decision)
+    assert isinstance(books.decide(cases.operator("unfreeze_account", key="u", reason="settled")), AccountDecision)
     assert books.known is not None
     assert books.known.account.frozen_reason is None
     assert books.made(cases.payout(1, key="q2")).state == "pending"
@@ -170,11 +170,11 @@ def test_what_is_under_way_at_a_frozen_merchant_goes_on() -> None:
 
 def test_a_reserve_is_held_and_released_as_far_as_there_is_money() -> None:
     books = cases.Books(available=1_000)
-    assert isinstance(books.decide(cases.reserve("hold_reserve", 700)), Decision)
+    assert isinstance(books.decide(cases.reserve("hold_reserve", 700)), AccountDecision)
     assert refused(books, cases.payout(301)).extra == {"available": 300}
     assert refused(books, cases.reserve("hold_reserve", 301, key="h2")).extra == {"available": 300}
     assert refused(books, cases.reserve("release_reserve", 701, key="r1")).extra == {"reserved": 700}
-    assert isinstance(books.decide(cases.reserve("release_reserve", 700, key="r2")), Decision)
+    assert isinstance(books.decide(cases.reserve("release_reserve", 700, key="r2")), AccountDecision)
     assert {a: n for a, n in books.held.items() if n} == {cases.AVAILABLE: 1_000}
 
 
@@ -186,7 +186,7 @@ def conversion(rate: str, source: int, target: int, **said: str) -> Command:
 
 def test_an_exchange_balances_in_each_currency() -> None:
     books = cases.Books(available=10_000)
-    assert isinstance(books.decide(conversion("162.35", 10_000, 16_235)), Decision)
+    assert isinstance(books.decide(conversion("162.35", 10_000, 16_235)), AccountDecision)
     assert books.held == {
         cases.AVAILABLE: 0,
         "fx_clearing:EUR": 10_000,
@@ -244,7 +244,7 @@ def test_any_text_has_an_account(text: str) -> None:
 def posted(books: cases.Books, step: Command) -> list[tuple[str, str]]:
     """What a command posts: the end of each reference, and its kind. The invariants of the check read both."""
     decided = books.decide(step)
-    assert isinstance(decided, Decision), decided
+    assert isinstance(decided, AccountDecision), decided
     return [(posting.reference.partition(":")[2], posting.kind) for posting in decided.postings]
 
 
@@ -277,6 +277,6 @@ def test_references_name_their_fact() -> None:
         conversion("162.35", 100, 162, key="two"),
     ]
     for step in steps:
-        assert isinstance(books.decide(step), Decision)
+        assert isinstance(books.decide(step), AccountDecision)
     assert len(set(books.references)) == len(steps)
     assert [reference.partition("_")[0] for reference in books.references] == ["rs", "rs", "rs", "fx", "fx"]

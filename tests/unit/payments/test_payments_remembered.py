@@ -59,12 +59,12 @@ def test_a_batch_that_failed_leaves_no_trace() -> None:
     """The next one decides on what was committed before."""
     partition, key = owned(), cases.create().aggregate_key
     batch(partition, cases.create())
-    before = partition.remembered[key]
+    before = partition.memory.remembered[key]
     assert batch(partition, cases.confirm(), commit=False) == [True]
-    assert partition.remembered[key] is before
+    assert partition.memory.remembered[key] is before
     assert (before.intent.version, before.attempts) == (1, {})
     assert batch(partition, cases.confirm()) == [True]
-    assert partition.remembered[key].intent.version == 2
+    assert partition.memory.remembered[key].intent.version == 2
 
 
 def test_the_versions_of_remembered_payments_are_compared_when_written() -> None:
@@ -79,7 +79,7 @@ def test_the_versions_of_remembered_payments_are_compared_when_written() -> None
 def test_a_finished_payment_is_forgotten() -> None:
     partition = owned()
     batch(partition, cases.create(), cases.cancel())
-    assert partition.remembered == {}
+    assert partition.memory.remembered == {}
 
 
 def test_no_more_are_remembered_than_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,24 +90,24 @@ def test_no_more_are_remembered_than_the_bound(monkeypatch: pytest.MonkeyPatch) 
     for n, payment in enumerate(payments):
         payment.intent.id = f"pi_{n}"
     for n in (0, 1, 0, 2):
-        partition.remember(payments[n])
-    assert list(partition.remembered) == ["pi_0", "pi_2"]
+        partition.memory.remember(payments[n])
+    assert list(partition.memory.remembered) == ["pi_0", "pi_2"]
 
 
 def test_the_refunds_and_disputes_of_a_payment_under_way_are_remembered_with_it() -> None:
     """A batch that fails leaves none of them; one that commits all."""
     partition, key = owned(), cases.create().aggregate_key
     batch(partition, cases.create(capture="manual"), cases.confirm())
-    held = partition.remembered[key]
+    held = partition.memory.remembered[key]
     steps = [cases.fact(held, "authorized"), cases.capture(4_000, final=False)]
     batch(partition, *steps)
-    capturing = partition.remembered[key]
+    capturing = partition.memory.remembered[key]
     parts = [cases.refund(1_000), cases.dispute("needs_response", "withdrawn", amount=500)]
     batch(partition, cases.fact(capturing, "captured"))
     assert batch(partition, *parts, commit=False) == [True, True]
-    assert (partition.remembered[key].refunds, partition.remembered[key].disputes) == ({}, {})
+    assert (partition.memory.remembered[key].refunds, partition.memory.remembered[key].disputes) == ({}, {})
     assert batch(partition, *parts) == [True, True]
-    kept = partition.remembered[key]
+    kept = partition.memory.remembered[key]
     assert [r.amount for r in kept.refunds.values()] == [1_000]
     assert [d.amount for d in kept.disputes.values()] == [500]
     assert kept.intent.amount_disputed == 500
@@ -116,7 +116,7 @@ def test_the_refunds_and_disputes_of_a_payment_under_way_are_remembered_with_it(
 def test_parts_are_inserted_when_new_and_updated_when_known() -> None:
     partition, key = owned(), cases.create().aggregate_key
     batch(partition, cases.create(), cases.confirm())
-    payment = cases.told(partition.remembered[key], "captured")
+    payment = cases.told(partition.memory.remembered[key], "captured")
     workspace = partition.begin([])
     workspace.payments[key], workspace.read_versions[key] = payment, payment.intent.version
     assert isinstance(workspace.decide(cases.refund(1_000), 1, cases.CONTEXT.now), Committed)

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from compose.proof.simulator import errors
-from compose.proof.simulator.actions import EndAction, EndDue, EndHold
-from compose.proof.simulator.book import Book
-from compose.proof.simulator.disputes import CloseDispute, OpenBody, OpenDispute
-from compose.proof.simulator.executor import Query
-from compose.proof.simulator.operations import provider_ref_for
-from compose.proof.simulator.statements import UPGRADE_BEFORE
-from compose.proof.simulator.storage import BOOK_FILE_NAME
-from compose.proof.simulator.webhooks import now_ms
+from compose.simulator import errors
+from compose.simulator.actions import EndAction, EndDue, EndHold
+from compose.simulator.book import Book
+from compose.simulator.disputes import CloseDispute, OpenBody, OpenDispute
+from compose.simulator.executor import Query
+from compose.simulator.operations import provider_ref_for
+from compose.simulator.statements import UPGRADE_BEFORE
+from compose.simulator.storage import BOOK_FILE_NAME
+from compose.simulator.webhooks import now_ms
 from schemas import limits
 from tests.unit.payments.test_simulator_book import operation, outcome_of, read_book
 

@@ -14,22 +14,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from compose.proof.simulator import errors, modes
-from compose.proof.simulator.book import Book
-from compose.proof.simulator.executor import Query, Result
-from compose.proof.simulator.operations import Operation, Outcome, operation_read, provider_ref_for
-from compose.proof.simulator.reader import SECTIONS, BookReader
-from compose.proof.simulator.refund_failures import FailDueRefunds
-from compose.proof.simulator.report_reader import ReportReader
-from compose.proof.simulator.settlements import Fault, MakeReport, ReportBody
-from compose.proof.simulator.storage import BOOK_FILE_NAME, book_connect
-from compose.proof.simulator.webhooks import now_ms
+from compose.simulator import errors, modes
+from compose.simulator.book import Book
+from compose.simulator.executor import Query, Result
+from compose.simulator.operations import Operation, Outcome, operation_read, provider_ref_for
+from compose.simulator.reader import SECTIONS, BookReader
+from compose.simulator.refund_failures import FailDueRefunds
+from compose.simulator.report_reader import ReportReader
+from compose.simulator.settlements import Fault, MakeReport, ReportBody
+from compose.simulator.storage import BOOK_FILE_NAME, book_connect
+from compose.simulator.webhooks import now_ms
 from schemas import limits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from compose.proof.simulator.book import WorkResult
+    from compose.simulator.book import WorkResult
 
 KEYS = [f"op_{number}" for number in range(12)]
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from compose.proof.simulator.effects import Effect, decide_effect
-from compose.proof.simulator.modes import APPROVE, MODES
-from compose.proof.simulator.operations import Capture, Hold, OperationBody
+from compose.simulator.effects import Effect, decide_effect
+from compose.simulator.modes import APPROVE, MODES
+from compose.simulator.operations import Capture, Hold, OperationBody
 
 WRONG_AMOUNT = MODES["tok_sim_wrong_amount"]
 

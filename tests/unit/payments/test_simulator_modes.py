@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from compose.proof.simulator.cards import Card, is_card_number, kept_as, network_of
-from compose.proof.simulator.modes import APPROVE, INVALID_TOKEN, MODES, Answer, Send, mode_of
+from compose.simulator.cards import Card, is_card_number, kept_as, network_of
+from compose.simulator.modes import APPROVE, INVALID_TOKEN, MODES, Answer, Send, mode_of
 from schemas import limits
 
 TRUTH = Send()

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from compose.proof.simulator import errors
-from compose.proof.simulator.operations import operation_read, provider_ref_for
+from compose.simulator import errors
+from compose.simulator.operations import operation_read, provider_ref_for
 from schemas import limits
 
 GOOD = {"kind": "purchase", "reference": "pi_1", "amount": 5, "currency": "USD", "token": "tok_sim_approve"}

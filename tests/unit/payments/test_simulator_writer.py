@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from compose.proof.simulator import errors
-from compose.proof.simulator.book import Book, Query, Result
-from compose.proof.simulator.operations import operation_read
-from compose.proof.simulator.writer import BookWriter
+from compose.simulator import errors
+from compose.simulator.book import Book, Query, Result
+from compose.simulator.operations import operation_read
+from compose.simulator.writer import BookWriter
 from schemas import limits
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from compose.proof.simulator.book import Work, WorkResult
-    from compose.proof.simulator.operations import Operation
+    from compose.simulator.book import Work, WorkResult
+    from compose.simulator.operations import Operation
 
 
 def purchase(key: str) -> Operation:

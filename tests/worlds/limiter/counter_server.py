@@ -17,11 +17,11 @@ import redis
 from compose.stack.ports import PortLeases
 from compose.stack.valkey import Valkey
 from limiter import Limiter
-from limiter.decide.lease_accounts import LeaseAccounts
 from limiter.policy.policies import PolicySet, calendars_of
 from limiter.store.sharded_store import ShardedStore
 from limiter.stream.charges import Charges
 from limiter.stream.decisions import Recorder
+from limiter.stream.lease_accounts import LeaseAccounts
 from schemas import limits
 from schemas.limiter.limit_policy import LimitPolicy, as_policy
 from schemas.limiter.operations import OPERATIONS
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from limiter import Decision
     from limiter.decide.durable import DurableQuotas
-    from limiter.decide.lease_accounts import ReportSink
+    from limiter.stream.lease_book import ReportSink
 
 PATIENT_S = 60  # for a store that is there, on a loaded machine
 MONTH_MS = 30 * 86_400_000  # of a window that does not end while a test runs, as one of an hour does now and then

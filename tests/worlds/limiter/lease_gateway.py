@@ -5,18 +5,19 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from limiter.decide.buckets import Bucket, KeyState
 from limiter.decide.fast_path import fast_path
 from limiter.decide.identities import Identities
-from limiter.decide.lease_accounts import LeaseAccounts
+from limiter.spending.buckets import Bucket
+from limiter.spending.key_state import KeyState
 from limiter.stream.decisions import Recorder
+from limiter.stream.lease_accounts import LeaseAccounts
 from tests.worlds.limiter.counter_server import Blocks, policies, policy
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from limiter.decide.decision import Decision
+    from limiter.spending.decision import Decision
     from limiter.stream.charges import Charges
     from tests.worlds.limiter.lease_reports import Reports
 

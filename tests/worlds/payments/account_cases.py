@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from dataflows.payments.domain import account_commands
-from dataflows.payments.domain.account import Account, Context, Decision
+from dataflows.payments.domain.account import Account, AccountContext, AccountDecision
 from dataflows.payments.domain.account_postings import available
 from dataflows.payments.domain.ledger import Posting
 from schemas import identity
@@ -88,10 +88,10 @@ class Books:
         self.held: dict[str, int] = {AVAILABLE: held.get("available", 0)}
         self.references: list[str] = []
 
-    def decide(self, step: Command) -> Decision | Rejection:
+    def decide(self, step: Command) -> AccountDecision | Rejection:
         """Decides, and keeps what was decided."""
-        decided = account_commands.decide(self.known, step, Context(now=NOW, held=self.held))
-        if isinstance(decided, Decision):
+        decided = account_commands.decide(self.known, step, AccountContext(now=NOW, held=self.held))
+        if isinstance(decided, AccountDecision):
             self.known = self.known or Account(account=decided.account)
             self.known.account = decided.account
             if decided.payout is not None:
@@ -103,7 +103,7 @@ class Books:
     def made(self, step: Command) -> Payout:
         """The payout of a command that must not be refused."""
         decided = self.decide(step)
-        assert isinstance(decided, Decision), decided
+        assert isinstance(decided, AccountDecision), decided
         assert decided.payout is not None
         return decided.payout
 

@@ -38,7 +38,7 @@ def free_port() -> int:
 
 
 def command(folder: Path, port: int, hold_ms: int = HOLD_MS, webhook_url: str | None = None) -> list[str]:
-    program = [sys.executable, "-m", "compose.proof.simulator"]
+    program = [sys.executable, "-m", "compose.simulator"]
     told = [] if webhook_url is None else ["--webhook-url", webhook_url]
     return [*program, "--folder", str(folder), "--port", str(port), "--hold-ms", str(hold_ms), *told]
 

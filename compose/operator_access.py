@@ -1,0 +1,62 @@
+"""What an operator at a shell works with: a name, a connection of the operator's role, and what a check reads."""
+
+from __future__ import annotations
+
+import getpass
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+from compose.settings.settings import load_settings
+from compose.stack.errors import StackError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    import psycopg
+
+    from reconciliation.check.run import CheckSettings
+
+ROLE: Final = "millrace_operator"
+
+
+def shell_user() -> str:
+    """Who is at the shell, as the audit log names them."""
+    return f"shell:{getpass.getuser()}"
+
+
+@contextmanager
+def operator_connection() -> Iterator[psycopg.Connection]:
+    """A connection of the operator's role; what went wrong is one line."""
+    import psycopg  # noqa: PLC0415
+
+    from schemas import limits  # noqa: PLC0415
+    from schemas.errors import PlatformError  # noqa: PLC0415
+
+    dsn = load_settings().addresses().postgres_dsns[ROLE]
+    try:
+        with psycopg.connect(dsn, autocommit=True, connect_timeout=limits.POSTGRES_CONNECT_TIMEOUT_S) as connection:
+            yield connection
+    except psycopg.OperationalError as error:
+        raise StackError(f"Postgres does not answer: {str(error).strip()}") from error
+    except (PlatformError, ValueError) as error:
+        raise StackError(str(error)) from error
+
+
+def check_settings(acknowledged: Path | None = None) -> CheckSettings:
+    """What a check of this home's stack reads."""
+    from reconciliation.check.run import CheckSettings  # noqa: PLC0415
+    from schemas.payments import topics  # noqa: PLC0415
+    from sinks.clickhouse.connection import ClickHouseConnection  # noqa: PLC0415
+
+    addresses = load_settings().addresses()
+    return CheckSettings(
+        postgres_dsn=addresses.postgres_dsns[ROLE],
+        kafka=addresses.kafka,
+        clickhouse=ClickHouseConnection(url=addresses.clickhouse_url),
+        processor_urls=addresses.simulator_urls,
+        events_topic=topics.EVENTS,
+        commands_topic=topics.COMMANDS,
+        partitions=topics.PARTITIONS,
+        acknowledged=acknowledged,
+    )

@@ -1,0 +1,40 @@
+"""Policies that decide without counting, before any counter is touched: block lists and allow lists.
+
+Levels are as ever: of each the most specific policy governs. One that denies refuses the key whatever the others say;
+one that is unlimited takes its level away, and what is left is counted.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from limiter.spending.decision import Decision
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from limiter.policy.policies import Level
+
+
+def verdict(levels: Sequence[Level]) -> tuple[Decision | None, Sequence[Level]]:
+    """What is decided already, and the levels that have to be counted; a shadow policy decides nothing."""
+    real = [level for level in levels if not level.policy.shadow]
+    for level in real:
+        if level.policy.algorithm == "deny":
+            return _decided(level, allowed=False), ()
+    counted = [level for level in levels if level.policy.is_counted]
+    unlimited = next((level for level in real if not level.policy.is_counted), None)
+    if counted or unlimited is None:
+        return None, counted
+    return _decided(unlimited, allowed=True), ()
+
+
+def _decided(level: Level, *, allowed: bool) -> Decision:
+    return Decision(
+        allowed=allowed,
+        remaining=-1 if allowed else 0,
+        reset_ms=0,
+        retry_after_ms=0 if allowed else -1,
+        policy_id=level.id_,
+        policy_version=level.version,
+    )

@@ -1,0 +1,113 @@
+"""What a gateway knows of keys under the policies in use: which counters govern each, and the counters themselves.
+
+A key that was found is true until policies change, or there are too many: then all of them are void at once, and
+whoever keeps some lets them go. Counters outlive that, with their leases.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from limiter.decide.access_lists import verdict
+from limiter.policy import keys
+from limiter.policy.policies import PolicySet
+from limiter.spending.buckets import Bucket
+from limiter.spending.key_state import KeyState, durable_key
+from schemas import limits
+from schemas.limiter.limit_audit import auditing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from limiter.frames.frames import Named
+    from limiter.policy.policies import Level
+    from limiter.stream.decisions import Recorder
+
+
+class KeyCache:
+    """Keys and counters of one limiter."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+        self.policies = PolicySet([], 0)
+        self.is_lapsed = False  # the policies are too old to decide by
+        self.keys: dict[Named, KeyState] = {}  # by tenant, user, route, and the client where it matters
+        self.buckets: dict[tuple[str, int, str], Bucket] = {}
+        #: called when keys that were found are void; whoever keeps them has to let them go
+        self.when_void: set[Callable[[], None]] = set()
+
+    def use(self, policies: PolicySet) -> None:
+        """Other policies from now on. Leases of policies that changed end."""
+        self.policies = policies
+        self.is_lapsed = False
+        self._void()
+        self._recorder.sampling.use(
+            {(level.id_, level.version): auditing(level.policy.audit) for level in policies.all_levels()}
+        )
+        levels = {(level.store_id, level.version): level for level in policies.all_levels()}
+        for (store_id, version, _), bucket in self.buckets.items():
+            level = levels.get((store_id, version))
+            if level is None:
+                bucket.end_lease()
+            else:
+                bucket.level = level  # the same terms, with the windows that its snapshot knows
+
+    def lapse(self) -> None:
+        """The policies are too old to count by, until ``use`` brings others: no lease is spent any more."""
+        self.is_lapsed = True
+        self._void()
+        for bucket in self.buckets.values():
+            bucket.end_lease()
+
+    def place(self, tenant: str, user: str, route: str, client: str) -> Named:
+        """How a key is found that is asked for with a client's address. Raises InvalidCommand."""
+        network = self.policies.network_of(client)
+        return (tenant, user, route) if network is None else (tenant, user, route, network)
+
+    def found(self, place: Named) -> KeyState | None:
+        """The key that a connection has named with a client: once found it has that name too. Raises InvalidCommand."""
+        key = self.keys.get(place)
+        if key is None:
+            tenant, user, route, client = place
+            key = self.keys.get(self.place(tenant, user, route, client))
+            if key is not None:
+                self.keys[place] = key
+        return key
+
+    def key(self, place: Named) -> KeyState:
+        """The key of a place, made when nobody asked for it yet. Raises InvalidCommand."""
+        return self.keys.get(place) or self._made(place)
+
+    def _made(self, place: Named) -> KeyState:
+        parts = keys.key_parts(*place)
+        if len(self.keys) >= limits.LIMIT_KEYS_MAX:
+            self._void()
+            self._recorder.forget()
+        decided, counted = verdict(self.policies.levels(parts))
+        buckets = tuple(self._bucket(level, parts) for level in counted)
+        name = keys.limit_key(parts)
+        row = self._recorder.row(name, buckets[0].id_, buckets[0].version) if buckets else 0
+        key = self.keys[place] = KeyState(name, buckets, row, leases=not self.is_lapsed, verdict=decided)
+        key.durable = durable_key(key, parts)
+        return key
+
+    def _bucket(self, level: Level, parts: dict[str, str]) -> Bucket:
+        values = level.counted_by(parts)
+        place = (level.store_id, level.version, values)
+        bucket = self.buckets.get(place)
+        if bucket is None:
+            if len(self.buckets) >= limits.LIMIT_KEYS_MAX:
+                self._make_room()
+            bucket = self.buckets[place] = Bucket(level, values, self._recorder.leases)
+        return bucket
+
+    def _make_room(self) -> None:
+        """Buckets that hold nothing are made again when they are asked for."""
+        self._void()
+        for place in [p for p, b in self.buckets.items() if not b.lease_id and not b.settling]:
+            del self.buckets[place]
+
+    def _void(self) -> None:
+        self.keys.clear()
+        for forget in self.when_void:
+            forget()

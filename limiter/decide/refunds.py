@@ -1,0 +1,53 @@
+"""What a request took is given back under its identity: all of it, once, or the permits that it held.
+
+The store decides what is known of an identity, for as long as it remembers it. What a lease paid it does not know by
+request: nothing of that is given back here, and the answer says so. Source: reference limiter 2.3.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from limiter.policy import keys
+from schemas import errors
+
+if TYPE_CHECKING:
+    from limiter.decide.identities import Identities
+    from limiter.spending.key_state import KeyState
+    from limiter.store.store import CounterStore
+
+
+def holds_permits(key: KeyState) -> bool:
+    """Whether a level of the key is a concurrency limit: its permits are to be released."""
+    return any(bucket.level.policy.algorithm == "concurrency" for bucket in key.buckets)
+
+
+def require_counted(key: KeyState, request_id: str) -> None:
+    """Raises InvalidCommand for what can have consumed nothing."""
+    if not key.buckets:
+        raise errors.InvalidCommand([{"field": "key", "reason": "is governed by no policy that counts"}])
+    if not request_id:
+        raise errors.InvalidCommand([{"field": "request_id", "reason": "must be the one that was consumed under"}])
+
+
+async def refund(key: KeyState, request_id: str, counters: CounterStore, identities: Identities) -> int:
+    """What it had cost, given back now or before; 0 where nothing is known of it. Raises StoreUnavailable.
+
+    A request that comes here with that identity afterwards is charged anew.
+    """
+    identity = request_id.encode()
+    given = await counters.refund(key.buckets, identity, keys.identity_key(key.name, identity))
+    if not given:
+        return 0
+    identities.doubt((key.name, request_id), time.monotonic_ns())  # what is remembered here of it is not so any more
+    for bucket in key.buckets:
+        bucket.deny_until_ns = 0  # what it was refused for may be there again
+    return given
+
+
+async def release(key: KeyState, request_id: str, permits: int, counters: CounterStore) -> int:
+    """How many permits were freed, over all levels; what else it took stays charged. Raises StoreUnavailable."""
+    buckets = [bucket for bucket in key.buckets if bucket.level.policy.algorithm == "concurrency"]
+    identity = request_id.encode()
+    return await counters.release(buckets, identity, keys.identity_key(key.name, identity), permits) if buckets else 0

@@ -1,0 +1,78 @@
+"""What a limiter asks the store about its buckets, and what it learns from the answer. Pure but for the buckets."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from limiter.spending.decision import UNLIMITED, Decision
+from limiter.store import store
+
+if TYPE_CHECKING:
+    from limiter.spending.buckets import Bucket
+    from limiter.spending.key_state import KeyState
+
+_US_PER_MS: Final = 1_000
+_NS_PER_US: Final = 1_000
+_LEASE_CAUTION: Final = 0.999  # a lease ends here a little before it ends at the store
+_DENIAL_KEPT_NS: Final = 250_000_000  # a settled lease may free quota earlier than the store could know
+_NEVER: Final = -(2**62)
+_WANT: Final = slice(56, 64)  # of packed terms
+_NO_LEASE: Final = bytes(8)
+
+
+def asked_terms(bucket: Bucket, cost: int, now_ns: int, leased: bool) -> bytes:
+    """The terms that a bucket is asked under: with a lease when demand deserves one and none is held or asked for."""
+    bucket.saw(cost, now_ns)
+    if not leased:
+        return bucket.plain_terms
+    if bucket.lease_id and (now_ns >= bucket.lease_ends_ns or bucket.left + bucket.held < cost):
+        bucket.end_lease()
+    elif bucket.account is not None and bucket.left < cost:
+        bucket.account.hurry()
+    want = 0 if bucket.lease_id or bucket.asking else bucket.wanted(now_ns)
+    bucket.asking = bucket.asking or want > 0
+    return bucket.level.packed_terms(want) if want else bucket.plain_terms
+
+
+def asks_for_lease(packed: bytes) -> bool:
+    """Whether these terms are with a lease."""
+    return packed[_WANT] != _NO_LEASE
+
+
+def lease_end_ns(asked_ns: int, lease_us: int) -> int:
+    """When a lease ends here: counted from before it was asked for, never later than at the store."""
+    return asked_ns + int(lease_us * _NS_PER_US * _LEASE_CAUTION)
+
+
+def taken_in(key: KeyState, cost: int, answer: list[int], asked_ns: int, lease_id: bytes, epoch: int) -> Decision:
+    """What the store said of every bucket; the decision is that of the one to wait for longest, or with least left."""
+    code = answer[0]
+    least: tuple[int, Bucket, int] | None = None
+    rows = len(answer) // store.ROW  # a repeated answer may be of fewer policies than there are now
+    for at, bucket in enumerate(key.buckets[:rows]):
+        available, reset_us, retry_us, _, granted, lease_us = answer[1 + at * store.ROW : 1 + (at + 1) * store.ROW]
+        bucket.remaining, bucket.reset_ms = available + bucket.held, -(-reset_us // _US_PER_MS)
+        if granted:
+            bucket.begin_lease(lease_id, granted, lease_end_ns(asked_ns, lease_us), epoch)
+        if bucket.level.policy.shadow:
+            continue
+        if code == store.DENIED and retry_us:
+            kept_ns = _DENIAL_KEPT_NS if retry_us < 0 else min(_DENIAL_KEPT_NS, retry_us * _NS_PER_US)
+            bucket.deny_until_ns, bucket.deny_cost = asked_ns + kept_ns, cost
+            bucket.deny_retry_ns = -1 if retry_us < 0 else asked_ns + retry_us * _NS_PER_US
+            bucket.end_lease()  # of one level of several: what it holds is missing at the store now
+        weight = _NEVER if retry_us < 0 else -retry_us if retry_us else available
+        if least is None or weight < least[0]:
+            least = (weight, bucket, retry_us)
+    if least is None:
+        return UNLIMITED  # only shadow policies govern the key
+    _, bucket, retry_us = least
+    return Decision(
+        allowed=code != store.DENIED,
+        remaining=bucket.remaining + bucket.left,
+        reset_ms=bucket.reset_ms,
+        retry_after_ms=-1 if retry_us < 0 else -(-retry_us // _US_PER_MS),
+        policy_id=bucket.id_,
+        policy_version=bucket.version,
+        duplicate=code == store.DUPLICATE,
+    )
