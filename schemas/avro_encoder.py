@@ -152,7 +152,7 @@ class _Compiler:
         variables = "".join(f"f{n}, " for n in range(len(names)))
         source = (
             "def encode(value):\n"
-            f"    {variables}= astuple(value) if type(value) in same_order else fields_of(value)\n"
+            f"    [{variables}] = astuple(value) if type(value) in same_order else fields_of(value)\n"
             f"    return join(({', '.join([repr(prefix), *parts])},))"
         )
         places["join"] = b"".join
@@ -232,8 +232,9 @@ def _reader(schema: Mapping[str, Any], same_order: set[type]) -> Callable[[Any],
     """
     names = tuple(field["name"] for field in schema["fields"])
     nullable = {f["name"] for f in schema["fields"] if isinstance(f["type"], list)}
-    pick = itemgetter(*names) if len(names) > 1 else lambda value: (value[names[0]],)
-    pick_attributes = attrgetter(*names) if len(names) > 1 else lambda value: (getattr(value, names[0]),)
+    several = len(names) > 1  # of one alone, and of none, a getter gives no tuple
+    pick = itemgetter(*names) if several else lambda value: [value[name] for name in names]
+    pick_attributes = attrgetter(*names) if several else lambda value: [getattr(value, name) for name in names]
 
     def fields_of(value: Any) -> tuple[Any, ...]:
         if isinstance(value, Struct):

@@ -37,10 +37,15 @@ class Schema:
 
 @cache
 def schemas_by_id() -> dict[int, Schema]:
-    """Every schema of ids.json, read once per process."""
-    folder = resources.files("schemas") / "avro"
-    table = json.loads((folder / "ids.json").read_text())
-    return {int(key): _load(int(key), row, (folder / row["file"]).read_text()) for key, row in table.items()}
+    """Every schema of ids.json, and of those of services in packages of their own; read once per process."""
+    found: dict[int, Schema] = {}
+    for package in ("schemas", *(service.home for service in services.FURTHER)):
+        folder = resources.files(package) / "avro"
+        for key, row in json.loads((folder / "ids.json").read_text()).items():
+            if int(key) in found:
+                raise ValueError(f"{package} names schema {key} again")
+            found[int(key)] = _load(int(key), row, (folder / row["file"]).read_text())
+    return found
 
 
 def _load(schema_id: int, row: dict[str, Any], text: str) -> Schema:

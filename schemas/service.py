@@ -54,6 +54,10 @@ class Service:
         """The module in which a layer (dataflows, ingress, reconciliation) finds what this service gives to it."""
         return f"{self.home}.{layer}" if self.home else f"{layer}.{self.name}.service"
 
+    def package(self, layer: str) -> str:
+        """The package in which a layer finds files of this service: invariants, queries."""
+        return self.home or f"{layer}.{self.name}"
+
     @property
     def topics(self) -> tuple[Topic, ...]:
         """All of its topics, as ``millrace up`` makes them."""

@@ -24,6 +24,8 @@ SERVICES: Final[tuple[Service, ...]] = (
     LIMITER,
     *(import_module(module).SERVICE for module in _FURTHER),
 )
+#: those that lie in packages of their own
+FURTHER: Final = tuple(service for service in SERVICES if service.home)
 BY_NAME: Final = {service.name: service for service in SERVICES}
 OPERATIONS: Final[dict[str, Operation]] = {o.name: o for service in SERVICES for o in service.operations}
 BY_RECORD: Final = {o.record: o for o in OPERATIONS.values()}

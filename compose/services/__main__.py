@@ -11,6 +11,7 @@ import sys
 
 from compose.services.gate import pass_gate
 from compose.services.logs import configure_logs
+from compose.settings.further_owners import FURTHER_OWNERS
 from compose.settings.settings import SERVICES, load_settings
 from compose.stack.errors import StackError
 
@@ -18,15 +19,16 @@ from compose.stack.errors import StackError
 def main() -> None:
     """Imports only the service that is asked for, and runs it once the gate is open."""
     parser = argparse.ArgumentParser(prog="services")
-    parser.add_argument("service", choices=SERVICES)
+    parser.add_argument("service", choices=(*SERVICES, *FURTHER_OWNERS))
     parser.add_argument("--instance", type=int, default=0)
     arguments = parser.parse_args()
     try:
         settings = load_settings()
         configure_logs(settings.log_level)
-        module = importlib.import_module(f"compose.services.{arguments.service}")
+        further = FURTHER_OWNERS.get(arguments.service)
+        module = importlib.import_module(f"compose.services.{'further_owner' if further else arguments.service}")
         pass_gate()
-        module.run(settings, arguments.instance)
+        module.run(settings, arguments.instance, *((further,) if further else ()))
     except StackError as error:
         sys.exit(str(error))
 

@@ -137,6 +137,8 @@ class Settings(ProcessorSettings, GatewaySettings):
     #: networks of proxies in front of the ingress whose X-Forwarded-For is believed, separated by commas
     trusted_proxies: Annotated[tuple[str, ...], NoDecode] = ()
 
+    #: modules of services that lie in packages of their own, with spaces between them; ``schemas.services`` reads it
+    service_modules: str = ""
     services: Annotated[tuple[str, ...], NoDecode] = SERVICES  # MILLRACE_SERVICES=owner,ingress runs these only
     ingress_processes: int = Field(default=2, ge=1, le=limits.INGRESS_PROCESSES_MAX)
     vault_processes: int = Field(default=1, ge=1, le=limits.VAULT_PROCESSES_MAX)
@@ -215,7 +217,7 @@ class Settings(ProcessorSettings, GatewaySettings):
     def role_passwords(self) -> dict[str, str]:
         """Role name to password, for the migrations."""
         generated = self.the_home().passwords()
-        given = {role: getattr(self, f"postgres_{role.removeprefix('millrace_')}_password") for role in ROLES}
+        given = {role: getattr(self, f"postgres_{role.removeprefix('millrace_')}_password", None) for role in ROLES}
         return {role: _secret(secret) or generated[role] for role, secret in given.items()}
 
     def active_webhook_secrets(self) -> dict[str, tuple[str, ...]]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from compose.services import ops
+from compose.settings.further_owners import FURTHER_OWNERS
 from compose.settings.limiter_gateways import gateway_addresses
 from compose.settings.processors import port_name
 from compose.stack.clickhouse import ClickHouse
@@ -107,7 +108,7 @@ def service_specs(settings: Settings, leases: PortLeases, stack_id: str) -> list
     }
     return [
         _service_spec(settings, service, instance, leases.take_any(), stack_id)
-        for service in settings.services
+        for service in (*settings.services, *FURTHER_OWNERS)
         for instance in range(counts.get(service, 1))
     ]
 

@@ -10,7 +10,8 @@ from functools import cache
 from importlib import resources
 from typing import Final, Literal, cast
 
-_ROOMS: Final = ("check", "payments", "limiter")
+from schemas.services import SERVICES
+
 _FIELDS: Final = ("id", "title", "severity", "owner", "source")
 
 
@@ -29,7 +30,8 @@ class Invariant:
 @cache
 def invariants() -> tuple[Invariant, ...]:
     """Every invariant, in the order of its file. Raises ValueError on a file without identity, or an id given twice."""
-    folders = [resources.files("reconciliation") / room / "invariants" for room in _ROOMS]
+    packages = ("reconciliation.check", *(service.package("reconciliation") for service in SERVICES))
+    folders = [resources.files(package) / "invariants" for package in packages]
     files = sorted((file for folder in folders for file in folder.iterdir()), key=lambda file: file.name)
     found = [_parse(file.name, file.read_text()) for file in files if file.name.endswith(".sql")]
     ids = [invariant.id for invariant in found]

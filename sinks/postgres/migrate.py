@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import hashlib
 from importlib import resources
+from importlib.resources.abc import Traversable
 from typing import Final
 
 import psycopg
 from psycopg import sql
 
 from schemas import limits
+from schemas.services import FURTHER
 from sinks.postgres.roles import ROLES
 
 _LOCK: Final = 0x6D696C6C  # "mill"
@@ -39,9 +41,16 @@ def migrate(dsn: str, passwords: dict[str, str]) -> list[str]:
 
 
 def files() -> list[tuple[str, str]]:
-    """Name and text of every migration, in order."""
-    folder = resources.files("sinks.postgres") / "migrations"
-    return [(f.name, f.read_text()) for f in sorted(folder.iterdir(), key=lambda f: f.name) if f.name.endswith(".sql")]
+    """Name and text of every migration, in order; those of services in packages of their own come last."""
+    found = _files(resources.files("sinks.postgres") / "migrations", "")
+    for service in FURTHER:
+        found += _files(resources.files(service.home) / "migrations", f"{service.name}/")
+    return found
+
+
+def _files(folder: Traversable, prefix: str) -> list[tuple[str, str]]:
+    files = sorted((file for file in folder.iterdir() if file.name.endswith(".sql")), key=lambda file: file.name)
+    return [(prefix + file.name, file.read_text()) for file in files]
 
 
 def _apply(connection: psycopg.Connection, file: str, text: str, applied: dict[str, str]) -> bool:

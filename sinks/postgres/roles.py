@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-ROLES: Final = (
+from schemas.services import SERVICES
+
+_ROLES: Final = (
     "millrace_owner",  # partition owners of payments: the only role that writes its aggregates and the ledger
     "millrace_limiter_owner",  # partition owners of the rate limiter: quota policies and durable quotas
     "millrace_ingress",  # reads stored results, resources and events
@@ -16,3 +18,5 @@ ROLES: Final = (
     "millrace_vault",  # the card vault: the only role that reads its schema
     "millrace_reader",  # analysts and scripts: select only
 )
+#: those, and of every service the role of its owners
+ROLES: Final = tuple(dict.fromkeys((*_ROLES, *(service.owner_role for service in SERVICES))))

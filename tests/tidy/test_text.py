@@ -20,7 +20,7 @@ REGISTRIES = re.compile(
     r"(--)?(extra-)?index-url|find-links)\b"
 )
 TEXTS = [f for f in tree.files() if not f.startswith(tree.HERE)]
-SCHEMAS = tree.files(".avsc")
+SCHEMAS = [file for file in tree.files(".avsc") if file.startswith("schemas/")]
 
 
 def matching(pattern: re.Pattern[str], what: str) -> list[str]:

@@ -189,3 +189,12 @@ def test_a_type_that_is_not_supported_is_refused_when_compiled(kind: Any) -> Non
         avro_encoder.compiled(schema)
     with pytest.raises(ValueError, match="no decoder for"):
         avro_decoder.compiled(schema)
+
+
+def test_a_record_without_fields_is_no_bytes() -> None:
+    """An operation may have a payload of no fields."""
+    empty = {"type": "record", "name": "Nothing", "fields": []}
+    outer = {"type": "record", "name": "Outer", "fields": [{"name": "n", "type": "int"}, {"name": "of", "type": empty}]}
+    for schema, value, written in ((empty, {}, b""), (outer, {"n": 3, "of": {}}, b"\x06")):
+        assert avro_encoder.compiled(schema)(value) == written
+        assert avro_decoder.compiled(schema)(written, 0) == (value, len(written))

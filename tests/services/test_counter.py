@@ -1,0 +1,253 @@
+"""A service that lies in one folder is served as any: commands, reads, events, documents, checks; nothing else is changed."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import signal
+import subprocess
+import sys
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import psycopg
+import pytest
+
+from ingress.identity.issuer import KeyFolder, issue_token
+from tests.eventually import eventually, patient
+from tests.worlds.public_system import system_of_its_own
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.worlds.public_system import PublicSystem
+
+pytestmark = [pytest.mark.servers]
+SCOPES = ("counters:read", "counters:write")
+
+
+@pytest.fixture(scope="module")
+def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PublicSystem]:
+    home: Path = tmp_path_factory.mktemp("counter")
+    modules = "tests.services.counter.service"
+    with system_of_its_own(home, service_modules=modules, services=("ingress",), ingress_processes=1) as made:
+        yield made
+
+
+class Caller:
+    """Somebody with counters."""
+
+    def __init__(self, system: PublicSystem, scopes: tuple[str, ...] = SCOPES) -> None:
+        self.name = f"m_{uuid.uuid4().hex[:12]}"
+        keys = KeyFolder(system.settings.the_home().path / "keys")
+        self._keys = itertools.count()
+        token = issue_token(keys, self.name, scopes)
+        self.http = httpx.Client(
+            base_url=system.base_url,
+            headers={"Authorization": f"Bearer {token}"},
+            timeout=patient(30),
+            trust_env=False,
+        )
+
+    def post(self, path: str, payload: dict[str, Any], key: str | None = None, **headers: str) -> httpx.Response:
+        named = {"Idempotency-Key": key or f"k{next(self._keys)}"}
+        return self.http.post(path, json=payload, headers=named | headers)
+
+    def counter(self) -> dict[str, Any]:
+        answer = self.post("/v1/counters", {"label": "apples"})
+        assert answer.status_code == 201, answer.text
+        return answer.json()["result"]
+
+
+@pytest.fixture
+def caller(system: PublicSystem) -> Iterator[Caller]:
+    found = Caller(system)
+    yield found
+    found.http.close()
+
+
+def test_a_command_is_carried_out_once_and_its_answer_is_repeated_byte_for_byte(caller: Caller) -> None:
+    first = caller.post("/v1/counters", {"label": "apples"}, "same")
+    again = caller.post("/v1/counters", {"label": "apples"}, "same")
+    assert (first.status_code, first.content) == (201, again.content)
+    assert again.headers["Idempotency-Replayed"] == "true"
+    counter = first.json()["result"]
+    assert first.headers["Location"] == f"/v1/counters/{counter['id']}"
+    assert first.json()["event"]["event_type"] == "counter_committed"
+    other = caller.post("/v1/counters", {"label": "pears"}, "same")
+    assert (other.status_code, other.json()["code"]) == (422, "key_reused")
+
+
+def test_a_write_is_conditional_on_the_version_that_it_names(caller: Caller) -> None:
+    one = f"/v1/counters/{caller.counter()['id']}"
+    assert caller.post(f"{one}/add", {"amount": 5}, **{"If-Match": '"1"'}).json()["result"]["value"] == 5
+    late = caller.post(f"{one}/add", {"amount": 5}, **{"If-Match": '"1"'})
+    assert (late.status_code, late.json()["code"], late.json()["current_version"]) == (409, "version_conflict", 2)
+    read = caller.http.get(one)
+    assert (read.json()["value"], read.headers["ETag"]) == (5, '"2"')
+
+
+def test_many_at_once_are_each_counted_once(caller: Caller) -> None:
+    one = f"/v1/counters/{caller.counter()['id']}/add"
+    keys = [f"add{n % 20}" for n in range(60)]  # each three times
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda key: caller.post(one, {"amount": 1}, key), keys))
+    assert {answer.status_code for answer in answers} == {200}
+    assert caller.http.get(one.removesuffix("/add")).json()["value"] == 20
+
+
+def test_lines_are_answered_in_order_and_a_bad_one_costs_no_other(caller: Caller) -> None:
+    counter = caller.counter()["id"]
+    lines = [
+        {"operation": f"POST /v1/counters/{counter}/add", "idempotency_key": "l1", "payload": {"amount": 2}},
+        {"operation": f"POST /v1/counters/{counter}/add", "idempotency_key": "l2", "payload": {"amount": "two"}},
+        {"operation": "POST /v1/payment_intents", "idempotency_key": "l3", "payload": {"amount": 1, "currency": "USD"}},
+        {"operation": f"POST /v1/counters/{counter}/close", "idempotency_key": "l4"},
+    ]
+    body = "\n".join(json.dumps(line) for line in lines)
+    answer = caller.http.post("/v1/commands", content=body, headers={"Content-Type": "application/x-ndjson"})
+    found = [json.loads(line) for line in answer.text.splitlines()]
+    assert [line["status"] for line in found] == [200, 422, 403, 200]
+    assert (found[3]["result"]["state"], found[3]["result"]["value"]) == ("closed", 2)
+
+
+def test_another_s_counter_is_as_one_that_never_was(system: PublicSystem, caller: Caller) -> None:
+    counter = caller.counter()["id"]
+    stranger = Caller(system)
+    try:
+        for method in ("GET", "POST"):
+            path = f"/v1/counters/%s{'/close' if method == 'POST' else ''}"
+            seen = []
+            for name in (counter, "ct_never"):
+                answer = stranger.http.request(
+                    method,
+                    path % name,
+                    headers={"Idempotency-Key": f"{method}{name}"},
+                    json={} if method == "POST" else None,
+                )
+                seen.append((answer.status_code, answer.content))
+            assert seen[0] == seen[1]
+            assert seen[0][0] == 404
+    finally:
+        stranger.http.close()
+
+
+def test_lists_are_the_caller_s_own_and_turn_pages_without_gap(caller: Caller) -> None:
+    made = [caller.counter()["id"] for _ in range(5)]
+    found: list[str] = []
+    query: dict[str, Any] = {"limit": 2}
+    while True:
+        page = caller.http.get("/v1/counters", params=query).json()
+        found += [one["id"] for one in page["data"]]
+        if not page["has_more"]:
+            break
+        query["cursor"] = page["next_cursor"]
+    assert found == made[::-1]
+
+
+def test_events_of_all_types_come_in_order_in_pages_and_as_a_stream(caller: Caller) -> None:
+    one = f"/v1/counters/{caller.counter()['id']}"
+    caller.post(f"{one}/add", {"amount": 3})
+    caller.post(f"{one}/close", {})
+    wanted = [("counter_committed", 0), ("counter_committed", 3), ("counter_committed", 3), ("counter_closed", 3)]
+    page = caller.http.get("/v1/events", params={"limit": 10}).json()["data"]
+    assert [(event["event_type"], event["body"]["value"]) for event in page] == wanted
+    named = caller.http.get("/v1/events", params={"service": "counter"}).json()["data"]
+    assert named == page
+    assert caller.http.get("/v1/events", params={"service": "payments"}).status_code == 403
+    names = []
+    with caller.http.stream("GET", "/v1/events/stream", params={"cursor": "0"}) as stream:
+        for line in stream.iter_lines():
+            if line.startswith("event: "):
+                names.append(line.removeprefix("event: "))
+            if len(names) == len(wanted):
+                break
+    assert names == [name for name, _ in wanted]
+
+
+def test_scopes_and_bad_values_are_refused_with_what_to_do(system: PublicSystem, caller: Caller) -> None:
+    reader = Caller(system, ("counters:read",))
+    assert reader.post("/v1/counters", {"label": "x"}).json()["code"] == "forbidden"
+    reader.http.close()
+    wrong = caller.post("/v1/counters", {"label": 5, "other": 1})
+    assert (wrong.status_code, wrong.json()["code"]) == (422, "invalid_command")
+    assert {one["field"] for one in wrong.json()["errors"]} == {"payload.label", "payload.other"}
+    assert caller.post("/v1/counters", {"label": "x", "tenant": "t"}).status_code == 400
+
+
+def test_the_document_names_its_routes_and_schemas_are_served(caller: Caller) -> None:
+    document = caller.http.get("/openapi.json").json()
+    assert {"/v1/counters", "/v1/counters/{counter_id}/add", "/v1/counters/{counter_id}/close"} <= document[
+        "paths"
+    ].keys()
+    assert document["paths"]["/v1/counters"]["post"]["tags"] == ["counter"]
+    assert json.loads(caller.http.get("/schemas/ids/9002").json()["schema"])["name"] == "AddToCounter"
+
+
+def test_an_owner_that_is_killed_loses_nothing_and_doubles_nothing(system: PublicSystem, caller: Caller) -> None:
+    one = f"/v1/counters/{caller.counter()['id']}/add"
+    with ThreadPoolExecutor(4) as pool:
+        asked = [pool.submit(until_answered, caller, one, f"kill{n}") for n in range(40)]
+        for pid in system.pids("counter_owner"):
+            os.kill(pid, signal.SIGKILL)
+        assert {each.result().status_code for each in asked} == {200}
+    assert caller.http.get(one.removesuffix("/add")).json()["value"] == 40
+
+
+def until_answered(caller: Caller, path: str, key: str) -> httpx.Response:
+    """As a careful caller: the same identity, until it is decided."""
+
+    def ask() -> httpx.Response | None:
+        answer = caller.post(path, {"amount": 1}, key)
+        return answer if answer.status_code not in (202, 503, 504) else None
+
+    return eventually(ask, 60)
+
+
+def test_its_owner_writes_its_own_tables_and_no_others(system: PublicSystem) -> None:
+    superuser = system.settings.addresses().postgres_superuser_dsn
+    with psycopg.connect(superuser, autocommit=True) as connection:
+        connection.execute("set role millrace_counter_owner")
+        for statement in ("update payment_intent set version = 1", "insert into policy (policy_id) values ('x')"):
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                connection.execute(statement)
+
+
+def test_its_events_are_in_kafka_in_the_order_of_their_seq(system: PublicSystem, caller: Caller) -> None:
+    caller.counter()
+    with psycopg.connect(system.settings.addresses().postgres_superuser_dsn, autocommit=True) as connection:
+        rows = connection.execute(
+            "select partition, count(*), min(seq), max(seq) from outbox where topic = 'events.counter.v1' group by 1"
+        ).fetchall()
+        assert rows
+        assert all((first, last) == (1, count) for _, count, first, last in rows)
+
+        def published() -> bool:
+            left = connection.execute(
+                "select count(*) from partition_owner p where topic = 'commands.counter.v1' and published_seq <"
+                " (select coalesce(max(seq), 0) from outbox o where o.topic = 'events.counter.v1' and o.partition = p.partition)"
+            ).fetchone()
+            return left == (0,)
+
+        eventually(published, 30)
+
+
+def test_its_invariant_is_one_of_the_check_s_and_finds_a_planted_violation(
+    system: PublicSystem, caller: Caller
+) -> None:
+    counter = caller.counter()["id"]
+    program = "from reconciliation.check.invariant import invariants as all_\nfor one in all_(): print(one.id)"
+    environment = os.environ | {"MILLRACE_SERVICE_MODULES": "tests.services.counter.service"}
+    found = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
+    assert "counter_sums" in found.stdout.split()
+    sql = (resources.files("tests.services.counter") / "invariants" / "counter_sums.sql").read_text()
+    with psycopg.connect(system.settings.addresses().postgres_superuser_dsn) as connection:
+        assert connection.execute(sql).fetchall() == []
+        connection.execute("update counter set version = 7 where id = %s", (counter,))
+        assert [row[0] for row in connection.execute(sql).fetchall()] == [counter]
+        connection.rollback()
