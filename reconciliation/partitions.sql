@@ -20,3 +20,16 @@ set halted = null, resumed_at = clock_timestamp(), resumed_by = %(operator)s, re
     topic_id = %(topic_id)s, offset_base = next_offset - %(offset)s, read_offset = null
 where topic = %(topic)s and partition = %(partition)s and halted is not null
 returning partition;
+
+-- name: partition_hold
+-- The last step of `millrace partitions republish`: until the end of the transaction nothing is committed. Primary key.
+select 1 from partition_owner where topic = %(topic)s and partition = %(partition)s for update;
+
+-- name: outbox_last
+-- `millrace partitions republish`: the newest event. Primary key.
+select coalesce(max(seq), 0) from outbox where topic = %(topic)s and partition = %(partition)s;
+
+-- name: outbox_page
+-- `millrace partitions republish`: the next events, in order. Primary key range.
+select seq, payload, aggregate_key from outbox
+where topic = %(topic)s and partition = %(partition)s and seq >= %(from_seq)s order by seq limit %(limit)s;

@@ -1,10 +1,10 @@
-"""``millrace partitions``: who owns what, which partitions stand still and how they go on."""
+"""``millrace partitions``: who owns what, which partitions stand still and how they go on; events published again."""
 
 from __future__ import annotations
 
 import getpass
 import json
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -60,3 +60,20 @@ def resume(
             kafka = load_settings().addresses().kafka
             offset = partition_resume_from(connection, kafka, topic, partition, operator, note, start=start)
             print(f"{place} goes on at offset {offset} of the topic as it is now")
+
+
+@app.command()
+def republish(
+    partition: Annotated[int, typer.Option(min=0, help="Of the events topic.")],
+    from_seq: Annotated[int, typer.Option(min=1, help="The first event that a reader misses.")],
+    service: Annotated[Literal["payments", "limiter"], typer.Option(help="Whose events.")] = "payments",
+    note: Annotated[str, typer.Option("--note", help="Why; it is kept with your name.")] = "",
+    by: By = None,
+) -> None:
+    """Publish the events of a partition again from the outbox; readers drop those that they have."""
+    from reconciliation.republish import republish as republish_events  # noqa: PLC0415
+
+    kafka, operator = load_settings().addresses().kafka, by or getpass.getuser()
+    with operator_connection() as connection:
+        count = republish_events(connection, kafka, service, partition, from_seq, operator, note)
+    print(f"{count} events of {service} are in partition {partition} again")

@@ -9,6 +9,7 @@ import pytest
 
 from dataflows.owner.drivers import Driver
 from reconciliation.partitions import partition_resume, partition_resume_from, partitions_list
+from reconciliation.republish import republish
 from schemas.errors import StateConflict
 from tests.eventually import becomes, eventually
 from tests.faults.owned_topics import OTHER, PARTITION, OwnedTopics, owned_topics
@@ -170,3 +171,23 @@ def test_an_event_that_kafka_refuses_is_published_before_those_after_it(world: O
         assert world.read_by_seq() == world.outbox()
         becomes(world.stands_still, {}, what="/readyz says no more")
     assert world.read_by_seq(OTHER) == world.outbox(OTHER)
+
+
+def test_an_operator_fills_a_topic_again_from_the_outbox(world: OwnedTopics) -> None:
+    """While its owner goes on; readers that know the events drop them, the others read on."""
+    before, meanwhile = world.make(6), world.make(4)
+    service = world.events.split(".")[1]
+    with world.owned(), psycopg.connect(world.operator_dsn, autocommit=True) as connection:
+        world.send(*before)
+        world.await_decided(*before)
+        becomes(world.published_seq, 6, what="published")
+        world.expire(world.events, 4)
+        assert world.read_by_seq() == []
+        world.send(*meanwhile)
+        assert republish(connection, world.kafka, service, PARTITION, 1, "ada", "a test") >= 6
+        with pytest.raises(StateConflict):
+            republish(connection, world.kafka, service, PARTITION, 11, "ada", "")
+        world.await_decided(*meanwhile)
+        becomes(world.read_by_seq, world.outbox(), what="the outbox, read by seq")
+    logged = world.query("select action, outcome from audit_log where actor = 'ada' order by seq")
+    assert logged == [("partition.republish", outcome) for outcome in ("begun", "done", "begun", "refused")]
