@@ -14,6 +14,7 @@ PlatformError                  code, public message (first line of the docstring
     UndecodableRecord  UnknownSchema
   InvariantViolation           a bug or tampering: stop the partition, page, never retry
     UnbalancedPosting  CasMiss
+    TopicReplaced  TopicShorter  CommandsExpired  GapInOffsets    what Kafka holds is not what Postgres has read
 
 In the domain a refusal is a value (``schemas.records.Rejection``), never an exception.
 The HTTP status of a code is decided in one table, ``ingress/http/problems.py``.
@@ -246,3 +247,27 @@ class CasMiss(InvariantViolation):
     """A current owner found another version than the one it read."""
 
     code = "cas_miss"
+
+
+class TopicReplaced(InvariantViolation):
+    """The command topic was made again: it is not the one that was read."""
+
+    code = "topic_replaced"
+
+
+class TopicShorter(InvariantViolation):
+    """The command topic has lost records: it does not hold, or not any more, what was read of it."""
+
+    code = "topic_shorter"
+
+
+class CommandsExpired(InvariantViolation):
+    """Commands have expired from the topic before they were read."""
+
+    code = "commands_expired"
+
+
+class GapInOffsets(InvariantViolation):
+    """The next command has another offset than the one that must follow."""
+
+    code = "gap_in_offsets"

@@ -152,6 +152,7 @@ RESULT_RECORD_BYTES_MAX: Final = 512 * 1024
 PUBLISH_DRAIN_TIMEOUT_S: Final = 5
 PUBLISH_MARK_INTERVAL_MS: Final = 500  # between two looks for positions that no claim has carried yet: each is a commit
 DEAD_LETTERS_RESUME_MAX: Final = 500
+PUBLISH_AGAIN_INTERVAL_S: Final = 1.0  # after Kafka has refused an event: then its partition is published again
 
 # --- ingress, further ------------------------------------------------------------------------------------
 BODY_DRAIN_BYTES_MAX: Final = 16 * 1024 * 1024  # read and dropped so that a refusal is heard; past it the line is cut
@@ -275,6 +276,7 @@ CHECKPOINTS_LISTED_MAX: Final = 100
 PARKED_LISTED_MAX: Final = 200
 ATTEMPT_BACKLOG_INTERVAL_S: Final = 5  # how often the backlog is measured
 HALTED_POLL_INTERVAL_S: Final = 1
+TOPIC_WATCH_INTERVAL_S: Final = 10  # between two looks whether the command topic still holds what is read next
 
 # --- demo and the HTTP benchmark ---------------------------------------------------------------------------
 DEMO_INVOICES_MAX: Final = 200_000  # of one file; its plan is held in memory

@@ -39,7 +39,7 @@ COMMANDS: Final = {
     "cases": "Show what waits for a person.",
     "repair": "Show repairs of the ledger; post what two persons decided.",
     "audit": "Show and verify the record of what operators did.",
-    "partitions": "Show who owns what; let a halted partition go on.",
+    "partitions": "Show who owns what; let halted ones go on; publish events again.",
     "limiter": "Show quota policies, and what a key has left.",
     "vault": "Rotate and show the keys of the card vault.",
     "checkpoints": "List recovery checkpoints.",

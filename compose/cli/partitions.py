@@ -1,22 +1,23 @@
-"""``millrace partitions``: who owns what, and which partitions a broken invariant has halted."""
+"""``millrace partitions``: who owns what, which partitions stand still and how they go on; events published again."""
 
 from __future__ import annotations
 
 import getpass
 import json
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from compose.cli.parked import By, Note
 from compose.operator_access import operator_connection, shell_user
+from compose.settings.settings import load_settings
 
 app = typer.Typer(no_args_is_help=True)
 
 
 @app.command("list")
 def list_(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False) -> None:
-    """Show every partition with its owner, epoch and position."""
+    """Show every partition with its owner, epoch and position, and what to do about a halted one."""
     from reconciliation.audit.log import audited  # noqa: PLC0415
     from reconciliation.partitions import partitions_list  # noqa: PLC0415 - imports the driver
 
@@ -28,6 +29,8 @@ def list_(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON o
     for row in rows:
         state = f"HALTED: {row['halted']}" if row["halted"] else row["owner_id"] or "nobody"
         print(f"{row['topic']}/{row['partition']}  epoch {row['epoch']}  offset {row['next_offset']}  {state}")
+        if row["advice"]:
+            print(f"    {row['advice']}")
     if not rows:
         print("no partition was ever owned")
 
@@ -37,13 +40,40 @@ def resume(
     place: Annotated[str, typer.Argument(metavar="TOPIC/PARTITION", help="As 'millrace partitions list' shows it.")],
     note: Note,
     by: By = None,
+    start: Annotated[
+        str | None,
+        typer.Option("--from", metavar="low|high|OFFSET", help="Read on there, in the topic as it is now."),
+    ] = None,
 ) -> None:
     """Let a halted partition go on, after its cause is mended; the command that broke it is tried again."""
-    from reconciliation.partitions import partition_resume  # noqa: PLC0415
+    from reconciliation.partitions import partition_resume, partition_resume_from  # noqa: PLC0415
 
-    topic, _, partition = place.rpartition("/")
-    if not topic or not partition.isdecimal():
+    topic, _, number = place.rpartition("/")
+    if not topic or not number.isdecimal():
         raise typer.BadParameter(f"{place!r} is not TOPIC/PARTITION; see 'millrace partitions list'")
+    partition, operator = int(number), by or getpass.getuser()
     with operator_connection() as connection:
-        partition_resume(connection, topic, int(partition), by or getpass.getuser(), note)
-    print(f"{place} goes on")
+        if start is None:
+            partition_resume(connection, topic, partition, operator, note)
+            print(f"{place} goes on")
+        else:
+            kafka = load_settings().addresses().kafka
+            offset = partition_resume_from(connection, kafka, topic, partition, operator, note, start=start)
+            print(f"{place} goes on at offset {offset} of the topic as it is now")
+
+
+@app.command()
+def republish(
+    partition: Annotated[int, typer.Option(min=0, help="Of the events topic.")],
+    from_seq: Annotated[int, typer.Option(min=1, help="The first event that a reader misses.")],
+    service: Annotated[Literal["payments", "limiter"], typer.Option(help="Whose events.")] = "payments",
+    note: Annotated[str, typer.Option("--note", help="Why; it is kept with your name.")] = "",
+    by: By = None,
+) -> None:
+    """Publish the events of a partition again from the outbox; readers drop those that they have."""
+    from reconciliation.republish import republish as republish_events  # noqa: PLC0415
+
+    kafka, operator = load_settings().addresses().kafka, by or getpass.getuser()
+    with operator_connection() as connection:
+        count = republish_events(connection, kafka, service, partition, from_seq, operator, note)
+    print(f"{count} events of {service} are in partition {partition} again")

@@ -1,4 +1,7 @@
-"""The loopback port of one process for its operator: /healthz, /readyz and Prometheus /metrics."""
+"""The loopback port of one process for its operator: /healthz, /startz, /readyz and Prometheus /metrics.
+
+/startz is asked by the supervisor: a process that has started and yet cannot serve everything is not started again.
+"""
 
 from __future__ import annotations
 
@@ -27,9 +30,10 @@ class OpsServer(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, port: int, ready: Callable[[], bool | str]) -> None:
+    def __init__(self, port: int, ready: Callable[[], bool | str], started: Callable[[], bool | str]) -> None:
         super().__init__((LOOPBACK, port), _Handler)
         self.ready = ready
+        self.started = started
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -40,15 +44,15 @@ class _Handler(BaseHTTPRequestHandler):
         match self.path:
             case "/healthz":
                 self._send(HTTPStatus.OK, _TEXT, b"ok\n")
-            case "/readyz":
-                said = self.server.ready()
+            case "/readyz" | "/startz":
+                said = self.server.ready() if self.path == "/readyz" else self.server.started()
                 status = HTTPStatus.OK if said is True else HTTPStatus.SERVICE_UNAVAILABLE
                 reason = "ready" if said is True else said or "not ready"
                 self._send(status, _TEXT, f"{reason}\n".encode())
             case "/metrics":
                 self._send(HTTPStatus.OK, CONTENT_TYPE_LATEST, generate_latest())
             case _:
-                self._send(HTTPStatus.NOT_FOUND, _TEXT, b"there are /healthz, /readyz and /metrics\n")
+                self._send(HTTPStatus.NOT_FOUND, _TEXT, b"there are /healthz, /startz, /readyz and /metrics\n")
 
     def _send(self, status: HTTPStatus, content_type: str, body: bytes) -> None:
         self.send_response(status)
@@ -77,9 +81,12 @@ def asked_on(
     return ready
 
 
-def serve_ops(port: int | None, ready: Callable[[], bool | str]) -> OpsServer | None:
+def serve_ops(
+    port: int | None, ready: Callable[[], bool | str], *, started: Callable[[], bool | str] | None = None
+) -> OpsServer | None:
     """Serves health and metrics from a thread until the process ends; ``ready`` answers True or why not.
 
+    ``started`` is as ``ready`` unless given: whether the process is up, whatever it cannot serve.
     ``port`` None takes ``MILLRACE_OPS_PORT``; without either nothing is served and None is returned. Raises StackError
     when the port is busy.
     """
@@ -87,7 +94,7 @@ def serve_ops(port: int | None, ready: Callable[[], bool | str]) -> OpsServer | 
     if not chosen:
         return None
     try:
-        server = OpsServer(chosen, ready)
+        server = OpsServer(chosen, ready, started or ready)
     except OSError as error:
         raise StackError(f"{PORT_VARIABLE}={chosen}: {error.strerror}; choose a free port, or 0 for none") from error
     threading.Thread(target=server.serve_forever, name="ops", daemon=True).start()

@@ -35,7 +35,7 @@ class PartitionOwner:
         self._periodic: list[PeriodicTask] = []
         signal.signal(signal.SIGTERM, lambda *_: self.stop.set())
         signal.signal(signal.SIGINT, lambda *_: self.stop.set())
-        serve_ops(None, self._ready)
+        serve_ops(None, self._ready, started=self._started)
 
     def run_periodically(self, name: str, task: Callable[[psycopg.Connection[Any]], object], every_s: float) -> None:
         """Runs ``task`` periodically until the end of ``run``."""
@@ -48,18 +48,22 @@ class PartitionOwner:
     ) -> None:
         """Owns partitions until ``stop``, then drains. Raises what ``supervise`` raises."""
         owner_id = f"{name}-{socket.gethostname()}-{os.getpid()}-{instance}"
-        supervise(
-            self._kafka, self._dsn, service, owner_id, self.stop, driver=driver, group=group, on_start=self._started
-        )
+        supervise(self._kafka, self._dsn, service, owner_id, self.stop, driver=driver, group=group, on_start=self._made)
         for periodic in self._periodic:
             periodic.stop()
 
-    def _started(self, process: OwnerProcess) -> None:
+    def _made(self, process: OwnerProcess) -> None:
         self._process = process
 
-    def _ready(self) -> bool | str:
-        # A spare owner without a partition is ready too: it is in the group and will be given some.
+    def _started(self) -> bool | str:
+        # A spare owner without a partition has started too: it is in the group and will be given some.
         if self._process is not None and self._process.reader.joined:
             return True
         is_away = any(periodic.is_away for periodic in self._periodic)
         return "Postgres is away" if is_away else "not in the consumer group yet"
+
+    def _ready(self) -> bool | str:
+        still = self._process.standing_still() if self._process is not None else {}
+        if not still:
+            return self._started()
+        return "; ".join(f"partition {partition} stands still: {why}" for partition, why in sorted(still.items()))

@@ -13,18 +13,19 @@ from schemas.records import Command, Outcome
 class Record(Struct):
     """One record of a command topic: its place, its bytes, and the command or the reason why it is none."""
 
-    offset: int
+    offset: int  # as the partition counts: Kafka's, plus the ``offset_base`` of the lease
     value: bytes
     command: Command | None = None
     fault: Corrupt | None = None
+    leader_epoch: int | None = None  # of the leader that took it
 
 
 class PartitionBatch(Struct):
-    """The records of one partition that are committed together, in the order of their offsets."""
+    """The records of one partition that are committed together: every offset from the first one to the last."""
 
     partition: int
     records: list[Record]
-    follows: int = 0  # every offset below is in an earlier batch of this assignment: a gap in between must not commit
+    epoch: int  # of the lease under which they were read: under a later one they are read again
 
 
 class Reply(Struct):

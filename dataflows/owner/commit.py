@@ -50,7 +50,7 @@ class Committer:
         """
         fail_points.reach("before_claim")
         try:
-            folded, workspace = self._transaction(lease, batch, published_seq)
+            folded, workspace, decided_at = self._transaction(lease, batch, published_seq)
         except psycopg.Error as error:
             self._roll_back()
             raise _translated(error) from error
@@ -60,6 +60,7 @@ class Committer:
         workspace.committed()
         lease.last_seq += len(folded.events)
         lease.next_offset = batch.records[-1].offset + 1
+        lease.decided_at = decided_at
         lease.published_seq = max(lease.published_seq, published_seq)
         fail_points.reach("after_commit_before_publish")
         return CommittedBatch(
@@ -70,11 +71,13 @@ class Committer:
             replies=folded.replies,
         )
 
-    def _transaction(self, lease: Lease, batch: PartitionBatch, published_seq: int) -> tuple[Folded, Workspace]:
+    def _transaction(self, lease: Lease, batch: PartitionBatch, published_seq: int) -> tuple[Folded, Workspace, int]:
+        now = lease.time_of_batch(time.time_ns() // 1_000)
+        decided_at = now + len(batch.records) - 1  # every command has a time of its own
         commands = [r.command for r in batch.records if r.command is not None]
         keys = list(dict.fromkeys(c.aggregate_key for c in commands))
         reads = [
-            self._claim(lease, batch.records, published_seq),
+            self._claim(lease, batch.records, published_seq, decided_at),
             _identities_read(commands),
             (SQL["parked_read"], (arrays.text_array(keys) if keys else "{}",)),
             *(lease.state.reads(keys, commands) if keys else []),
@@ -92,13 +95,13 @@ class Committer:
             {row[0] for row in parked},
             workspace,
         )
-        folded = fold.run(batch.records, time.time_ns() // 1_000)
+        folded = fold.run(batch.records, now)
         fail_points.reach("after_decide")
-        writes = [*workspace.writes(), *self._results(lease, folded)]
+        writes = [*workspace.writes(), *self._results(lease, folded, now)]
         self._round_trip([*writes, ("commit", None)], before_last=lambda: fail_points.reach("before_commit"))
-        return folded, workspace
+        return folded, workspace, decided_at
 
-    def _claim(self, lease: Lease, records: list[Record], published_seq: int) -> Statement:
+    def _claim(self, lease: Lease, records: list[Record], published_seq: int, decided_at: int) -> Statement:
         return SQL["partition_claim"], {
             "topic": self.service.commands_topic,
             "partition": lease.partition,
@@ -106,12 +109,14 @@ class Committer:
             "first_offset": records[0].offset,
             "next_offset": records[-1].offset + 1,
             "published_seq": published_seq,
+            "decided_at": decided_at,
+            "leader_epoch": records[-1].leader_epoch,
         }
 
-    def _results(self, lease: Lease, folded: Folded) -> list[Statement]:
+    def _results(self, lease: Lease, folded: Folded, now: int) -> list[Statement]:
         statements: list[Statement] = []
         if folded.identities:
-            statements.append(_identities_insert(self.service.commands_topic, lease.partition, folded))
+            statements.append(_identities_insert(self.service.commands_topic, lease.partition, folded, now))
         if folded.events:
             statements.append(_outbox_insert(self.service.events_topic, lease.partition, folded))
         return statements
@@ -144,14 +149,14 @@ def _identities_read(commands: list[Command]) -> Statement:
     )
 
 
-def _identities_insert(topic: str, partition: int, folded: Folded) -> Statement:
+def _identities_insert(topic: str, partition: int, folded: Folded, now: int) -> Statement:
     rows = sorted(folded.identities, key=lambda row: (row.command.scope, row.command.idempotency_key))
     commands = [row.command for row in rows]
     blob, starts, lengths = arrays.bytes_column([row.response for row in rows])
     return SQL["identities_insert"], (
         topic,
         partition,
-        time.time_ns() // 1_000,
+        now,
         blob,
         b"".join([c.request_hash for c in commands]),
         arrays.text_array([c.scope for c in commands]),

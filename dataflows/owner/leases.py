@@ -10,16 +10,22 @@ import threading
 from dataclasses import dataclass
 from typing import Final
 
+import structlog
+
+from dataflows.owner.metrics import INVARIANT_VIOLATED
+from dataflows.owner.place import Place
 from dataflows.owner.service import OwnedService, PartitionState
+from schemas.errors import InvariantViolation
 from sinks.postgres.owner_connection import OwnerConnection
 from sinks.postgres.sql_files import queries
 
 SQL: Final = queries("sinks.postgres.queries", "owner.sql")
+log = structlog.get_logger()
 
 
 @dataclass(slots=True)
 class Lease:
-    """One owned partition. ``last_seq`` and ``state`` move only after a commit."""
+    """One owned partition. What it has decided moves only after a commit."""
 
     partition: int
     epoch: int
@@ -27,6 +33,25 @@ class Lease:
     last_seq: int  # of the newest committed event
     published_seq: int  # as stored
     state: PartitionState
+    topic_id: str | None  # of the topic that was read; None until the first take of a partition
+    offset_base: int  # next_offset less Kafka's offset
+    leader_epoch: int | None  # of the leader that took the command before next_offset, at the take; None: unknown
+    decided_at: int  # the time of the newest decision, in microseconds
+    has_witness: bool = (
+        False  # Kafka holds the command before next_offset, at the take: it must be the one that was read
+    )
+
+    @property
+    def place(self) -> Place:
+        """Where Kafka has what comes next."""
+        return Place(self.topic_id, self.next_offset - self.offset_base)
+
+    def time_of_batch(self, clock: int) -> int:
+        """The time of the next batch's first command: the clock's, or the next after the newest decision.
+
+        A clock that goes back, or an owner with a slower one, never decides at a time that is over.
+        """
+        return max(clock, self.decided_at + 1)
 
 
 class Leases:
@@ -36,7 +61,7 @@ class Leases:
         self.service = service
         self.owner_id = owner_id
         self._held: dict[int, Lease] = {}
-        self.halted: set[int] = set()  # assigned to us, and stopped by a broken invariant
+        self._halted: set[int] = set()  # assigned to us, and stopped by a broken invariant
         self._lock = threading.Lock()
 
     def acquire(self, connection: OwnerConnection, partition: int) -> Lease | None:
@@ -48,16 +73,29 @@ class Leases:
         topics = {"topic": self.service.commands_topic, "partition": partition}
         with connection.transaction():
             row = connection.execute(SQL["partition_acquire"], topics | {"owner_id": self.owner_id}).fetchone()
-            position = connection.execute(
+            newest = connection.execute(
                 SQL["partition_position"], {"topic": self.service.events_topic, "partition": partition}
             ).fetchone()
-        if row is None or position is None:
-            raise RuntimeError("an upsert and an aggregate always return a row")
-        if row[3] is not None:
-            self.halted.add(partition)
+        if row is None:
+            raise RuntimeError("an upsert always returns a row")
+        epoch, next_offset, published_seq, halted, topic_id, offset_base, leader_epoch, decided_at = row
+        if halted is not None:
+            with self._lock:
+                self._halted.add(partition)
             return None
-        state = self.service.open_partition(connection, partition)
-        lease = Lease(partition, row[0], row[1], position[0], row[2], state)
+        last_seq, occurred_at = newest or (0, 0)
+        lease = Lease(
+            partition=partition,
+            epoch=epoch,
+            next_offset=next_offset,
+            last_seq=last_seq,
+            published_seq=published_seq,
+            state=self.service.open_partition(connection, partition),
+            topic_id=topic_id,
+            offset_base=offset_base,
+            leader_epoch=leader_epoch,
+            decided_at=max(decided_at, occurred_at),
+        )
         with self._lock:
             self._held[partition] = lease
         return lease
@@ -71,28 +109,42 @@ class Leases:
         with self._lock:
             return list(self._held.values())
 
+    @property
+    def halted(self) -> list[int]:
+        """Partitions of ours that stand still until an operator clears them."""
+        with self._lock:
+            return sorted(self._halted)
+
     def forget(self, partition: int) -> Lease | None:
         """From here on batches of this partition are dropped."""
-        self.halted.discard(partition)
         with self._lock:
+            self._halted.discard(partition)
             return self._held.pop(partition, None)
+
+    def keep_topic(self, connection: OwnerConnection, lease: Lease, topic_id: str) -> None:
+        """Stores which topic the partition's offsets are of, unless that is known."""
+        if lease.topic_id is None:
+            connection.execute(SQL["partition_keep_topic"], self._row(lease, 0) | {"topic_id": topic_id})
+            lease.topic_id = topic_id
 
     def release(self, connection: OwnerConnection, lease: Lease, published_seq: int) -> None:
         """Says in the database that nobody owns the partition, with the position that is surely published."""
         connection.execute(SQL["partition_release"], self._row(lease, published_seq))
 
-    def halt(self, connection: OwnerConnection, lease: Lease, reason: str) -> None:
+    def halt(self, connection: OwnerConnection, lease: Lease, error: InvariantViolation) -> None:
         """Stops a partition for every owner until an operator clears it; nothing of the failed batch is kept."""
-        self.forget(lease.partition)
-        self.halted.add(lease.partition)
+        INVARIANT_VIOLATED.inc()
+        log.critical("partition_halted", partition=lease.partition, code=error.code, context=error.context)
+        with self._lock:
+            self._held.pop(lease.partition, None)
+            self._halted.add(lease.partition)
+        reason = f"{error.code}: {error.public} {error.context or ''}".strip()
         place = {"topic": self.service.commands_topic, "partition": lease.partition, "epoch": lease.epoch}
         connection.execute(SQL["partition_halt"], place | {"reason": reason})
 
     def cleared(self, connection: OwnerConnection) -> list[int]:
         """Halted partitions of ours that an operator has let go on."""
-        if not self.halted:
-            return []
-        parameters = {"topic": self.service.commands_topic, "partitions": sorted(self.halted)}
+        parameters = {"topic": self.service.commands_topic, "partitions": self.halted}
         return [row[0] for row in connection.execute(SQL["partitions_cleared"], parameters).fetchall()]
 
     def mark(self, connection: OwnerConnection, lease: Lease, published_seq: int) -> None:

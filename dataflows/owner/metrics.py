@@ -26,5 +26,5 @@ COMMIT_SECONDS: Final = Histogram(
 RESTARTS: Final = Counter("millrace_owner_restarts", "Times the owner loop started over after a failure", ["cause"])
 # Zero while others own the partitions; all of them zero: nobody serves.
 PARTITIONS_OWNED: Final = Gauge("millrace_owner_partitions_owned", "Partitions that this process owns")
-# Above zero: a broken invariant halted a partition; page somebody, see `millrace partitions`.
-INVARIANT_VIOLATED: Final = Counter("millrace_owner_invariant_violations", "Partitions halted by a broken invariant")
+# Above zero: a broken invariant or lost commands halted a partition; page somebody, see `millrace partitions`.
+INVARIANT_VIOLATED: Final = Counter("millrace_owner_invariant_violations", "Partitions that this process halted")

@@ -54,7 +54,9 @@ def commit_or_park(
         log.warning("batch_bisected", partition=batch.partition, records=len(batch.records), error=repr(error))
         middle = len(batch.records) // 2
         for half in (batch.records[:middle], batch.records[middle:]):
-            yield from commit_or_park(committer, lease, PartitionBatch(batch.partition, half), published_seq)
+            yield from commit_or_park(
+                committer, lease, PartitionBatch(batch.partition, half, batch.epoch), published_seq
+            )
         return
     yield _park(committer, lease, batch.records[0], _reason(error), published_seq)
 
@@ -68,11 +70,13 @@ def _split_at_faults(
             run.append(record)
             continue
         if run:
-            yield from commit_or_park(committer, lease, PartitionBatch(batch.partition, run), published_seq)
+            yield from commit_or_park(
+                committer, lease, PartitionBatch(batch.partition, run, batch.epoch), published_seq
+            )
             run = []
         yield _park(committer, lease, record, f"{record.fault.code}: {record.fault.public}", published_seq)
     if run:
-        yield from commit_or_park(committer, lease, PartitionBatch(batch.partition, run), published_seq)
+        yield from commit_or_park(committer, lease, PartitionBatch(batch.partition, run, batch.epoch), published_seq)
 
 
 def _reason(error: Exception | None) -> str:
@@ -93,6 +97,8 @@ def _park(committer: Committer, lease: Lease, record: Record, reason: str, publi
                 "first_offset": record.offset,
                 "next_offset": record.offset + 1,
                 "published_seq": published_seq,
+                "decided_at": lease.decided_at,
+                "leader_epoch": record.leader_epoch,
             },
         ).fetchone()
         if claim is None:

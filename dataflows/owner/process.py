@@ -5,8 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-import structlog
-
 from dataflows.owner.batch import CommittedBatch, PartitionBatch
 from dataflows.owner.collector import collect_rarely
 from dataflows.owner.commit import Committer
@@ -15,7 +13,6 @@ from dataflows.owner.metrics import (
     BATCH_COMMANDS,
     COMMANDS_COMMITTED,
     COMMIT_SECONDS,
-    INVARIANT_VIOLATED,
     PARKED_RECORDS,
 )
 from dataflows.owner.parking import commit_or_park
@@ -26,8 +23,6 @@ from schemas import limits
 from schemas.errors import Fenced, InvariantViolation, OwnershipLost
 from sinks.kafka.connection import KafkaConnection
 from sinks.postgres.owner_connection import OwnerConnection, connect
-
-log = structlog.get_logger()
 
 
 class OwnerProcess:
@@ -75,6 +70,12 @@ class OwnerProcess:
         except BaseException as error:  # noqa: BLE001 - raised by run, when no lane is at work any more
             if self.failure is None:
                 self.failure = error
+
+    def standing_still(self) -> dict[int, str]:
+        """Partitions of ours that nobody serves, and why; the others go on."""
+        halted = dict.fromkeys(self.leases.halted, "halted, see 'millrace partitions list'")
+        refused = {p: f"Kafka refuses its events: {reason}" for p, reason in self.publisher.refusals().items()}
+        return refused | halted
 
     def close(self) -> None:
         """Leaves the group and closes everything; what was not acknowledged is sent again by the next owner."""
@@ -147,9 +148,9 @@ class Lane:
 
     def _commit(self, batch: PartitionBatch, pieces: list[CommittedBatch]) -> None:
         lease = self._leases.get(batch.partition)
-        if lease is None or batch.records[-1].offset < lease.next_offset:
-            return  # lost since it was read, or read twice over a hand-over
-        if batch.follows > lease.next_offset:  # the claim cannot see this: the row and the lease agree
+        if lease is None or batch.epoch != lease.epoch:
+            return  # lost since it was read: whoever has the lease now reads it again
+        if batch.records[0].offset != lease.next_offset:  # an earlier one has failed
             raise OwnershipLost("What was read does not follow what was committed; the owner starts over.")
         published = self._publisher.published_seq(batch.partition)
         try:
@@ -165,11 +166,9 @@ class Lane:
 
     def _halt(self, partition: int, error: InvariantViolation) -> None:
         """Fail closed: this partition stops for everybody, the others go on, an operator sees it."""
-        INVARIANT_VIOLATED.inc()
-        log.critical("invariant_violated", partition=partition, code=error.code, context=error.context)
         lease = self._leases.get(partition)
         if lease is not None:
-            self._leases.halt(self.connection, lease, f"{error.code}: {error.public} {error.context or ''}".strip())
+            self._leases.halt(self.connection, lease, error)
 
     def publish(self, batch: CommittedBatch) -> None:
         """Sends what a commit allows to send; with the last piece of a batch its partition is free for any lane."""

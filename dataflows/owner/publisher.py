@@ -1,8 +1,8 @@
 """Sends committed events and results to Kafka, in order, and knows how far Kafka has acknowledged them.
 
-Rule: nothing leaves before its commit. The idempotent producer keeps order and never gives up on a message by time, so
-the acknowledgement of the last event of a batch stands for all before it. The position is stored by a later claim;
-after a crash the next owner publishes again from it, and consumers drop what they have by ``seq``.
+Rule: nothing leaves before its commit, and the position moves over what is acknowledged without a gap. One event that
+Kafka refuses ends this process's turn at its partition: whoever takes it next publishes again from the stored position,
+and consumers drop what they have by ``seq``. A later claim stores the position.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final
 
 import structlog
-from confluent_kafka import KafkaError, Message, Producer
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from dataflows.owner import fail_points
 from dataflows.owner.batch import CommittedBatch, Published, Reply
@@ -26,7 +27,27 @@ from sinks.postgres.owner_connection import OwnerConnection
 
 _FULL_WAIT_S: Final = 0.05
 _DEAD_LETTER: Final = "DeadLetter"
+_OnDelivery = Callable[[KafkaError | None, Message | None], None]
 log = structlog.get_logger()
+
+
+class _Stream:
+    """The events of one partition under one lease."""
+
+    __slots__ = ("acked", "ahead", "epoch", "refusal", "sent")
+
+    def __init__(self, epoch: int, published_seq: int) -> None:
+        self.epoch = epoch
+        self.sent = self.acked = published_seq  # the newest handed to the producer; all up to here are acknowledged
+        self.ahead: set[int] = set()  # acknowledged before one of those in front of them
+        self.refusal = ""  # what Kafka said of the first event that it did not take
+
+    def acknowledge(self, seq: int) -> None:
+        """Moves over what is acknowledged without a gap, and over nothing else."""
+        self.ahead.add(seq)
+        while self.acked + 1 in self.ahead:
+            self.acked += 1
+            self.ahead.discard(self.acked)
 
 
 class Publisher:
@@ -35,19 +56,16 @@ class Publisher:
     def __init__(self, kafka: KafkaConnection, service: OwnedService, owner_id: str) -> None:
         self.service = service
         self._kafka = kafka
-        # Without a timeout no message is given up on, so an acknowledgement stands for all that were sent before.
+        # Without a timeout no message is given up on: only what a broker refuses is not acknowledged in the end.
         self._producer = Producer(kafka.producer(owner_id, **{"delivery.timeout.ms": 0}))
-        self._sent: dict[int, int] = {}  # partition -> newest seq handed to the producer
-        self._acked: dict[int, int] = {}  # partition -> newest seq that Kafka has
         self._lock = threading.Lock()  # acknowledgements arrive in whichever thread asks for them
-        self._generation: dict[int, int] = {}  # partition -> epoch of the lease that these positions belong to
+        self._streams: dict[int, _Stream] = {}  # by partition
 
     def resume(self, connection: OwnerConnection, lease: Lease) -> None:
         """Takes over a partition's stream: publishes again everything committed after the stored position."""
         partition = lease.partition
         with self._lock:
-            self._generation[partition] = lease.epoch
-            self._sent[partition] = self._acked[partition] = lease.published_seq
+            self._streams[partition] = _Stream(lease.epoch, lease.published_seq)
         after = lease.published_seq
         while after < lease.last_seq:
             rows = connection.execute(
@@ -61,6 +79,8 @@ class Publisher:
             ).fetchall()
             self._send_events(partition, lease.epoch, [Published(*row) for row in rows])
             after = rows[-1][0]
+            if partition in self.refusals():
+                break
         self.publish_dead_letters(connection, partition)
 
     def publish(self, batch: CommittedBatch) -> None:
@@ -72,6 +92,13 @@ class Publisher:
     def publish_dead_letters(self, connection: OwnerConnection, partition: int) -> None:
         """Copies parked records to their topic, at least once; the table is the truth."""
         place = {"topic": self.service.commands_topic, "partition": partition}
+        refused: list[str] = []
+
+        def answered(error: KafkaError | None, _message: Message | None) -> None:
+            if error is not None:
+                log.error("dead_letter_not_published", partition=partition, error=error.str())
+                refused.append(error.str())
+
         rows = connection.execute(
             SQL["dead_letters_unpublished"], place | {"limit": limits.DEAD_LETTERS_RESUME_MAX}
         ).fetchall()
@@ -86,8 +113,8 @@ class Publisher:
                 "record": bytes(record),
             }
             payload = codec.encode(_DEAD_LETTER, letter)
-            self._produce(self.service.dead_letters_topic, partition, key, payload)
-        if rows and self._producer.flush(limits.PUBLISH_DRAIN_TIMEOUT_S) == 0:
+            self._produce(self.service.dead_letters_topic, partition, key, payload, answered)
+        if rows and self._producer.flush(limits.PUBLISH_DRAIN_TIMEOUT_S) == 0 and not refused:
             offsets = [row[0] for row in rows]
             connection.execute(SQL["dead_letters_mark"], place | {"offsets": offsets})
 
@@ -97,12 +124,18 @@ class Publisher:
 
     def published_seq(self, partition: int) -> int:
         """Every event of the partition up to here is acknowledged."""
-        return self._acked.get(partition, 0)
+        stream = self._streams.get(partition)
+        return stream.acked if stream else 0
 
     def backlog(self) -> int:
         """Events handed over and not yet acknowledged; past the bound the owner stops reading."""
         with self._lock:
-            return sum(sent - self._acked.get(p, 0) for p, sent in self._sent.items())
+            return sum(stream.sent - stream.acked for stream in self._streams.values() if not stream.refusal)
+
+    def refusals(self) -> dict[int, str]:
+        """Partitions of which Kafka has refused an event, and why: nothing more of them is sent until ``resume``."""
+        with self._lock:
+            return {partition: stream.refusal for partition, stream in self._streams.items() if stream.refusal}
 
     def drain(self, timeout_s: float) -> bool:
         """Waits for acknowledgements; False when some are still missing (the next owner sends those again)."""
@@ -111,36 +144,43 @@ class Publisher:
     def forget(self, partition: int) -> None:
         """The partition is not ours any more; late acknowledgements mean nothing."""
         with self._lock:
-            for positions in (self._sent, self._acked, self._generation):
-                positions.pop(partition, None)
+            self._streams.pop(partition, None)
 
     def close(self) -> None:
         """Drops what was not sent: it is in the outbox, and the next owner sends it."""
+        with self._lock:
+            self._streams.clear()
         self._producer.purge()
         self._producer.flush(1)
 
     def _send_events(self, partition: int, epoch: int, events: Sequence[Published]) -> None:
-        if not events or self._generation.get(partition) != epoch:
+        stream = self._streams.get(partition)
+        if not events or stream is None or stream.epoch != epoch:
             return
-        topic, last = self.service.events_topic, events[-1]
-        for event in events[:-1]:
-            self._produce(topic, partition, event.key, event.payload)
-        self._produce(topic, partition, last.key, last.payload, self._on_last(partition, epoch, last.seq))
         with self._lock:
-            if self._generation.get(partition) == epoch:
-                self._sent[partition] = last.seq
+            stream.sent = events[-1].seq
+        for event in events:
+            if stream.refusal:
+                return
+            on_delivery = partial(self._answered, partition, stream, event.seq)
+            self._produce(self.service.events_topic, partition, event.key, event.payload, on_delivery)
         fail_points.reach("after_publish_before_mark")
 
-    def _on_last(self, partition: int, epoch: int, seq: int) -> Callable[[KafkaError | None, Message], None]:
-        def acknowledged(error: KafkaError | None, _message: Message) -> None:
-            if error is None:
-                with self._lock:
-                    if self._generation.get(partition) == epoch:
-                        self._acked[partition] = max(seq, self._acked.get(partition, 0))
-            elif error.code() != KafkaError._PURGE_QUEUE:  # noqa: SLF001 - the library's name for our own purge
-                log.error("publish_failed", partition=partition, seq=seq, error=str(error))
+    def _answered(
+        self, partition: int, stream: _Stream, seq: int, error: KafkaError | None, _message: Message | None
+    ) -> None:
+        if error is not None:
+            self._refused(partition, stream, error)
+            return
+        with self._lock:
+            stream.acknowledge(seq)
 
-        return acknowledged
+    def _refused(self, partition: int, stream: _Stream, error: KafkaError) -> None:
+        with self._lock:
+            is_first = self._streams.get(partition) is stream and not stream.refusal
+            stream.refusal = error.str()
+        if is_first:  # all that are under way may be refused with it
+            log.error("event_refused", partition=partition, after_seq=stream.acked, error=error.str())
 
     def _send_replies(self, replies: Sequence[Reply]) -> None:
         by_partition: dict[int, list[Reply]] = defaultdict(list)
@@ -156,13 +196,18 @@ class Publisher:
         partition: int,
         key: str | None,
         payload: bytes,
-        on_delivery: Callable[[KafkaError | None, Message], None] | None = None,
+        on_delivery: _OnDelivery | None = None,
     ) -> None:
         while True:
             try:
                 self._producer.produce(self._kafka.topic(topic), payload, key, partition, on_delivery)
             except BufferError:  # the queue is full: wait for acknowledgements, the bound on reading does the rest
                 self._producer.poll(_FULL_WAIT_S)
+            except KafkaException as error:  # a record larger than our own bound is refused before it is sent
+                if on_delivery is None or error.args[0].fatal():
+                    raise
+                on_delivery(error.args[0], None)
+                return
             else:
                 return
 

@@ -1,7 +1,8 @@
 """Reads commands: one consumer over all assigned partitions, decoding the next batch while Postgres works on this one.
 
-Kafka assigns partitions to group members; on assignment the reader takes the lease, has unpublished events sent again
-and starts at the offset that Postgres holds. On revocation it waits for the batch in work, then gives the lease back.
+Kafka assigns partitions to group members; on assignment the reader takes them (``takes.py``) and starts at the offset
+that Postgres holds. It hands on every offset from there, without a gap and once; where it cannot, the partition halts.
+On revocation it waits for the batch in work, then gives the lease back.
 Measured: ``poll(t)`` then ``consume(n - 1, 0)`` answers in 1.3 ms where ``consume(n, t)`` takes 12.
 """
 
@@ -15,19 +16,37 @@ from typing import Final
 import psycopg
 import structlog
 from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, Message, TopicPartition
+from msgspec import Struct
 
 from dataflows.owner.batch import PartitionBatch, Record
 from dataflows.owner.fold import envelope_fault
 from dataflows.owner.leases import Lease, Leases
+from dataflows.owner.place import OUT_OF_RANGE, Place
 from dataflows.owner.publisher import Publisher
+from dataflows.owner.takes import Takes
 from schemas import codec, limits
-from schemas.errors import Corrupt, UndecodableRecord
+from schemas.errors import Corrupt, GapInOffsets, InvariantViolation, TopicShorter, UndecodableRecord
 from sinks.kafka.connection import KafkaConnection
+from sinks.kafka.topic_offsets import TopicOffsets
 from sinks.postgres.owner_connection import OwnerConnection
 
 _POLL_S: Final = limits.BATCH_POLL_TIMEOUT_MS / 1_000
 _IDLE_S: Final = limits.OWNER_IDLE_WAIT_MS / 1_000
 log = structlog.get_logger()
+
+
+class _Reading(Struct):
+    """How far one partition was read under one lease, as the partition counts."""
+
+    lease: Lease
+    next_offset: int  # at the take
+    began: int  # there, or at the command before it, which was read under an earlier lease
+    position: int  # the offset after the last one read
+    fault: InvariantViolation | None = None  # why nothing more can be read; what was read is decided before the halt
+
+    @property
+    def place(self) -> Place:
+        return Place(self.lease.topic_id, self.position - self.lease.offset_base)
 
 
 class Reader:
@@ -45,6 +64,7 @@ class Reader:
         self._leases = leases
         self._publisher = publisher
         self._topic = kafka.topic(leases.service.commands_topic)
+        self._takes = Takes(connection, leases, publisher, TopicOffsets(kafka, leases.service.commands_topic))
         self._stopping = threading.Event()
         lock = threading.Lock()  # guards the three below
         self._offered = threading.Condition(lock)  # lanes wait here: one more batch is worth one of them
@@ -52,8 +72,7 @@ class Reader:
         self._ready: deque[PartitionBatch] = deque()  # decoded, in the order of reading
         self._taken: set[int] = set()  # partitions of which a lane has a batch in work
         self._in_work: Counter[int] = Counter()  # batches ready or taken, per partition
-        self._clearing_due = 0.0
-        self._positions: dict[int, int] = {}  # assigned partition -> the offset after the last one read
+        self._reading: dict[int, _Reading] = {}  # of what is assigned, all that does not stand still
         self._assignments = 0  # grows with every change of what is assigned
         self.joined = False  # true from the first assignment, also an empty one, until the group has thrown us out
         self._join_by = 0.0
@@ -64,6 +83,7 @@ class Reader:
                 group,
                 **{
                     "partition.assignment.strategy": "cooperative-sticky",
+                    "auto.offset.reset": "error",
                     "session.timeout.ms": limits.OWNER_SESSION_TIMEOUT_MS,
                     "heartbeat.interval.ms": limits.OWNER_HEARTBEAT_MS,
                 },
@@ -143,7 +163,9 @@ class Reader:
         try:
             while not self._stopping.is_set():
                 self._check_joined()
-                self._resume_cleared()
+                self._read_again()
+                self._watch()
+                self._halt_faulty()
                 if self._publisher.backlog() > limits.PUBLISH_BACKLOG_MAX:
                     self._stopping.wait(_POLL_S)
                     continue
@@ -187,67 +209,104 @@ class Reader:
         batches = []
         size: Counter[int] = Counter()
         for message in messages:
-            record = _record(message)
+            if error := message.error():
+                self._told(error, message.partition())
+                continue
             partition = _number(message.partition())
+            record = self._next_record(message, partition)
+            if record is None:
+                continue
             if size[partition] and size[partition] + len(record.value) > limits.BATCH_BYTES_MAX:
                 batches.append(self._batch(partition, by_partition.pop(partition)))
                 size[partition] = 0
             by_partition[partition].append(record)
             size[partition] += len(record.value)
-        return batches + [self._batch(p, records) for p, records in by_partition.items()]
+        batches += [self._batch(p, records) for p, records in by_partition.items() if p in self._reading]
+        return batches
 
     def _batch(self, partition: int, records: list[Record]) -> PartitionBatch:
-        follows = self._positions.get(partition, records[0].offset)
-        self._positions[partition] = records[-1].offset + 1
-        return PartitionBatch(partition, records, follows)
+        return PartitionBatch(partition, records, self._reading[partition].lease.epoch)
+
+    def _next_record(self, message: Message, partition: int) -> Record | None:
+        """The record that follows what was read before; None where it does not, or where nothing may be read."""
+        reading = self._reading.get(partition)
+        if reading is None or reading.fault or self._leases.get(partition) is not reading.lease:
+            return None  # it stands still: what comes now is read again when it goes on
+        offset = _number(message.offset()) + reading.lease.offset_base
+        if offset == reading.position:
+            reading.position += 1
+            if offset < reading.next_offset:
+                reading.fault = _witness_fault(reading.lease, message)
+                return None
+            return _record(offset, message)
+        if not reading.began <= offset < reading.position:  # else it was read under this lease, and is delivered again
+            shift = reading.lease.offset_base  # an operator looks for it in Kafka
+            reading.fault = GapInOffsets(expected=reading.position - shift, found=offset - shift)
+        return None
+
+    def _told(self, error: KafkaError, partition: int | None) -> None:
+        """What comes in place of a message. Raises KafkaException for what starting over may mend."""
+        if error.code() not in OUT_OF_RANGE or partition is None:
+            raise KafkaException(error)
+        if reading := self._reading.get(partition):
+            reading.fault = self._takes.why_out_of_range(partition, reading.place, error.str())
+
+    def _watch(self) -> None:
+        places = {p: reading.place for p, reading in self._reading.items() if not reading.fault}
+        for partition, fault in self._takes.watch(places).items():
+            if reading := self._reading.get(partition):
+                reading.fault = fault
+
+    def _halt_faulty(self) -> None:
+        """Halts what cannot be read on, once all that was read of it is decided: the position is where it ends."""
+        for partition, reading in list(self._reading.items()):
+            is_ours = self._leases.get(partition) is reading.lease
+            if reading.fault and (not is_ours or reading.lease.next_offset >= reading.position):
+                del self._reading[partition]
+                if is_ours:
+                    self._takes.halt(reading.lease, reading.fault)
 
     def _rewind(self, partitions: set[int]) -> None:
-        for partition in partitions & self._positions.keys():
-            self._consumer.seek(TopicPartition(self._topic, partition, self._positions[partition]))
+        for partition in partitions & self._reading.keys():
+            self._consumer.seek(TopicPartition(self._topic, partition, self._reading[partition].place.offset))
 
     def _assigned(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         self.joined = True
         self._assignments += 1
-        places = []
-        for place in partitions:
-            lease = self._acquire(place.partition)
-            places.append(TopicPartition(self._topic, place.partition, lease.next_offset if lease else OFFSET_END))
-        consumer.incremental_assign(places)
+        places = self._begin(self._takes.take([p.partition for p in partitions]))
+        # Nothing is taken of what stands still, wherever it is assigned.
+        still = [TopicPartition(self._topic, p.partition, OFFSET_END) for p in partitions if p.partition not in places]
+        consumer.incremental_assign([*places.values(), *still])
 
-    def _acquire(self, partition: int) -> Lease | None:
-        lease = self._leases.acquire(self._connection, partition)
-        if lease is None:
-            log.critical("partition_halted", partition=partition)
-            return None
-        self._publisher.resume(self._connection, lease)
-        self._positions[partition] = lease.next_offset
-        log.info("partition_acquired", partition=partition, epoch=lease.epoch, offset=lease.next_offset)
-        return lease
+    def _begin(self, leases: dict[int, Lease]) -> dict[int, TopicPartition]:
+        """Where to read on, by partition, in Kafka's offsets."""
+        for partition, lease in leases.items():
+            began = lease.next_offset - 1 if lease.has_witness else lease.next_offset
+            self._reading[partition] = _Reading(lease, lease.next_offset, began, began)
+        return {p: TopicPartition(self._topic, p, self._reading[p].place.offset) for p in leases}
 
-    def _resume_cleared(self) -> None:
-        """Goes on with halted partitions that an operator has cleared."""
-        if not self._leases.halted or time.monotonic() < self._clearing_due:
-            return
-        self._clearing_due = time.monotonic() + limits.HALTED_POLL_INTERVAL_S
-        for partition in self._leases.cleared(self._connection):
-            self._leases.forget(partition)
-            if lease := self._acquire(partition):
-                self._consumer.seek(TopicPartition(self._topic, partition, lease.next_offset))
+    def _read_again(self) -> None:
+        """Goes on with what stood still. A consumer that was told "out of range" cannot seek: it is assigned anew."""
+        places = list(self._begin(self._takes.again(busy=self._taken)).values())
+        if places:
+            self._consumer.incremental_unassign(places)
+            self._consumer.incremental_assign(places)
 
     def _revoked(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         """A drain: the batch in work commits, its events are acknowledged, then the lease is free."""
         self._unassigned(partitions)
         self._wait_until_idle({p.partition for p in partitions})
-        leases = [lease for p in partitions if (lease := self._leases.forget(p.partition))]
+        leases = [lease for p in partitions if (lease := self._takes.drop(p.partition))]
         if leases:
             self._publisher.drain(limits.PUBLISH_DRAIN_TIMEOUT_S)
         for lease in leases:
             self._give_back(lease)
+        for place in partitions:
+            self._publisher.forget(place.partition)
         consumer.incremental_unassign(partitions)
 
     def _give_back(self, lease: Lease) -> None:
         published = self._publisher.published_seq(lease.partition)
-        self._publisher.forget(lease.partition)
         try:
             self._leases.release(self._connection, lease, published)
         except psycopg.Error as error:  # the next owner bumps the epoch anyway; it only repeats some events
@@ -260,7 +319,7 @@ class Reader:
         self._expect_to_join()
         self._unassigned(partitions)
         for place in partitions:
-            self._leases.forget(place.partition)
+            self._takes.drop(place.partition)
             self._publisher.forget(place.partition)
         log.warning("partitions_lost", partitions=[p.partition for p in partitions])
         consumer.incremental_unassign(partitions)
@@ -268,7 +327,7 @@ class Reader:
     def _unassigned(self, partitions: list[TopicPartition]) -> None:
         self._assignments += 1
         for place in partitions:
-            self._positions.pop(place.partition, None)
+            self._reading.pop(place.partition, None)
 
     def _wait_until_idle(self, partitions: set[int]) -> None:
         deadline = time.monotonic() + limits.OWNER_DRAIN_TIMEOUT_S
@@ -277,12 +336,17 @@ class Reader:
                 self._changed.wait(_POLL_S)
 
 
-def _record(message: Message) -> Record:
-    """A message as a record; raises KafkaException for an error event, never for the content."""
-    if message.error():
-        raise KafkaException(message.error())
+def _witness_fault(lease: Lease, message: Message) -> InvariantViolation | None:
+    """A log that lost its end and grew over it has another command, of a later leader, where the last one was read."""
+    if message.leader_epoch() == lease.leader_epoch:
+        return None
+    return TopicShorter(offset=lease.place.offset, leader_epoch=lease.leader_epoch, found=message.leader_epoch())
+
+
+def _record(offset: int, message: Message) -> Record:
+    """A message as a record; nothing is raised for its content."""
     value = message.value() or b""
-    record = Record(_number(message.offset()), value)
+    record = Record(offset, value, leader_epoch=message.leader_epoch())
     try:
         command = codec.decode_command(value)
     except Corrupt as fault:

@@ -13,6 +13,7 @@ import pytest
 from confluent_kafka import KafkaException
 
 from dataflows.owner import fail_points
+from reconciliation.partitions import partition_resume_from
 from schemas import limits, topics
 from schemas.payments import topics as payments_topics
 from tests.eventually import eventually, patient
@@ -226,6 +227,45 @@ def test_full_outbox_stops_reading_and_loses_nothing(owner_world: OwnerWorld, fa
         os.kill(kafka, signal.SIGCONT)
     owner_world.await_all(60)
     owner_world.assert_exact()
+
+
+@pytest.mark.parametrize("grown", [False, True], ids=["shorter", "as long again"])
+def test_a_command_log_that_lost_its_end_halts_its_partition_only(
+    owner_world: OwnerWorld, fault_settings: Settings, grown: bool
+) -> None:
+    """As after a power cut: the same topic, shorter, or grown over its old end before an owner looks."""
+    owner = owner_world.start_owner()
+    owner_world.send_payments(40)
+    owner_world.await_all()
+    if grown:
+        owner.terminate()
+        assert owner.wait(patient(20)) == 0
+    _cut_partition_0(fault_settings)
+    eventually(lambda: _is_back(owner_world), 60, what="Kafka restarted")
+    if grown:
+        owner_world.send_payments(120)
+        owner_world.start_owner()
+    halted = eventually(
+        lambda: owner_world.query("select partition, halted from partition_owner where halted is not null"), 60
+    )
+    assert [partition for partition, _ in halted] == [0]
+    assert halted[0][1].startswith("topic_shorter: ")
+    owner_world.send_payments(40)
+    waiting = [i for i in owner_world.sent if topics.partition_for(i, payments_topics.PARTITIONS) == 0]
+    eventually(lambda: owner_world.committed() >= len(owner_world.sent) - len(waiting), 30, what="the others served")
+    with psycopg.connect(owner_world.dsn, autocommit=True) as operator:
+        place = (payments_topics.COMMANDS, 0)
+        partition_resume_from(operator, owner_world.kafka, *place, "ada", "a power cut", start="low")
+    owner_world.await_all()
+    owner_world.assert_exact()
+
+
+def _cut_partition_0(settings: Settings) -> None:
+    kafka = process_id(settings, "kafka")
+    os.kill(kafka, signal.SIGSTOP)  # its supervisor would start it before the log is cut
+    for log in settings.the_home().data("kafka").rglob(f"{payments_topics.COMMANDS}-0/*.log"):
+        os.truncate(log, 0)
+    os.kill(kafka, signal.SIGKILL)
 
 
 def _unpublished(world: OwnerWorld) -> int:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 from structlog.testing import capture_logs
 
 from dataflows.owner import fail_points
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.servers, pytest.mark.slow]
 PARTITIONS = payments_topics.PARTITIONS
+_NOON = 1_790_000_000_000_000
 POINTS = ("before_claim", "after_claim", "after_decide", "before_commit", "after_commit_before_publish")
 
 
@@ -99,7 +101,7 @@ class Owners:
         if not records:
             return
         try:
-            for done in commit_or_park(self.committer, lease, PartitionBatch(lease.partition, records), 0):
+            for done in commit_or_park(self.committer, lease, PartitionBatch(lease.partition, records, lease.epoch), 0):
                 self.replies += done.replies
         except Crash:
             self.committer.connection.close()
@@ -112,7 +114,7 @@ class Owners:
         self.crash_in = None
         if records:
             with pytest.raises(Fenced):
-                list(commit_or_park(committer, lease, PartitionBatch(lease.partition, records), 0))
+                list(commit_or_park(committer, lease, PartitionBatch(lease.partition, records, lease.epoch), 0))
         committer.connection.close()
 
     def close(self) -> None:
@@ -172,7 +174,8 @@ def test_a_failover_and_late_money_fit_the_index_of_live_charges(new_database: C
         for command in commands:
             owners.append(Step(len(owners.log[place]), place, command))
         lease = owners.leases[place]
-        (done,) = commit_or_park(owners.committer, lease, PartitionBatch(place, owners.log[place][-len(commands) :]), 0)
+        batch = PartitionBatch(place, owners.log[place][-len(commands) :], lease.epoch)
+        (done,) = commit_or_park(owners.committer, lease, batch, 0)
         assert (done.commands, done.parked) == (len(commands), 0)
         return stored.rows("select attempt, processor, status, live_charge from processor_attempt order by attempt")
 
@@ -186,6 +189,64 @@ def test_a_failover_and_late_money_fit_the_index_of_live_charges(new_database: C
             (1, "simulator_b", "captured", True),
             (2, "simulator", "failed", False),
         ]
+    finally:
+        owners.close()
+        stored.close()
+
+
+def test_time_never_goes_back_in_a_partition(
+    new_database: Callable[[], tuple[str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever clocks say: what was too late stays too late, and a report of a time that is over stays as it is."""
+    owner_dsn, superuser_dsn = new_database()
+    owners, stored = Owners(owner_dsn, random.Random(0), published(())), end_state.Stored(superuser_dsn)
+    place = topics.partition_for(cases.INTENT_ID, PARTITIONS)
+
+    def decided(clock: int, *commands: Command) -> list[str]:
+        """What becomes of one batch of these at an owner whose clock says so."""
+        monkeypatch.setattr("dataflows.owner.commit.time.time_ns", lambda: clock * 1_000)
+        for one in commands:
+            owners.append(Step(len(owners.log[place]), place, one))
+        lease = owners.leases[place]
+        batch = PartitionBatch(place, owners.log[place][-len(commands) :], lease.epoch)
+        return [r.outcome for done in commit_or_park(owners.committer, lease, batch, 0) for r in done.replies]
+
+    late = structs.replace(cases.confirm(key="late"), deadline_at=_NOON - 1, reply_to=0)
+    try:
+        assert decided(_NOON, cases.create(), late) == ["expired"]
+        decided(_NOON - 3_600_000_000, cases.confirm(key="confirm"))  # the clock was set back
+        owners.committer.connection.close()
+        owners.start()  # on another machine, whose clock is behind
+        assert decided(_NOON - 7_200_000_000, late, cases.cancel(key="cancel")) == ["expired"]
+        occurred = stored.rows("select (extract(epoch from occurred_at) * 1000000)::bigint from outbox order by seq")
+        assert occurred[:2] == [(_NOON,), (_NOON + 2,)]
+        created = 'select (extract(epoch from created_at) * 1000000)::bigint from idempotency order by "offset"'
+        assert stored.rows(created) == [(_NOON,), (_NOON + 2,), (_NOON + 3,)]
+    finally:
+        monkeypatch.undo()
+        owners.close()
+        stored.close()
+
+
+def test_a_batch_begins_exactly_where_the_last_one_ended(new_database: Callable[[], tuple[str, str]]) -> None:
+    """The claim itself refuses a command that was passed over, and one that would have two places."""
+    owner_dsn, superuser_dsn = new_database()
+    owners, stored = Owners(owner_dsn, random.Random(0), published(())), end_state.Stored(superuser_dsn)
+    lease = owners.leases[topics.partition_for(cases.INTENT_ID, PARTITIONS)]
+
+    def commit(offset: int) -> None:
+        record = Record(offset, b"", cases.create())
+        owners.committer.commit(lease, PartitionBatch(lease.partition, [record], lease.epoch), 0)
+
+    try:
+        for offset in (1, 7):
+            with pytest.raises(Fenced):
+                commit(offset)
+        assert stored.positions()[lease.partition] == 0
+        commit(0)
+        with pytest.raises(Fenced):
+            commit(0)
+        assert stored.positions()[lease.partition] == 1
     finally:
         owners.close()
         stored.close()

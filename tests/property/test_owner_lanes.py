@@ -115,10 +115,10 @@ def test_a_batch_that_does_not_follow_what_was_committed_is_refused(owner: OneOw
         lease = process.leases.acquire(process.lanes[0].connection, PARTITION)
         assert lease is not None
         process.publisher.resume(process.lanes[0].connection, lease)
-        process.lanes[0].commit(PartitionBatch(PARTITION, [Record(0, b"", first)], follows=0))
+        process.lanes[0].commit(PartitionBatch(PARTITION, [Record(0, b"", first)], lease.epoch))
         assert owner.committed() == [0]
         with pytest.raises(OwnershipLost):
-            process.lanes[1].commit(PartitionBatch(PARTITION, [Record(2, b"", third)], follows=2))
+            process.lanes[1].commit(PartitionBatch(PARTITION, [Record(2, b"", third)], lease.epoch))
         assert (owner.committed(), owner.next_offset()) == ([0], 1)
         assert process.leases.get(PARTITION) is None, "no lane may go on with this partition before it is read again"
         del second

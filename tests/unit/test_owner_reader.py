@@ -29,13 +29,16 @@ class EveryPartitionIsOurs:
 
     owner_id = "test-reader"
     service = type("Service", (), {"commands_topic": "commands.none.v1"})
-    halted: frozenset[int] = frozenset()
+    halted: tuple[int, ...] = ()
 
     def get(self, partition: int) -> object:
         return partition
 
     def backlog(self) -> int:
         return 0
+
+    def refusals(self) -> dict[int, str]:
+        return {}
 
 
 @pytest.fixture
@@ -77,7 +80,7 @@ def test_every_batch_is_taken_at_once_and_in_the_order_of_its_partition(reader: 
     for thread in threads:
         thread.start()
     for n in range(BATCHES):
-        reader._put(PartitionBatch(n % PARTITIONS, [Record(n, b"")], n))
+        reader._put(PartitionBatch(n % PARTITIONS, [Record(n, b"")], epoch=1))
     assert all_done.wait(patient(60))
     assert broken == []
     for partition, offsets in taken.items():

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import http.client
 import threading
 from typing import TYPE_CHECKING
 
 import pytest
 
-from compose.services.ops import asked_on
+from compose.services.ops import OpsServer, asked_on
 from schemas import limits
 
 if TYPE_CHECKING:
@@ -51,3 +52,23 @@ def test_no_answer_is_an_answer(loop: asyncio.AbstractEventLoop, monkeypatch: py
 
     assert asked_on(loop, why_not_ready)() == "no answer in time"
     assert given_up.wait(10)
+
+
+@pytest.mark.parametrize(("path", "status"), [("/readyz", 503), ("/startz", 200), ("/healthz", 200)])
+def test_a_process_that_cannot_serve_everything_has_started(path: str, status: int) -> None:
+    """The supervisor would start an owner with one halted partition again and again, and nobody would serve the others."""
+    server = OpsServer(0, lambda: "partition 3 stands still", lambda: True)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        connection = http.client.HTTPConnection("127.0.0.1", server.server_address[1], timeout=10)
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        said = answer.read()
+        connection.close()
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+    assert answer.status == status
+    assert (b"partition 3 stands still" in said) is (path == "/readyz")

@@ -6,11 +6,19 @@ insert into partition_owner as o (topic, partition, epoch, owner_id)
 values (%(topic)s, %(partition)s, 1, %(owner_id)s)
 on conflict (topic, partition) do update
     set epoch = o.epoch + 1, owner_id = excluded.owner_id, updated_at = clock_timestamp()
-returning epoch, next_offset, published_seq, halted;
+returning epoch, next_offset, published_seq, halted, topic_id, offset_base,
+          case when read_offset = next_offset then leader_epoch end,
+          coalesce((extract(epoch from decided_at) * 1000000)::bigint, 0);
 
 -- name: partition_position
--- After partition_acquire, in a snapshot of its own: the last seq that the owner before us committed. Primary key.
-select coalesce(max(seq), 0) from outbox where topic = %(topic)s and partition = %(partition)s;
+-- After partition_acquire, in a snapshot of its own: the newest event that the owner before us committed. Primary key.
+select seq, (extract(epoch from occurred_at) * 1000000)::bigint from outbox
+where topic = %(topic)s and partition = %(partition)s order by seq desc limit 1;
+
+-- name: partition_keep_topic
+-- When a partition is taken for the first time: which topic its offsets are of.
+update partition_owner set topic_id = %(topic_id)s
+where topic = %(topic)s and partition = %(partition)s and epoch = %(epoch)s and topic_id is null;
 
 -- name: partition_release
 -- After a drain: nobody owns it until the next assignment.
@@ -19,10 +27,13 @@ set owner_id = '', published_seq = greatest(published_seq, %(published_seq)s), u
 where topic = %(topic)s and partition = %(partition)s and epoch = %(epoch)s;
 
 -- name: partition_claim
--- First statement of every batch: compare-and-set on (epoch, next_offset). No row = fenced.
+-- First statement of every batch: compare-and-set on (epoch, next_offset). No row = fenced. The batch begins exactly where
+-- the one before it ended, so that no command is passed over and none is decided at two places.
 update partition_owner
-set next_offset = %(next_offset)s, published_seq = greatest(published_seq, %(published_seq)s), updated_at = clock_timestamp()
-where topic = %(topic)s and partition = %(partition)s and epoch = %(epoch)s and next_offset <= %(first_offset)s
+set next_offset = %(next_offset)s, published_seq = greatest(published_seq, %(published_seq)s), updated_at = clock_timestamp(),
+    leader_epoch = %(leader_epoch)s, read_offset = %(next_offset)s,
+    decided_at = greatest(decided_at, timestamptz 'epoch' + %(decided_at)s * interval '1 microsecond')
+where topic = %(topic)s and partition = %(partition)s and epoch = %(epoch)s and next_offset = %(first_offset)s
 returning 1;
 
 -- name: partition_halt

@@ -72,7 +72,7 @@ class Owner:
 
     def commit(self, lease: Lease, size: int) -> None:
         records = self.log[lease.partition][lease.next_offset : lease.next_offset + size]
-        for done in commit_or_park(self.committer, lease, PartitionBatch(lease.partition, records), 0):
+        for done in commit_or_park(self.committer, lease, PartitionBatch(lease.partition, records, lease.epoch), 0):
             assert done.parked == 0
             for reply in done.replies:
                 self.replies[reply.reply_id] = (reply.outcome, reply.replayed, msgspec.json.decode(reply.body))

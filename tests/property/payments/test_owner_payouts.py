@@ -65,7 +65,7 @@ class Owner:
         for partition, log in sorted(self._log.items()):
             lease = self.lease(partition)
             if records := log[lease.next_offset :]:
-                self.committer.commit(lease, PartitionBatch(partition, records), 0)
+                self.committer.commit(lease, PartitionBatch(partition, records, lease.epoch), 0)
 
     def lease(self, partition: int) -> Lease:
         """The partition, taken over at the first time."""
@@ -184,10 +184,9 @@ def test_a_killed_batch_of_payouts_is_committed_once(owner: Owner, monkeypatch: 
     owner.commit()  # from where the database says that the last owner was
     assert owner.answer(step)["result"]["state"] == "pending"
     assert (owner.held(cases.AVAILABLE), owner.held(cases.TRANSIT)) == (400, 600)
+    late = Record(zombie[1].next_offset, b"", command=cases.payout(1, key="z"))
     with pytest.raises(Fenced):
-        zombie[0].commit(
-            zombie[1], PartitionBatch(zombie[1].partition, [Record(9, b"", command=cases.payout(1, key="z"))]), 0
-        )
+        zombie[0].commit(zombie[1], PartitionBatch(zombie[1].partition, [late], zombie[1].epoch), 0)
     zombie[0].connection.close()
 
 
@@ -207,7 +206,8 @@ def test_an_account_in_another_partition_than_its_own_is_misrouted(owner: Owner)
     wrong = (topics.partition_for(cases.ACCOUNT, payments_topics.PARTITIONS) + 1) % payments_topics.PARTITIONS
     for known in (False, True):
         lease = owner.lease(wrong)
-        owner.committer.commit(lease, PartitionBatch(wrong, [Record(lease.next_offset, b"", command=step)]), 0)
+        misplaced = Record(lease.next_offset, b"", command=step)
+        owner.committer.commit(lease, PartitionBatch(wrong, [misplaced], lease.epoch), 0)
         assert owner.rows("select count(*) from payout") == [(int(known),)]
         if not known:
             owner.batch(step)

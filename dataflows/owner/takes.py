@@ -1,0 +1,125 @@
+"""Takes partitions: the lease in Postgres, compared with the topic in Kafka, and what was not published before.
+
+A partition that was taken and may not be read stands still, the others go on: halted until an operator clears it when
+Kafka does not hold what comes next; for a moment when Kafka refuses one of its events, which are then published again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Container, Iterable, Mapping
+from typing import Final
+
+import structlog
+from confluent_kafka import KafkaException
+
+from dataflows.owner.leases import Lease, Leases
+from dataflows.owner.place import Place, place_fault
+from dataflows.owner.publisher import Publisher
+from schemas import limits
+from schemas.errors import InvariantViolation, TopicShorter
+from sinks.kafka.topic_offsets import Inquiry, TopicOffsets
+from sinks.postgres.owner_connection import OwnerConnection
+
+log: Final = structlog.get_logger()
+
+
+class Takes:
+    """What the reading thread does with the partitions that Kafka assigns to it, apart from reading them."""
+
+    def __init__(
+        self, connection: OwnerConnection, leases: Leases, publisher: Publisher, command_topic: TopicOffsets
+    ) -> None:
+        self._connection = connection
+        self._leases = leases
+        self._publisher = publisher
+        self._topic = command_topic
+        self._clearing_due = 0.0
+        self._refused: dict[int, float] = {}  # partition that stands still -> when it is taken again
+        self._watch_due = 0.0
+        self._asked: dict[int, Place] = {}
+        self._inquiry: Inquiry | None = None
+
+    def take(self, partitions: Iterable[int]) -> dict[int, Lease]:
+        """The leases of those that may be read from their place on. Raises KafkaException if Kafka does not answer."""
+        leases = [lease for p in partitions if (lease := self._acquire(p)) is not None]
+        if not leases:
+            return {}
+        held = self._topic.ask([lease.partition for lease in leases]).answer()
+        taken = {}
+        for lease in leases:
+            found = held[lease.partition]
+            if fault := place_fault(lease.place, found):
+                self.halt(lease, fault)
+                continue
+            lease.has_witness = lease.leader_epoch is not None and lease.place.offset > found.low
+            self._leases.keep_topic(self._connection, lease, found.topic_id)
+            self._publisher.resume(self._connection, lease)
+            log.info("partition_acquired", partition=lease.partition, epoch=lease.epoch, offset=lease.next_offset)
+            taken[lease.partition] = lease
+        return taken
+
+    def _acquire(self, partition: int) -> Lease | None:
+        lease = self._leases.acquire(self._connection, partition)
+        if lease is None:
+            log.critical("partition_stays_halted", partition=partition)
+        return lease
+
+    def halt(self, lease: Lease, error: InvariantViolation) -> None:
+        """Nobody reads on in this partition until an operator clears it."""
+        self._leases.halt(self._connection, lease, error)
+        self._publisher.forget(lease.partition)
+
+    def why_out_of_range(self, partition: int, place: Place, said: str) -> InvariantViolation:
+        """What is wrong with a place of which a consumer was told that Kafka does not hold it."""
+        held = self._topic.ask([partition]).answer()[partition]
+        truncated = TopicShorter(offset=place.offset, low=held.low, high=held.high, said=said)
+        return place_fault(place, held) or truncated
+
+    def again(self, busy: Container[int]) -> dict[int, Lease]:
+        """Takes again what stood still and may go on; not while a lane is at work on it."""
+        now = time.monotonic()
+        for partition, reason in self._publisher.refusals().items():
+            if partition in self._refused:
+                continue
+            if self._leases.get(partition) is None:  # halted: all is published again when it goes on
+                self._publisher.forget(partition)
+                continue
+            log.warning("partition_stands_still", partition=partition, refused=reason)
+            self._leases.forget(partition)
+            self._refused[partition] = now + limits.PUBLISH_AGAIN_INTERVAL_S
+        due = [p for p, at in self._refused.items() if at <= now and p not in busy]
+        if now >= self._clearing_due and self._leases.halted:
+            self._clearing_due = now + limits.HALTED_POLL_INTERVAL_S
+            due += self._leases.cleared(self._connection)
+        for partition in due:
+            self.drop(partition)
+        return self.take(due)
+
+    def drop(self, partition: int) -> Lease | None:
+        """The partition is not ours any more, or is about to be taken again."""
+        self._refused.pop(partition, None)
+        self._asked.pop(partition, None)  # the answer is about this lease
+        return self._leases.forget(partition)
+
+    def watch(self, reading: Mapping[int, Place]) -> dict[int, InvariantViolation]:
+        """Now and then: what is wrong with the places where partitions are read. Never waits for Kafka's answer.
+
+        A topic that was made again is told by its id, also when it is as long as the old one before anybody reads it.
+        """
+        now = time.monotonic()
+        if self._inquiry is None:
+            if reading and now >= self._watch_due:
+                self._watch_due = now + limits.TOPIC_WATCH_INTERVAL_S
+                self._asked = dict(reading)
+                self._inquiry = self._topic.ask(self._asked)
+            return {}
+        if not self._inquiry.is_done():
+            return {}
+        inquiry, self._inquiry = self._inquiry, None
+        try:
+            held = inquiry.answer()
+        except KafkaException as error:  # away, or between a topic and the next one of its name: the consumer says so
+            log.warning("command_topic_not_compared", error=error.args[0].str())
+            return {}
+        return {p: fault for p, place in self._asked.items() if (fault := place_fault(place, held[p])) is not None}

@@ -1,0 +1,79 @@
+"""What Kafka holds of a topic: its id, which a topic made again does not have, and the offsets of each partition."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._listoffsets import OffsetSpec
+from msgspec import Struct
+
+from schemas import limits
+from sinks.kafka.connection import KafkaConnection
+
+
+class Held(Struct, frozen=True):
+    """What Kafka holds of one partition: offsets from ``low`` up to, and without, ``high``."""
+
+    topic_id: str
+    low: int
+    high: int
+
+
+class Inquiry:
+    """A question to Kafka that is under way."""
+
+    def __init__(
+        self,
+        client: AdminClient,
+        identity: Future[Any],
+        lows: dict[int, Future[Any]],
+        highs: dict[int, Future[Any]],
+    ) -> None:
+        self._client = client  # it answers for as long as somebody holds it
+        self._identity = identity
+        self._lows = lows
+        self._highs = highs
+
+    def is_done(self) -> bool:
+        """True when ``answer`` does not wait."""
+        return all(future.done() for future in (self._identity, *self._lows.values(), *self._highs.values()))
+
+    def answer(self) -> dict[int, Held]:
+        """What Kafka holds, by partition. Raises KafkaException when it does not say so in time."""
+        deadline = time.monotonic() + limits.KAFKA_ADMIN_TIMEOUT_S
+
+        def settled(future: Future[Any]) -> Any:
+            try:
+                return future.result(max(0.0, deadline - time.monotonic()))
+            except FutureTimeoutError:
+                late = "Kafka does not say what a topic holds."
+                raise KafkaException(KafkaError(KafkaError._TIMED_OUT, late)) from None  # noqa: SLF001 - its name
+
+        topic_id = str(settled(self._identity).topic_id)
+        return {p: Held(topic_id, settled(low).offset, settled(self._highs[p]).offset) for p, low in self._lows.items()}
+
+
+class TopicOffsets:
+    """Asks Kafka what it holds of one topic."""
+
+    def __init__(self, kafka: KafkaConnection, name: str) -> None:
+        self._name = kafka.topic(name)
+        self._admin = AdminClient(kafka.admin() | {"log_level": 2})
+
+    def ask(self, partitions: Iterable[int]) -> Inquiry:
+        """Asks without waiting. Offsets only grow: what was read before the question lies within the answer."""
+        places = [TopicPartition(self._name, partition) for partition in partitions]
+        timeout = {"request_timeout": limits.KAFKA_ADMIN_TIMEOUT_S}
+        earliest, latest = OffsetSpec.earliest(), OffsetSpec.latest()  # type: ignore[no-untyped-call]  # as the wheel has it
+        return Inquiry(
+            self._admin,
+            self._admin.describe_topics(TopicCollection([self._name]), **timeout)[self._name],
+            {p.partition: f for p, f in self._admin.list_offsets(dict.fromkeys(places, earliest), **timeout).items()},
+            {p.partition: f for p, f in self._admin.list_offsets(dict.fromkeys(places, latest), **timeout).items()},
+        )

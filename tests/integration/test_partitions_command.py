@@ -1,0 +1,79 @@
+"""``millrace partitions`` at a shell: what stands still and why, how it goes on, and events published again."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from reconciliation.republish import republish
+from schemas.payments import topics
+from sinks.kafka.topic_offsets import TopicOffsets
+from sinks.kafka.topics import ensure_topics
+from tests.eventually import patient
+from tests.integration.operator_shell import Operator
+from tests.worlds.committed_world import CommittedWorld
+from tests.worlds.sink_stage import new_stage
+
+if TYPE_CHECKING:
+    from tests.servers import World
+
+pytestmark = pytest.mark.servers
+
+
+def _rows(world: World, sql: str) -> list[tuple[Any, ...]]:
+    with psycopg.connect(world.addresses.postgres_superuser_dsn, autocommit=True) as connection:
+        return connection.execute(sql.encode()).fetchall()
+
+
+def test_halted_partitions_are_told_with_what_to_do_and_go_on_where_the_operator_says(stack: World) -> None:
+    """Every way is audited; what the topic does not hold is no place to go on."""
+    kafka = stack.addresses.kafka
+    ensure_topics(kafka)
+    with psycopg.connect(stack.addresses.postgres_superuser_dsn, autocommit=True) as connection:
+        CommittedWorld().payments_made(20).store(connection)
+        connection.execute("update partition_owner set halted = 'topic_shorter: gone' where partition in (1, 2)")
+    shell, place = Operator.of(stack.settings), f"{topics.COMMANDS}/1"
+    rows = {row["partition"]: row for row in json.loads(shell.run("partitions", "list", "--json").stdout)["data"]}
+    assert (rows[0]["advice"], rows[1]["halted"]) == (None, "topic_shorter: gone")
+    listed = shell.run("partitions", "list").stdout
+    assert f"millrace partitions resume {place} --note WHY --from low" in listed
+    for start in ("7", "end"):
+        assert shell.run("partitions", "resume", place, "--note", "n", "--from", start).returncode == 1
+    assert shell.run("partitions", "resume", place, "--note", "n", "--from", "high", "--by", "ada").returncode == 0
+    assert shell.run("partitions", "resume", place, "--note", "n", "--from", "high", "--by", "ada").returncode == 1
+    known = TopicOffsets(kafka, topics.COMMANDS).ask([1]).answer()[1]
+    found = _rows(stack, "select halted, topic_id, next_offset - offset_base from partition_owner where partition = 1")
+    assert found == [(None, known.topic_id, known.high)]
+    assert shell.run("partitions", "resume", f"{topics.COMMANDS}/2", "--note", "mended").returncode == 0
+    logged = _rows(
+        stack, "select outcome, details::jsonb ->> 'from' from audit_log where action = 'partition.resume' order by seq"
+    )
+    assert logged == [("refused", "7"), ("done", "high"), ("refused", "high"), ("done", None)]
+    sent = shell.run("partitions", "republish", "--partition", "1", "--from-seq", "2")
+    newest = _rows(stack, "select max(seq) from outbox where partition = 1")[0][0]
+    assert sent.stdout == f"{newest - 1} events of payments are in partition 1 again\n", sent.stderr
+    assert TopicOffsets(kafka, topics.EVENTS).ask([1]).answer()[1].high == newest - 1
+    assert shell.run("partitions", "republish", "--partition", "1", "--from-seq", str(newest + 1)).returncode == 1
+
+
+def test_the_sink_reads_on_behind_a_hole_that_was_filled_and_drops_what_it_has(stack: World) -> None:
+    """Both at once: one partition lost events that nobody has read, another gets again what was read."""
+    with new_stage(stack.settings, payments=40) as stage:
+        stage.store_and_publish()
+        stage.drain()
+        stage.world.payments_made(40)
+        stage.store_and_publish()
+        admin = AdminClient(stage.kafka.admin())
+        hole = TopicPartition(stage.kafka.topic(stage.world.events_topic), 3, -1)
+        admin.delete_records([hole])[hole].result(patient(30))
+        service = stage.world.events_topic.split(".")[1]
+        with psycopg.connect(stage.dsn("millrace_operator"), autocommit=True) as connection:
+            for partition in (3, 4):
+                republish(connection, stage.kafka, service, partition, 1, "ada", "a test")
+        assert not stage.drain().failures
+        assert stage.counts() == stage.expected_counts()
