@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from rich.status import Status
     from rich.table import Table
 
+    from compose.settings.settings import Settings
     from reconciliation.check.run import CheckSettings, Report
 
 ROLE = "millrace_operator"
@@ -41,7 +42,7 @@ def check(
     from sinks.clickhouse.decoding import collect_garbage_rarely  # noqa: PLC0415
 
     collect_garbage_rarely()
-    settings = check_settings(acknowledged)
+    settings = check_settings(load_settings(), acknowledged)
     with nullcontext() if as_json else _progress() as status:
         try:
             report = run_check(
@@ -59,13 +60,13 @@ def check(
     raise typer.Exit(1 if report.gaps else 0)
 
 
-def check_settings(acknowledged: Path | None = None) -> CheckSettings:
-    """What a check of this home's stack reads."""
+def check_settings(settings: Settings, acknowledged: Path | None = None) -> CheckSettings:
+    """What a check of the stack with these settings reads."""
     from reconciliation.check.run import CheckSettings  # noqa: PLC0415
     from schemas import topics  # noqa: PLC0415
     from sinks.clickhouse.connection import ClickHouseConnection  # noqa: PLC0415
 
-    addresses = load_settings().addresses()
+    addresses = settings.addresses()
     return CheckSettings(
         postgres_dsn=addresses.postgres_dsns[ROLE],
         kafka=addresses.kafka,
