@@ -5,9 +5,9 @@ setup: ; @sh compose/set_up.sh
 # built once for a user; a test that needs it would take its time otherwise
 stripe_mock: setup ; @.venv/bin/python -m tests.worlds.payments.stripe_mock
 demo: setup ; @.venv/bin/millrace demo
-# the gate, all that a submission must pass; bytecode is kept: dozens of processes start in a run, and each would compile its modules anew;
-# a worker that crashed ends the run: without it, xdist may wait for ever. CI gives RUN=tests.rerun
-test: setup stripe_mock ; @PYTHONDONTWRITEBYTECODE= .venv/bin/python -m $(or $(RUN),pytest) -n $(or $(WORKERS),3) --dist loadfile --max-worker-restart 0
+# the gate, all that a submission must pass; bytecode is kept: dozens of processes start in a run, and each would compile its modules anew.
+# CI gives RUN=tests.rerun
+test: setup stripe_mock ; @PYTHONDONTWRITEBYTECODE= .venv/bin/python -m $(or $(RUN),pytest) -n $(or $(WORKERS),3) --dist loadfile
 quick: setup ; @PYTHONDONTWRITEBYTECODE= .venv/bin/python -m pytest -q tests/unit
 proof: setup ; @PYTHONDONTWRITEBYTECODE= .venv/bin/python -m tests.proof $(PARTS)
 # side by side, and all of them even if one fails

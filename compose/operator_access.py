@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     import psycopg
 
+    from compose.settings.settings import Settings
     from reconciliation.check.run import CheckSettings
 
 ROLE: Final = "millrace_operator"
@@ -43,13 +44,13 @@ def operator_connection() -> Iterator[psycopg.Connection]:
         raise StackError(str(error)) from error
 
 
-def check_settings(acknowledged: Path | None = None) -> CheckSettings:
-    """What a check of this home's stack reads."""
+def check_settings(settings: Settings, acknowledged: Path | None = None) -> CheckSettings:
+    """What a check of the stack with these settings reads."""
     from reconciliation.check.run import CheckSettings  # noqa: PLC0415
     from schemas.payments import topics  # noqa: PLC0415
     from sinks.clickhouse.connection import ClickHouseConnection  # noqa: PLC0415
 
-    addresses = load_settings().addresses()
+    addresses = settings.addresses()
     return CheckSettings(
         postgres_dsn=addresses.postgres_dsns[ROLE],
         kafka=addresses.kafka,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.servers import World
+
+# What is imported and collected stays until the end of the run: looking through it again and again for what could go took
+# a quarter of a worker's time. pytest_collection_finish begins with what tests make.
+gc.disable()
 
 # No test asserts on time: an example or a draw that is slow says that the machine is busy, and nothing else.
 # No database of earlier failures: a run of the gate is the same on every machine.
@@ -59,6 +64,8 @@ def pytest_configure(config: pytest.Config) -> None:
         config.option.hypothesis_seed = str(RUN_SEED)
     if hasattr(config.option, "loadscopereorder"):
         config.option.loadscopereorder = False
+    if getattr(config.option, "maxworkerrestart", 0) is None:
+        config.option.maxworkerrestart = "0"  # a worker that crashed ends the run: without it, xdist may wait for ever
 
 
 def pytest_report_header() -> str:
@@ -95,6 +102,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         return _turn(file), -known.get(file[0].nodeid.partition("::")[0], 0.0)
 
     items[:] = [item for file in sorted(files.values(), key=by_turn_and_length) for item in file]
+
+
+def pytest_collection_finish() -> None:
+    """From here on garbage is collected, of what is made from here on."""
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit, urlunsplit
 
@@ -12,8 +11,6 @@ from psycopg import sql
 from sinks.postgres.migrate import migrate
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from compose.settings.settings import Settings
 
 _TEMPLATE: Final = "migrated"
@@ -38,9 +35,3 @@ def clone_database(superuser: str, name: str, template: str = _TEMPLATE) -> str:
         clone = sql.SQL("create database {} template {} strategy file_copy")
         connection.execute(clone.format(sql.Identifier(name), sql.Identifier(template)))
     return in_database(superuser, name)
-
-
-@contextmanager
-def fresh_database(settings: Settings, name: str) -> Iterator[str]:
-    """An empty database with every table; the superuser's DSN of it."""
-    yield clone_database(settings.addresses().postgres_superuser_dsn, name)

@@ -38,7 +38,7 @@ _MUTATED: Final = [
 PARTS: Final = {
     "tests": Part(
         "every test, also those that the gate leaves out, with all examples, on real servers",
-        (_PYTHON, "-m", "pytest", "-n", "3", "--dist", "loadfile", "--max-worker-restart", "0"),
+        (_PYTHON, "-m", "pytest", "-n", "3", "--dist", "loadfile"),
     ),
     "mutation": Part(
         "do the tests notice a wrong in the domain that moves money?", (_PYTHON, "-m", "tests.mutation", *_MUTATED)

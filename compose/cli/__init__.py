@@ -5,6 +5,7 @@ A module is imported only when its command runs, so that a heavy one never slows
 
 from __future__ import annotations
 
+import gc
 import importlib
 import importlib.util
 import sys
@@ -60,7 +61,11 @@ class LazyCommands(TyperGroup):
         """The command of that module; only its help line when just the list is shown."""
         if cmd_name not in self.list_commands(ctx):
             return None
-        module = importlib.import_module(f"{__name__}.{cmd_name}")
+        gc.disable()  # while modules are imported, nothing goes that was made
+        try:
+            module = importlib.import_module(f"{__name__}.{cmd_name}")
+        finally:
+            gc.enable()
         command = typer.main.get_command(module.app)
         command.name = cmd_name
         command.short_help = COMMANDS[cmd_name]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from compose.operator_access import check_settings
+from compose.settings.settings import load_settings
 from compose.stack.errors import StackError
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def check(
     from sinks.clickhouse.decoding import collect_garbage_rarely  # noqa: PLC0415
 
     collect_garbage_rarely()
-    settings = check_settings(acknowledged)
+    settings = check_settings(load_settings(), acknowledged)
     with nullcontext() if as_json else _progress() as status:
         try:
             report = run_check(

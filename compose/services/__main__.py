@@ -6,6 +6,7 @@ A service is a module of this package with ``run(settings, instance)``, which se
 from __future__ import annotations
 
 import argparse
+import gc
 import importlib
 import sys
 
@@ -18,6 +19,7 @@ from compose.stack.errors import StackError
 
 def main() -> None:
     """Imports only the service that is asked for, and runs it once the gate is open."""
+    gc.disable()  # while modules are imported, nothing goes that was made
     parser = argparse.ArgumentParser(prog="services")
     parser.add_argument("service", choices=(*SERVICES, *FURTHER_OWNERS))
     parser.add_argument("--instance", type=int, default=0)
@@ -27,6 +29,8 @@ def main() -> None:
         configure_logs(settings.log_level)
         further = FURTHER_OWNERS.get(arguments.service)
         module = importlib.import_module(f"compose.services.{'further_owner' if further else arguments.service}")
+        gc.freeze()  # what is imported stays: a collection looks at what the service makes
+        gc.enable()
         pass_gate()
         module.run(settings, arguments.instance, *((further,) if further else ()))
     except StackError as error:

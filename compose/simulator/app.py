@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 import structlog
-from fastapi import FastAPI
+from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
 
 from compose.simulator import errors, modes
 from compose.simulator.actions import due_now
@@ -177,27 +178,30 @@ class Processor:
                 return _problem(HTTPStatus.INTERNAL_SERVER_ERROR, "processor_error", "Something went wrong.")
 
 
-def make_app(processor: Processor) -> FastAPI:
-    """The application over one processor; who made the processor closes it."""
-    # The API is fixed by README.md beside this file; an outside processor shows no schema of ours.
-    app = FastAPI(title="Processor simulator", openapi_url=None)
-    app.add_route("/v1/operations", processor.post_operation, methods=["POST"])
-    app.add_route("/v1/operations/{operation_id}", processor.get_operation, methods=["GET"])
-    app.add_route("/actions/{operation_id}", processor.levers.post_action, methods=["POST"])
-    app.add_route("/holds/{operation_id}/expire", processor.levers.post_hold_expire, methods=["POST"])
-    app.add_route("/disputes", processor.levers.post_dispute, methods=["POST"])
-    app.add_route("/disputes/{dispute_id}/close", processor.levers.post_dispute_close, methods=["POST"])
-    app.add_route("/settlements", processor.levers.post_settlement, methods=["POST"])
-    app.add_route("/settlements", processor.levers.get_settlements, methods=["GET"])
-    app.add_route("/settlements/{report_id}", processor.levers.get_settlement, methods=["GET"])
-    app.add_route("/book", processor.get_book, methods=["GET"])
-    app.add_route("/healthz", processor.get_health, methods=["GET"])
-    app.add_route("/readyz", processor.get_readiness, methods=["GET"])
-    app.add_route("/metrics", processor.get_metrics, methods=["GET"])
-    app.add_exception_handler(errors.SimulatorError, _on_simulator_error)
-    app.add_exception_handler(HTTPException, _on_http_exception)
-    app.add_exception_handler(Exception, _on_unexpected)
-    return app
+def make_app(processor: Processor) -> Starlette:
+    """The application over one processor; who made the processor closes it. Its API is fixed by README.md."""
+    levers = processor.levers
+    routes = [
+        Route("/v1/operations", processor.post_operation, methods=["POST"]),
+        Route("/v1/operations/{operation_id}", processor.get_operation),
+        Route("/actions/{operation_id}", levers.post_action, methods=["POST"]),
+        Route("/holds/{operation_id}/expire", levers.post_hold_expire, methods=["POST"]),
+        Route("/disputes", levers.post_dispute, methods=["POST"]),
+        Route("/disputes/{dispute_id}/close", levers.post_dispute_close, methods=["POST"]),
+        Route("/settlements", levers.post_settlement, methods=["POST"]),
+        Route("/settlements", levers.get_settlements),
+        Route("/settlements/{report_id}", levers.get_settlement),
+        Route("/book", processor.get_book),
+        Route("/healthz", processor.get_health),
+        Route("/readyz", processor.get_readiness),
+        Route("/metrics", processor.get_metrics),
+    ]
+    handlers: dict[Any, Any] = {
+        errors.SimulatorError: _on_simulator_error,
+        HTTPException: _on_http_exception,
+        Exception: _on_unexpected,
+    }
+    return Starlette(routes=routes, exception_handlers=handlers)
 
 
 async def _on_simulator_error(_: Request, error: Exception) -> Response:

@@ -206,7 +206,7 @@ def serve(port: int, data: Path, password: str) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: threading.Thread(target=front.shutdown).start())
     print(f"ClickHouse {engine.version} on {LOOPBACK}:{port}", flush=True)
-    front.serve_forever(poll_interval=limits.HEALTH_POLL_INTERVAL_S)
+    front.serve_forever(poll_interval=limits.SUPERVISOR_TICK_S)  # how soon it hears of a stop
     front.server_close()
     front.drain()
     engine.close()

@@ -49,75 +49,85 @@ def operator(tmp_path: Path) -> Iterator[Operator]:
     made.assert_nothing_left()
 
 
-def test_up_twice_is_one_stack_and_down_leaves_nothing(operator: Operator) -> None:
+@pytest.fixture(scope="module")
+def lasting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operator]:
+    """A home for all four servers; the tests that need them go through its life one after the other.
+
+    A stack that is down holds no port, and the preferred ones go to whoever starts then: it has none of them.
+    """
+    made = Operator(tmp_path_factory.mktemp("lasting") / "home")
+    leases = PortLeases()
+    for port in made.settings().preferred_ports().values():
+        leases.take(port)
+    yield made
+    leases.close()
+    assert made.run("down").returncode == 0
+    made.assert_nothing_left()
+
+
+@pytest.fixture(scope="module")
+def filled(lasting: Operator) -> Operator:
+    """The same home, running, with one acknowledged fact in each server."""
+    lasting.up()
+    write_to_all(lasting.settings())
+    return lasting
+
+
+def test_up_twice_is_one_stack_and_down_leaves_nothing(lasting: Operator) -> None:
     """The second ``up`` prints the same world; every process is listed; ``down`` ends all of them, also twice."""
-    world = operator.up()
+    world = lasting.up()
     assert set(pids(world)) == SERVERS | {"supervisor", "guard"}
-    assert operator.up() == world
-    more = operator.run("up", "--detach")
+    assert lasting.up() == world
+    more = lasting.run("up", "--detach")
     assert (more.returncode, "runs its servers only: run 'millrace down' first" in more.stderr) == (1, True)
-    status = json.loads(operator.run("status", "--json").stdout)
+    status = json.loads(lasting.run("status", "--json").stdout)
     assert status["ready"] is True
     identities = [identify(pid) for pid in pids(world).values()]
-    assert operator.run("down").returncode == 0
+    assert lasting.run("down").returncode == 0
     assert [process for process in identities if process.alive()] == []
-    again = operator.run("down")
-    assert (again.returncode, again.stdout.strip()) == (0, f"nothing runs in {operator.home}")
-    assert operator.run("status").returncode == 3
+    again = lasting.run("down")
+    assert (again.returncode, again.stdout.strip()) == (0, f"nothing runs in {lasting.home}")
+    assert lasting.run("status").returncode == 3
 
 
-@pytest.fixture
-def unpreferred(operator: Operator) -> Iterator[None]:
-    """A stack that is down holds no port, and the preferred ones go to whoever starts then: it has none of them."""
-    leases = PortLeases()
-    for port in operator.settings().preferred_ports().values():
-        leases.take(port)
-    yield
-    leases.close()
-
-
-@pytest.mark.usefixtures("unpreferred")
-def test_a_restart_keeps_data_and_addresses(operator: Operator) -> None:
+def test_a_restart_keeps_data_and_addresses(filled: Operator) -> None:
     """What was acknowledged by each of the four is there after ``down`` and ``up``, at the same addresses."""
-    world = operator.up()
-    write_to_all(operator.settings())
-    operator.run("down")
-    assert {name: value for name, value in operator.up().items() if name != "services"} == {
+    world = filled.up()
+    filled.run("down")
+    assert {name: value for name, value in filled.up().items() if name != "services"} == {
         name: value for name, value in world.items() if name != "services"
     }
-    assert_all_kept(operator.settings())
+    assert_all_kept(filled.settings())
 
 
-def test_killed_servers_come_back_with_their_data(operator: Operator) -> None:
+def test_killed_servers_come_back_with_their_data(filled: Operator) -> None:
     """kill -9 of every server: the supervisor starts each again and says so."""
-    operator.up()
-    write_to_all(operator.settings())
-    before = {name: operator.process(name) for name in SERVERS}
+    filled.up()
+    before = {name: filled.process(name) for name in SERVERS}
     for process in before.values():
         os.kill(process.pid, signal.SIGKILL)
 
     def all_back() -> bool:
-        entries = {entry.name: entry for entry in operator.state().processes}
+        entries = {entry.name: entry for entry in filled.state().processes}
         return all(
             entries[name].condition == "ready" and entries[name].process != before[name] and entries[name].restarts == 1
             for name in SERVERS
         )
 
     eventually(all_back, within_s=60, what="every server is back")
-    assert_all_kept(operator.settings())
-    log = operator.run("logs", "supervisor", "-n", "200").stdout
+    assert_all_kept(filled.settings())
+    log = filled.run("logs", "supervisor", "-n", "200").stdout
     assert all(f"{name}: restarting - killed by SIGKILL" in log for name in SERVERS)
 
 
-def test_a_killed_supervisor_leaves_nothing(operator: Operator) -> None:
+def test_a_killed_supervisor_leaves_nothing(filled: Operator) -> None:
     """kill -9 of the supervisor: the guard stops what is left, and the next ``up`` has the data."""
-    operator.up()
-    write_to_all(operator.settings())
-    state = operator.state()
-    os.kill(operator.process("supervisor").pid, signal.SIGKILL)
+    filled.up()
+    state = filled.state()
+    os.kill(filled.process("supervisor").pid, signal.SIGKILL)
     eventually(lambda: alive(state) == [] and marked(state.stack_id) == [], within_s=40, what="nothing is left")
-    operator.up()
-    assert_all_kept(operator.settings())
+    filled.up()
+    assert_all_kept(filled.settings())
 
 
 @pytest.mark.parametrize("supervisor_too", matrix([False, True], lambda too: not too))
@@ -208,12 +218,12 @@ def test_a_busy_port_that_was_set_is_refused_in_one_line(operator: Operator) -> 
 
 def test_a_server_that_dies_at_start_is_named_with_its_last_line(operator: Operator) -> None:
     """Damaged data: one line with the server, its last words and its log; the others are stopped again."""
-    without_kafka = {"MILLRACE_KAFKA_BOOTSTRAP": "elsewhere:9092"}
-    operator.up(without_kafka)
+    beside_redis = {name: value for name, value in ONLY_REDIS.items() if name != "MILLRACE_POSTGRES_DSN"}
+    operator.up(beside_redis)
     operator.run("down")
     control = operator.home / "data" / "postgres" / "global" / "pg_control"
     control.write_bytes(b"damaged")
-    done = operator.run("up", "--detach", "--servers-only", settings=without_kafka)
+    done = operator.run("up", "--detach", "--servers-only", settings=beside_redis)
     assert done.returncode == 1
     (line,) = done.stderr.strip().splitlines()
     assert line.startswith("millrace: postgres does not start: ")

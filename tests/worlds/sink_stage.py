@@ -26,7 +26,7 @@ from schemas.payments import topics
 from sinks.clickhouse.connection import ClickHouseConnection
 from sinks.clickhouse.sink import Sink, SinkSettings
 from tests.eventually import eventually, patient
-from tests.migrated import fresh_database
+from tests.migrated import clone_database
 from tests.worlds.committed_world import CommittedWorld
 
 if TYPE_CHECKING:
@@ -235,7 +235,8 @@ def new_stage(settings: Settings, *, seed: int = 1, payments: int = 0) -> Iterat
         seed=seed, events_topic=f"events.{suffix}.v1", commands_topic=f"commands.{suffix}.v1"
     ).payments_made(payments)
     stage = Stage(settings, f"stage_{suffix}", suffix, f"stage_{suffix}", world)
-    with fresh_database(settings, stage.database), _clickhouse_and_topics(stage):
+    clone_database(settings.addresses().postgres_superuser_dsn, stage.database)
+    with _clickhouse_and_topics(stage):
         yield stage
 
 

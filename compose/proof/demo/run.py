@@ -19,6 +19,7 @@ from compose.proof.demo.traffic import tell_all
 from compose.proof.kit.acknowledged import Acknowledgements
 from compose.proof.kit.evidence import Evidence, gather
 from compose.proof.kit.settling import all_final
+from compose.settings.settings import load_settings
 from ingress.identity.issuer import KeyFolder, issue_token
 from reconciliation.check.run import run_check
 from schemas import limits
@@ -104,7 +105,7 @@ def demonstrate(stack: OwnStack, invoices: Invoices, rate: float, narrator: Narr
     narrator.say(f"{acknowledged.count} answers said committed: {acknowledged.path.name} in {stack.home}")
     with narrator.busy("comparing ledger, processor, ClickHouse"):
         evidence = gather(addresses)
-        checked = run_check(check_settings(acknowledged.path))
+        checked = run_check(check_settings(load_settings(), acknowledged.path))
     _show(narrator, stack, tally=tally, evidence=evidence, kill=kill, checked=checked, played=played, quotas=quotas)
     return Verdict(tally, tally.problems + evidence.differences, checked.gaps, kill is not None, played, quotas)
 

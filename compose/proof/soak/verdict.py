@@ -16,6 +16,7 @@ from compose.proof.soak.outages import Outages, died_alone, missed, outages
 from compose.proof.soak.plans import MERCHANTS, WRONG_AMOUNT
 from compose.proof.soak.policy_proofs import accounts, risk, routing
 from compose.proof.soak.proof import Proof
+from compose.settings.settings import load_settings
 from reconciliation.audit.verify import verify
 from reconciliation.check.run import run_check
 from schemas import limits
@@ -130,7 +131,7 @@ def _disturbed(run: Run) -> Iterator[Proof]:
 
 
 def _check(run: Run) -> Iterator[Proof]:
-    report = run_check(check_settings(run.acknowledged.path))
+    report = run_check(check_settings(load_settings(), run.acknowledged.path))
     gaps = [f"invariant {one.id}: {row}" for one in report.invariants for row in one.sample]
     gaps += [f"invariant {one.id}: {one.note}" for one in report.invariants if one.gaps and not one.sample]
     acknowledged = [gap for gap in gaps if gap.startswith("invariant 20:")]

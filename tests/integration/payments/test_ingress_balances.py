@@ -19,12 +19,10 @@ from ingress.payments.merchants.balances import Balances
 from tests.eventually import eventually, patient
 from tests.integration.payments.test_ingress_disputes import tell
 from tests.integration.payments.test_ingress_refunds import paid, refund, refused, settled
-from tests.migrated import fresh_database, in_database
+from tests.migrated import clone_database, in_database
 from tests.worlds.public_system import public
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from tests.servers import World
     from tests.worlds.public_system import Merchant, PublicSystem
 
@@ -38,11 +36,11 @@ NAMES = ("m_1", "m11", "m", "m_1:USD", "m_1:", "m%", "%", "_", "m_", "M_1", "m_1
 
 
 @pytest.fixture
-def database(stack: World) -> Iterator[tuple[str, str]]:
+def database(stack: World) -> tuple[str, str]:
     """An empty migrated database: the DSN of the ingress and the superuser's."""
     name = f"balances_{uuid.uuid4().hex[:8]}"
-    with fresh_database(stack.settings, name) as superuser:
-        yield in_database(stack.addresses.postgres_dsns["millrace_ingress"], name), superuser
+    superuser = clone_database(stack.addresses.postgres_superuser_dsn, name)
+    return in_database(stack.addresses.postgres_dsns["millrace_ingress"], name), superuser
 
 
 def post(connection: psycopg.Connection, txn: int, debit: str, credit: str, amount: int, at: datetime) -> None:

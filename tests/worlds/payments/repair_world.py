@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
+from compose.operator_access import check_settings
+from reconciliation.check.run import run_check
+from schemas.errors import PlatformError
 from tests.eventually import eventually, patient
 from tests.integration.operator_shell import MILLRACE
 from tests.servers import clean_environment
@@ -112,10 +115,15 @@ def person(caller: Merchant) -> str:
 
 
 def gaps(public: PublicSystem) -> dict[str, Any]:
-    """What the check finds, with samples of it; a check that cannot say is no check without gaps."""
-    done = millrace(public, "check", "--json")
-    assert done.stdout.startswith("{"), f"exit {done.returncode}: {done.stdout[-500:]}{done.stderr[-1_000:]}"
-    return {f["id"]: f["sample"] or f["note"] for f in json.loads(done.stdout)["invariants"] if f["gaps"]}
+    """What ``millrace check`` finds, with samples of it, without a process of its own.
+
+    Raises AssertionError when it cannot say: that is no check without gaps.
+    """
+    try:
+        report = run_check(check_settings(public.settings))
+    except PlatformError as error:
+        raise AssertionError(f"the check cannot say: {error.public}") from error
+    return {f.id: f.sample or f.note for f in report.invariants if f.gaps}
 
 
 def no_gaps(public: PublicSystem) -> bool:

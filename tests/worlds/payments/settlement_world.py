@@ -15,7 +15,7 @@ from reconciliation.payments.settlement.ingest import ReportFile, Taken, take_in
 from reconciliation.payments.settlement.simulator_report import COLUMNS, read_rows
 from reconciliation.payments.settlement.store import found_table, keep_found, missing_find
 from schemas import identity
-from tests.migrated import fresh_database, in_database
+from tests.migrated import clone_database, in_database
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -171,5 +171,6 @@ def csv_of(rows: list[dict[str, Any]], report_id: str = "rpt_1") -> bytes:
 def settlement_world(settings: Settings) -> Iterator[SettlementWorld]:
     """An empty database of its own in the running server."""
     name = f"settlement_{uuid.uuid4().hex[:12]}"
-    with fresh_database(settings, name) as dsn:
-        yield SettlementWorld(dsn, in_database(settings.addresses().postgres_dsns["millrace_operator"], name))
+    addresses = settings.addresses()
+    dsn = clone_database(addresses.postgres_superuser_dsn, name)
+    yield SettlementWorld(dsn, in_database(addresses.postgres_dsns["millrace_operator"], name))
