@@ -23,7 +23,7 @@ ROLE: Final = "millrace_sink"
 def build_sink(settings: Settings, kind: type[Sink], name: str, topic: str, partitions: int, instance: int) -> Part:
     """Feeds ClickHouse; at its end it finishes its block. ``run`` raises StackError when an operator is needed."""
     addresses = settings.addresses()
-    metrics = SinkMetrics()
+    metrics = SinkMetrics(name)
     sink = kind(
         SinkSettings(
             kafka=addresses.kafka,
@@ -44,4 +44,4 @@ def build_sink(settings: Settings, kind: type[Sink], name: str, topic: str, part
         except InvariantViolation as error:
             raise StackError(f"the sink {name} stops: {error}") from error
 
-    return Part(run=feed, stop=sink.stop, ready=lambda: metrics.trouble or True)
+    return Part(run=feed, stop=sink.stop, ready=lambda: metrics.why_not_ready() or True)

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import psycopg
 import structlog
-from confluent_kafka import Consumer, KafkaError, TopicCollection
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import Consumer, KafkaError
 from confluent_kafka.cimpl import KafkaException, TopicPartition
 
 from schemas import errors, limits
-from sinks.streams.intake import UNKNOWN_SEQ, Intake, Position, other_topic, standing_in_topic
+from sinks.streams import topic as topics_of_kafka
+from sinks.streams.intake import UNKNOWN_SEQ, Intake, Position, other_topic
 from sinks.streams.positions import SESSION, StreamPositions, Taken
 
 if TYPE_CHECKING:
@@ -196,7 +196,7 @@ class Follower:
         starts = self._positions.known(connection, partitions)
         if new := [p for p in partitions if p not in starts]:
             starts |= self._group_positions(consumer, new)
-        topic_id = self._topic_id()
+        topic_id = topics_of_kafka.topic_id(self._kafka, self._followed.topic)
         claims = self._positions.claim(connection, starts, topic_id)
         self._epochs |= {partition: claim.epoch for partition, claim in claims.items()}
         self._intake.begin({partition: claim.position for partition, claim in claims.items()})
@@ -210,21 +210,10 @@ class Follower:
         found = consumer.committed(asked, timeout=limits.KAFKA_ADMIN_TIMEOUT_S)
         return {p.partition: Position(p.offset, UNKNOWN_SEQ) if p.offset > 0 else Position() for p in found}
 
-    def _topic_id(self) -> str:
-        admin = AdminClient(self._kafka.admin())  # its answers end with it
-        asked = admin.describe_topics(TopicCollection([self._topic]))
-        try:
-            return str(asked[self._topic].result(timeout=limits.KAFKA_ADMIN_TIMEOUT_S).topic_id)
-        except TimeoutError as error:
-            raise errors.Unavailable("Kafka does not answer: no description of the topic in time") from error
-
     def _compare_with_topic(self, consumer: Consumer, partitions: Iterable[int]) -> None:
         for partition in partitions:
-            place = TopicPartition(self._topic, partition)
-            marks = consumer.get_watermark_offsets(place, timeout=limits.KAFKA_ADMIN_TIMEOUT_S)
-            if marks is None:
-                raise errors.Unavailable("Kafka does not answer: no watermarks in time")
-            if halt := standing_in_topic(partition, self._intake.positions[partition], *marks):
+            position = self._intake.positions[partition]
+            if halt := topics_of_kafka.why_not_from(consumer, self._topic, partition, position):
                 self._intake.halts[partition] = halt
 
     def _revoked(self, _: Consumer, partitions: list[TopicPartition]) -> None:
