@@ -160,7 +160,7 @@ def _read_all(reader: EventReader, bound: dict[int, int], partitions: int) -> Ka
 
 def unreadable(reader: EventReader) -> set[int]:
     """The partitions that end for us at a record which cannot be read: every follower stands still there too."""
-    return {p for p, halt in reader.intake.halts.items() if halt.is_final}
+    return {p for p in reader.intake.halts if reader.intake.is_halted(p)}
 
 
 def add_event(totals: defaultdict[Key, list[int]], event: Event) -> None:

@@ -138,9 +138,8 @@ class Follower:
             failure, self._failure = self._failure, None
             raise failure
         if self._assignments != assignments:  # some may be of an assignment that ended: read them again
-            for partition in {_number(message.partition()) for message in messages} & self._intake.positions.keys():
-                at = self._intake.positions[partition].next_offset
-                consumer.seek(TopicPartition(self._topic, partition, at))
+            met = {message.partition() for message in messages}
+            self._rewind(consumer, [partition for partition in self._intake.positions if partition in met])
             return []
         before = {partition: at.last_seq for partition, at in self._intake.positions.items()}
         events = [taken for message in messages if (taken := self._take(consumer, message)) is not None]
@@ -152,22 +151,28 @@ class Follower:
             if (mine := [taken for taken in events if taken.partition == partition])
         ]
 
+    def _rewind(self, consumer: Consumer, partitions: Iterable[int]) -> None:
+        for partition in partitions:
+            consumer.seek(TopicPartition(self._topic, partition, self._intake.positions[partition].next_offset))
+
     def _take(self, consumer: Consumer, message: Message) -> Any:
-        partition = _number(message.partition())
         if error := message.error():
-            self._judge(consumer, partition, error)
+            self._judge(consumer, message.partition(), error)
             return None
+        partition = _number(message.partition())
         taken = self._intake.take(partition, _number(message.offset()), message.value() or b"")
-        if taken is None and (halt := self._intake.halts.get(partition)) and halt.is_final:
+        if self._intake.is_halted(partition):
             consumer.pause([TopicPartition(self._topic, partition)])
         return taken
 
-    def _judge(self, consumer: Consumer, partition: int, error: KafkaError) -> None:
+    def _judge(self, consumer: Consumer, partition: Any, error: KafkaError) -> None:
         """Kafka says that our position is not in the topic; or something that the library mends by itself."""
         if error.fatal():
             raise KafkaException(error)
-        if error.code() == KafkaError._AUTO_OFFSET_RESET:  # noqa: SLF001 - the library's name for it
+        if partition in self._intake.positions and error.code() == KafkaError._AUTO_OFFSET_RESET:  # noqa: SLF001
             self._compare_with_topic(consumer, [partition])
+            if not self._intake.is_halted(partition):  # it was not there for a moment; nothing is fetched by itself
+                self._rewind(consumer, [partition])
         else:
             _log.warning("stream_kafka_error", follower=self._followed.follower, error=error.str())
 

@@ -49,11 +49,6 @@ class Halt:
     reason: Reason
     words: str
 
-    @property
-    def is_final(self) -> bool:
-        """False for a gap alone: the missing events may still come, for an owner publishes again from there."""
-        return self.reason != "gap"
-
 
 class Intake:
     """The partitions that are followed, and which of them stand still."""
@@ -74,10 +69,15 @@ class Intake:
             self.positions.pop(partition, None)
             self.halts.pop(partition, None)
 
+    def is_halted(self, partition: int) -> bool:
+        """True when nothing more of it is taken. A gap is another matter: an owner publishes again from there."""
+        halt = self.halts.get(partition)
+        return halt is not None and halt.reason != "gap"
+
     def take(self, partition: int, offset: int, value: bytes) -> Accepted | None:
         """The event of this record when it is the next one of its partition, otherwise None."""
-        position, halt = self.positions.get(partition), self.halts.get(partition)
-        if position is None or (halt is not None and halt.is_final):
+        position = self.positions.get(partition)
+        if position is None or self.is_halted(partition):
             return None
         try:
             event = codec.decode_event(value)

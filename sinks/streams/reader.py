@@ -109,16 +109,18 @@ class EventReader:
             taken = self.intake.take(partition, offset, message.value() or b"")
             if taken is not None:
                 accepted.append(taken)
-            if (halt := self.intake.halts.get(partition)) is not None and halt.is_final:
+            if self.intake.is_halted(partition):
                 self._pause([partition])
             else:
                 self.seen[partition] = offset + 1
         return accepted
 
-    def _judge(self, partition: int | None, error: KafkaError) -> None:
+    def _judge(self, partition: Any, error: KafkaError) -> None:
         """Passes over what the library mends by itself; the rest is an outage, or a position that is not there."""
-        if error.code() == KafkaError._AUTO_OFFSET_RESET and partition is not None:  # noqa: SLF001 - its name there
+        if partition in self.positions and error.code() == KafkaError._AUTO_OFFSET_RESET:  # noqa: SLF001 - its name
             self._compare(partition)
+            if not self.intake.is_halted(partition):  # it was not there for a moment; nothing is fetched by itself
+                self._consumer.seek(TopicPartition(self._topic, partition, self.positions[partition].next_offset))
         elif error.fatal() or error.code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_AUTHORIZATION_FAILED):
             raise errors.Unavailable(f"Kafka: {error.str()}")
 
@@ -155,9 +157,8 @@ def read_until(reader: EventReader, last_seqs: Mapping[int, int], timeout_s: flo
             deadline = time.monotonic() + timeout_s
             yield events
         waiting = {p for p in waiting if reader.positions[p].last_seq < last_seqs[p]}
-        for halt in (reader.intake.halts.get(p) for p in sorted(waiting)):
-            if halt is not None and halt.is_final:
-                raise errors.Unavailable(halt.words)
+        if halted := [p for p in sorted(waiting) if reader.intake.is_halted(p)]:
+            raise errors.Unavailable(reader.intake.halts[halted[0]].words)
         if waiting and time.monotonic() > deadline:
             missing = {p: (reached[p].last_seq + 1, last_seqs[p]) for p in sorted(waiting)}
             raise errors.Unavailable(f"Kafka lacks events {missing} (partition: first and last seq)", missing=missing)

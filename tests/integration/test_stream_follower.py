@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 from prometheus_client import CollectorRegistry
 
-from schemas import errors, limits
+from schemas import errors, limits, topics
 from sinks.streams.follower import Followed, Follower
 from sinks.streams.metrics import FollowerMetrics
 from tests.eventually import eventually
@@ -178,7 +178,8 @@ def test_a_topic_that_was_made_again_is_not_taken_for_the_one_that_was_read(
 ) -> None:
     """Rule: nothing vanishes silently. Its events are published again, and a person sets the positions anew."""
     drained(following("one"), len(stage.world.commits))
-    made_again(stage)
+    removed(stage)
+    made(stage)
     publish_all(stage.kafka, stage.world.events_topic, ((c.partition, "x", c.payload) for c in stage.world.commits))
     follower = following("two")
     stands(follower, "made again")
@@ -217,13 +218,29 @@ def test_what_expires_under_a_follower_that_runs_stops_it(stage: Stage, followin
         assert stored(connection, "test")[partition] == (0, 0)
 
 
-def made_again(stage: Stage) -> None:
-    """The events topic is deleted and made again under its name."""
+def removed(stage: Stage) -> None:
     admin = AdminClient(stage.kafka.admin())
     name = stage.kafka.topic(stage.world.events_topic)
-    count = len(admin.list_topics(timeout=limits.KAFKA_TOPICS_TIMEOUT_S).topics[name].partitions)
     for gone in admin.delete_topics([name]).values():
         gone.result(limits.KAFKA_TOPICS_TIMEOUT_S)
     eventually(lambda: name not in admin.list_topics(timeout=limits.KAFKA_TOPICS_TIMEOUT_S).topics, within_s=30)
-    for made in admin.create_topics([NewTopic(name, count)]).values():
-        made.result(limits.KAFKA_TOPICS_TIMEOUT_S)
+
+
+def made(stage: Stage) -> None:
+    admin = AdminClient(stage.kafka.admin())
+    wanted = NewTopic(stage.kafka.topic(stage.world.events_topic), topics.PAYMENTS_PARTITIONS)
+    for new in admin.create_topics([wanted]).values():
+        new.result(limits.KAFKA_TOPICS_TIMEOUT_S)
+
+
+def test_a_topic_that_is_not_there_yet_is_waited_for(stage: Stage, following: Callable[[str], Follower]) -> None:
+    """A service may start before its topics: it is not ready, and follows once they are made."""
+    removed(stage)
+    follower = following("early")
+    stands(follower, "no partitions yet")
+    for _ in range(10):  # Kafka says that there is no such topic
+        assert follower.read(500, 0.5) == []
+    made(stage)
+    publish_all(stage.kafka, stage.world.events_topic, ((c.partition, "x", c.payload) for c in stage.world.commits))
+    found = drained(follower, len(stage.world.commits))
+    assert sorted(found) == sorted((c.partition, c.seq) for c in stage.world.commits)
