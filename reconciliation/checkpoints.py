@@ -15,8 +15,8 @@ from psycopg.rows import dict_row
 from schemas import limits
 from schemas.errors import NotFound
 from sinks.clickhouse.plans import Fence
-from sinks.clickhouse.stream import Position
 from sinks.postgres.sql_files import queries
+from sinks.streams.intake import Position
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -25,7 +25,7 @@ def build_sink(
 ) -> RunnableService:
     """Feeds ClickHouse; at its end it finishes its block. ``run`` raises StackError when an operator is needed."""
     addresses = settings.addresses()
-    metrics = SinkMetrics()
+    metrics = SinkMetrics(name)
     sink = kind(
         SinkSettings(
             kafka=addresses.kafka,
@@ -46,4 +46,4 @@ def build_sink(
         except InvariantViolation as error:
             raise StackError(f"the sink {name} stops: {error}") from error
 
-    return RunnableService(run=feed, stop=sink.stop, ready=lambda: metrics.trouble or True)
+    return RunnableService(run=feed, stop=sink.stop, ready=lambda: metrics.why_not_ready() or True)

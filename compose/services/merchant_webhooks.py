@@ -7,19 +7,18 @@ import socket
 from typing import TYPE_CHECKING, Final
 
 from compose.services.runnable_service import RunnableService, serve
-from dataflows.payments.merchant_webhooks.intake import Intake
+from dataflows.payments.merchant_webhooks.intake import FOLLOWED, Intake
 from dataflows.payments.merchant_webhooks.metrics import MerchantWebhookMetrics
 from dataflows.payments.merchant_webhooks.sender import Sender
 from dataflows.payments.merchant_webhooks.store import DeliveryStore
 from dataflows.payments.merchant_webhooks.worker import MerchantWebhookWorker
-from schemas.payments import topics
-from sinks.clickhouse.stream import EventReader
+from sinks.streams.follower import Follower
+from sinks.streams.metrics import FollowerMetrics
 
 if TYPE_CHECKING:
     from compose.settings.settings import Settings
 
 ROLE: Final = "millrace_worker"
-GROUP: Final = "merchant-webhooks"  # a name only: positions are kept in Postgres
 
 
 def run(settings: Settings, instance: int) -> None:
@@ -32,11 +31,12 @@ def build(settings: Settings, instance: int) -> RunnableService:
     name = f"merchant-webhooks-{socket.gethostname()}-{os.getpid()}-{instance}"
     addresses = settings.addresses()
     metrics = MerchantWebhookMetrics()
-    store = DeliveryStore(addresses.postgres_dsns[ROLE], name, settings.webhook_secret_keys(), metrics)
-    reader = EventReader(addresses.kafka, topic=topics.EVENTS, client_id=name, group=GROUP)
+    dsn = addresses.postgres_dsns[ROLE]
+    store = DeliveryStore(dsn, name, settings.webhook_secret_keys(), metrics)
+    follower = Follower(addresses.kafka, dsn, FOLLOWED, name, FollowerMetrics(FOLLOWED.follower))
     worker = MerchantWebhookWorker(
         store=store,
-        intake=Intake(store, reader, metrics),
+        intake=Intake(store, follower, metrics),
         sender=Sender(loopback=settings.merchant_webhooks_loopback),
         metrics=metrics,
     )
@@ -47,4 +47,4 @@ def build(settings: Settings, instance: int) -> RunnableService:
         finally:
             store.close()
 
-    return RunnableService(run=work, stop=worker.stop, ready=lambda: worker.is_ready or "Postgres is away")
+    return RunnableService(run=work, stop=worker.stop, ready=lambda: worker.why_not_ready() or True)

@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING, Final
 from compose.services.ops import serve_ops
 from compose.stack.errors import StackError
 from dataflows.payments.attempts.dispatch_store import DispatchStore
-from dataflows.payments.attempts.event_reader import AttemptEventReader
+from dataflows.payments.attempts.event_reader import FOLLOWED, AttemptEventReader
 from dataflows.payments.attempts.fact_producer import FactProducer
 from dataflows.payments.attempts.metrics import AttemptMetrics
 from dataflows.payments.attempts.simulator_adapter import SimulatorAdapter
 from dataflows.payments.attempts.vault_route import VaultRoute
 from dataflows.payments.attempts.worker import AttemptWorker
 from schemas.errors import Unavailable
+from sinks.streams.follower import Follower
+from sinks.streams.metrics import FollowerMetrics
 
 if TYPE_CHECKING:
     from compose.settings.processors import ProcessorAddress
@@ -54,7 +56,10 @@ async def _work(settings: Settings, name: str) -> None:
     metrics = AttemptMetrics()
     store = DispatchStore(addresses.postgres_dsns[ROLE], name)
     await store.open()
-    reader = AttemptEventReader(addresses.kafka, name, metrics)
+    follower_metrics = FollowerMetrics(FOLLOWED.follower)
+    reader = AttemptEventReader(
+        Follower(addresses.kafka, addresses.postgres_dsns[ROLE], FOLLOWED, name, follower_metrics)
+    )
     producer = FactProducer(addresses.kafka, name, metrics)
     vault = VaultRoute(addresses.vault_url, settings.vault_forward_secret())
     worker = AttemptWorker(

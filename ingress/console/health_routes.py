@@ -10,7 +10,6 @@ from starlette.responses import Response
 
 from ingress.console import visit as visits
 from schemas import limits
-from schemas.payments import topics
 
 #: minutes of the windows that processor_outcomes.sql reckons
 WINDOWS: Final = {5: "5 min", 60: "1 h", 1_440: "24 h"}
@@ -50,7 +49,7 @@ async def pipeline(request: Request) -> Response:
         limit, counted = limits.CONSOLE_ROWS_MAX, limits.CONSOLE_COUNTED_MAX
         partitions, readers, oldest = await asyncio.gather(
             visit.console.records("pipeline_partitions", limit=limit),
-            visit.console.records("pipeline_sinks", payments=topics.EVENTS, limit=limit),
+            visit.console.records("pipeline_sinks", limit=limit),
             visit.console.records("pipeline_oldest", counted=counted),
         )
         ends = await visit.console.topic_ends.of([(row["topic"], row["partition"]) for row in partitions])

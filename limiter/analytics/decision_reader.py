@@ -11,7 +11,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from limiter.stream.blocks import Block, decisions_in, decode
 from schemas import errors, limits
-from sinks.clickhouse.stream import Position
+from sinks.streams.intake import Position
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -17,8 +17,9 @@ from clickhouse_connect.driver.exceptions import ClickHouseError
 from schemas import codec, limits
 from schemas.errors import Unavailable
 from sinks.clickhouse.plans import Fence
-from sinks.clickhouse.stream import EventReader, Position
 from sinks.postgres.sql_files import queries
+from sinks.streams.intake import Position
+from sinks.streams.reader import EventReader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -131,7 +132,7 @@ def clickhouse_sums(client: Client, bound: dict[int, int], *, is_level: bool) ->
 
 def kafka_totals(stores: Stores, bound: dict[int, int]) -> KafkaTotals:
     """Kafka's side: the whole topic is read, and what is up to the bound is summed up."""
-    reader = EventReader(stores.kafka, topic=stores.events_topic, client_id="check", group="check")
+    reader = EventReader(stores.kafka, topic=stores.events_topic, client_id="check", group="check", expired="passed")
     try:
         return _read_all(reader, bound, stores.partitions)
     finally:
@@ -143,7 +144,7 @@ def _read_all(reader: EventReader, bound: dict[int, int], partitions: int) -> Ka
     ends = reader.ends(range(partitions))
     reader.assign({p: Position() for p in range(partitions)})
     deadline = time.monotonic() + limits.CHECK_KAFKA_READ_TIMEOUT_S
-    while any(reader.positions[p].next_offset < end for p, end in ends.items()):
+    while any(reader.seen[p] < end and p not in unreadable(reader) for p, end in ends.items()):
         read = reader.read(limits.SINK_READ_MESSAGES_MAX, limits.SINK_READ_TIMEOUT_MS / 1_000)
         for taken in read:
             if taken.event.seq <= bound[taken.partition]:
@@ -154,7 +155,12 @@ def _read_all(reader: EventReader, bound: dict[int, int], partitions: int) -> Ka
             raise Unavailable("Kafka stopped giving records before the end of the events topic")
     last_seqs = {p: at.last_seq for p, at in reader.positions.items()}
     sums = {key: (n, a, b) for key, (n, a, b) in totals.items()}
-    return KafkaTotals(sums, last_seqs, len(reader.intake.unreadable))
+    return KafkaTotals(sums, last_seqs, len(unreadable(reader)))
+
+
+def unreadable(reader: EventReader) -> set[int]:
+    """The partitions that end for us at a record which cannot be read: every follower stands still there too."""
+    return {p for p in reader.intake.halts if reader.intake.is_halted(p)}
 
 
 def add_event(totals: defaultdict[Key, list[int]], event: Event) -> None:

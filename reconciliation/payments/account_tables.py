@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from reconciliation.replay.compare import Row
     from reconciliation.replay.projection import Extent
-    from sinks.clickhouse.stream import Accepted
+    from sinks.streams.intake import Accepted
 
 
 class _Current(PostgresTable):

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from reconciliation.replay.compare import Row
     from reconciliation.replay.projection import Extent
-    from sinks.clickhouse.stream import Accepted
     from sinks.clickhouse.tables import Table
+    from sinks.streams.intake import Accepted
 
 SUFFIX: Final = "_shadow"
 

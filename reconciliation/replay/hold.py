@@ -13,7 +13,7 @@ from schemas import errors, limits
 from sinks.clickhouse.insert import Inserter
 from sinks.clickhouse.plans import Fence
 from sinks.clickhouse.sink import complete_plan
-from sinks.clickhouse.stream import EventReader
+from sinks.streams.reader import EventReader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from reconciliation.replay.compare import Row
     from reconciliation.replay.projection import Extent
-    from sinks.clickhouse.stream import Accepted
+    from sinks.streams.intake import Accepted
 
 SQL: Final = queries("reconciliation.replay", "queries.sql")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)

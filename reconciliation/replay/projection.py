@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from reconciliation.replay.compare import Row
-    from sinks.clickhouse.stream import Accepted
+    from sinks.streams.intake import Accepted
 
 
 @dataclass(slots=True)

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from clickhouse_connect.driver.client import Client
 
     from sinks.clickhouse.connection import ClickHouseConnection
-    from sinks.clickhouse.stream import Accepted
     from sinks.kafka.connection import KafkaConnection
+    from sinks.streams.intake import Accepted
 
 _COMPARED: Final[dict[str, type[PaymentIntentCurrent | MerchantAccountCurrent | PayoutCurrent]]] = {
     "payment_intent": PaymentIntentCurrent,

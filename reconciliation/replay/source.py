@@ -8,7 +8,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
 from schemas import codec, limits
-from sinks.clickhouse.stream import UNKNOWN_SEQ, Accepted, EventReader, Position, read_until
+from sinks.streams.intake import UNKNOWN_SEQ, Accepted, Position
+from sinks.streams.reader import EventReader, read_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -49,7 +50,7 @@ class KafkaSource:
     """The events topic, from any offset or time on."""
 
     def __init__(self, kafka: KafkaConnection, topic: str) -> None:
-        self._reader = EventReader(kafka, topic=topic, client_id="replay", group="replay")
+        self._reader = EventReader(kafka, topic=topic, client_id="replay", group="replay", expired="passed")
 
     def begin(self, start: Start, partitions: range) -> list[int]:
         """A start by time or offset takes the first event that lies there, whatever its seq."""

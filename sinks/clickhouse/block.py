@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from schemas.records import Event
-    from sinks.clickhouse.stream import Accepted
+    from sinks.streams.intake import Accepted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

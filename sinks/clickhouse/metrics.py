@@ -7,14 +7,22 @@ from typing import TYPE_CHECKING
 import structlog
 from prometheus_client import REGISTRY, Counter, Gauge, Histogram
 
+from sinks.streams.metrics import FollowerMetrics
+
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from prometheus_client import CollectorRegistry
+
+    from sinks.streams.intake import Halt
 
 
 class SinkMetrics:
     """Counts and logs what a sink does; an Observer of ``sink.Sink``."""
 
-    def __init__(self, registry: CollectorRegistry = REGISTRY) -> None:
+    def __init__(self, follower: str, registry: CollectorRegistry = REGISTRY) -> None:
+        self._follower = FollowerMetrics(follower, registry)
+        self._still: str | None = None
         # Events that are in ClickHouse and confirmed. Flat while the outbox grows: the sink is stuck.
         self._events = Counter("millrace_sink_events_total", "events inserted into ClickHouse", registry=registry)
         self._rows = Counter("millrace_sink_rows_total", "rows inserted into ClickHouse", registry=registry)
@@ -31,8 +39,12 @@ class SinkMetrics:
             "millrace_sink_standing_by", "1 while another process feeds ClickHouse", registry=registry
         )
         self._log = structlog.get_logger("clickhouse_sink")
-        #: None once a block or an idle interval was survived, otherwise why the sink does not work
-        self.trouble: str | None = "not connected yet"
+        # None once the sink is ours or another process feeds
+        self._trouble: str | None = "not connected yet"
+
+    def why_not_ready(self) -> str | None:
+        """None while every partition goes on, here or in another process; any thread may ask."""
+        return self._trouble or self._still
 
     def inserted(self, events: int, rows: int, seconds: float) -> None:
         """Counts a block that is in and confirmed."""
@@ -48,17 +60,23 @@ class SinkMetrics:
     def failed(self, error: Exception, retry_in_s: float) -> None:
         """Logs an outage; nothing is lost by it."""
         self._failures.inc()
-        self.trouble = str(error)
+        self._trouble = str(error)
         self._log.warning("cycle_failed", reason=str(error), kind=type(error).__name__, retry_in_s=round(retry_in_s, 2))
+
+    def halted(self, halts: Mapping[int, Halt]) -> None:
+        """Counts and tells the partitions that stand still."""
+        self._still = "; ".join(halt.words for _, halt in sorted(halts.items())) or None
+        self._follower.halted(halts)
 
     def standing_by(self) -> None:
         """Somebody else feeds ClickHouse: that is health, not trouble."""
         self._standby.set(1)
-        self.trouble = None
+        self.halted({})
+        self._trouble = None
         self._log.info("standing_by")
 
     def feeding(self) -> None:
         """Says that it is this process that feeds ClickHouse."""
         self._standby.set(0)
-        self.trouble = None
+        self._trouble = None
         self._log.info("feeding")

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from schemas import errors, limits
 from sinks.clickhouse.block import Range
-from sinks.clickhouse.stream import Position
 from sinks.postgres import arrays
 from sinks.postgres.sql_files import queries
+from sinks.streams.intake import Position
 
 if TYPE_CHECKING:
     import psycopg
@@ -79,6 +79,13 @@ class Fence:
         """What ClickHouse holds of every partition."""
         known = {p: Position(offset, seq) for p, offset, seq in self._run("positions_read").fetchall()}
         return {p: known.get(p) or Position() for p in partitions}
+
+    def in_other_topic(self, partitions: range, topic_id: str) -> list[int]:
+        """The partitions that were read in a topic of this name that is gone. Raises errors.Fenced."""
+        with self._connection.transaction():
+            self._hold()
+            rows = self._run("topic_seen", partitions=list(partitions), topic_id=topic_id).fetchall()
+        return [partition for partition, seen in rows if seen != topic_id]
 
     def last_plan_id(self) -> int:
         """The number of the newest plan."""

@@ -27,7 +27,7 @@ where sink = %(sink)s and epoch = %(epoch)s and owner_id = %(owner_id)s;
 
 -- name: positions_read
 -- At start: where each partition goes on. Primary key prefix.
-select partition, next_offset, last_seq from sink_position where sink = %(sink)s and topic = %(topic)s;
+select partition, next_offset, last_seq from stream_position where follower = %(sink)s and topic = %(topic)s;
 
 -- name: plan_last
 -- On claim: numbers go on from here. Primary key, from the right.
@@ -61,21 +61,30 @@ where sink = %(sink)s and plan_id = %(plan_id)s and state = 'planned' returning 
 
 -- name: positions_advance
 -- With plan_mark. A row per range of the plan, or the position was not where the plan began.
-insert into sink_position as p (sink, topic, partition, next_offset, last_seq, epoch)
-select r.sink, r.topic, r.partition, r.last_offset + 1, r.last_seq, %(epoch)s
+insert into stream_position as p (follower, topic, partition, next_offset, last_seq, epoch, holder)
+select r.sink, r.topic, r.partition, r.last_offset + 1, r.last_seq, %(epoch)s, %(owner_id)s
 from sink_plan_range r
-left join sink_position o using (sink, topic, partition)
+left join stream_position o on o.follower = r.sink and o.topic = r.topic and o.partition = r.partition
 where r.sink = %(sink)s and r.plan_id = %(plan_id)s and r.first_seq = coalesce(o.last_seq, 0) + 1
-on conflict (sink, topic, partition) do update
-    set next_offset = excluded.next_offset, last_seq = excluded.last_seq, epoch = excluded.epoch, updated_at = now()
+on conflict (follower, topic, partition) do update
+    set next_offset = excluded.next_offset, last_seq = excluded.last_seq, epoch = excluded.epoch, holder = excluded.holder,
+        updated_at = now()
 returning p.partition;
+
+-- name: topic_seen
+-- When a sink begins: which topic each partition is read in, if that was not known. Primary key.
+insert into stream_position as p (follower, topic, partition, next_offset, last_seq, topic_id)
+select %(sink)s, %(topic)s, n.partition, 0, 0, %(topic_id)s from unnest(%(partitions)s::int[]) as n (partition)
+on conflict (follower, topic, partition) do update
+    set topic_id = case when p.topic_id = '' then excluded.topic_id else p.topic_id end
+returning p.partition, p.topic_id;
 
 -- name: plans_prune
 -- Now and then: plans that are done and no operator asks about any more. Primary key range.
 delete from sink_plan where sink = %(sink)s and state = 'inserted' and plan_id <= %(plan_id)s;
 
 -- name: checkpoint_insert
--- A sink that restarts from a plan, or passes over a record, leaves a checkpoint.
+-- A sink that restarts from a plan leaves a checkpoint.
 insert into recovery_checkpoint (name, scenario, operation_id, projection_checkpoint, retry_policy, reconciliation_status, owner)
 values (%(name)s, %(scenario)s, %(operation_id)s, %(positions)s::jsonb, %(retry_policy)s::jsonb, %(status)s, %(owner)s)
 on conflict (name) do nothing;

@@ -14,19 +14,23 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 import psycopg
+from confluent_kafka.cimpl import KafkaException
 
 from schemas import errors, limits
 from sinks.clickhouse import tables
 from sinks.clickhouse.block import Block
 from sinks.clickhouse.insert import Inserter
 from sinks.clickhouse.plans import Fence, Plan
-from sinks.clickhouse.stream import EventReader, Position, read_until
+from sinks.streams.intake import Position
+from sinks.streams.reader import EventReader, read_until
+from sinks.streams.topic import topic_id
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from sinks.clickhouse.connection import ClickHouseConnection
     from sinks.kafka.connection import KafkaConnection
+    from sinks.streams.intake import Halt
 
 
 class Observer(Protocol):
@@ -40,6 +44,9 @@ class Observer(Protocol):
 
     def failed(self, error: Exception, retry_in_s: float) -> None:
         """A cycle failed and is begun again."""
+
+    def halted(self, halts: Mapping[int, Halt]) -> None:
+        """These partitions stand still, and no other: why, by partition. Said in every cycle."""
 
     def standing_by(self) -> None:
         """Another process feeds ClickHouse, or a swap is under way."""
@@ -86,7 +93,7 @@ class Sink:
             began = time.monotonic()
             try:
                 self._run_once()
-            except (errors.Unavailable, psycopg.OperationalError) as error:
+            except (errors.Unavailable, psycopg.OperationalError, KafkaException) as error:
                 if time.monotonic() - began > limits.SINK_LEASE_MS / 1_000:  # it had worked for a while
                     backoff_ms = limits.SINK_BACKOFF_FIRST_MS
                 wait_s = random.uniform(0.5, 1.0) * backoff_ms / 1_000
@@ -137,7 +144,7 @@ class Sink:
                 fail_point=self._reach,
                 partitions=self._settings.partitions,
             )
-            feed.recover()
+            feed.recover(topic_id(self._settings.kafka, self._settings.topic))
             self._observer.feeding()
             while not self._stop.is_set():
                 feed.cycle(self._stop)
@@ -166,20 +173,21 @@ class Feed:
         self._partitions = range(partitions)
         self._next_plan_id = 1
 
-    def recover(self) -> None:
-        """Completes the open plan, if there is one, and goes to where ClickHouse ends."""
+    def recover(self, topic_id: str) -> None:
+        """Completes the open plan, if there is one, and goes to where ClickHouse ends in the topic of this id."""
         plan = self._fence.open_plan()
         if plan is not None:
             missing = complete_plan(self._fence, self._reader, self._inserter, plan)
             self._observer.recovered(plan.plan_id, missing)
         self._next_plan_id = self._fence.last_plan_id() + 1
         self._reader.assign(self._fence.positions(self._partitions))
+        self._reader.halt_what_is_not_there(self._fence.in_other_topic(self._partitions, topic_id))
 
     def cycle(self, stop: threading.Event) -> None:
         """One block from Kafka to ClickHouse, or a heartbeat when there is nothing to insert."""
         # 1. Read what came within the interval, up to a full block.
         block, started = self._read_block(stop)
-        self._report_unreadable()
+        self._observer.halted(self._reader.intake.halts)
         if block is None:
             self._fence.hold()
             return
@@ -222,13 +230,6 @@ class Feed:
                 deadline = started + limits.SINK_BLOCK_INTERVAL_MS / 1_000
             block.add(taken)
         return (block if block.events else None), started
-
-    def _report_unreadable(self) -> None:
-        while self._reader.intake.unreadable:
-            record = self._reader.intake.unreadable.pop()
-            place = f"{self._fence.topic}/{record.partition}/{record.offset}"
-            at = {record.partition: Position(record.offset, self._reader.positions[record.partition].last_seq)}
-            self._fence.write_checkpoint(f"unreadable-event-{place}", f"unreadable event: {record.reason}", place, at)
 
 
 def complete_plan(fence: Fence, reader: EventReader, inserter: Inserter, plan: Plan) -> int:

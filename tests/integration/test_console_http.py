@@ -355,7 +355,7 @@ def test_the_role_of_the_console_reads_and_changes_nothing(public: PublicSystem)
 WHOLE = {
     "account_balance",  # the trial balance: every account, once
     "processor_health",
-    "merchant_webhook_position",
+    "stream_position",
     "settlement_report",  # the newest ones: one row for each file that was ever taken in
 }
 _QUERIES = {

@@ -13,7 +13,7 @@ from reconciliation import checkpoints
 from reconciliation.replay.source import Start
 from schemas import errors, limits
 from sinks.clickhouse.plans import Fence
-from sinks.clickhouse.stream import Position
+from sinks.streams.intake import Position
 from tests.eventually import eventually
 from tests.gate import matrix
 from tests.worlds.committed_world import START_US

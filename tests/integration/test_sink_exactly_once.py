@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 from collections import defaultdict
 from decimal import Decimal
@@ -10,16 +11,18 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 
-from schemas import currency, errors, limits
+from schemas import codec, currency, errors, limits
 from sinks.clickhouse import tables
 from sinks.clickhouse.block import Block
 from sinks.clickhouse.insert import Inserter
 from sinks.clickhouse.plans import Fence
 from sinks.clickhouse.sink import Sink
-from sinks.clickhouse.stream import Intake, Position
+from sinks.streams.intake import Intake, Position
 from tests.eventually import becomes, eventually
 from tests.worlds.committed_world import publish_all
 from tests.worlds.sink_stage import Recorder, Stage, new_stage
+from tests.worlds.stream_positions import expire, stored
+from tests.worlds.upgraded_service import NEXT_SCHEMA_ID, of_next_release
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -152,16 +155,84 @@ def test_a_gap_stops_its_partition_until_it_is_filled(stage: Stage) -> None:
     with stage.sink() as (_, recorder):
         eventually(recorder.fed.is_set, within_s=20)
         becomes(lambda: stage.clickhouse_rows(count), [(2,)], within_s=20)
+        becomes(lambda: reasons(recorder), {0: "gap"}, within_s=20)
+        becomes(lambda: position(stage, 0), (2, 2), within_s=20)
         publish_all(stage.kafka, stage.world.events_topic, records[2:])
         becomes(lambda: stage.clickhouse_rows(count), [(len(commits),)], within_s=20)
+        becomes(lambda: reasons(recorder), {}, within_s=20)
 
 
-def test_a_record_that_is_no_event_is_passed_over_and_leaves_a_checkpoint(stage: Stage) -> None:
+def test_an_unknown_schema_stops_its_partition_until_the_sink_is_upgraded(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rule: readers first, then writers. Forgotten, the events behind wait, and each is there once in the end."""
+    stopped = [c for c in stage.world.commits if c.partition == 0]
+    records = [(c.partition, c.command.aggregate_key, c.payload) for c in stage.world.commits]
+    unread = records.index((0, stopped[2].command.aggregate_key, stopped[2].payload))
+    records[unread] = (0, records[unread][1], of_next_release(records[unread][2]))
+    with psycopg.connect(stage.dsn(), autocommit=True) as connection:
+        stage.world.store(connection)
+    publish_all(stage.kafka, stage.world.events_topic, records)
+    others = len(records) - len(stopped)
+    with stage.sink("old") as (_, recorder):
+        eventually(recorder.fed.is_set, within_s=20)
+        becomes(lambda: stage.clickhouse_rows("select count() from events"), [(others + 2,)], within_s=30)
+        becomes(lambda: reasons(recorder), {0: "unknown_schema"}, within_s=20)
+        assert "upgrade this process" in recorder.halts[0].words
+    assert position(stage, 0) == (2, 2)
+    newest = codec.schema_named("PaymentSystemCommitted")
+    monkeypatch.setitem(codec.schemas_by_id(), NEXT_SCHEMA_ID, dataclasses.replace(newest, schema_id=NEXT_SCHEMA_ID))
+    recorder = stage.drain()
+    assert recorder.halts == {}
+    assert stage.counts() == stage.expected_counts()
+
+
+def test_a_record_that_is_no_event_stops_its_partition(stage: Stage) -> None:
+    """It may have been an event: what lies behind it waits, and other partitions go on."""
     publish_all(stage.kafka, stage.world.events_topic, [(3, "x", b"not avro")])
     stage.store_and_publish()
+    others = sum(c.partition != 3 for c in stage.world.commits)
+    with stage.sink() as (_, recorder):
+        eventually(recorder.fed.is_set, within_s=20)
+        becomes(lambda: stage.clickhouse_rows("select count() from events"), [(others,)], within_s=30)
+        becomes(lambda: reasons(recorder), {3: "undecodable"}, within_s=20)
+    assert position(stage, 3) == (0, 0)
+
+
+def test_events_that_kafka_deleted_unread_stop_their_partition(stage: Stage) -> None:
+    """What is missing is not taken for what was never there."""
+    stage.store_and_publish()
+    expire(stage.kafka, stage.world.events_topic, 0)
+    others = sum(c.partition != 0 for c in stage.world.commits)
+    with stage.sink() as (_, recorder):
+        eventually(recorder.fed.is_set, within_s=20)
+        becomes(lambda: stage.clickhouse_rows("select count() from events"), [(others,)], within_s=30)
+        becomes(lambda: reasons(recorder), {0: "expired"}, within_s=20)
+    assert position(stage, 0) == (0, 0)
+
+
+def test_a_topic_that_was_made_again_stops_the_sink(stage: Stage) -> None:
+    """The same name is not the same topic: nothing of it is taken for what follows."""
+    stage.store_and_publish()
     stage.drain()
-    assert stage.counts() == stage.expected_counts()
-    assert stage.value("select scenario from recovery_checkpoint where name like 'unreadable-event-%'")
+    stage.sql("update stream_position set topic_id = 'of another topic'")
+    stage.world.payments_made(10)
+    stage.store_and_publish()
+    with stage.sink() as (_, recorder):
+        every = dict.fromkeys(range(stage.world.partitions), "other_topic")
+        becomes(lambda: reasons(recorder), every, within_s=30)
+    assert stage.counts()["events"][0] < len(stage.world.commits)
+
+
+def reasons(recorder: Recorder) -> dict[int, str]:
+    """Why partitions stand still."""
+    return {partition: halt.reason for partition, halt in recorder.halts.items()}
+
+
+def position(stage: Stage, partition: int) -> tuple[int, int]:
+    """Next offset and last seq, as stored."""
+    with psycopg.connect(stage.dsn(), autocommit=True) as connection:
+        return stored(connection, "clickhouse")[partition]
 
 
 def test_a_second_sink_stands_by_and_takes_over(stage: Stage) -> None:
@@ -288,7 +359,7 @@ def test_records_that_changed_since_the_plan_stop_the_sink(stage: Stage) -> None
     stage.sql(
         "update sink_plan set state = 'planned', inserted_at = null, sha256 = sha256('tampered'::bytea)"
         " where plan_id = (select max(plan_id) from sink_plan)",
-        "update sink_position p set last_seq = r.first_seq - 1, next_offset = r.first_offset from sink_plan_range r"
+        "update stream_position p set last_seq = r.first_seq - 1, next_offset = r.first_offset from sink_plan_range r"
         " where r.partition = p.partition and r.plan_id = (select max(plan_id) from sink_plan)",
     )
     with pytest.raises(errors.InvariantViolation, match="are not what they were"):

@@ -76,7 +76,6 @@ KINDS: dict[str, Kind] = {
     "confluent_kafka.KafkaException": T,
     "cimpl.KafkaException": T,
     "dataflows.owner.process.OtherLaneFailed": T,
-    "dataflows.payments.merchant_webhooks.store.LostReader": T,
     "sinks.clickhouse.plans.LetGo": T,
     "vault.key_file.VaultKeysUnusable": T,
     "vault.hardening.NotHardenedError": T,

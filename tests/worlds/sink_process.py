@@ -47,7 +47,7 @@ def main() -> None:
     kind = {made.__name__: made for made in (Sink, DecisionSink)}[given.pop("kind")]
     given["kafka"] = KafkaConnection(**given["kafka"])
     given["clickhouse"] = ClickHouseConnection(**given["clickhouse"])
-    sink = kind(SinkSettings(**given), SinkMetrics(CollectorRegistry()), fail_points.reach)
+    sink = kind(SinkSettings(**given), SinkMetrics("test", CollectorRegistry()), fail_points.reach)
     signal.signal(signal.SIGTERM, lambda *_: sink.stop())
     sink.run()
 

@@ -30,10 +30,11 @@ from tests.migrated import clone_database
 from tests.worlds.committed_world import CommittedWorld
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
     from compose.settings.settings import Settings
+    from sinks.streams.intake import Halt
 
 
 class Recorder:
@@ -43,6 +44,7 @@ class Recorder:
         self.events = 0
         self.recoveries: list[tuple[int, int]] = []
         self.failures: list[Exception] = []
+        self.halts: dict[int, Halt] = {}
         self.stood_by = threading.Event()
         self.fed = threading.Event()
 
@@ -54,6 +56,9 @@ class Recorder:
 
     def failed(self, error: Exception, retry_in_s: float) -> None:
         self.failures.append(error)
+
+    def halted(self, halts: Mapping[int, Halt]) -> None:
+        self.halts = dict(halts)
 
     def standing_by(self) -> None:
         self.stood_by.set()
@@ -161,7 +166,8 @@ class Stage:
         return recorder
 
     def is_caught_up(self) -> bool:
-        query = f"select coalesce(sum(last_seq), 0) from sink_position where topic = '{self.world.events_topic}'"
+        query = "select coalesce(sum(last_seq), 0) from stream_position where follower = 'clickhouse'"
+        query += f" and topic = '{self.world.events_topic}'"
         return bool(self.value(query) == len(self.world.commits))
 
     def counts(self) -> dict[str, tuple[int, int]]:

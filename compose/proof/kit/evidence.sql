@@ -10,7 +10,7 @@ select owner_id from partition_owner where topic = %(topic)s;
 select
     (select count(*) from attempt_dispatch where status in ('waiting', 'leased', 'reported')) as attempts,
     (select count(*) from outbox o
-     left join sink_position p on p.sink = 'clickhouse' and p.topic = o.topic and p.partition = o.partition
+     left join stream_position p on p.follower = 'clickhouse' and p.topic = o.topic and p.partition = o.partition
      where o.seq > coalesce(p.last_seq, 0)) as events,
     (select count(*) from provider_event where state in ('stored', 'parked')) as webhooks;
 

@@ -40,10 +40,6 @@ class AttemptMetrics:
         self.facts_repeated = Counter(
             "millrace_attempt_facts_repeated", "Facts told again for want of their event", registry=registry
         )
-        # Above zero: somebody wrote what is not an event, or a newer schema than ours is in use.
-        self.events_unreadable = Counter(
-            "millrace_attempt_events_unreadable", "Records of the event topic that cannot be read", registry=registry
-        )
         # High: Postgres is away or refuses; nothing is leased meanwhile.
         self.store_errors = Counter(
             "millrace_attempt_store_errors", "Statements that failed and are repeated", registry=registry

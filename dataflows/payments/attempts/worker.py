@@ -2,7 +2,7 @@
 
 The order that makes it safe, for every attempt:
 1. its dispatch row is durable and leased, committed before any I/O;
-2. the Kafka offset of its event is committed only after that;
+2. the position behind its event is stored only after that;
 3. the processor is called under the attempt's operation_id, queried first whenever a send may have arrived;
 4. the fact is durable in Kafka (acks=all) before the row says so;
 5. the row is done when the owner's event says so, and the fact is told again when that takes too long.
@@ -71,10 +71,10 @@ class AttemptWorker:
         self._is_drained = False
 
     def why_not_ready(self) -> str | None:
-        """None while the worker reaches its database and has been given partitions."""
+        """None while the worker reaches its database and follows every partition that was given to it."""
         if not self._retried.is_reachable:
             return "Postgres is away"
-        return None if self._reader.is_assigned else "no partitions yet"
+        return self._reader.why_not_ready()
 
     def stop(self) -> None:
         """Takes and leases nothing more; ``run`` returns when the calls in flight have ended or a bound is past."""

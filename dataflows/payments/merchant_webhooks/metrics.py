@@ -21,9 +21,5 @@ class MerchantWebhookMetrics:
         self.secrets_unreadable = Counter(
             "millrace_merchant_webhook_secrets_unreadable", "Secrets that did not open", registry=registry
         )
-        # High: records that are no events of ours; they are passed over.
-        self.unreadable = Counter(
-            "millrace_merchant_webhook_events_unreadable", "Records passed over", registry=registry
-        )
         # High: Postgres or Kafka is away; nothing is lost, everything is late.
         self.outages = Counter("millrace_merchant_webhook_outages", "Rounds that failed", registry=registry)

@@ -1,4 +1,4 @@
-"""Endpoints, deliveries and positions in Postgres. Every method may raise psycopg.OperationalError: it is done again.
+"""Endpoints and deliveries in Postgres. Every method may raise psycopg.OperationalError: it is done again.
 
 What is durable when: a planned delivery together with the position behind its event; a claim before the send; what
 came of a send after it. A claim that is never marked comes due again when its lease is over.
@@ -6,7 +6,7 @@ came of a send after it. A claim that is never marked comes due again when its l
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -22,7 +22,6 @@ from schemas.errors import PlatformError
 from schemas.payments.webhook_secret import WebhookSecretKeys
 from schemas.records import Event
 from schemas.sealing import KeyMissing, SealBroken, Sealed
-from sinks.clickhouse.stream import Position
 from sinks.postgres.session import INDEXED
 from sinks.postgres.sql_files import queries
 
@@ -42,10 +41,6 @@ class Claim:
     tries: int  # this one included
     body: bytes = field(repr=False)
     url: str
-
-
-class LostReader(Exception):
-    """Another process reads the stream now; what was read here is its business."""
 
 
 class DeliveryStore:
@@ -81,32 +76,12 @@ class DeliveryStore:
 
     # --- the stream -------------------------------------------------------------------------------------------
 
-    def claim_reader(self) -> int | None:
-        """The epoch of this process as the reader of the stream; None while another one reads."""
-        parameters = {"holder": self._worker, "lease_s": limits.MERCHANT_WEBHOOK_READER_LEASE_S}
-        rows = self._rows("reader_claim", parameters)
-        return int(rows[0][0]) if rows else None
+    def keep(self, events: Sequence[Event], advance: Callable[[psycopg.Connection], None]) -> int:
+        """Makes the deliveries of these events durable together with what ``advance`` stores; how many deliveries.
 
-    def release_reader(self, epoch: int) -> None:
-        """Lets the next process read at once."""
-        self._rows("reader_release", {"epoch": epoch})
-
-    def positions(self, partitions: Iterable[int]) -> dict[int, Position]:
-        """Where to read on; from the beginning where nothing was read yet."""
-        found = {p: Position(offset, seq) for p, offset, seq in self._rows("positions", {})}
-        return {p: found.get(p, Position()) for p in partitions}
-
-    def keep(self, epoch: int, events: Sequence[Event], positions: Mapping[int, Position]) -> int:
-        """Makes the deliveries of these events and the positions behind them durable, all or nothing; how many.
-
-        Raises LostReader when another process has taken the stream over: nothing is written then.
+        Nothing is written when ``advance`` raises.
         """
         with self._pool.connection() as connection, connection.transaction():
-            lease = {"epoch": epoch, "lease_s": limits.MERCHANT_WEBHOOK_READER_LEASE_S}
-            if not connection.execute(self._sql["reader_renew"], lease).fetchall():
-                raise LostReader
-            if not events:
-                return 0
             merchants = sorted({event.scope for event in events})
             rows = connection.execute(self._sql["endpoints_of"], {"merchants": merchants}).fetchall()
             names = ("id", "merchant_id", "events", "created_at")
@@ -123,15 +98,7 @@ class DeliveryStore:
                 }
                 connection.execute(self._sql["deliveries_plan"], columns)
                 fail_points.reach("merchant_webhook_before_plan")
-            ordered = sorted(positions.items())
-            connection.execute(
-                self._sql["positions_write"],
-                {
-                    "partitions": [p for p, _ in ordered],
-                    "next_offsets": [at.next_offset for _, at in ordered],
-                    "last_seqs": [at.last_seq for _, at in ordered],
-                },
-            )
+            advance(connection)
             return len(planned)
 
     # --- deliveries -------------------------------------------------------------------------------------------

@@ -42,7 +42,11 @@ class MerchantWebhookWorker:
         self._lock = threading.Lock()
         self._in_flight: Counter[str] = Counter()  # by endpoint
         self._prune_at = 0.0
-        self.is_ready = False
+        self._is_reachable = False  # Postgres, in the last round
+
+    def why_not_ready(self) -> str | None:
+        """None while it reaches its database and follows every partition that was given to it; any thread may ask."""
+        return self._intake.why_not_ready() if self._is_reachable else "Postgres is away"
 
     def stop(self) -> None:
         """``run`` returns when the sends under way have ended."""
@@ -74,11 +78,11 @@ class MerchantWebhookWorker:
             self._prune()
             claims = self._store.claim(free, busy) if free > 0 else []
         except psycopg.OperationalError as error:
-            self.is_ready = False
+            self._is_reachable = False
             self._metrics.outages.inc()
             log.warning("merchant_webhook_store_unavailable", error=str(error).partition("\n")[0])
             return limits.MERCHANT_WEBHOOK_BACKOFF_MS
-        self.is_ready = True
+        self._is_reachable = True
         self._begin(claims)
         for claim in claims:
             pool.submit(self._deliver, claim).add_done_callback(_tell_failure)

@@ -1,7 +1,5 @@
--- How far each reader of events is: the sinks, and the telling of merchants. One row for each reader and partition.
-select s.sink, s.topic, s.partition, s.last_seq, s.next_offset, s.updated_at, f.owner_id, f.epoch, f.heartbeat_at
-from sink_position s join sink_fence f on f.sink = s.sink
-union all
-select 'merchant webhooks', %(payments)s, p.partition, p.last_seq, p.next_offset, null, null, null, null
-from merchant_webhook_position p
+-- How far each follower of events is. One row for each follower and partition; of the sinks also whether they live.
+select p.follower as sink, p.topic, p.partition, p.last_seq, p.next_offset, p.updated_at, coalesce(f.owner_id, p.holder) as owner_id,
+    coalesce(f.epoch, p.epoch) as epoch, f.heartbeat_at
+from stream_position p left join sink_fence f on f.sink = p.follower
 order by 1, 2, 3 limit %(limit)s

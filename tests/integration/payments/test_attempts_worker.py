@@ -140,15 +140,6 @@ def test_an_invalid_operation_has_definitively_failed(working: AttemptsWorld) ->
     assert working.fact(attempt, "failed").payload["error_code"] == "invalid_operation"
 
 
-def test_unreadable_records_do_not_stop_the_worker(working: AttemptsWorld) -> None:
-    """Foreign bytes in the stream are passed over; what comes behind them is carried out."""
-    attempt = new_attempt()
-    for garbage in (b"", b"\x00\xff\xff\xff\xff", b"hello", b"\x00\x00\x00\x00\x01abc"):
-        working.producer.produce(working.events_topic, garbage, attempt["intent_id"])
-    working.publish(attempt)
-    working.fact(attempt, "captured")
-
-
 def test_an_overdue_fact_is_told_again_with_the_same_identity(working: AttemptsWorld) -> None:
     """A fact whose event does not come back is repeated, and past the schedule a person sees the row."""
     attempt = new_attempt()

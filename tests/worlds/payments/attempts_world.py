@@ -24,6 +24,7 @@ from confluent_kafka.cimpl import TopicPartition
 
 from schemas import codec, identity
 from schemas.payments import topics
+from schemas.topics import partition_for
 from sinks.kafka.topics import ensure_topics
 from tests.eventually import eventually, patient
 from tests.servers import clean_environment
@@ -72,7 +73,7 @@ def next_attempt(attempt: dict[str, Any], number: int, **changes: Any) -> dict[s
     return attempt | {"attempt": number, "operation_id": operation_id} | changes
 
 
-def event_of(attempt: dict[str, Any], caused_by: dict[str, Any] | None = None) -> bytes:
+def event_of(attempt: dict[str, Any], caused_by: dict[str, Any] | None = None, seq: int = 1) -> bytes:
     """The event of a commit that made or changed this attempt, because of another one perhaps, as published."""
     intent = {
         "id": attempt["intent_id"],
@@ -102,7 +103,7 @@ def event_of(attempt: dict[str, Any], caused_by: dict[str, Any] | None = None) -
         "event_type": "payment_system_committed",
         "schema_version": 2,
         "trace_id": trace_of(attempt),
-        "seq": 1,
+        "seq": seq,
         "occurred_at": 0,
         "version": 2,
         "scope": MERCHANT,
@@ -119,6 +120,11 @@ def event_of(attempt: dict[str, Any], caused_by: dict[str, Any] | None = None) -
     return codec.encode("PaymentSystemCommitted", event)
 
 
+def partition_of(attempt: dict[str, Any]) -> int:
+    """Where the events of this attempt lie."""
+    return partition_for(attempt["intent_id"], topics.PARTITIONS)
+
+
 def trace_of(attempt: dict[str, Any]) -> str:
     """A trace id of this attempt's own."""
     return uuid.uuid5(uuid.NAMESPACE_OID, attempt["operation_id"]).hex
@@ -133,6 +139,7 @@ class AttemptsWorld:
     consumer: Consumer
     facts_seen: list[Command] = field(default_factory=list)
     processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    last_seqs: Counter[int] = field(default_factory=Counter)  # of the events published so far, by partition
 
     @property
     def events_topic(self) -> str:
@@ -142,13 +149,23 @@ class AttemptsWorld:
     def publish(self, *attempts: dict[str, Any]) -> None:
         """Publishes an event for each and waits until Kafka has them."""
         for attempt in attempts:
-            self.producer.produce(self.events_topic, event_of(attempt), attempt["intent_id"])
+            self.write(attempt, self.next_event(attempt))
         assert self.producer.flush(patient(_FLUSH_WITHIN_S)) == 0
 
     def publish_with_cause(self, attempt: dict[str, Any], caused_by: dict[str, Any]) -> None:
         """Publishes one event about two attempts."""
-        self.producer.produce(self.events_topic, event_of(attempt, caused_by), attempt["intent_id"])
+        self.write(attempt, self.next_event(attempt, caused_by))
         assert self.producer.flush(patient(_FLUSH_WITHIN_S)) == 0
+
+    def next_event(self, attempt: dict[str, Any], caused_by: dict[str, Any] | None = None) -> bytes:
+        """The next event of its partition; it is not published yet."""
+        partition = partition_of(attempt)
+        self.last_seqs[partition] += 1
+        return event_of(attempt, caused_by, self.last_seqs[partition])
+
+    def write(self, attempt: dict[str, Any], record: bytes) -> None:
+        """A record where the events of this attempt lie."""
+        self.producer.produce(self.events_topic, record, attempt["intent_id"])
 
     def settle(self, attempt: dict[str, Any], status: str) -> None:
         """The owner's event that settles an attempt."""
@@ -220,15 +237,22 @@ class AttemptsWorld:
             names = [c.name for c in cursor.description or ()]
         return dict(zip(names, row, strict=True)) if row else {}
 
-    def start(self, service: str, instance: int = 0, **environment: str) -> subprocess.Popen[bytes]:
-        """Starts a service of ours and waits until it is ready; it ends with the test."""
+    def launch(
+        self, service: str, instance: int = 0, module: str = "compose.services", **environment: str
+    ) -> tuple[subprocess.Popen[bytes], int]:
+        """Starts a service of ours, which ends with the test; with the port of its operator."""
         port = free_port()
         variables = clean_environment() | self.settings.environment() | environment
         process = subprocess.Popen(
-            [sys.executable, "-m", "compose.services", service, "--instance", str(instance)],
+            [sys.executable, "-m", module, service, "--instance", str(instance)],
             env=variables | {"MILLRACE_OPS_PORT": str(port)},
         )
         self.processes.append(process)
+        return process, port
+
+    def start(self, service: str, instance: int = 0, **environment: str) -> subprocess.Popen[bytes]:
+        """Starts a service of ours and waits until it is ready; it ends with the test."""
+        process, port = self.launch(service, instance, **environment)
         if service == "simulator":
             port = self.settings.addresses().processors[instance].port
         eventually(lambda: is_ready(port) or process.poll() is not None, 60, what=f"{service} ready")

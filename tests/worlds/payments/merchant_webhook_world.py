@@ -102,13 +102,18 @@ class MerchantWebhookWorld:
     system: PublicSystem
     processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
-    def start(self, **environment: str) -> subprocess.Popen[bytes]:
-        """A sender, once it is ready or has ended."""
+    def launch(self, module: str = "compose.services", **environment: str) -> tuple[subprocess.Popen[bytes], int]:
+        """Starts a sender; with the port of its operator."""
         port = free_port()
         variables = clean_environment() | self.system.settings.environment()
         variables |= {"MILLRACE_OPS_PORT": str(port)} | environment
-        process = subprocess.Popen([sys.executable, "-m", "compose.services", "merchant_webhooks"], env=variables)
+        process = subprocess.Popen([sys.executable, "-m", module, "merchant_webhooks"], env=variables)
         self.processes.append(process)
+        return process, port
+
+    def start(self, **environment: str) -> subprocess.Popen[bytes]:
+        """A sender, once it is ready or has ended."""
+        process, port = self.launch(**environment)
         eventually(lambda: is_ready(port) or process.poll() is not None, 60, what="sender ready")
         assert "MILLRACE_FAIL_POINT" in environment or process.poll() is None, f"it ended with {process.returncode}"
         return process

@@ -1,26 +1,5 @@
 -- The statements of the sender of webhooks to merchants (dataflows/payments/merchant_webhooks/store.py).
 
--- name: reader_claim
--- Once a second while another process reads: takes the stream over when that one was silent for its lease.
-update merchant_webhook_reader
-set holder = %(holder)s, epoch = epoch + 1, lease_until = now() + %(lease_s)s * interval '1 second'
-where lease_until < now()
-returning epoch;
-
--- name: reader_renew
--- First of every transaction of the reader: no row means that another one has taken over.
-update merchant_webhook_reader set lease_until = now() + %(lease_s)s * interval '1 second'
-where epoch = %(epoch)s
-returning epoch;
-
--- name: reader_release
--- At the end of a reader: the next one need not wait.
-update merchant_webhook_reader set lease_until = '-infinity' where epoch = %(epoch)s;
-
--- name: positions
--- After a claim: where to read on.
-select partition, next_offset, last_seq from merchant_webhook_position;
-
 -- name: endpoints_of
 -- With every batch: who wants events of these merchants. Index merchant_webhook_endpoint_age.
 select id, merchant_id, events, (extract(epoch from created_at) * 1000000)::bigint
@@ -35,13 +14,6 @@ from unnest(%(ids)s::text[], %(endpoints)s::text[], %(events)s::text[], %(aggreg
         %(operations)s::text[], %(bodies)s::bytea[])
     as p (id, endpoint_id, event_id, aggregate_key, seq, operation, body)
 on conflict (endpoint_id, event_id) do nothing;
-
--- name: positions_write
--- Last of the reader's transaction.
-insert into merchant_webhook_position (partition, next_offset, last_seq)
-select p.partition, p.next_offset, p.last_seq
-from unnest(%(partitions)s::int[], %(next_offsets)s::bigint[], %(last_seqs)s::bigint[]) as p (partition, next_offset, last_seq)
-on conflict (partition) do update set next_offset = excluded.next_offset, last_seq = excluded.last_seq;
 
 -- name: deliveries_claim
 -- Every round: what is due, a few for each endpoint, the first one of each object only. What is claimed is due again when

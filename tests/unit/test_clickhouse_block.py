@@ -1,4 +1,4 @@
-"""Which records of a stream are taken: exactly seq == last + 1, whatever is repeated or missing."""
+"""A block of the sink: the same events make the same ranges, rows and digest, however they came."""
 
 from __future__ import annotations
 
@@ -6,46 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sinks.clickhouse.block import Block
-from sinks.clickhouse.stream import UNKNOWN_SEQ, Intake, Position
+from sinks.streams.intake import Intake, Position
 from tests.worlds.committed_world import CommittedWorld
-
-WORLD = CommittedWorld(seed=3, partitions=1).payments_made(12)
-PAYLOADS = [commit.payload for commit in WORLD.commits]
-
-
-def fed(records: list[bytes], position: Position | None = None) -> tuple[Intake, list[int]]:
-    intake = Intake()
-    intake.begin({0: position or Position()})
-    taken = [intake.take(0, offset, value) for offset, value in enumerate(records)]
-    return intake, [t.event.seq for t in taken if t is not None]
-
-
-@given(st.lists(st.tuples(st.integers(0, len(PAYLOADS)), st.integers(1, 8)), max_size=12))
-def test_any_republication_is_taken_once_and_in_order(again: list[tuple[int, int]]) -> None:
-    """Owners publish runs again from stored positions; a last full run fills every gap."""
-    records = [p for start, length in again for p in PAYLOADS[start : start + length]] + PAYLOADS
-    _, seqs = fed(records)
-    assert seqs == list(range(1, len(PAYLOADS) + 1))
-
-
-def test_a_gap_is_waited_for_and_reported() -> None:
-    intake, seqs = fed([PAYLOADS[0], PAYLOADS[2]])
-    assert seqs == [1]
-    assert intake.gaps == {0: 3}
-    intake, seqs = fed([PAYLOADS[0], PAYLOADS[2], PAYLOADS[1], PAYLOADS[2]])
-    assert seqs == [1, 2, 3]
-    assert intake.gaps == {}
-
-
-def test_an_unreadable_record_is_reported_once_and_passed_over() -> None:
-    intake, seqs = fed([PAYLOADS[0], b"", b"\x00\x00\x00\x00\x06garbage", PAYLOADS[1]])
-    assert seqs == [1, 2]
-    assert [u.offset for u in intake.unreadable] == [1, 2]
-
-
-def test_a_start_by_offset_takes_the_first_event_there() -> None:
-    _, seqs = fed([*PAYLOADS[4:7], *PAYLOADS[5:9]], Position(0, UNKNOWN_SEQ))
-    assert seqs == [5, 6, 7, 8, 9]
 
 
 @given(st.data())

@@ -1,96 +1,45 @@
-"""Reads the event stream of Kafka, each event exactly once and in order.
+"""Reads named partitions of a topic of events from given positions, each event once and in order; stores nothing.
 
-Events are published again after a crash, so a consumer takes exactly seq == last + 1 and drops everything else: a
-lower one is a repetition, a higher one is a gap that the owner fills by publishing from the gap on.
+For those who keep positions by a protocol of their own, and for tools that read a topic once.
 """
 
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Literal
 
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 from confluent_kafka.cimpl import KafkaException
 
-from schemas import codec, errors, limits
+from schemas import errors, limits
+from sinks.streams import topic as topics_of_kafka
+from sinks.streams.intake import Accepted, Intake, Position, other_topic
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from schemas.records import Event
     from sinks.kafka.connection import KafkaConnection
 
 
-#: a position given by offset or time alone: the first event found there is taken, whatever its seq
-UNKNOWN_SEQ: Final = -1
-
-
-@dataclass(slots=True)
-class Position:
-    """How far one partition was read: the next Kafka offset, and the seq of the last event taken."""
-
-    next_offset: int = 0
-    last_seq: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Accepted:
-    """One event taken from the stream, with its place and its bytes."""
-
-    partition: int
-    offset: int
-    value: bytes
-    event: Event
-
-
-@dataclass(frozen=True, slots=True)
-class Unreadable:
-    """A record that is no event of ours; reported once and passed over, for it carries no seq."""
-
-    partition: int
-    offset: int
-    reason: str
-
-
-class Intake:
-    """Decides which records of a stream are taken, by seq; no I/O."""
-
-    def __init__(self) -> None:
-        self.positions: dict[int, Position] = {}
-        self.unreadable: list[Unreadable] = []
-        #: per partition the seq seen past a gap, while the owner has not filled it
-        self.gaps: dict[int, int] = {}
-
-    def begin(self, positions: Mapping[int, Position]) -> None:
-        """Goes on from these positions."""
-        self.positions = {p: Position(at.next_offset, at.last_seq) for p, at in positions.items()}
-        self.gaps.clear()
-
-    def take(self, partition: int, offset: int, value: bytes) -> Accepted | None:
-        """The event of this record when it is the next one of its partition, otherwise None."""
-        position = self.positions[partition]
-        position.next_offset = offset + 1
-        try:
-            event = codec.decode_event(value)
-        except errors.Corrupt as error:
-            self.unreadable.append(Unreadable(partition, offset, error.public))
-            return None
-        if event.seq != position.last_seq + 1 and position.last_seq != UNKNOWN_SEQ:
-            if event.seq > position.last_seq:
-                self.gaps[partition] = event.seq
-            return None
-        position.last_seq = event.seq
-        self.gaps.pop(partition, None)
-        return Accepted(partition, offset, value, event)
-
-
 class EventReader:
-    """A consumer of one topic that keeps its own positions; one thread at a time may use it."""
+    """A consumer of one topic that keeps its own positions; one thread at a time may use it.
 
-    def __init__(self, kafka: KafkaConnection, *, topic: str, client_id: str, group: str) -> None:
+    A position that Kafka does not have halts its partition. With ``expired="passed"`` reading begins at what there is.
+    """
+
+    def __init__(
+        self,
+        kafka: KafkaConnection,
+        *,
+        topic: str,
+        client_id: str,
+        group: str,
+        expired: Literal["halts", "passed"] = "halts",
+    ) -> None:
         self._topic = kafka.topic(topic)
         self.intake = Intake()
+        #: per partition the offset behind the last record that was looked at, taken or not
+        self.seen: dict[int, int] = {}
         self._consumer = Consumer(
             kafka.consumer(
                 client_id,
@@ -98,13 +47,14 @@ class EventReader:
                 **{  # a fetch for every single event would cost the broker more than all other readers together
                     "fetch.min.bytes": limits.SINK_FETCH_BYTES_MIN,
                     "fetch.wait.max.ms": limits.SINK_BLOCK_INTERVAL_MS,
+                    "auto.offset.reset": "error" if expired == "halts" else "earliest",
                 },
             )
         )
 
     @property
     def positions(self) -> dict[int, Position]:
-        """How far every assigned partition was read."""
+        """How far every assigned partition was taken."""
         return self.intake.positions
 
     def close(self) -> None:
@@ -113,13 +63,26 @@ class EventReader:
 
     def assign(self, positions: Mapping[int, Position]) -> None:
         """Reads these partitions from these positions on, and no other."""
+        self.intake.forget(list(self.intake.positions))
         self.intake.begin(positions)
+        self.seen = {p: at.next_offset for p, at in positions.items()}
         self._consumer.assign([TopicPartition(self._topic, p, at.next_offset) for p, at in positions.items()])
+
+    def halt_what_is_not_there(self, other: Iterable[int]) -> None:
+        """Halts the assigned partitions that the topic does not hold, and ``other``: those of another topic.
+
+        Raises errors.Unavailable.
+        """
+        for partition in other:
+            self.intake.halts[partition] = other_topic(partition)
+        for partition in self.positions.keys() - self.intake.halts.keys():
+            self._compare(partition)
+        self._pause(self.intake.halts)
 
     def ends(self, partitions: Iterable[int]) -> dict[int, int]:
         """The offset after the last record of each partition. Raises errors.Unavailable."""
         try:
-            return {p: self._end(p) for p in partitions}
+            return {p: topics_of_kafka.offsets(self._consumer, self._topic, p)[1] for p in partitions}
         except KafkaException as error:
             raise errors.Unavailable(f"Kafka does not answer: {error.args[0].str()}") from error
 
@@ -137,29 +100,47 @@ class EventReader:
         """The next events, at most as many as asked for. Raises errors.Unavailable when Kafka is out for good."""
         accepted = []
         for message in self._consumer.consume(messages_max, timeout_s):
-            if error := message.error():
-                _judge(error)
-                continue
             partition, offset = message.partition(), message.offset()
+            if error := message.error():
+                self._judge(partition, error)
+                continue
             if partition is None or offset is None:  # only a message that was never sent has no place
                 continue
             taken = self.intake.take(partition, offset, message.value() or b"")
             if taken is not None:
                 accepted.append(taken)
+            if self.intake.is_halted(partition):
+                self._pause([partition])
+            else:
+                self.seen[partition] = offset + 1
         return accepted
 
-    def _end(self, partition: int) -> int:
-        where = TopicPartition(self._topic, partition)
-        marks = self._consumer.get_watermark_offsets(where, timeout=limits.KAFKA_ADMIN_TIMEOUT_S)
-        if marks is None:
-            raise errors.Unavailable("Kafka does not answer: no watermarks in time")
-        return int(marks[1])
+    def _judge(self, partition: Any, error: KafkaError) -> None:
+        """Passes over what the library mends by itself; the rest is an outage, or a position that is not there."""
+        if partition in self.positions and error.code() == KafkaError._AUTO_OFFSET_RESET:  # noqa: SLF001 - its name
+            self._compare(partition)
+            if not self.intake.is_halted(partition):  # it was not there for a moment; nothing is fetched by itself
+                self._consumer.seek(TopicPartition(self._topic, partition, self.positions[partition].next_offset))
+        elif error.fatal() or error.code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_AUTHORIZATION_FAILED):
+            raise errors.Unavailable(f"Kafka: {error.str()}")
+
+    def _compare(self, partition: int) -> None:
+        try:
+            halt = topics_of_kafka.why_not_from(self._consumer, self._topic, partition, self.positions[partition])
+        except KafkaException as error:
+            raise errors.Unavailable(f"Kafka does not answer: {error.args[0].str()}") from error
+        if halt is not None:
+            self.intake.halts[partition] = halt
+
+    def _pause(self, partitions: Iterable[int]) -> None:
+        places: list[Any] = [TopicPartition(self._topic, partition) for partition in partitions]
+        self._consumer.pause(places)
 
 
 def read_until(reader: EventReader, last_seqs: Mapping[int, int], timeout_s: float) -> Iterator[list[Accepted]]:
     """Reads the assigned partitions up to and including these seqs, in lists of events; the next reading goes on there.
 
-    Raises errors.Unavailable when nothing new came for ``timeout_s`` before the end was reached.
+    Raises errors.Unavailable when a partition stands still before its end, or nothing new came for ``timeout_s``.
     """
     reached = {p: Position(at.next_offset, at.last_seq) for p, at in reader.positions.items()}
     waiting = {p for p, at in reached.items() if at.last_seq < last_seqs[p]}
@@ -176,13 +157,9 @@ def read_until(reader: EventReader, last_seqs: Mapping[int, int], timeout_s: flo
             deadline = time.monotonic() + timeout_s
             yield events
         waiting = {p for p in waiting if reader.positions[p].last_seq < last_seqs[p]}
+        if halted := [p for p in sorted(waiting) if reader.intake.is_halted(p)]:
+            raise errors.Unavailable(reader.intake.halts[halted[0]].words)
         if waiting and time.monotonic() > deadline:
             missing = {p: (reached[p].last_seq + 1, last_seqs[p]) for p in sorted(waiting)}
             raise errors.Unavailable(f"Kafka lacks events {missing} (partition: first and last seq)", missing=missing)
     reader.assign(reached)  # what was read past the end comes again
-
-
-def _judge(error: KafkaError) -> None:
-    """Passes over what the client library mends by itself; the rest is an outage."""
-    if error.fatal() or error.code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_AUTHORIZATION_FAILED):
-        raise errors.Unavailable(f"Kafka: {error.str()}")

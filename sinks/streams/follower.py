@@ -1,0 +1,278 @@
+"""Follows a topic of events as one of several processes: Kafka shares the partitions, Postgres holds the positions.
+
+A partition goes on from the row of ``stream_position`` and nowhere else. It stands still, its position kept, on what
+cannot be read and on what is missing in Kafka; the other partitions go on. What was replaced while it slept is fenced.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import psycopg
+import structlog
+from confluent_kafka import Consumer, KafkaError
+from confluent_kafka.cimpl import KafkaException, TopicPartition
+
+from schemas import errors, limits
+from sinks.streams import topic as topics_of_kafka
+from sinks.streams.intake import UNKNOWN_SEQ, Intake, Position, other_topic
+from sinks.streams.positions import SESSION, StreamPositions, Taken
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Sequence
+
+    from confluent_kafka import Message
+
+    from sinks.kafka.connection import KafkaConnection
+    from sinks.streams.metrics import FollowerMetrics
+
+_log = structlog.get_logger(__name__)
+_OUTAGES: Final = (psycopg.OperationalError, psycopg.InterfaceError, KafkaException, errors.Unavailable)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Followed:
+    """Who follows which topic, in which group of Kafka, and how much a fetch waits for."""
+
+    follower: str
+    topic: str
+    group: str
+    fetch_bytes_min: int
+    fetch_wait_ms: int
+
+
+class Follower:
+    """One member of the group; one thread at a time may use it. It joins with the first ``read``."""
+
+    def __init__(
+        self, kafka: KafkaConnection, dsn: str, followed: Followed, client_id: str, metrics: FollowerMetrics
+    ) -> None:
+        self._kafka = kafka
+        self._dsn = dsn
+        self._followed = followed
+        self._client_id = client_id
+        self._metrics = metrics
+        self._topic = kafka.topic(followed.topic)
+        self._positions = StreamPositions(followed.follower, followed.topic, client_id)
+        self._intake = Intake()
+        self._epochs: dict[int, int] = {}
+        self._done: dict[int, Taken] = {}  # by the handler; its position is stored with the next ones
+        self._store_at = 0.0
+        self._join_at = 0.0
+        self._consumer: Consumer | None = None
+        self._connection: psycopg.Connection | None = None
+        self._failure: Exception | None = None  # of a callback: it is raised where the callback was called from
+        self._assignments = 0
+        self._trouble: str | None = "no partitions yet"
+
+    def why_not_ready(self) -> str | None:
+        """None while every partition that is ours goes on; any thread may ask."""
+        return self._trouble or "; ".join(halt.words for _, halt in sorted(self._intake.halts.copy().items())) or None
+
+    def read(self, events_max: int, timeout_s: float) -> list[Taken]:
+        """The next events by partition; none after a wait, or when a server is away: then it begins again.
+
+        What was read before is the handler's, who ends it with ``mark_done`` or with ``advance``.
+        """
+        try:
+            if self._consumer is None:
+                if (wait_s := self._join_at - time.monotonic()) > 0:
+                    time.sleep(min(wait_s, timeout_s))
+                    return []
+                self._consumer = self._joined()
+            self._store_done(only_when_due=True)
+            taken = self._read(self._consumer, events_max, timeout_s)
+        except (*_OUTAGES, errors.Fenced) as error:
+            self.begin_again(error)
+            return []
+        self._metrics.halted(self._intake.halts)
+        return taken
+
+    def mark_done(self, taken: Iterable[Taken]) -> None:
+        """The handler has made these durable: their positions are stored soon. Killed before, they come again."""
+        for one in taken:
+            known = self._done.get(one.partition)
+            self._done[one.partition] = one if known is None else known.and_then(one)
+
+    def advance(self, connection: psycopg.Connection, taken: Sequence[Taken]) -> None:
+        """Stores the positions behind these in the handler's own transaction: their effects count exactly once.
+
+        Raises errors.Fenced when a partition is another process's; then roll back and ``begin_again``.
+        """
+        self._positions.advance(connection, taken)
+
+    def begin_again(self, error: Exception) -> None:
+        """Leaves the group, and joins it a little later: reading goes on from the stored positions."""
+        self._metrics.restarts.inc()
+        self._trouble = f"not following {self._followed.topic}: {str(error).partition(chr(10))[0]}"
+        _log.warning(
+            "stream_begins_again", follower=self._followed.follower, kind=type(error).__name__, error=str(error)
+        )
+        self._leave()
+        self._join_at = time.monotonic() + limits.STREAM_JOIN_AGAIN_S
+
+    def close(self) -> None:
+        """Stores the positions behind what is done, and leaves the group at once."""
+        self._leave()
+
+    def _joined(self) -> Consumer:
+        settings = {
+            "fetch.min.bytes": self._followed.fetch_bytes_min,
+            "fetch.wait.max.ms": self._followed.fetch_wait_ms,
+            "partition.assignment.strategy": "cooperative-sticky",
+            "session.timeout.ms": limits.OWNER_SESSION_TIMEOUT_MS,
+            "heartbeat.interval.ms": limits.OWNER_HEARTBEAT_MS,
+            "auto.offset.reset": "error",  # a position that is not in the topic halts its partition
+        }
+        consumer = Consumer(self._kafka.consumer(self._client_id, self._followed.group, **settings))
+        consumer.subscribe([self._topic], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost)
+        return consumer
+
+    def _read(self, consumer: Consumer, events_max: int, timeout_s: float) -> list[Taken]:
+        assignments = self._assignments
+        first = consumer.poll(timeout_s)
+        messages = [] if first is None else [first, *consumer.consume(events_max - 1, 0)]
+        if self._failure is not None:
+            failure, self._failure = self._failure, None
+            raise failure
+        if self._assignments != assignments:  # some may be of an assignment that ended: read them again
+            met = {message.partition() for message in messages}
+            self._rewind(consumer, [partition for partition in self._intake.positions if partition in met])
+            return []
+        before = {partition: at.last_seq for partition, at in self._intake.positions.items()}
+        events = [taken for message in messages if (taken := self._take(consumer, message)) is not None]
+        return [
+            Taken(
+                partition, self._epochs[partition], before[partition], mine, Position(mine[-1].offset + 1, at.last_seq)
+            )
+            for partition, at in self._intake.positions.items()
+            if (mine := [taken for taken in events if taken.partition == partition])
+        ]
+
+    def _rewind(self, consumer: Consumer, partitions: Iterable[int]) -> None:
+        for partition in partitions:
+            consumer.seek(TopicPartition(self._topic, partition, self._intake.positions[partition].next_offset))
+
+    def _take(self, consumer: Consumer, message: Message) -> Any:
+        if error := message.error():
+            self._judge(consumer, message.partition(), error)
+            return None
+        partition = _number(message.partition())
+        taken = self._intake.take(partition, _number(message.offset()), message.value() or b"")
+        if self._intake.is_halted(partition):
+            consumer.pause([TopicPartition(self._topic, partition)])
+        return taken
+
+    def _judge(self, consumer: Consumer, partition: Any, error: KafkaError) -> None:
+        """Kafka says that our position is not in the topic; or something that the library mends by itself."""
+        if error.fatal():
+            raise KafkaException(error)
+        if partition in self._intake.positions and error.code() == KafkaError._AUTO_OFFSET_RESET:  # noqa: SLF001
+            self._compare_with_topic(consumer, [partition])
+            if not self._intake.is_halted(partition):  # it was not there for a moment; nothing is fetched by itself
+                self._rewind(consumer, [partition])
+        else:
+            _log.warning("stream_kafka_error", follower=self._followed.follower, error=error.str())
+
+    # --- which partitions are ours ------------------------------------------------------------------------------
+
+    def _assigned(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        numbers = [p.partition for p in partitions]
+        self._assignments += 1
+        try:
+            self._claim(consumer, numbers)
+            self._trouble = None
+        except _OUTAGES as error:
+            self._failure = error
+        known = self._intake.positions
+        consumer.incremental_assign(
+            [TopicPartition(self._topic, p, known[p].next_offset if p in known else 0) for p in numbers]
+        )
+        if still := [p for p in numbers if p in self._intake.halts]:
+            consumer.pause([TopicPartition(self._topic, p) for p in still])
+        _log.info("stream_partitions_assigned", follower=self._followed.follower, partitions=numbers)
+
+    def _claim(self, consumer: Consumer, partitions: list[int]) -> None:
+        if not partitions:
+            return
+        connection = self._postgres()
+        starts = self._positions.known(connection, partitions)
+        if new := [p for p in partitions if p not in starts]:
+            starts |= self._group_positions(consumer, new)
+        topic_id = topics_of_kafka.topic_id(self._kafka, self._followed.topic)
+        claims = self._positions.claim(connection, starts, topic_id)
+        self._epochs |= {partition: claim.epoch for partition, claim in claims.items()}
+        self._intake.begin({partition: claim.position for partition, claim in claims.items()})
+        same = [partition for partition, claim in claims.items() if claim.topic_id == topic_id]
+        self._compare_with_topic(consumer, same)
+        self._intake.halts |= {partition: other_topic(partition) for partition in claims.keys() - set(same)}
+
+    def _group_positions(self, consumer: Consumer, partitions: list[int]) -> dict[int, Position]:
+        """Where releases before ``stream_position`` left off: they committed offsets in the group, and knew no seq."""
+        asked = [TopicPartition(self._topic, p) for p in partitions]
+        found = consumer.committed(asked, timeout=limits.KAFKA_ADMIN_TIMEOUT_S)
+        return {p.partition: Position(p.offset, UNKNOWN_SEQ) if p.offset > 0 else Position() for p in found}
+
+    def _compare_with_topic(self, consumer: Consumer, partitions: Iterable[int]) -> None:
+        for partition in partitions:
+            position = self._intake.positions[partition]
+            if halt := topics_of_kafka.why_not_from(consumer, self._topic, partition, position):
+                self._intake.halts[partition] = halt
+
+    def _revoked(self, _: Consumer, partitions: list[TopicPartition]) -> None:
+        try:
+            self._store_done({p.partition for p in partitions})
+        except (*_OUTAGES, errors.Fenced) as error:  # the next process sees some events again, which is harmless
+            _log.warning("stream_positions_not_stored", follower=self._followed.follower, error=str(error))
+        self._forget({p.partition for p in partitions})
+
+    def _lost(self, _: Consumer, partitions: list[TopicPartition]) -> None:
+        self._forget({p.partition for p in partitions})  # another process has them already
+
+    def _forget(self, partitions: Collection[int]) -> None:
+        self._assignments += 1
+        self._intake.forget(partitions)
+        for partition in partitions:
+            self._done.pop(partition, None)
+            self._epochs.pop(partition, None)
+
+    def _store_done(self, partitions: Collection[int] | None = None, *, only_when_due: bool = False) -> None:
+        wanted = [p for p in self._done if partitions is None or p in partitions]
+        if not wanted or (only_when_due and time.monotonic() < self._store_at):
+            return
+        self._store_at = time.monotonic() + limits.STREAM_STORE_INTERVAL_S
+        self._positions.advance(self._postgres(), [self._done[p] for p in wanted])
+        for partition in wanted:
+            del self._done[partition]
+
+    def _leave(self) -> None:
+        consumer, self._consumer = self._consumer, None
+        if consumer is not None:
+            consumer.close()  # revokes what is ours
+        self._forget(list(self._intake.positions))
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _postgres(self) -> psycopg.Connection:
+        if self._connection is None or self._connection.broken or self._connection.closed:
+            self._connection = psycopg.connect(
+                self._dsn,
+                autocommit=True,
+                application_name=self._client_id,
+                options=SESSION,
+                connect_timeout=limits.POSTGRES_CONNECT_TIMEOUT_S,
+                keepalives_idle=limits.POSTGRES_KEEPALIVE_S,
+                keepalives_interval=limits.POSTGRES_KEEPALIVE_S,
+                keepalives_count=3,
+            )
+        return self._connection
+
+
+def _number(value: int | None) -> int:
+    """Only a message that was never sent has no place."""
+    if value is None:
+        raise errors.InvariantViolation("a record of Kafka has no place")
+    return value

@@ -1,0 +1,128 @@
+"""Decides which records of a stream of events are taken: exactly seq == last + 1. No I/O.
+
+Events are published again after a crash: a lower seq is a repetition and is dropped. A higher one is a gap, and a
+record that cannot be decoded may be the next event: the position stays before both, or what lies there were lost.
+If this were wrong, a follower would skip events and never know.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal
+
+from schemas import codec, errors
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from schemas.records import Event
+
+#: a position given by offset or time alone: the first event found there is taken, whatever its seq
+UNKNOWN_SEQ: Final = -1
+
+Reason = Literal["unknown_schema", "undecodable", "gap", "expired", "shorter", "other_topic"]
+REASONS: Final[tuple[Reason, ...]] = ("unknown_schema", "undecodable", "gap", "expired", "shorter", "other_topic")
+
+
+@dataclass(slots=True)
+class Position:
+    """How far one partition was taken: the Kafka offset behind the last event taken, and its seq."""
+
+    next_offset: int = 0
+    last_seq: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """One event taken from the stream, with its place and its bytes."""
+
+    partition: int
+    offset: int
+    value: bytes
+    event: Event
+
+
+@dataclass(frozen=True, slots=True)
+class Halt:
+    """Why a partition stands still, and what is to be done about it."""
+
+    reason: Reason
+    words: str
+
+
+class Intake:
+    """The partitions that are followed, and which of them stand still."""
+
+    def __init__(self) -> None:
+        self.positions: dict[int, Position] = {}
+        self.halts: dict[int, Halt] = {}
+
+    def begin(self, positions: Mapping[int, Position]) -> None:
+        """Goes on from these positions in these partitions; others stay as they are."""
+        for partition, at in positions.items():
+            self.positions[partition] = Position(at.next_offset, at.last_seq)
+            self.halts.pop(partition, None)
+
+    def forget(self, partitions: Iterable[int]) -> None:
+        """Follows these partitions no more."""
+        for partition in partitions:
+            self.positions.pop(partition, None)
+            self.halts.pop(partition, None)
+
+    def is_halted(self, partition: int) -> bool:
+        """True when nothing more of it is taken. A gap is another matter: an owner publishes again from there."""
+        halt = self.halts.get(partition)
+        return halt is not None and halt.reason != "gap"
+
+    def take(self, partition: int, offset: int, value: bytes) -> Accepted | None:
+        """The event of this record when it is the next one of its partition, otherwise None."""
+        position = self.positions.get(partition)
+        if position is None or self.is_halted(partition):
+            return None
+        try:
+            event = codec.decode_event(value)
+        except errors.Corrupt as error:
+            self.halts[partition] = _unreadable(partition, offset, error)
+            return None
+        if event.seq == position.last_seq + 1 or position.last_seq == UNKNOWN_SEQ:
+            position.next_offset, position.last_seq = offset + 1, event.seq
+            self.halts.pop(partition, None)
+            return Accepted(partition, offset, value, event)
+        if event.seq > position.last_seq:
+            self.halts.setdefault(partition, _gap(partition, offset, position.last_seq, event.seq))
+        return None
+
+
+def _unreadable(partition: int, offset: int, error: errors.Corrupt) -> Halt:
+    if isinstance(error, errors.UnknownSchema):
+        number = error.context.get("schema_id")
+        words = f"upgrade this process: schema {number} is unknown (partition {partition}, offset {offset})"
+        return Halt("unknown_schema", words)
+    words = f"partition {partition}: the record at offset {offset} is no event: {error.public} Find out who wrote it"
+    return Halt("undecodable", words)
+
+
+def _gap(partition: int, offset: int, last_seq: int, seq: int) -> Halt:
+    missing = f"event {last_seq + 1}" if seq == last_seq + 2 else f"events {last_seq + 1} to {seq - 1}"
+    found = f"at offset {offset} comes event {seq}"
+    return Halt("gap", f"partition {partition}: {missing} missing, {found}: its owner has to publish them again")
+
+
+def standing_in_topic(partition: int, position: Position, low: int, high: int) -> Halt | None:
+    """Why a position cannot be read from in a topic that holds offsets ``low`` up to (not including) ``high``."""
+    at = position.next_offset
+    if at < low:
+        words = f"partition {partition}: Kafka has deleted offsets {at} to {low - 1} before they were read here"
+        return Halt("expired", f"{words}: publish their events again, and set the position anew")
+    if at > high:
+        words = f"partition {partition}: the topic ends at offset {high}, before our position {at}"
+        return Halt(
+            "shorter", f"{words}: records were lost, or the topic was made again; restore it, or set the position anew"
+        )
+    return None
+
+
+def other_topic(partition: int) -> Halt:
+    """The topic of the name is not the one that was read."""
+    words = f"partition {partition}: the topic was deleted and made again since it was read"
+    return Halt("other_topic", f"{words}: publish its events again, and set the position anew")

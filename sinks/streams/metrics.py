@@ -1,0 +1,46 @@
+"""What an operator sees of a follower; a comment per metric says what a high value means."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import structlog
+from prometheus_client import REGISTRY, Gauge
+from prometheus_client import Counter as MetricCounter
+
+from sinks.streams.intake import REASONS, Halt
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from prometheus_client import CollectorRegistry
+
+_log = structlog.get_logger(__name__)
+
+
+class FollowerMetrics:
+    """Counts the partitions of one follower that stand still, and says once why each does."""
+
+    def __init__(self, follower: str, registry: CollectorRegistry = REGISTRY) -> None:
+        self._follower = follower
+        self._told: dict[int, Halt] = {}
+        # Above zero: a partition stands still until somebody acts; /readyz and the log say what to do. Alarm on it.
+        self._halted = Gauge(
+            "millrace_stream_halted", "Partitions that stand still", ("follower", "reason"), registry=registry
+        )
+        # High: Postgres or Kafka is away, or processes take partitions from each other.
+        self.restarts = MetricCounter(
+            "millrace_stream_restarts", "Times a follower began again", ("follower",), registry=registry
+        ).labels(follower)
+        self.halted({})
+
+    def halted(self, halts: Mapping[int, Halt]) -> None:
+        """These partitions stand still now, and no other."""
+        for partition, halt in halts.items():
+            if self._told.get(partition) != halt:
+                _log.error("stream_halted", follower=self._follower, partition=partition, reason=halt.words)
+        self._told = dict(halts)
+        counts = Counter(halt.reason for halt in halts.values())
+        for reason in REASONS:
+            self._halted.labels(self._follower, reason).set(counts[reason])

@@ -1,0 +1,27 @@
+-- The positions of followers (sinks/streams/positions.py), all by primary key.
+
+-- name: positions_read
+-- Before a claim: which partitions were followed before.
+select partition, next_offset, last_seq from stream_position
+where follower = %(follower)s and topic = %(topic)s and partition = any(%(partitions)s::int[]);
+
+-- name: positions_claim
+-- When Kafka gave us partitions: whoever had them can store nothing any more. What is given is where a new row begins.
+insert into stream_position as p (follower, topic, partition, epoch, holder, next_offset, last_seq, topic_id)
+select %(follower)s, %(topic)s, n.partition, 1, %(holder)s, n.next_offset, n.last_seq, %(topic_id)s
+from unnest(%(partitions)s::int[], %(next_offsets)s::bigint[], %(last_seqs)s::bigint[])
+    as n (partition, next_offset, last_seq)
+on conflict (follower, topic, partition) do update
+    set epoch = p.epoch + 1, holder = excluded.holder,
+        topic_id = case when p.topic_id = '' then excluded.topic_id else p.topic_id end
+returning p.partition, p.epoch, p.next_offset, p.last_seq, p.topic_id;
+
+-- name: positions_advance
+-- Behind what is done. Fewer rows than partitions: another process has taken one, or it does not stand where we began.
+update stream_position p
+set next_offset = n.next_offset, last_seq = n.last_seq, updated_at = now()
+from unnest(%(partitions)s::int[], %(epochs)s::bigint[], %(seqs_before)s::bigint[], %(next_offsets)s::bigint[],
+            %(last_seqs)s::bigint[]) as n (partition, epoch, seq_before, next_offset, last_seq)
+where p.follower = %(follower)s and p.topic = %(topic)s and p.partition = n.partition
+  and p.epoch = n.epoch and p.last_seq = n.seq_before
+returning p.partition;

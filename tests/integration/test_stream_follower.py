@@ -1,0 +1,247 @@
+"""A follower on real servers: fenced, never past what is missing, and in the topic that it has read."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, closing
+from typing import TYPE_CHECKING
+
+import psycopg
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+from prometheus_client import CollectorRegistry
+
+from schemas import errors, limits
+from schemas.payments import topics
+from sinks.streams.follower import Followed, Follower
+from sinks.streams.metrics import FollowerMetrics
+from tests.eventually import eventually
+from tests.worlds.committed_world import publish_all
+from tests.worlds.sink_stage import Stage, new_stage
+from tests.worlds.stream_positions import expire, stored
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from sinks.streams.positions import Taken
+    from tests.servers import World
+
+pytestmark = pytest.mark.servers
+
+ROLE = "millrace_worker"
+
+
+@pytest.fixture
+def stage(stack: World) -> Iterator[Stage]:
+    """A history of payments, published."""
+    with new_stage(stack.settings, payments=20) as made:
+        made.store_and_publish()
+        yield made
+
+
+@pytest.fixture
+def following(stage: Stage) -> Iterator[Callable[[str], Follower]]:
+    """Members of one group, by name."""
+    with ExitStack() as members:
+
+        def member(name: str) -> Follower:
+            followed = Followed(
+                follower="test", topic=stage.world.events_topic, group="test", fetch_bytes_min=1, fetch_wait_ms=10
+            )
+            metrics = FollowerMetrics("test", CollectorRegistry())
+            return members.enter_context(closing(Follower(stage.kafka, stage.dsn(ROLE), followed, name, metrics)))
+
+        yield member
+
+
+def some(follower: Follower) -> list[Taken]:
+    """The next events, once there are some."""
+    return eventually(lambda: follower.read(500, 0.2), within_s=40, what="events")
+
+
+def drained(follower: Follower, count: int) -> list[tuple[int, int]]:
+    """Partition and seq of that many events, in the order in which they came; their positions are stored at the end."""
+    found: list[tuple[int, int]] = []
+
+    def enough() -> bool:
+        taken = follower.read(500, 0.2)
+        follower.mark_done(taken)
+        found.extend((one.partition, accepted.event.seq) for one in taken for accepted in one.events)
+        return len(found) >= count
+
+    eventually(enough, within_s=40, what="all events")
+    follower.close()
+    return found
+
+
+def superuser(stage: Stage) -> psycopg.Connection:
+    return psycopg.connect(stage.dsn(), autocommit=True)
+
+
+def carry_out(stage: Stage, follower: Follower, taken: list[Taken]) -> None:
+    """An effect and the positions behind its events, in one transaction."""
+    with psycopg.connect(stage.dsn(ROLE)) as work, work.transaction():
+        work.execute("insert into effect values (1)")
+        follower.advance(work, taken)
+
+
+def stands(follower: Follower, words: str) -> None:
+    """It reads nothing of what stands still, and says why."""
+
+    def told() -> bool:
+        follower.read(500, 0.2)
+        return words in (follower.why_not_ready() or "")
+
+    eventually(told, within_s=40, what=words)
+
+
+def test_every_event_is_taken_once_and_in_order_over_restarts(
+    stage: Stage, following: Callable[[str], Follower]
+) -> None:
+    first = drained(following("one"), len(stage.world.commits))
+    assert sorted(first) == sorted((c.partition, c.seq) for c in stage.world.commits)
+    stage.world.payments_made(5)
+    before = len(first)
+    stage.store_and_publish(repeat_last=30)
+    second = drained(following("two"), len(stage.world.commits) - before)
+    assert sorted(first + second) == sorted((c.partition, c.seq) for c in stage.world.commits)
+
+
+def test_who_was_replaced_while_it_slept_stores_nothing(stage: Stage, following: Callable[[str], Follower]) -> None:
+    """A higher epoch has the partition: the transaction of the one that wakes up is refused, with all its effects."""
+    sleeper = following("sleeper")
+    taken = some(sleeper)
+    with superuser(stage) as connection:
+        connection.execute("update stream_position set epoch = epoch + 1, holder = 'another'")
+        before = stored(connection, "test")
+        connection.execute("create table effect (n int)")
+        connection.execute(f"grant insert on effect to {ROLE}")
+    with pytest.raises(errors.Fenced):
+        carry_out(stage, sleeper, taken)
+    assert stage.value("select count(*) from effect") == 0
+    sleeper.mark_done(taken)
+    eventually(lambda: not sleeper.read(500, 0.2) and "another process follows" in str(sleeper.why_not_ready()))
+    with superuser(stage) as connection:
+        assert stored(connection, "test") == before
+    assert sorted(drained(sleeper, len(stage.world.commits))) == sorted(
+        (c.partition, c.seq) for c in stage.world.commits
+    )
+
+
+def test_effects_and_position_are_of_one_transaction(stage: Stage, following: Callable[[str], Follower]) -> None:
+    """Rolled back, the events come again; committed, they do not."""
+    follower = following("one")
+    taken = some(follower)
+    with psycopg.connect(stage.dsn(ROLE)) as work, work.transaction(force_rollback=True):
+        follower.advance(work, taken)
+    follower.begin_again(errors.Unavailable("the handler failed"))
+    again = some(follower)
+    assert {(one.partition, one.events[0].event.seq) for one in again} >= {
+        (one.partition, one.events[0].event.seq) for one in taken if one.partition in {a.partition for a in again}
+    }
+    with psycopg.connect(stage.dsn(ROLE)) as work:
+        follower.advance(work, again)
+    with superuser(stage) as connection:
+        positions = stored(connection, "test")
+    for one in again:
+        assert positions[one.partition] == (one.position.next_offset, one.position.last_seq)
+
+
+def test_a_gap_moves_no_position_and_no_other_partition_stores_it(
+    stage: Stage, following: Callable[[str], Follower]
+) -> None:
+    """What is read ahead of a gap counts for nothing, also when events of other partitions are stored meanwhile."""
+    drained(following("one"), len(stage.world.commits))
+    with superuser(stage) as connection:
+        before = stored(connection, "test")
+    old = len(stage.world.commits)
+    stage.world.payments_made(20)
+    fresh = stage.world.commits[old:]
+    of_gap = [c for c in fresh if c.partition == fresh[0].partition]
+    others = [c for c in fresh if c.partition != fresh[0].partition]
+    assert len(of_gap) > 1
+    publish_all(stage.kafka, stage.world.events_topic, ((c.partition, "x", c.payload) for c in of_gap[1:]))
+    publish_all(stage.kafka, stage.world.events_topic, ((c.partition, "x", c.payload) for c in others))
+    follower = following("two")
+    stands(follower, "missing")
+    drained(follower, 0)
+    follower = following("three")
+    stands(follower, "missing")
+    drained(follower, 0)
+    with superuser(stage) as connection:
+        assert stored(connection, "test")[of_gap[0].partition] == before[of_gap[0].partition]
+    publish_all(stage.kafka, stage.world.events_topic, ((c.partition, "x", c.payload) for c in of_gap))
+    found = drained(following("four"), len(of_gap))
+    assert [place for place in found if place[0] == of_gap[0].partition] == [(c.partition, c.seq) for c in of_gap]
+
+
+def test_a_topic_that_was_made_again_is_not_taken_for_the_one_that_was_read(
+    stage: Stage, following: Callable[[str], Follower]
+) -> None:
+    """Rule: nothing vanishes silently. Its events are published again, and a person sets the positions anew."""
+    drained(following("one"), len(stage.world.commits))
+    removed(stage)
+    made(stage)
+    publish_all(stage.kafka, stage.world.events_topic, ((c.partition, "x", c.payload) for c in stage.world.commits))
+    follower = following("two")
+    stands(follower, "made again")
+    assert follower.read(500, 0.5) == []
+    follower.close()
+    stage.world.payments_made(5)
+    everything = [(c.partition, c.seq) for c in stage.world.commits]
+    stage.store_and_publish()
+    with superuser(stage) as connection:
+        done = {p: seq for p, (_, seq) in stored(connection, "test").items()}
+        connection.execute("update stream_position set next_offset = 0, topic_id = ''")
+    new = [(p, seq) for p, seq in everything if seq > done[p]]
+    assert sorted(drained(following("three"), len(new))) == sorted(new)
+
+
+def test_a_topic_that_is_shorter_than_our_position_stops_us(stage: Stage, following: Callable[[str], Follower]) -> None:
+    """Kafka lost its end: the position is not set back, and nothing is read as if it had been the next."""
+    drained(following("one"), len(stage.world.commits))
+    with superuser(stage) as connection:
+        connection.execute("update stream_position set next_offset = next_offset + 1000")
+    stands(following("two"), "the topic ends at offset")
+
+
+def test_what_expires_under_a_follower_that_runs_stops_it(stage: Stage, following: Callable[[str], Follower]) -> None:
+    """Kafka deletes what lies before it; the position says so as soon as it is fetched from."""
+    drained(following("one"), len(stage.world.commits))
+    partition = stage.world.commits[0].partition
+    with superuser(stage) as connection:
+        connection.execute(
+            "update stream_position set next_offset = 0, last_seq = 0 where partition = %s", (partition,)
+        )
+    expire(stage.kafka, stage.world.events_topic, partition)
+    follower = following("two")
+    stands(follower, "Kafka has deleted offsets 0 to")
+    with superuser(stage) as connection:
+        assert stored(connection, "test")[partition] == (0, 0)
+
+
+def removed(stage: Stage) -> None:
+    admin = AdminClient(stage.kafka.admin())
+    name = stage.kafka.topic(stage.world.events_topic)
+    for gone in admin.delete_topics([name]).values():
+        gone.result(limits.KAFKA_TOPICS_TIMEOUT_S)
+    eventually(lambda: name not in admin.list_topics(timeout=limits.KAFKA_TOPICS_TIMEOUT_S).topics, within_s=30)
+
+
+def made(stage: Stage) -> None:
+    admin = AdminClient(stage.kafka.admin())
+    wanted = NewTopic(stage.kafka.topic(stage.world.events_topic), topics.PARTITIONS)
+    for new in admin.create_topics([wanted]).values():
+        new.result(limits.KAFKA_TOPICS_TIMEOUT_S)
+
+
+def test_a_topic_that_is_not_there_yet_is_waited_for(stage: Stage, following: Callable[[str], Follower]) -> None:
+    """A service may start before its topics: it is not ready, and follows once they are made."""
+    removed(stage)
+    follower = following("early")
+    stands(follower, "no partitions yet")
+    for _ in range(10):  # Kafka says that there is no such topic
+        assert follower.read(500, 0.5) == []
+    made(stage)
+    publish_all(stage.kafka, stage.world.events_topic, ((c.partition, "x", c.payload) for c in stage.world.commits))
+    found = drained(follower, len(stage.world.commits))
+    assert sorted(found) == sorted((c.partition, c.seq) for c in stage.world.commits)

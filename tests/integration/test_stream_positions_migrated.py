@@ -1,0 +1,43 @@
+"""Positions of the release before are gone on from: the migration moves those that lie in Postgres."""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING
+
+import psycopg
+import pytest
+
+from sinks.postgres import migrate
+from tests.migrated import in_database
+from tests.worlds.stream_positions import stored
+
+if TYPE_CHECKING:
+    from tests.servers import World
+
+pytestmark = pytest.mark.servers
+
+FIRST_OF_THIS_RELEASE = "0051_1_stream_position.sql"
+
+
+def test_positions_of_webhooks_and_sinks_move(stack: World) -> None:
+    """Nothing is told or inserted twice after an upgrade, and nothing is left out."""
+    name = f"before_{uuid.uuid4().hex[:10]}"
+    superuser = stack.addresses.postgres_superuser_dsn
+    with psycopg.connect(superuser, autocommit=True) as connection:
+        connection.execute(f"create database {name} template template0")
+    with psycopg.connect(in_database(superuser, name), autocommit=True) as connection:
+        for file, text in migrate.files():
+            if file < FIRST_OF_THIS_RELEASE:
+                connection.execute(text.encode())
+        connection.execute("insert into merchant_webhook_position values (0, 12, 9), (3, 0, 0)")
+        connection.execute(
+            "insert into sink_position (sink, topic, partition, next_offset, last_seq, epoch)"
+            " values ('clickhouse', 'events.payments.v1', 0, 15, 11, 4), ('limiter_decisions', 'decisions', 2, 7, 7, 2)"
+        )
+        for file, text in migrate.files():
+            if file >= FIRST_OF_THIS_RELEASE:
+                connection.execute(text.encode())
+        assert stored(connection, "merchant_webhooks") == {0: (12, 9), 3: (0, 0)}
+        assert stored(connection, "clickhouse") == {0: (15, 11)}
+        assert stored(connection, "limiter_decisions") == {2: (7, 7)}
