@@ -15,19 +15,30 @@ app = typer.Typer()
 
 @app.command()
 def token(
-    merchant: Annotated[str, typer.Option(help="The merchant that the token speaks for.")],
+    merchant: Annotated[str | None, typer.Option(help="The merchant that the token speaks for.")] = None,
+    tenant: Annotated[str | None, typer.Option(help="The tenant that it speaks for, instead.")] = None,
+    user: Annotated[str | None, typer.Option(help="The user that it is of, instead.")] = None,
+    subject: Annotated[str | None, typer.Option(help="The person that holds it. Default: whom it speaks for.")] = None,
     scope: Annotated[
-        list[str] | None, typer.Option(help="A scope; repeat it for several. Default: read and write payments.")
+        list[str] | None,
+        typer.Option(help="A scope; repeat it for several. Default for a merchant: read and write payments."),
     ] = None,
     ttl: Annotated[int, typer.Option(help="Seconds until it expires.")] = limits.TOKEN_TTL_DEFAULT_S,
 ) -> None:
-    """Print a token and nothing else."""
+    """Print a token and nothing else. It speaks for one merchant, tenant or user."""
     from ingress.identity.issuer import SCOPES_DEFAULT, KeyFolder, issue_token  # noqa: PLC0415 - imports cryptography
     from schemas.errors import PlatformError  # noqa: PLC0415
 
+    kinds = {"merchant": merchant, "tenant": tenant, "user": user}
+    named = [(kind, name) for kind, name in kinds.items() if name is not None]
+    if len(named) != 1:
+        raise StackError("name one of --merchant, --tenant and --user: a token speaks for one of them")
+    ((kind, name),) = named
+    if not scope and kind != "merchant":
+        raise StackError(f"say what the {kind} may do: --scope, once for each scope")
     keys = KeyFolder(load_settings().the_home().path / "keys")
     scopes = tuple(part for text in scope for part in text.split()) if scope else SCOPES_DEFAULT
     try:
-        print(issue_token(keys, merchant, scopes, ttl))
+        print(issue_token(keys, name, scopes, ttl, kind=kind, subject=subject))  # type: ignore[arg-type] # one of the kinds
     except PlatformError as error:
         raise StackError(error.public) from error

@@ -10,7 +10,7 @@ import os
 import secrets
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 from joserfc import jwk, jwt
 
@@ -64,20 +64,25 @@ class KeyFolder:
 
 def issue_token(
     keys: KeyFolder,
-    merchant: str,
+    name: str,
     scopes: tuple[str, ...] = SCOPES_DEFAULT,
     ttl_s: int = limits.TOKEN_TTL_DEFAULT_S,
     *,
+    kind: Literal["merchant", "tenant", "user"] = "merchant",
+    subject: str | None = None,
     issuer: str = ISSUER,
     audience: str = AUDIENCE,
 ) -> str:
-    """A signed bearer token for a merchant. Raises InvalidCommand when the merchant or the time is out of bounds."""
+    """A signed bearer token for a merchant, a tenant or a user; ``subject`` is the person, if it is another.
+
+    Raises InvalidCommand when the name or the time is out of bounds.
+    """
     from ingress.identity.auth import NAME  # noqa: PLC0415 - the CLI prints a token without loading the server
 
-    if not NAME.match(merchant):
+    if not NAME.match(name):
         raise errors.InvalidCommand(
-            [{"field": "merchant", "reason": "must be 1 to 64 of A-Z a-z 0-9 _ -"}],
-            "The merchant is not a name.",
+            [{"field": kind, "reason": "must be 1 to 64 of A-Z a-z 0-9 _ -"}],
+            f"The {kind} is not a name.",
         )
     if not 1 <= ttl_s <= limits.TOKEN_TTL_MAX_S:
         reason = f"must be from 1 to {limits.TOKEN_TTL_MAX_S} seconds"
@@ -87,8 +92,8 @@ def issue_token(
     claims: dict[str, object] = {
         "iss": issuer,
         "aud": audience,
-        "sub": f"merchant:{merchant}",
-        "merchant": merchant,
+        "sub": subject or f"{kind}:{name}",
+        kind: name,
         "scope": " ".join(scopes),
         "iat": now,
         "nbf": now,

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from reconciliation.check.snapshot import Snapshot
+    from reconciliation.contract.snapshot import Snapshot
 
 
 class Acknowledgement(msgspec.Struct):

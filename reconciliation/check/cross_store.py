@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from clickhouse_connect.driver.client import Client
 
-    from reconciliation.check.snapshot import Snapshot
+    from reconciliation.contract.snapshot import Snapshot
     from schemas.records import Event
     from sinks.kafka.connection import KafkaConnection
 

@@ -1,8 +1,8 @@
 """Re-derives what must hold and counts what does not. Reads only; safe beside a live system, which shows 0 gaps.
 
 One repeatable-read snapshot serves every invariant. What lies outside Postgres is compared up to a position, or in
-an order of readings, at which both sides must agree; see cross_store and processor_book. An invariant that cannot be
-evaluated counts as one gap: a check that did not run proves nothing.
+an order of readings, at which both sides must agree; see cross_store and what services compare. An invariant that
+cannot be evaluated counts as one gap: a check that did not run proves nothing.
 """
 
 from __future__ import annotations
@@ -11,12 +11,11 @@ import time
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import psycopg
 
 from reconciliation.check.acknowledged import acknowledged_violations
-from reconciliation.check.chain import chain_violations
 from reconciliation.check.cross_store import (
     CommonPosition,
     KafkaTotals,
@@ -30,20 +29,19 @@ from reconciliation.check.cross_store import (
     sink_seqs,
 )
 from reconciliation.check.invariant import Invariant, invariants
-from reconciliation.check.snapshot import Snapshot, snapshot
-from reconciliation.limiter.durable_quotas import quota_violations
-from reconciliation.payments.processor_book import BookCheck, Books, book_violations, read_books
+from reconciliation.contract.snapshot import Snapshot, snapshot
+from reconciliation.services import COMPUTED, OUTSIDE
 from schemas import errors, limits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
 
+    from reconciliation.contract.reconciled_service import Outside
     from sinks.clickhouse.connection import ClickHouseConnection
     from sinks.kafka.connection import KafkaConnection
 
 Violation = dict[str, Any]
-_COMPUTED_AGAIN: Final = {"ledger_chain": chain_violations, "durable_quotas": quota_violations}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +70,10 @@ class Finding:
     sample: list[Violation] = field(default_factory=list)
     note: str = ""
     seconds: float = 0.0
+
+    def tell(self, note: str) -> None:
+        """Notes what was compared."""
+        self.note = note
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +104,7 @@ def run_check(
             f"no invariant {', '.join(sorted(unknown))}; there are {', '.join(i.id for i in invariants())}"
         )
     now = datetime.now(UTC)
-    books_before = _early_books(settings, chosen)
+    outside = _read_before(settings, chosen)
     acknowledged_bytes = settings.acknowledged.stat().st_size if settings.acknowledged else 0
     try:
         seqs_before = sink_seqs(settings.postgres_dsn, settings.partitions, settings.events_topic)
@@ -112,21 +114,19 @@ def run_check(
             commands_topic=settings.commands_topic,
             grace_s=limits.ATTEMPT_LEASE_MS // 1_000,
         ) as view:
-            run = _Run(settings, view, _Before(books_before, seqs_before, acknowledged_bytes))
+            run = _Run(settings, view, _Before(outside, seqs_before, acknowledged_bytes))
             findings = [_evaluate(run, i, sample_max, on_start) for i in chosen]
     except psycopg.OperationalError as error:
         raise errors.Unavailable(f"Postgres does not answer: {str(error).strip()}") from error
     return Report(gaps=sum(f.gaps for f in findings), invariants=findings, checked_at=now.isoformat())
 
 
-def _early_books(settings: CheckSettings, chosen: list[Invariant]) -> Books | str:
-    """The books before the snapshot, or why they cannot be read."""
-    if not any(i.id == "19" for i in chosen):
-        return "not asked for"
-    try:
-        return read_books(settings.processor_urls)
-    except errors.Unavailable as error:
-        return str(error)
+def _read_before(settings: CheckSettings, chosen: list[Invariant]) -> dict[str, Outside]:
+    """The records of others that these invariants are compared with, read once before the snapshot."""
+    outside = {one.id: OUTSIDE[one.id](settings.processor_urls) for one in chosen if one.id in OUTSIDE}
+    for record in outside.values():
+        record.read_before()
+    return outside
 
 
 def _evaluate(
@@ -152,7 +152,7 @@ def _evaluate(
 class _Before:
     """What was read before the snapshot: everything in it must be in the snapshot too."""
 
-    books: Books | str  # or why they could not be read
+    outside: Mapping[str, Outside]  # records of others, by the invariant that compares them
     sink_seqs: dict[int, int]
     acknowledged_bytes: int
 
@@ -178,14 +178,14 @@ class _Run:
         match invariant.id if invariant.source == "comparison" else "":
             case "":
                 return self._view.rows(invariant.sql)
-            case "ledger_chain" | "durable_quotas" as computed:
-                return _COMPUTED_AGAIN[computed](self._view, invariant.sql)
+            case computed if computed in COMPUTED:
+                return COMPUTED[computed](self._view, invariant.sql)
             case "published":
                 return self._published(invariant.sql)
             case "18":
                 return self._cross_store(invariant.sql, finding)
-            case "19":
-                return self._book(invariant.sql, finding)
+            case outside if outside in self._before.outside:
+                return self._before.outside[outside].violations(self._view, invariant.sql, finding.tell)
             case "20":
                 return self._acknowledged(invariant.sql, finding)
             case other:
@@ -232,18 +232,6 @@ class _Run:
                 yield {"what": "position", "partition": partition, "clickhouse": seq, "postgres": self._ends[partition],
                        "reason": "ClickHouse holds events that were never committed"}  # fmt: skip
         yield from differences(ours, theirs, kafka.sums)
-
-    def _book(self, sql: str, finding: Finding) -> Iterator[Violation]:
-        books = self._before.books
-        if isinstance(books, str):
-            raise errors.Unavailable(books)
-        yield from books.doubled
-        entries, count = len(books.entries), BookCheck()
-        after = read_books(self._settings.processor_urls).entries
-        yield from book_violations(self._view, sql, books, after, count)
-        finding.note = f"{entries} effects; {count.open_attempts} of attempts that are open here"
-        if count.without_book:
-            finding.note += f"; {count.without_book} attempts at processors that show no book"
 
     def _acknowledged(self, sql: str, finding: Finding) -> Iterator[Violation]:
         if self._settings.acknowledged is None:

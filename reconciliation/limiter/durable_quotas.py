@@ -13,7 +13,7 @@ from dataflows.limiter.domain.durable_quota import Charge, OwnedCounter
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from reconciliation.check.snapshot import Snapshot
+    from reconciliation.contract.snapshot import Snapshot
 
 _PLACE: Final = ("aggregate_key", "policy_id", "counted_by")
 _counter: Final = msgspec.json.Decoder(OwnedCounter)

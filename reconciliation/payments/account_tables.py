@@ -6,19 +6,19 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from reconciliation.replay.postgres_tables import SQL, PostgresTable, with_times
+from reconciliation.payments.replayed_tables import SQL, PaymentsTable, with_times
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     import psycopg
 
-    from reconciliation.replay.compare import Row
-    from reconciliation.replay.projection import Extent
+    from reconciliation.contract.compare import Row
+    from reconciliation.contract.projection import Extent
     from sinks.streams.intake import Accepted
 
 
-class _Current(PostgresTable):
+class _Current(PaymentsTable):
     """The newest version of each record that events carry under ``part``; an event holds the whole of it."""
 
     part: str

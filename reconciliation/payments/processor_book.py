@@ -16,9 +16,9 @@ from schemas import limits
 from schemas.errors import Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
-    from reconciliation.check.snapshot import Snapshot
+    from reconciliation.contract.snapshot import Snapshot
 
 SECTIONS: Final = ("captured", "authorized", "voided", "refunded")
 _OPEN: Final = frozenset({"created", "pending", "unknown", "requires_action", "manual_review"})
@@ -69,6 +69,34 @@ def read_books(urls: Mapping[str, str]) -> Books:
                     processor, section, row["reference"], row["amount"], row["currency"]
                 )
     return books
+
+
+class ProcessorBooks:
+    """The books of one check: read before the snapshot, and again when they are compared."""
+
+    def __init__(self, urls: Mapping[str, str]) -> None:
+        self._urls = urls
+        self._before: Books | Unavailable | None = None
+
+    def read_before(self) -> None:
+        """The first reading; what fails is raised when the books are compared."""
+        try:
+            self._before = read_books(self._urls)
+        except Unavailable as error:
+            self._before = error
+
+    def violations(self, view: Snapshot, sql: str, tell: Callable[[str], None]) -> Iterator[dict[str, Any]]:
+        """Both directions, and what stands in the books twice."""
+        books = self._before
+        if not isinstance(books, Books):
+            raise books or Unavailable("the books were not read before the snapshot")
+        yield from books.doubled
+        entries, count = len(books.entries), BookCheck()
+        yield from book_violations(view, sql, books, read_books(self._urls).entries, count)
+        note = f"{entries} effects; {count.open_attempts} of attempts that are open here"
+        if count.without_book:
+            note += f"; {count.without_book} attempts at processors that show no book"
+        tell(note)
 
 
 def _fetched(processor: str, url: str) -> Any:

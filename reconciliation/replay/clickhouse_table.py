@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
     from clickhouse_connect.driver.client import Client
 
-    from reconciliation.replay.compare import Row
-    from reconciliation.replay.projection import Extent
+    from reconciliation.contract.compare import Row
+    from reconciliation.contract.projection import Extent
     from sinks.clickhouse.tables import Table
     from sinks.streams.intake import Accepted
 

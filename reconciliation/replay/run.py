@@ -16,13 +16,12 @@ import psycopg
 
 from reconciliation import checkpoints
 from reconciliation.check.cross_store import common_position
-from reconciliation.payments.account_tables import MerchantAccountCurrent, PayoutCurrent
+from reconciliation.contract.compare import Comparison, compare_rows
+from reconciliation.contract.projection import ExchangedProjection, Extent, Projection
 from reconciliation.replay.clickhouse_table import ClickHouseTable
-from reconciliation.replay.compare import Comparison, compare_rows
 from reconciliation.replay.hold import sink_held
-from reconciliation.replay.postgres_tables import AccountBalance, PaymentIntentCurrent
-from reconciliation.replay.projection import Extent, Projection
 from reconciliation.replay.source import KafkaSource, OutboxSource, Source, Start
+from reconciliation.services import COMPARED_TABLES, EXCHANGED_TABLES
 from schemas import errors, limits
 from sinks.clickhouse import tables
 
@@ -35,12 +34,8 @@ if TYPE_CHECKING:
     from sinks.kafka.connection import KafkaConnection
     from sinks.streams.intake import Accepted
 
-_COMPARED: Final[dict[str, type[PaymentIntentCurrent | MerchantAccountCurrent | PayoutCurrent]]] = {
-    "payment_intent": PaymentIntentCurrent,
-    "merchant_account": MerchantAccountCurrent,
-    "payout": PayoutCurrent,
-}
-TARGETS: Final = ("account_balance", *_COMPARED, "clickhouse", *(f"clickhouse.{t.name}" for t in tables.TABLES))
+_CLICKHOUSE: Final = ("clickhouse", *(f"clickhouse.{table.name}" for table in tables.TABLES))
+TARGETS: Final = (*EXCHANGED_TABLES, *COMPARED_TABLES, *_CLICKHOUSE)
 _ENDS: Final = b"select partition, max(seq) from outbox where topic = %s group by partition"
 
 
@@ -87,7 +82,7 @@ def run_replay(
     """Rebuilds one target. Raises ValueError for what cannot be done, Unavailable when a store is out."""
     if target not in TARGETS:
         raise ValueError(f"no projection {target!r}; there are {', '.join(TARGETS)}")
-    if swap and target in _COMPARED:
+    if swap and target in COMPARED_TABLES:
         raise ValueError(f"{target} is the authority and is never exchanged: repair it with a command")
     try:
         with ExitStack() as stack:
@@ -191,9 +186,8 @@ class _Replay:
                 tables.TABLES if self._target == "clickhouse" else (tables.BY_NAME[self._target.partition(".")[2]],)
             )
             return [ClickHouseTable(self._client, table) for table in wanted]
-        if self._target == "account_balance":
-            return [AccountBalance(self._snapshot, self._writer, topic)]
-        return [_COMPARED[self._target](self._snapshot, self._writer, topic)]
+        make = EXCHANGED_TABLES.get(self._target) or COMPARED_TABLES[self._target]
+        return [make(self._snapshot, self._writer, topic)]
 
     def _ends(self) -> dict[int, int]:
         """Per partition the last seq to compare: what ClickHouse holds, or what the snapshot of Postgres holds."""
@@ -206,7 +200,7 @@ class _Replay:
 
     def _swap(self, projections: list[Projection]) -> None:
         if self._client is None:
-            self._swap_balances(cast("AccountBalance", projections[0]))
+            self._swap_in_postgres(cast("ExchangedProjection", projections[0]))
         else:
             self._swap_clickhouse([cast("ClickHouseTable", p) for p in projections])
 
@@ -230,7 +224,7 @@ class _Replay:
                 fence.hold_through()
                 shadow.exchange()
 
-    def _swap_balances(self, shadow: AccountBalance) -> None:
+    def _swap_in_postgres(self, shadow: ExchangedProjection) -> None:
         """Owners' commits wait while the shadow takes in what came since the snapshot and is exchanged."""
         with self._writer.transaction():
             shadow.hold()

@@ -18,7 +18,7 @@ from schemas.payments import topics as payments_topics
 from sinks.kafka.topic_offsets import Held, TopicOffsets
 from tests.eventually import becomes, eventually, patient
 from tests.faults.owners import command
-from tests.migrated import fresh_database, in_database
+from tests.migrated import clone_database, in_database
 from tests.property.payments.test_owner_model import Stream
 
 if TYPE_CHECKING:
@@ -189,12 +189,10 @@ class OwnedTopics:
         self._admin.incremental_alter_configs([resource])[resource].result(patient(30))
 
 
-@contextmanager
-def owned_topics(stack: World) -> Iterator[OwnedTopics]:
+def owned_topics(stack: World) -> OwnedTopics:
     """Topics and a database that nobody else uses."""
     name = f"topics_{uuid.uuid4().hex[:10]}"
     dsns = stack.addresses.postgres_dsns
-    with fresh_database(stack.settings, name) as superuser:
-        roles = (in_database(dsns[role], name) for role in ("millrace_owner", "millrace_operator"))
-        owner, operator = roles
-        yield OwnedTopics(stack, owner, superuser, operator)
+    superuser = clone_database(stack.addresses.postgres_superuser_dsn, name)
+    owner, operator = (in_database(dsns[role], name) for role in ("millrace_owner", "millrace_operator"))
+    return OwnedTopics(stack, owner, superuser, operator)

@@ -15,8 +15,6 @@ from tests.eventually import becomes, eventually
 from tests.faults.owned_topics import OTHER, PARTITION, OwnedTopics, owned_topics
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from tests.servers import World
 
 pytestmark = [pytest.mark.servers, pytest.mark.faults]
@@ -24,9 +22,8 @@ DRIVERS: tuple[Driver, ...] = ("plain", "bytewax")
 
 
 @pytest.fixture
-def world(stack: World) -> Iterator[OwnedTopics]:
-    with owned_topics(stack) as made:
-        yield made
+def world(stack: World) -> OwnedTopics:
+    return owned_topics(stack)
 
 
 def _resume(world: OwnedTopics, start: str | None = None, partition: int = PARTITION) -> None:

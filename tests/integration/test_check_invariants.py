@@ -14,7 +14,7 @@ import pytest
 from reconciliation.check.acknowledged import acknowledged_violations
 from reconciliation.check.invariant import invariants
 from reconciliation.check.run import run_check
-from reconciliation.check.snapshot import parameters, snapshot
+from reconciliation.contract.snapshot import parameters, snapshot
 from reconciliation.payments.repair.lists import aged_cases_open
 from schemas import limits
 from sinks.postgres.sql_files import queries

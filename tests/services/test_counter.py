@@ -11,7 +11,7 @@ import sys
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 from importlib import resources
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import httpx
 import psycopg
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.servers]
 SCOPES = ("counters:read", "counters:write")
+Kind = Literal["merchant", "tenant", "user"]
 
 
 @pytest.fixture(scope="module")
@@ -42,11 +43,11 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PublicSystem]:
 class Caller:
     """Somebody with counters."""
 
-    def __init__(self, system: PublicSystem, scopes: tuple[str, ...] = SCOPES) -> None:
+    def __init__(self, system: PublicSystem, scopes: tuple[str, ...] = SCOPES, kind: Kind = "merchant") -> None:
         self.name = f"m_{uuid.uuid4().hex[:12]}"
         keys = KeyFolder(system.settings.the_home().path / "keys")
         self._keys = itertools.count()
-        token = issue_token(keys, self.name, scopes)
+        token = issue_token(keys, self.name, scopes, kind=kind)
         self.http = httpx.Client(
             base_url=system.base_url,
             headers={"Authorization": f"Bearer {token}"},
@@ -168,6 +169,20 @@ def test_events_of_all_types_come_in_order_in_pages_and_as_a_stream(caller: Call
             if len(names) == len(wanted):
                 break
     assert names == [name for name, _ in wanted]
+
+
+@pytest.mark.parametrize("kind", ["tenant", "user"])
+def test_a_tenant_and_a_user_are_callers_as_any_and_no_merchants(system: PublicSystem, kind: Kind) -> None:
+    """A name is another's where the kind is another, and what is merchants' alone is refused."""
+    caller = Caller(system, (*SCOPES, "payments:read"), kind)
+    try:
+        counter = caller.counter()["id"]
+        assert caller.http.get(f"/v1/counters/{counter}").json()["owner"] == f"{kind}:{caller.name}"
+        assert caller.http.get("/v1/events", params={"service": "counter"}).json()["data"]
+        refused = caller.http.get("/v1/payment_intents")
+        assert (refused.status_code, refused.json()["code"]) == (403, "forbidden")
+    finally:
+        caller.http.close()
 
 
 def test_scopes_and_bad_values_are_refused_with_what_to_do(system: PublicSystem, caller: Caller) -> None:

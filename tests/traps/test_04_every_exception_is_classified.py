@@ -54,6 +54,7 @@ KINDS: dict[str, Kind] = {
     "typer._click.exceptions.BadParameter": V,
     "typer._click.exceptions.Exit": B,
     "builtins.ValueError": V,
+    "builtins.AttributeError": V,
     "builtins.TypeError": V,
     "builtins.OverflowError": V,
     "builtins.EOFError": V,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reconciliation.replay.compare import compare_rows
+from reconciliation.contract.compare import compare_rows
 from reconciliation.replay.run import partition_offsets
 
 TABLE = st.dictionaries(st.tuples(st.integers(0, 5), st.integers(0, 5)), st.integers(0, 2), max_size=20)

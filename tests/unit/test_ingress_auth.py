@@ -71,6 +71,18 @@ def test_an_issued_token_says_who_calls(keys: KeyFolder) -> None:
         caller.require("operator")
 
 
+def test_a_token_of_a_tenant_or_a_user_names_no_merchant(keys: KeyFolder) -> None:
+    """Whoever has the same name as another kind of caller is somebody else."""
+    tenant = caller_of(keys, "Bearer " + issue_token(keys, "m_1", kind="tenant", subject="ann"))
+    user = caller_of(keys, "Bearer " + issue_token(keys, "m_1", kind="user"))
+    merchant = caller_of(keys, "Bearer " + issue_token(keys, "m_1"))
+    assert (tenant.tenant, tenant.subject, user.user, merchant.merchant) == ("m_1", "ann", "m_1", "m_1")
+    assert len({tenant.principal, user.principal, merchant.principal}) == 3
+    for caller, kind in ((tenant, "merchant"), (user, "merchant"), (user, "tenant"), (merchant, "user")):
+        with pytest.raises(errors.Forbidden):
+            getattr(caller, kind)
+
+
 def test_the_key_folder_is_made_once_and_private(keys: KeyFolder) -> None:
     before = keys.issuer.read_text(), keys.jwks.read_text(), keys.cursor_key()
     keys.ensure()
@@ -111,6 +123,10 @@ def test_no_token_without_a_bounded_life(keys: KeyFolder, ttl_s: int) -> None:
         lambda c: c.pop("merchant"),
         lambda c: c.update(merchant="processor:simulator"),
         lambda c: c.update(merchant=["m_1"]),
+        lambda c: c.update(tenant="tn_1"),
+        lambda c: c.update(user="u_1"),
+        lambda c: (c.pop("merchant"), c.update(user="u:1")),
+        lambda c: (c.pop("merchant"), c.update(tenant="tn_1", user="u_1")),
         lambda c: c.update(scope=["payments:read"]),
         lambda c: c.pop("sub"),
     ],

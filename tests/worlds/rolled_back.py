@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import psycopg
 
 from reconciliation.check.invariant import invariants
-from reconciliation.check.run import Finding, _Before, _early_books, _evaluate, _Run
-from reconciliation.check.snapshot import Snapshot, parameters
+from reconciliation.check.run import Finding, _Before, _evaluate, _read_before, _Run
+from reconciliation.contract.snapshot import Snapshot, parameters
 from schemas import limits
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ def finding_after(stage: Stage, identity: str, *statements: str) -> Finding:
     """The finding of one invariant after statements of the superuser with every trigger off."""
     settings = stage.check_settings()
     (invariant,) = (i for i in invariants() if i.id == identity)
-    before = _Before(_early_books(settings, [invariant]), {}, 0)
+    before = _Before(_read_before(settings, [invariant]), {}, 0)
     given = parameters(settings.events_topic, settings.commands_topic, limits.ATTEMPT_LEASE_MS // 1_000)
     with psycopg.connect(stage.dsn()) as connection:
         connection.execute("set local session_replication_role = replica")

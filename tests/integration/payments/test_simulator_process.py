@@ -127,7 +127,6 @@ def test_the_witness_knows_nothing_of_millrace() -> None:
     ours = {name for name in modules.stdout.split() if name.partition(".")[0] in packages}
     assert {name for name in ours if not name.startswith("compose.simulator")} == {
         "compose",
-        "compose.proof",
         "schemas",
         "schemas.limits",
     }

@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from ingress.app import create_app
+from ingress.http.parts import Parts
 from ingress.payments.webhooks.gateway import WebhookGateway
 from schemas import errors
 from tests.unit.payments import test_webhook_signatures as vectors
@@ -30,13 +31,15 @@ def post(processor: str, raw: bytes, headers: dict[str, str], times: int = 1) ->
         dsn = f"postgresql://nobody@127.0.0.1:{free_port()}/none"
         gateway = WebhookGateway(dsn, SECRETS, clock=lambda: vectors.NOW)
         await gateway.open()
-        parts: Any = SimpleNamespace(  # all that the route asks for, and who watches it
-            webhooks=gateway,
+        parts = Parts()
+        parts.add(gateway)
+        ingress: Any = SimpleNamespace(  # all that the route asks for, and who watches it
+            parts=parts,
             config=SimpleNamespace(limiter=None, trusted_proxies=()),
             authenticator=SimpleNamespace(caller=nobody),
             audit=SimpleNamespace(suspicious=None),
         )
-        app: Any = create_app(parts)
+        app: Any = create_app(ingress)
         fields = {"Content-Type": "application/json"} | headers
         try:
             transport = httpx.ASGITransport(app)

@@ -19,7 +19,7 @@ from dataflows.owner.leases import Lease, Leases
 from dataflows.owner.parking import commit_or_park
 from limiter.store.durable_counters import prune
 from reconciliation.check.invariant import invariants
-from reconciliation.check.snapshot import snapshot
+from reconciliation.contract.snapshot import snapshot
 from reconciliation.limiter.durable_quotas import quota_violations
 from schemas import codec, limits, topics
 from schemas.errors import OwnershipLost

@@ -1,14 +1,13 @@
-"""The derived tables in Postgres as projections. Their shadows have the same columns, in the schema millrace_replay."""
+"""The derived tables of payments as projections: balances from the ledger, intents from their events."""
 
 from __future__ import annotations
 
-from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from schemas import limits
+from reconciliation.contract.postgres_table import PostgresTable
 from sinks.postgres.sql_files import queries
 
 if TYPE_CHECKING:
@@ -16,41 +15,21 @@ if TYPE_CHECKING:
 
     import psycopg
 
-    from reconciliation.replay.compare import Row
-    from reconciliation.replay.projection import Extent
+    from reconciliation.contract.compare import Row
+    from reconciliation.contract.projection import Extent
     from sinks.streams.intake import Accepted
 
-SQL: Final = queries("reconciliation.replay", "queries.sql")
+SQL: Final = queries("reconciliation.payments", "replayed_tables.sql")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-class PostgresTable:
-    """What both tables share: the live one is read in the replay's snapshot, the shadow on a connection that writes."""
+class PaymentsTable(PostgresTable):
+    """A table of payments."""
 
-    name: str
-    _table: str
-
-    def __init__(self, snapshot: psycopg.Connection, writer: psycopg.Connection, topic: str) -> None:
-        self._snapshot = snapshot
-        self._writer = writer
-        self._topic = topic
-
-    def begin(self) -> None:
-        """Makes an empty shadow."""
-        self._writer.execute(f"truncate millrace_replay.{self._table}".encode())
-
-    def drop(self) -> None:
-        """Empties the shadow."""
-        self.begin()
-
-    def _stream(self, connection: psycopg.Connection, query: str, **parameters: object) -> Iterator[Row]:
-        with connection.transaction(), closing(connection.cursor(f"replay_{query}")) as cursor:
-            cursor.execute(SQL[query].encode(), {"topic": self._topic, **parameters})
-            while rows := cursor.fetchmany(limits.CHECK_FETCH_ROWS):
-                yield from rows
+    sql = SQL
 
 
-class AccountBalance(PostgresTable):
+class AccountBalance(PaymentsTable):
     """Balances per account and partition, from the ledger transactions that events carry."""
 
     name = "account_balance"
@@ -119,7 +98,7 @@ class AccountBalance(PostgresTable):
         )
 
 
-class PaymentIntentCurrent(PostgresTable):
+class PaymentIntentCurrent(PaymentsTable):
     """The current intents from their events. The live table is the authority: it is compared, never exchanged."""
 
     name = "payment_intent"

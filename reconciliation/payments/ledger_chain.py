@@ -10,7 +10,7 @@ from sinks.postgres.ledger_chain import GENESIS, ChainRow, link_hash
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from reconciliation.check.snapshot import Snapshot
+    from reconciliation.contract.snapshot import Snapshot
 
 _LINKS: Final = (
     "select partition, link, first_txn, last_txn, txns, prev_hash, hash from ledger_chain order by partition, link"

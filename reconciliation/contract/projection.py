@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from reconciliation.replay.compare import Row
+    from reconciliation.contract.compare import Row
     from sinks.streams.intake import Accepted
 
 
@@ -57,3 +57,13 @@ class Projection(Protocol):
 
     def drop(self) -> None:
         """Removes the shadow."""
+
+
+class ExchangedProjection(Projection, Protocol):
+    """One whose shadow may take the place of the live table."""
+
+    def hold(self) -> None:
+        """Whoever writes the live table waits until the transaction ends."""
+
+    def exchange(self) -> None:
+        """Shadow and live table change places, in the transaction that is open."""

@@ -1,0 +1,10 @@
+"""The rate limiter as reconciliation sees it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from reconciliation.contract.reconciled_service import ReconciledService
+from reconciliation.limiter.durable_quotas import quota_violations
+
+RECONCILED: Final = ReconciledService(computed={"durable_quotas": quota_violations})

@@ -1,0 +1,22 @@
+"""Payments as reconciliation sees them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from reconciliation.contract.reconciled_service import ReconciledService
+from reconciliation.payments.account_tables import MerchantAccountCurrent, PayoutCurrent
+from reconciliation.payments.ledger_chain import chain_violations
+from reconciliation.payments.processor_book import ProcessorBooks
+from reconciliation.payments.replayed_tables import AccountBalance, PaymentIntentCurrent
+
+RECONCILED: Final = ReconciledService(
+    computed={"ledger_chain": chain_violations},
+    outside={"19": ProcessorBooks},
+    exchanged_tables={"account_balance": AccountBalance},
+    compared_tables={
+        "payment_intent": PaymentIntentCurrent,
+        "merchant_account": MerchantAccountCurrent,
+        "payout": PayoutCurrent,
+    },
+)
