@@ -14,6 +14,7 @@ from confluent_kafka import Producer
 from reconciliation.audit.log import announced
 from schemas import limits
 from schemas.errors import StateConflict, Unavailable
+from schemas.topics import commands_topic, events_topic
 from sinks.kafka.delivery import why_not_delivered
 from sinks.postgres.sql_files import queries
 
@@ -39,7 +40,7 @@ def republish(
     Raises StateConflict when there is no such event, Unavailable when Kafka does not take one; then the same may be
     repeated.
     """
-    commands, events = f"commands.{service}.v1", f"events.{service}.v1"
+    commands, events = commands_topic(service), events_topic(service)
     place = {"topic": events, "partition": partition}
     details = {"from_seq": from_seq, "note": note}
     with announced(connection, operator, "partition.republish", f"{events}/{partition}", **details) as found:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from schemas import identity, limits, validation
+from schemas.topics import commands_topic
 
 #: what an id in a path may look like, where an operation says nothing else
 ID: Final = re.compile(rf"[A-Za-z0-9_]{{1,{limits.AGGREGATE_KEY_LENGTH_MAX}}}")
@@ -72,8 +73,3 @@ class Operation:
         if named.path_id is not None:
             return named.path_id
         return identity.derived_id(self.creates or "", named.scope, self.template, named.idempotency_key)
-
-
-def commands_topic(service: str) -> str:
-    """Where the commands of a service lie."""
-    return f"commands.{service}.v1"

@@ -7,9 +7,10 @@ of each layer; ``schemas.services`` is the one list of services.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
-from schemas.operation import Operation, commands_topic
-from schemas.topics import FOR_EVER, WEEK_MS, Topic
+from schemas.operation import Operation
+from schemas.topics import FOR_EVER, WEEK_MS, Topic, commands_topic, dead_letters_topic, events_topic
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,7 +21,7 @@ class EventType:
     record: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)  # without slots: what is asked for every batch is made once
 class Service:
     """One service. ``name`` is its word everywhere: topics, folders, tables, metrics."""
 
@@ -35,20 +36,30 @@ class Service:
     further_topics: tuple[Topic, ...] = ()
     home: str = ""  # the package that all its modules lie in; "" = a folder of its name in each layer
 
-    @property
+    @cached_property
     def commands_topic(self) -> str:
         """Commands to its aggregates, keyed by aggregate_key."""
         return commands_topic(self.name)
 
-    @property
+    @cached_property
     def events_topic(self) -> str:
         """Its committed events, in commit order within a partition."""
-        return f"events.{self.name}.v1"
+        return events_topic(self.name)
 
-    @property
+    @cached_property
     def dead_letters_topic(self) -> str:
         """Copies of the records that were parked."""
-        return f"dead_letters.{self.name}.v1"
+        return dead_letters_topic(self.name)
+
+    @cached_property
+    def operation_by_name(self) -> dict[str, Operation]:
+        """Its operations, and no other's."""
+        return {operation.name: operation for operation in self.operations}
+
+    @cached_property
+    def event_type_by_name(self) -> dict[str, EventType]:
+        """Its event types; "" is the first."""
+        return {"": self.event_types[0]} | {type_.name: type_ for type_ in self.event_types}
 
     def module(self, layer: str) -> str:
         """The module in which a layer (dataflows, ingress, reconciliation) finds what this service gives to it."""

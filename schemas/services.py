@@ -35,7 +35,7 @@ READ_SCOPES: Final = tuple(dict.fromkeys(service.read_scope for service in SERVI
 WRITE_SCOPES: Final = tuple(dict.fromkeys(operation.scope for operation in OPERATIONS.values() if operation.scope))
 
 _PATTERNS: Final = tuple(
-    (re.compile(re.escape(o.template).replace(r"\{id\}", "(?P<id>[A-Za-z0-9_]{1,64})") + r"\Z"), o)
+    (re.compile(re.escape(o.template).replace(r"\{id\}", f"(?P<id>{o.id_form.pattern})") + r"\Z"), o)
     for o in OPERATIONS.values()
     if o.scope
 )

@@ -13,6 +13,21 @@ HOUR_MS: Final = 3_600_000
 FOR_EVER: Final = -1
 
 
+def commands_topic(service: str) -> str:
+    """Where the commands of a service lie."""
+    return f"commands.{service}.v1"
+
+
+def events_topic(service: str) -> str:
+    """Where the committed events of a service lie."""
+    return f"events.{service}.v1"
+
+
+def dead_letters_topic(service: str) -> str:
+    """Where copies of parked records of a service lie."""
+    return f"dead_letters.{service}.v1"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Topic:
     """A topic as ``millrace up`` creates it. Commands and events of a service have equal partition counts."""

@@ -77,8 +77,6 @@ class Fold:
         workspace: Workspace,
     ) -> None:
         self.service = service.declared
-        self.operations = {operation.name: operation for operation in service.declared.operations}
-        self.event_types = {type_.name: type_ for type_ in service.declared.event_types}
         self.partition = partition
         self.seq = last_seq
         self.known = known
@@ -110,7 +108,7 @@ class Fold:
         if command.aggregate_key in self.parked:
             self._reply(command, "parked", _refusal(_PARKED))
             return
-        operation = self.operations.get(command.operation)
+        operation = self.service.operation_by_name.get(command.operation)
         if operation is None:  # of another service: it would work through that one's topic
             self._reply(command, "refused", _refusal(MISROUTED))
             return
@@ -133,7 +131,7 @@ class Fold:
 
     def _append(self, command: Command, now: int, new: NewEvent) -> dict[str, Any]:
         """Gives an event its place in the stream. Returns its head, as the answer names it."""
-        type_ = self.event_types[new.type] if new.type else self.service.event_types[0]
+        type_ = self.service.event_type_by_name[new.type]
         self.seq += 1
         event_id = identity.event_id(self.service.code, self.partition, self.seq)
         head: dict[str, Any] = {

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from schemas import errors
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from ingress.commands.envelope import Request
     from ingress.http.answers import Answer
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 #: the query value that asks for a forecast
 DRY_RUN: Final = "dry_run"
 Signals = dict[str, str]
+Answered = TypeVar("Answered")
 
 
 class Admission:
@@ -50,25 +51,24 @@ class Admissions:
 
     async def refusals(self, caller: Caller, requests: Sequence[Request]) -> list[errors.PlatformError | None]:
         """As ``Admission.refusals``, for requests to several services."""
-        found: list[errors.PlatformError | None] = [None] * len(requests)
-        for service, places in _by_service(requests).items():
-            asked = await self.of(service).refusals(caller, [requests[n] for n in places])
-            for n, refusal in zip(places, asked, strict=True):
-                found[n] = refusal
-        return found
+        return await self._asked(requests, lambda admission, own: admission.refusals(caller, own))
 
     async def signals(self, caller: Caller, requests: Sequence[Request]) -> list[Signals | None]:
         """As ``Admission.signals``, for requests to several services."""
-        found: list[Signals | None] = [None] * len(requests)
-        for service, places in _by_service(requests).items():
-            asked = await self.of(service).signals(caller, [requests[n] for n in places])
-            for n, signals in zip(places, asked, strict=True):
-                found[n] = signals
+        return await self._asked(requests, lambda admission, own: admission.signals(caller, own))
+
+    async def _asked(
+        self,
+        requests: Sequence[Request],
+        ask: Callable[[Admission, list[Request]], Awaitable[list[Answered | None]]],
+    ) -> list[Answered | None]:
+        """Asks each service about its own requests; the answers stand in the order of all."""
+        places: dict[str, list[int]] = {}
+        for n, request in enumerate(requests):
+            places.setdefault(request.operation.service, []).append(n)
+        found: list[Answered | None] = [None] * len(requests)
+        for service, own in places.items():
+            answers = await ask(self.of(service), [requests[n] for n in own])
+            for n, answer in zip(own, answers, strict=True):
+                found[n] = answer
         return found
-
-
-def _by_service(requests: Sequence[Request]) -> dict[str, list[int]]:
-    places: dict[str, list[int]] = {}
-    for n, request in enumerate(requests):
-        places.setdefault(request.operation.service, []).append(n)
-    return places

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -16,6 +15,7 @@ from ingress.http.parts import parts_of
 from ingress.identity.auth import Authenticator
 from ingress.identity.signed_requests import SignedRequests
 from schemas import errors, limits
+from schemas.operation import ID
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 OPERATOR: Final = "operator"
 NO_STORE: Final = {"Cache-Control": "no-store"}
-_ID: Final = re.compile(rf"[A-Za-z0-9_]{{1,{limits.AGGREGATE_KEY_LENGTH_MAX}}}")
 _JSON: Final = "application/json"
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -85,7 +84,7 @@ def place(request: Request) -> tuple[int, str | None]:
 
 def require_id(text: str) -> None:
     """Raises NotFound for what can be nobody's id, before it goes anywhere."""
-    if not _ID.fullmatch(text):
+    if not ID.fullmatch(text):
         raise errors.NotFound
 
 

@@ -57,6 +57,7 @@ class Events:
         self._cursors = cursors
         self._render = render
         self._partitions = service.partitions
+        # cursors were given out before there was a second service: those of the first keep their name
         self._list = LIST if service is services.SERVICES[0] else f"{LIST}:{service.name}"
 
     def place(self, merchant: str, cursor: str | None) -> Place:

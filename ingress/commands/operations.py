@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from ingress.http import answers
-from schemas import errors
+from schemas import errors, services
 
 if TYPE_CHECKING:
     from ingress.commands.accepted import AcceptedRequests
@@ -24,15 +24,17 @@ class OperationLog:
         self._store = store
         self._accepted = accepted
 
-    async def find(self, merchant: str, request_id: str) -> bytes:
-        """The operation as JSON. Raises NotFound or Unavailable."""
-        parameters = {"merchant": merchant, "request_id": request_id}
-        for status, response in await self._store.rows("operation_decided", parameters):
+    async def find(self, principal: str, request_id: str, scopes: frozenset[str]) -> bytes:
+        """The operation as JSON. Raises Unavailable, and NotFound, also for what these scopes may not read."""
+        parameters = {"merchant": principal, "request_id": request_id}
+        for status, response, operation in await self._store.rows("operation_decided", parameters):
+            if services.BY_NAME[services.OPERATIONS[operation].service].read_scope not in scopes:
+                raise errors.NotFound
             return _decided(request_id, status, bytes(response))
         if await self._store.rows("operation_parked", parameters):
             refusal = _encode({"code": "parked", "detail": "The command waits for an operator."})
             return _document(request_id, "parked", problem=answers.refused(refusal, replayed=False).body)
-        note = await self._accepted.find(merchant, request_id)
+        note = await self._accepted.find(principal, request_id)
         if note is None:
             raise errors.NotFound
         if self._accepted.missed_its_deadline(note):

@@ -53,16 +53,17 @@ async def commands(request: Request) -> Response:
 @router.get("/v1/operations/{request_id}")
 async def get_operation(request: Request, request_id: str) -> Response:
     """What became of a command."""
-    parts = parts_of(request)
+    log = parts_of(request).get(OperationLog)
     caller = await calling.caller_of(request, *services.READ_SCOPES)
     if not request_ids.FORM.match(request_id):
         raise errors.NotFound
     try:
-        document = await parts.get(OperationLog).find(caller.principal, request_id)
+        document = await log.find(caller.principal, request_id, caller.scopes)
     except errors.NotFound:
         if calling.OPERATOR not in caller.scopes:
             raise
-        document = await parts.get(OperationLog).find(operator_scope(caller.principal, caller.subject), request_id)
+        as_operator = operator_scope(caller.principal, caller.subject)
+        document = await log.find(as_operator, request_id, caller.scopes)
     return calling.json(document)
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from schemas.topics import DAY_MS, WEEK_MS, Topic
+from schemas.topics import DAY_MS, WEEK_MS, Topic, commands_topic, dead_letters_topic, events_topic
 
-COMMANDS: Final = "commands.limiter.v1"
-EVENTS: Final = "events.limiter.v1"
-DEAD_LETTERS: Final = "dead_letters.limiter.v1"
+COMMANDS: Final = commands_topic("limiter")
+EVENTS: Final = events_topic("limiter")
+DEAD_LETTERS: Final = dead_letters_topic("limiter")
 DECISIONS: Final = "limiter.decisions.v1"
 LEASES: Final = "limiter.leases.v1"
 IDENTITIES: Final = "limiter.identities.v1"

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
-from schemas import identity, limits, validation
+from schemas import identity, validation
 from schemas.operation import Named, Operation
 from schemas.payments import payloads
 
 #: the scope of what merchants do with their payments and money: what maintenance switches off
 WRITE: Final = "payments:write"
 _SERVICE: Final = "payments"
-_MERCHANT: Final = re.compile(rf"[A-Za-z0-9_-]{{1,{limits.SCOPE_LENGTH_MAX}}}")
 
 
 def _of_payment(named: Named) -> str:
@@ -90,7 +88,7 @@ def _of_account(name: str, verb: str, record: str, payload: validation.Fields) -
         record=record,
         payload=payload,
         id_name="merchant_id",
-        id_form=_MERCHANT,
+        id_form=payloads.MERCHANT,
         path_field="merchant_id",
         aggregate=_account_of_merchant,
     )
@@ -232,5 +230,5 @@ _ALL: Final = (
     _of_account("unfreeze_account", "unfreeze", "UnfreezeAccount", payloads.FREEZE),
 )
 #: those of operators on the account of a merchant
-ON_ACCOUNTS: Final = frozenset(operation.name for operation in _ALL if operation.id_form is _MERCHANT)
+ON_ACCOUNTS: Final = frozenset(operation.name for operation in _ALL if operation.id_form is payloads.MERCHANT)
 OPERATIONS: Final[dict[str, Operation]] = {operation.name: operation for operation in _ALL}

@@ -174,7 +174,7 @@ JOURNAL: Final[Fields] = {
 
 
 def _merchant(value: object) -> str | None:
-    return None if isinstance(value, str) and _MERCHANT.fullmatch(value) else "must be the name of a merchant"
+    return None if isinstance(value, str) and MERCHANT.fullmatch(value) else "must be the name of a merchant"
 
 
 def _destination(value: object) -> str | None:
@@ -187,7 +187,7 @@ def _rate(value: object) -> str | None:
     return f"must be a decimal above zero as text, with at most {limits.FX_RATE_DIGITS_MAX} digits on a side"
 
 
-_MERCHANT: Final = re.compile(rf"[A-Za-z0-9_-]{{1,{limits.SCOPE_LENGTH_MAX}}}")
+MERCHANT: Final = re.compile(rf"[A-Za-z0-9_-]{{1,{limits.SCOPE_LENGTH_MAX}}}")
 _RATE: Final = re.compile(rf"\d{{1,{limits.FX_RATE_DIGITS_MAX}}}(\.\d{{1,{limits.FX_RATE_DIGITS_MAX}}})?", re.ASCII)
 
 CREATE_PAYOUT: Final[Fields] = {

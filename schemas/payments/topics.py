@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-COMMANDS: Final = "commands.payments.v1"
-EVENTS: Final = "events.payments.v1"
-DEAD_LETTERS: Final = "dead_letters.payments.v1"
+from schemas.topics import commands_topic, dead_letters_topic, events_topic
+
+COMMANDS: Final = commands_topic("payments")
+EVENTS: Final = events_topic("payments")
+DEAD_LETTERS: Final = dead_letters_topic("payments")
 PARTITIONS: Final = 8

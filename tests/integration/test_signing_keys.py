@@ -86,6 +86,13 @@ def test_an_operator_lets_a_merchant_back_in(
     assert operator.http.get(f"{account}/signing_keys").json()["data"][1]["state"] == "revoked"
 
 
+def test_keys_are_read_with_the_scope_that_reads_payments(join: Callable[..., Merchant]) -> None:
+    """A token for another service of the same merchant does not show them."""
+    caller = join(scopes=("limits:read", "limits:write"))
+    for path in ("/v1/signing_keys", "/v1/signing_keys/sk_1", "/v1/signature_requirement"):
+        assert caller.http.get(path).json()["code"] == "forbidden", path
+
+
 def test_nobody_sees_or_revokes_anothers_key(signing: Signing, join: Callable[..., Merchant]) -> None:
     other = join(scopes=SCOPES)
     assert code(other.http.get(f"{KEYS}/{signing.key_id}")) == (404, "not_found")

@@ -185,6 +185,19 @@ def test_a_tenant_and_a_user_are_callers_as_any_and_no_merchants(system: PublicS
         caller.http.close()
 
 
+def test_what_became_of_a_command_is_read_with_the_scope_of_its_service(system: PublicSystem, caller: Caller) -> None:
+    """The same caller's token for another service learns nothing of it."""
+    request_id = f"rq-{caller.name}"
+    caller.post("/v1/counters", {"label": "apples"}, **{"X-Request-Id": request_id})
+    found = caller.http.get(f"/v1/operations/{request_id}")
+    assert (found.status_code, found.json()["status"]) == (200, "committed")
+    keys = KeyFolder(system.settings.the_home().path / "keys")
+    for scope in ("payments:read", "limits:read"):
+        elsewhere = issue_token(keys, caller.name, (scope,))
+        unread = caller.http.get(f"/v1/operations/{request_id}", headers={"Authorization": f"Bearer {elsewhere}"})
+        assert (unread.status_code, unread.json()["code"]) == (404, "not_found")
+
+
 def test_scopes_and_bad_values_are_refused_with_what_to_do(system: PublicSystem, caller: Caller) -> None:
     reader = Caller(system, ("counters:read",))
     assert reader.post("/v1/counters", {"label": "x"}).json()["code"] == "forbidden"

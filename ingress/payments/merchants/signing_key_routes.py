@@ -16,7 +16,8 @@ from ingress.identity.signed_requests import SignedRequests
 from ingress.identity.signing_keys import SigningKeys
 from ingress.operators import operating
 from ingress.operators.audit import Audit
-from schemas import errors, limits, services, validation
+from ingress.payments import reads
+from schemas import errors, limits, validation
 
 if TYPE_CHECKING:
     from ingress.identity.auth import Caller
@@ -44,7 +45,7 @@ async def register_key(request: Request) -> Response:
 async def list_keys(request: Request) -> Response:
     """The caller's keys, newest first; revoked ones too."""
     parts = parts_of(request)
-    caller = await calling.caller_of(request, *services.READ_SCOPES)
+    caller = await calling.caller_of(request, reads.READ)
     return calling.json(await parts.get(SigningKeys).page(caller.merchant, *calling.place(request)))
 
 
@@ -52,7 +53,7 @@ async def list_keys(request: Request) -> Response:
 async def get_key(request: Request, key_id: str) -> Response:
     """One key."""
     parts = parts_of(request)
-    caller = await calling.caller_of(request, *services.READ_SCOPES)
+    caller = await calling.caller_of(request, reads.READ)
     calling.require_id(key_id)
     return calling.json(await parts.get(SigningKeys).get(caller.merchant, key_id))
 
@@ -75,7 +76,7 @@ async def revoke_key(request: Request, key_id: str) -> Response:
 async def get_requirement(request: Request) -> Response:
     """Whether the caller's mutating calls have to be signed."""
     parts = parts_of(request)
-    caller = await calling.caller_of(request, *services.READ_SCOPES)
+    caller = await calling.caller_of(request, reads.READ)
     return calling.json(await parts.get(SigningKeys).requirement(caller.merchant))
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from schemas import limits
 from schemas.operation import Operation
 from schemas.service import EventType, Service
 from schemas.validation import Field, signed_minor, text
@@ -64,4 +63,3 @@ SERVICE: Final = Service(
     ),
     home="tests.services.counter",
 )
-assert limits.AMOUNT_MINOR_MAX < 2**53
