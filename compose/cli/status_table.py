@@ -13,8 +13,7 @@ if TYPE_CHECKING:
 _COLOURS: Final = {
     "starting": "yellow",
     "ready": "green",
-    "restarting": "yellow",
-    "failed": "red",
+    "restarting": "red",
     "stopped": "dim",
 }
 

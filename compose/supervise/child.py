@@ -1,8 +1,10 @@
-"""One supervised process: started, watched, started again with a bounded backoff, and given up past a bound."""
+"""One supervised process: started, asked for ever whether it lives, and started again without end at a bounded pace."""
 
 from __future__ import annotations
 
+import contextlib
 import signal
+import subprocess
 import time
 from collections import deque
 from dataclasses import dataclass, field
@@ -14,7 +16,6 @@ from compose.supervise.state import Condition, Kind, ProcessState
 from schemas import limits
 
 if TYPE_CHECKING:
-    import subprocess
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
@@ -26,7 +27,11 @@ _MINUTE_S = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChildSpec:
-    """What to run, how to know that it serves, and how to end it."""
+    """What to run, how to know that it serves, and how to end it.
+
+    ``silent`` is asked of one that serves: None when it answers, else why not. Without it one that runs is left alone,
+    as a server is that recovers or waits for its disk.
+    """
 
     name: str
     kind: Kind
@@ -40,6 +45,7 @@ class ChildSpec:
     restart_timeout_s: float | None = None  # of later starts, where they take longer than the first
     address: str | None = None
     ops_url: str | None = None
+    silent: Callable[[], str | None] | None = None
 
 
 @dataclass(slots=True)
@@ -54,6 +60,8 @@ class Child:
     _handle: subprocess.Popen[bytes] | None = None
     _started_at: float = 0.0
     start_again_at: float = 0.0
+    _silences: int = 0  # questions in a row that had no answer
+    _ask_again_at: float = 0.0
     _recent: deque[float] = field(default_factory=deque)
 
     def start(self, gate: Gate | None = None) -> None:
@@ -70,17 +78,34 @@ class Child:
         self._started_at = time.monotonic()
         self.condition = "starting"
 
+    def is_due(self) -> bool:
+        """Whether ``check`` would find something out; costs no wait, where ``check`` may wait for an answer."""
+        if self.condition == "restarting":
+            return time.monotonic() >= self.start_again_at
+        has_ended = self._handle is not None and self._handle.poll() is not None
+        return has_ended or self.condition == "starting" or self._is_to_be_asked()
+
+    def _is_to_be_asked(self) -> bool:
+        return self.condition == "ready" and self.spec.silent is not None and time.monotonic() >= self._ask_again_at
+
     def check(self) -> bool:
         """Moves the condition on by what is seen now; True when something changed."""
         before = (self.condition, self.note, self.restarts)
         if self.condition == "restarting":
             if time.monotonic() >= self.start_again_at:
                 self.restarts += 1
-                self.note = ""
-                self.start()
+                self._start_again()
         elif self.condition in {"starting", "ready"}:
             self._look()
         return (self.condition, self.note, self.restarts) != before
+
+    def _start_again(self) -> None:
+        """A disk without room or a machine without memory may refuse a process now and start it later."""
+        self.note = ""
+        try:
+            self.start()
+        except OSError as error:
+            self.plan_restart(f"cannot be started: {error}")
 
     def _look(self) -> None:
         code = None if self._handle is None else self._handle.poll()
@@ -88,6 +113,8 @@ class Child:
             self._died(code)
         elif self.condition == "starting":
             self._look_whether_ready()
+        elif self.spec.silent is not None and self._is_to_be_asked():
+            self._look_whether_alive(self.spec.silent())
 
     def _look_whether_ready(self) -> None:
         reason, within_s = self.spec.unhealthy(), self.spec.start_timeout_s
@@ -95,11 +122,25 @@ class Child:
             within_s = self.spec.restart_timeout_s
         if reason is None:
             self.condition, self.note = "ready", ""
+            self._silences, self._ask_again_at = 0, time.monotonic() + limits.LIVENESS_INTERVAL_S
         elif time.monotonic() - self._started_at > within_s:
             self.end()
             self.plan_restart(f"not ready within {within_s:.0f} s: {reason}")
         elif self.restarts:
             self.note = f"not ready yet: {reason}"
+
+    def _look_whether_alive(self, silence: str | None) -> None:
+        """Many questions in a row without an answer: a busy machine is slow to answer, a frozen process never does.
+
+        They are counted, not timed: a supervisor that stood still itself has asked nothing meanwhile.
+        """
+        if silence is None:
+            self._silences, self._ask_again_at = 0, time.monotonic() + limits.LIVENESS_INTERVAL_S
+            return
+        self._silences, self._ask_again_at = self._silences + 1, time.monotonic() + limits.LIVENESS_AGAIN_S
+        if self._silences >= limits.LIVENESS_SILENCES_MAX:
+            self.end()
+            self.plan_restart(f"frozen: {self._silences} questions had no answer ({silence})")
 
     def _died(self, code: int) -> None:
         self.end()
@@ -109,17 +150,20 @@ class Child:
         self.plan_restart(f"{how} (log: {self.spec.log})")
 
     def plan_restart(self, reason: str) -> None:
-        """Starts it again after a pause that doubles up to its bound, or gives it up past the bound of a minute."""
+        """Starts it again after a pause that doubles up to its bound. It never ends: what made it die may end too.
+
+        One that dies more often than the bound of a minute is started at the slowest pace, and its note says so.
+        """
         now = time.monotonic()
         self._recent.append(now)
         while self._recent and now - self._recent[0] > _MINUTE_S:
             self._recent.popleft()
+        deaths = len(self._recent)
+        pause = min(limits.RESTART_BACKOFF_MAX_S, limits.RESTART_BACKOFF_FIRST_S * 2 ** (deaths - 1))
         self.note = reason
-        if len(self._recent) > limits.RESTARTS_PER_MINUTE_MAX:
-            self.condition = "failed"
-            self.note = f"given up after {limits.RESTARTS_PER_MINUTE_MAX} restarts in a minute: {reason}"
-            return
-        pause = min(limits.RESTART_BACKOFF_MAX_S, limits.RESTART_BACKOFF_FIRST_S * 2 ** (len(self._recent) - 1))
+        if deaths > limits.RESTARTS_PER_MINUTE_MAX:
+            pause = limits.RESTART_PAUSE_S
+            self.note = f"died {deaths} times in a minute, is started again every {pause} s: {reason}"
         self.condition = "restarting"
         self.start_again_at = now + pause
 
@@ -142,7 +186,9 @@ class Child:
             processes.send(self.process, signal.SIGKILL)
             processes.kill_session(self.process)
         if self._handle is not None:
-            self._handle.wait(limits.HEALTH_CHECK_TIMEOUT_S)
+            # One that waits for a dead disk ends when the disk answers; the others go on meanwhile.
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._handle.wait(limits.HEALTH_CHECK_TIMEOUT_S)
 
     def send(self, number: signal.Signals) -> None:
         """Signals this process, if it still runs."""

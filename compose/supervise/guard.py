@@ -27,11 +27,42 @@ if TYPE_CHECKING:
 _FAST_STOP: Final = {"postgres": signal.SIGINT}
 
 
-def start(home: Home) -> tuple[subprocess.Popen[bytes], int]:
-    """Starts the guard; the returned descriptor must stay open, and in no other process, while the stack may run."""
+class Lifeline:
+    """The supervisor's end of the guard's pipe: open, and in no other process, for as long as the stack may run.
+
+    The supervisor never waits for its guard. What the pipe has no room for follows later, so that the guard reads whole
+    lines only, and the newest state last.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        os.set_blocking(descriptor, False)
+        self._descriptor = descriptor
+        self._begun = b""  # what is left of a line of which the guard has the beginning
+        self._newest = b""
+
+    def tell(self, state: StackState) -> None:
+        """Says what runs now."""
+        self._newest = state.line()
+        self.follow_up()
+
+    def follow_up(self) -> None:
+        """Writes what did not fit before."""
+        with contextlib.suppress(BlockingIOError, BrokenPipeError):
+            while line := self._begun or self._newest:
+                if not self._begun:
+                    self._newest = b""
+                self._begun = line
+                self._begun = line[os.write(self._descriptor, line) :]
+
+    def close(self) -> None:
+        """The guard takes it for the end of the supervisor."""
+        os.close(self._descriptor)
+
+
+def start(home: Home) -> tuple[subprocess.Popen[bytes], Lifeline]:
+    """Starts the guard of a stack."""
     read_end, write_end = os.pipe()
     os.set_inheritable(read_end, True)
-    os.set_blocking(write_end, False)
     handle = processes.spawn(
         [sys.executable, "-m", "compose.supervise.guard", "--lifeline", str(read_end)],
         environment={},
@@ -40,13 +71,7 @@ def start(home: Home) -> tuple[subprocess.Popen[bytes], int]:
         keep=(read_end,),
     )
     os.close(read_end)
-    return handle, write_end
-
-
-def tell(lifeline: int, state: StackState) -> None:
-    """Says what runs now. A guard that does not listen knows the state before; the supervisor never waits for it."""
-    with contextlib.suppress(BlockingIOError, BrokenPipeError):
-        os.write(lifeline, state.line())
+    return handle, Lifeline(write_end)
 
 
 def clean_up(state: StackState) -> list[str]:

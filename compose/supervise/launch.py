@@ -98,7 +98,7 @@ def _wait_ready(
         if state is not None and state.supervisor == supervisor:
             if progress is not None:
                 progress(state)
-            if state.phase == "ready":
+            if state.phase in {"ready", "degraded"}:
                 return state
             if state.error and not alive:
                 _reap()

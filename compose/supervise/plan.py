@@ -131,7 +131,8 @@ def _service_spec(settings: Settings, service: str, instance: int, ops_port: int
         kind="service",
         command=lambda: [sys.executable, "-m", "compose.services", service, "--instance", str(instance)],
         environment=environment,
-        unhealthy=partial(_not_started, ops_port),
+        unhealthy=partial(_refusal, ops_port, "/startz"),
+        silent=partial(_refusal, ops_port, "/healthz"),
         stop_signal=signal.SIGTERM,
         start_timeout_s=limits.SERVICE_START_TIMEOUT_S,
         log=home.log(name),
@@ -141,10 +142,10 @@ def _service_spec(settings: Settings, service: str, instance: int, ops_port: int
     )
 
 
-def _not_started(ops_port: int) -> str | None:
+def _refusal(ops_port: int, path: str) -> str | None:
     connection = http.client.HTTPConnection(LOOPBACK, ops_port, timeout=limits.HEALTH_CHECK_TIMEOUT_S)
     try:
-        connection.request("GET", "/startz")
+        connection.request("GET", path)
         answer = connection.getresponse()
         body = answer.read().decode(errors="replace").strip()
     except (OSError, http.client.HTTPException) as error:

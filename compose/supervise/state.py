@@ -15,9 +15,10 @@ if TYPE_CHECKING:
 #: the mark of every process of one run; see ``compose.stack.processes.marked``
 STACK_ID_VARIABLE: Final = "MILLRACE_STACK_ID"
 
-Phase = Literal["starting", "ready", "stopping", "stopped", "failed"]
+#: degraded: it serves, but for a process that was there and is not now
+Phase = Literal["starting", "ready", "degraded", "stopping", "stopped", "failed"]
 Kind = Literal["supervisor", "server", "service"]
-Condition = Literal["starting", "ready", "restarting", "failed", "stopped"]
+Condition = Literal["starting", "ready", "restarting", "stopped"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import select
@@ -19,6 +20,7 @@ from compose.stack.errors import StackError
 from compose.stack.ports import PortLeases
 from compose.supervise import guard
 from compose.supervise.child import Child
+from compose.supervise.disk_reserve import DiskReserve
 from compose.supervise.plan import assign_ports, embedded_servers, server_spec, service_specs
 from compose.supervise.state import Phase, ProcessState, StackState, read_state
 from schemas import limits
@@ -47,7 +49,8 @@ class Supervisor:
         self._servers: list[Child] = []
         self._services: list[Child] = []
         self._guard: processes.ProcessId | None = None
-        self._guard_line = -1
+        self._lifeline_of_guard: guard.Lifeline | None = None
+        self._reserve = DiskReserve(self._home)
         self._leases = PortLeases()  # held for the life of this process
         self._writing = Lock()
         self._stop_asked = False
@@ -68,7 +71,7 @@ class Supervisor:
         left = read_state(self._home)
         if left is not None:
             guard.clean_up(left)
-        guard_handle, self._guard_line = guard.start(self._home)
+        guard_handle, self._lifeline_of_guard = guard.start(self._home)
         self._guard = processes.identify(guard_handle.pid)
         self._write()
         try:
@@ -84,7 +87,7 @@ class Supervisor:
             self._error = f"{type(error).__name__}: {error} (log: {self._home.log('supervisor')})"
             _say(self._error)
         self._stop()
-        os.close(self._guard_line)
+        self._lifeline_of_guard.close()
         guard_handle.wait(limits.SERVICE_STOP_TIMEOUT_S)
         return 1 if self._error else 0
 
@@ -143,14 +146,31 @@ class Supervisor:
     # --- run ---------------------------------------------------------------------------------------------
 
     def _watch(self) -> None:
-        while not self._stopping():
-            if not self._home.lock_file.exists():
-                raise StackError(f"the home {self._home.path} was removed: everything that ran in it is stopped")
-            for child in (*self._servers, *self._services):
-                if child.check():
-                    self._write()
+        """Looks after everything until a stop is asked. A question may wait for its answer: all are asked at once."""
+        with ThreadPoolExecutor(_STARTERS_MAX) as pool:
+            while not self._stopping():
+                if not self._home.lock_file.exists():
+                    raise StackError(f"the home {self._home.path} was removed: everything that ran in it is stopped")
+                self._look_after_disk()
+                due = [child for child in (*self._servers, *self._services) if child.is_due()]
+                found = zip(due, pool.map(Child.check, due), strict=True)
+                changed = [child for child, has_changed in found if has_changed]
+                for child in changed:
                     _say(f"{child.spec.name}: {child.condition}{' - ' if child.note else ''}{child.note}")
-            time.sleep(limits.SUPERVISOR_TICK_S)
+                if changed:
+                    self._phase = "ready" if self._all_ready() else "degraded"
+                    self._write()
+                elif self._lifeline_of_guard is not None:
+                    self._lifeline_of_guard.follow_up()
+                time.sleep(limits.SUPERVISOR_TICK_S)
+
+    def _all_ready(self) -> bool:
+        return all(child.condition == "ready" for child in (*self._servers, *self._services))
+
+    def _look_after_disk(self) -> None:
+        said = self._reserve.look()
+        if said is not None:
+            _say(said)
 
     # --- stop --------------------------------------------------------------------------------------------
 
@@ -186,9 +206,17 @@ class Supervisor:
                 error=self._error,
                 processes=states,
             )
-            guard.tell(self._guard_line, state)
+            if self._lifeline_of_guard is not None:
+                self._lifeline_of_guard.tell(state)
             if self._home.run.is_dir():  # else it was removed, and what runs must still be stopped
-                state.write(self._home)
+                self._store(state)
+
+    def _store(self, state: StackState) -> None:
+        """A disk that takes no more is no reason to stop what still runs; the next change is written again."""
+        try:
+            state.write(self._home)
+        except OSError as error:
+            _say(f"the state could not be written: {error}")
 
 
 def _side_by_side(start: Callable[..., None], *arguments: Sequence[object]) -> None:
@@ -206,4 +234,5 @@ def _own_state(name: str, process: processes.ProcessId) -> ProcessState:
 
 
 def _say(line: str) -> None:
-    print(f"{time.strftime('%Y-%m-%dT%H:%M:%S')} {line}", file=sys.stderr, flush=True)
+    with contextlib.suppress(OSError):  # a log on a full disk
+        print(f"{time.strftime('%Y-%m-%dT%H:%M:%S')} {line}", file=sys.stderr, flush=True)

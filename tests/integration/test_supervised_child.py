@@ -31,6 +31,7 @@ def make(tmp_path: Path) -> Iterator[Callable[..., Child]]:
         unhealthy: Callable[[], str | None] = lambda: None,
         timeout_s: float = 10,
         restart_timeout_s: float | None = None,
+        silent: Callable[[], str | None] | None = None,
     ) -> Child:
         spec = ChildSpec(
             name="tried",
@@ -43,6 +44,7 @@ def make(tmp_path: Path) -> Iterator[Callable[..., Child]]:
             restart_timeout_s=restart_timeout_s,
             log=tmp_path / "tried.log",
             folder=tmp_path,
+            silent=silent,
         )
         made.append(Child(spec))
         return made[-1]
@@ -111,20 +113,85 @@ def test_a_restart_may_take_longer_than_the_first_start(
     assert child.note.startswith("not ready within 1000 s: ")
 
 
-def test_one_that_keeps_dying_is_given_up(make: Callable[..., Child], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Past the bound of restarts in a minute it is left alone, with the reason in its note."""
-    monkeypatch.setattr(limits, "RESTART_BACKOFF_FIRST_S", 0.0)
+def test_one_that_keeps_dying_is_started_again_without_end(
+    make: Callable[..., Child], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Past the bound of a minute at the slowest pace, and its note says so: what makes it die may end at any time."""
+    for name in ("RESTART_BACKOFF_FIRST_S", "RESTART_PAUSE_S"):
+        monkeypatch.setattr(limits, name, 0.0)
     child = make(DIES, lambda: "refused")
     child.start()
 
-    def given_up() -> bool:
+    def died_often() -> bool:
         child.check()
-        return child.condition == "failed"
+        return child.restarts > limits.RESTARTS_PER_MINUTE_MAX + 2 and child.condition == "restarting"
 
-    eventually(given_up, within_s=30, what="it is given up")
-    assert child.restarts == limits.RESTARTS_PER_MINUTE_MAX
-    assert child.note.startswith(f"given up after {limits.RESTARTS_PER_MINUTE_MAX} restarts in a minute: ended with 3")
-    assert not child.check()
+    eventually(died_often, within_s=30, what="it is started again")
+    assert "times in a minute, is started again every 0.0 s: ended with 3: out of cheese" in child.note
+
+
+def test_one_that_dies_often_is_started_at_the_slowest_pace(
+    make: Callable[..., Child], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    moments = [0.0]
+    monkeypatch.setattr(child_module.time, "monotonic", lambda: moments[0])
+    child = make(SERVES)
+    for _ in range(limits.RESTARTS_PER_MINUTE_MAX + 1):
+        child.plan_restart("because")
+    assert child.start_again_at == limits.RESTART_PAUSE_S
+    moments[0] = 61.0
+    child.plan_restart("because")
+    assert child.start_again_at == 61.0 + limits.RESTART_BACKOFF_FIRST_S
+
+
+def test_one_that_cannot_be_started_now_is_tried_again(make: Callable[..., Child], tmp_path: Path) -> None:
+    """A disk without room for its log, a machine without memory: no reason to stop everything else."""
+    child = make(SERVES)
+    first_start(child)
+    log = child.spec.log
+    log.unlink()
+    log.mkdir()
+    child.send(signal.SIGKILL)
+    eventually(lambda: child.check() and child.note.startswith("cannot be started"), what="the start failed")
+    log.rmdir()
+    eventually(lambda: child.check() and child.condition == "ready", what="it runs again")
+
+
+def test_one_that_froze_is_killed_and_started_again(
+    make: Callable[..., Child], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is asked for ever; one question without an answer is no death, and an answer makes up for those before."""
+    for name in ("LIVENESS_INTERVAL_S", "LIVENESS_AGAIN_S"):
+        monkeypatch.setattr(limits, name, 0.0)
+    silence: list[str | None] = [None]
+    child = make(SERVES, silent=lambda: silence[0])
+    first_start(child)
+    first = child.process
+    for _ in range(3):
+        silence[0] = "timed out"
+        for _ in range(limits.LIVENESS_SILENCES_MAX - 1):
+            child.check()
+        silence[0] = None
+        child.check()
+    assert (child.condition, child.process) == ("ready", first)
+    silence[0] = "timed out"
+    for _ in range(limits.LIVENESS_SILENCES_MAX):
+        child.check()
+    assert child.note == f"frozen: {limits.LIVENESS_SILENCES_MAX} questions had no answer (timed out)"
+    assert first is not None
+    assert not first.alive()
+    silence[0] = None
+    eventually(lambda: child.check() and child.condition == "ready", what="it runs again")
+    assert child.restarts == 1
+
+
+def test_one_that_waits_to_be_asked_costs_nothing(make: Callable[..., Child]) -> None:
+    asked: list[None] = []
+    child = make(SERVES, silent=lambda: asked.append(None))
+    first_start(child)
+    assert not child.is_due()
+    child.check()
+    assert asked == []
 
 
 def test_the_pause_before_a_restart_grows_to_its_bound(
