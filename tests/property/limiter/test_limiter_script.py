@@ -243,12 +243,12 @@ def test_a_bucket_that_is_lowered_leaks_once_and_is_kept_until_it_has(server: re
     now = BASE // 1_000
     assert old.call("rl1_decide", now, 10)[0] == OK
     refused = new.call("rl1_decide", now + idle_ms, 1)
-    used = 10 - idle_ms // token_ms
+    used_ms = 10 * token_ms - idle_ms
     assert refused[0] == DENIED
-    assert refused[3] == (used + 1 - 2) * token_ms * 1_000  # until one token is there
-    assert server.pttl(new.keys[0]) > used * token_ms - token_ms // 2  # half a token's time for a slow machine
-    assert new.call("rl1_decide", now + idle_ms + (used - 1) * token_ms - 1, 1)[0] == DENIED
-    assert new.call("rl1_decide", now + idle_ms + (used - 1) * token_ms, 1)[0] == OK
+    assert refused[3] == (used_ms - token_ms) * 1_000  # until one token is there
+    assert server.pttl(new.keys[0]) > used_ms - token_ms // 2  # half a token's time for a slow machine
+    assert new.call("rl1_decide", now + idle_ms + used_ms - token_ms - 1, 1)[0] == DENIED
+    assert new.call("rl1_decide", now + idle_ms + used_ms - token_ms, 1)[0] == OK
 
 
 def test_a_stale_epoch_changes_nothing(server: redis.Redis) -> None:

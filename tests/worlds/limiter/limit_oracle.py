@@ -128,8 +128,10 @@ class RunningOracle:
         here = self.part(now)
         if self.boundaries:
             return self.boundaries[here + 1] - now
-        slots = t.slots if t.algorithm == SLIDING else 0
-        return (here + slots + 1) * (t.period // t.slots) - now
+        if t.algorithm != SLIDING:
+            return (here + 1) * t.period - now
+        newest = max((at for at, count in self.counts.items() if count and at >= here - t.slots), default=None)
+        return 0 if newest is None else (newest + t.slots + 1) * (t.period // t.slots) - now
 
 
 class PermitOracle:
