@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from limiter.decide.bucket_migration import arrive, settle
 from limiter.decide.store_exchange import asked_terms, asks_for_lease, lease_end_ns, taken_in
+from limiter.decide.unsure_permits import UnsurePermits
 from limiter.policy import keys
 from limiter.store import store
 from schemas import errors, limits
@@ -50,6 +51,7 @@ class StoreCalls:
         self._under_way = 0
         self.made = 0
         self.refills: set[asyncio.Task[None]] = set()
+        self._unsure = UnsurePermits()
 
     async def ask(self, key: KeyState, cost: int, request_id: str | None) -> Decision | None:
         """One call of the store over all buckets; None when it does not answer in time, or must not be asked."""
@@ -61,6 +63,7 @@ class StoreCalls:
         lease_id = self._lease_id()
         terms: list[bytes] = []
         identity = b"" if request_id is None else request_id.encode()
+        self._unsure.asked_again(key, identity)
         try:
             counters = self._store.store_of(key.buckets)
             leased = key.leased and asked_ns >= counters.learning_until_ns and self._may_lease()
@@ -73,6 +76,8 @@ class StoreCalls:
         except store.StoreUnavailable as error:
             if request_id is not None and not isinstance(error, store.StoreNotAsked):
                 self._identities.doubt((key.name, request_id), asked_ns)
+            if not isinstance(error, store.StoreNotAsked):
+                self._unsure.refused(key, identity, lease_id, cost)
             return None
         finally:
             self._under_way -= 1
@@ -167,5 +172,7 @@ class StoreCalls:
                     await self.settle(bucket, self._store.store_of((bucket,)))
                 except store.StoreUnavailable as error:
                     first = first or error
+        if first is None:
+            await self._unsure.take_back(self.store_of)
         if first is not None:
             raise first

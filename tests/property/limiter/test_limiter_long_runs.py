@@ -233,7 +233,7 @@ def test_a_long_run_of_permits_holds_no_more_than_there_are(
 ) -> None:
     """Taken, given back, given back twice or late, and ended by their time; the clock is set both ways."""
     random_ = random.Random(seed)
-    keys = [f"rl:{{{seed}.permits.{capacity}}}:c".encode(), b"rl:l"]
+    keys = [f"rl:{{{seed}.permits.{capacity}}}:{kind}".encode() for kind in "cl"]
     bucket = _BUCKET.pack(PERMITS, capacity, 1, life, 1, tick_us, 1, 0, 0, 1_000, 0)
     now, calls, expected = BASE_US // tick_us, [], []
     oracle = PermitOracle(capacity, life)
@@ -242,7 +242,7 @@ def test_a_long_run_of_permits_holds_no_more_than_there_are(
         now += random_.choice((0, 0, 1, life // 97, life // 7, 0, 0, random_.choice((life, life - 1, -1, -life // 3))))
         if names and random_.random() < 0.4:
             name, cost = random_.choice(names[-2 * capacity - 3 :]), capacity
-            expected.append([OK, oracle.give_back(name)])
+            expected.append([OK, oracle.give_back(now, name)])
         else:
             name = f"{seed}.{capacity}.{n}"
             ends = oracle.ends(now)

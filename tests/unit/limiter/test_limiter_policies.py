@@ -279,6 +279,7 @@ def test_a_calendar_that_does_not_fit_is_refused(changes: dict[str, Any], field:
         ({"per": ["tenant", "route"]}, None),
         ({"per": ["user"], "scope": {"tenant": "t1", "user": "*", "route": "*"}}, None),
         ({"algorithm": "concurrency"}, "must be exact"),
+        ({"algorithm": "concurrency", "consistency": "exact", "capacity": 100_001}, "must be at most 100000 for a"),
     ],
 )
 def test_durable_quotas_are_of_one_tenant_each(changes: dict[str, Any], reason: str | None) -> None:

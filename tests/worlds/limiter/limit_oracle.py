@@ -135,7 +135,7 @@ class RunningOracle:
 
 
 class PermitOracle:
-    """Permits by name, each until it is given back or its time is over. A grant forgets those whose time is over."""
+    """Permits by name, each until it is given back or its time is over. Whatever changes them forgets those whose time is over."""
 
     def __init__(self, capacity: int, life: int) -> None:
         self.capacity, self.life = capacity, life
@@ -151,6 +151,7 @@ class PermitOracle:
         if permits:
             self.held[name] = [now + self.life] * permits
 
-    def give_back(self, name: str) -> int:
-        """How many of the name's there still were."""
+    def give_back(self, now: int, name: str) -> int:
+        """How many of the name's there still were; forgets too."""
+        self.take(now, name, 0)
         return len(self.held.pop(name, ()))

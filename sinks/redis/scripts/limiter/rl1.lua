@@ -74,10 +74,24 @@ local function asked(K, V, counted)
   return H, A
 end
 
+-- Permits: the bucket has one member for each request that holds some, by the tick at which it ends. Of a request that
+-- holds more than one the second key (of leases elsewhere) has the cost, and under '' what they hold beyond one each, with
+-- its sign changed: whatever ends is above it.
+local LIGHT, HEAVY = ':1', ':+'
+
+local function ticks(t) return string.format('%d', t) end
+
+local function cost_of(member) return tonumber(string.match(member, ':(%d+)$')) end
+
 -- permits that ended by themselves are not counted; they are removed by the next writer
-local function permits(key, A, now)
-  local b = {a = 3, C = A.C, P = A.P, pv = A.pv, t = now, key = key, lo = 0, lx = 0, tick = A.tick}
-  b.avail = A.C - redis.call('ZCOUNT', key, '(' .. string.format('%d', now), '+inf')
+local function permits(key, costs, A, now)
+  local b = {a = 3, C = A.C, P = A.P, pv = A.pv, t = now, key = key, costs = costs, lo = 0, lx = 0, tick = A.tick}
+  local beyond = -tonumber(redis.call('ZSCORE', costs, '') or '0')
+  if beyond > 0 then
+    for _, member in ipairs(redis.call('ZRANGEBYSCORE', costs, '(0', ticks(now))) do beyond = beyond - cost_of(member) + 1 end
+  end
+  b.beyond = beyond
+  b.avail = A.C - redis.call('ZCOUNT', key, '(' .. ticks(now), '+inf') - beyond
   return b
 end
 
@@ -191,8 +205,8 @@ local function replaced(old, A, now_us)
 end
 
 -- nil for a calendar of which no window is known for now
-local function load(key, A, now_us)
-  if A.a == 3 then return permits(key, A, math.floor(now_us / A.tick)) end
+local function load(key, leases, A, now_us)
+  if A.a == 3 then return permits(key, leases, A, math.floor(now_us / A.tick)) end
   local raw, b = redis.call('GET', key), {}
   if raw then
     b.a, b.C, b.R, b.P, b.S, b.pv, b.t, b.d, b.w, b.lo, b.lx = struct.unpack(RECORD, raw)
@@ -225,21 +239,82 @@ local function load(key, A, now_us)
   return b
 end
 
-local function hold(b, n, permit)
-  redis.call('ZREMRANGEBYSCORE', b.key, '-inf', b.t)
-  for i = 1, n do redis.call('ZADD', b.key, string.format('%d', b.t + b.P), permit .. ':' .. i) end
-  redis.call('PEXPIRE', b.key, math.floor(b.P * b.tick / 1000) + 1000)
-  b.avail = b.avail - n
+-- what ended is gone
+local function forget(b)
+  redis.call('ZREMRANGEBYSCORE', b.key, '-inf', ticks(b.t))
+  redis.call('ZREMRANGEBYSCORE', b.costs, '(0', ticks(b.t))
 end
 
-local function release(b, n, permit)
-  for i = 1, n do redis.call('ZREM', b.key, permit .. ':' .. i) end
+-- what is held beyond one permit a request
+local function note(b)
+  if b.beyond == 0 then redis.call('DEL', b.costs) else redis.call('ZADD', b.costs, ticks(-b.beyond), '') end
+end
+
+-- the cost of a request that holds more than one permit, and its member
+local function heavy(b, permit, cost)
+  local member = permit .. ':' .. ticks(cost)
+  if redis.call('ZSCORE', b.costs, member) then return cost, member end
+  for _, other in ipairs(redis.call('ZRANGEBYSCORE', b.costs, '(0', '+inf')) do -- it is told with another cost: rare
+    if string.match(other, '^(.*):%d+$') == permit then return cost_of(other), other end
+  end
+  return 1, nil
+end
+
+-- gives the number of permits that were held until now
+local function release(b, permit, cost)
+  forget(b)
+  local freed, more = redis.call('ZREM', b.key, permit .. LIGHT), 2
+  if redis.call('ZREM', b.key, permit .. HEAVY) == 1 then
+    local held, member = heavy(b, permit, cost)
+    if member then redis.call('ZREM', b.costs, member) end
+    b.beyond, freed = b.beyond - held + 1, freed + held
+  end
+  -- of the functions before these, which kept a member for each permit
+  while more <= cost and redis.call('ZREM', b.key, permit .. ':' .. more) == 1 do more, freed = more + 1, freed + 1 end
+  b.avail = b.avail + freed
+  note(b)
+  return freed
+end
+
+-- one member, whatever it costs; the same request again holds no more than it did
+local function hold(b, n, permit)
+  forget(b)
+  if n > 0 then
+    if redis.call('ZSCORE', b.key, permit .. HEAVY) or redis.call('ZSCORE', b.key, permit .. LIGHT) then
+      release(b, permit, n)
+    end
+    local ends, kept_ms = ticks(b.t + b.P), math.floor(b.P * b.tick / 1000) + 1000
+    redis.call('ZADD', b.key, ends, permit .. (n == 1 and LIGHT or HEAVY))
+    redis.call('PEXPIRE', b.key, kept_ms)
+    if n > 1 then redis.call('ZADD', b.costs, ends, permit .. ':' .. ticks(n)) end
+    b.beyond, b.avail = b.beyond + n - 1, b.avail - n
+    note(b)
+    redis.call('PEXPIRE', b.costs, kept_ms)
+  else
+    note(b)
+  end
 end
 
 -- ticks until the n-th of the permits held now ends by itself; 0 when there are not as many
 local function ends(b, n)
-  local held = redis.call('ZRANGEBYSCORE', b.key, '(' .. string.format('%d', b.t), '+inf', 'WITHSCORES', 'LIMIT', n - 1, 1)
-  return #held == 2 and tonumber(held[2]) - b.t or 0
+  local live = '(' .. ticks(b.t)
+  if b.beyond == 0 then
+    local held = redis.call('ZRANGEBYSCORE', b.key, live, '+inf', 'WITHSCORES', 'LIMIT', n - 1, 1)
+    return #held == 2 and tonumber(held[2]) - b.t or 0
+  end
+  local costs, at = {}, 0
+  for _, member in ipairs(redis.call('ZRANGEBYSCORE', b.costs, '(0', '+inf')) do
+    costs[string.match(member, '^(.*):%d+$')] = cost_of(member)
+  end
+  while true do -- no further than to the n-th
+    local held = redis.call('ZRANGEBYSCORE', b.key, live, '+inf', 'WITHSCORES', 'LIMIT', at, 100)
+    for i = 1, #held, 2 do
+      n = n - (string.sub(held[i], -2) == HEAVY and costs[string.sub(held[i], 1, -3)] or 1)
+      if n <= 0 then return tonumber(held[i + 1]) - b.t end
+    end
+    if #held < 200 then return 0 end
+    at = at + 100
+  end
 end
 
 local function add(b, n)
@@ -376,7 +451,7 @@ redis.register_function('rl1_decide', function(K, V)
     if wrong(H, A[i]) then return {WRONG, i} end
   end
   for i = 1, H.n do
-    B[i] = load(K[1 + 2 * i], A[i], now)
+    B[i] = load(K[1 + 2 * i], K[2 + 2 * i], A[i], now)
     if not B[i] then return {WRONG, i} end
   end
   for i = 1, H.n do
@@ -415,7 +490,7 @@ redis.register_function('rl1_settle', function(K, V)
   if not record then return {OK, 0, 0} end
   local granted, w = string.match(record, '(%d+):%d+:(%d+)')
   granted, w = tonumber(granted), tonumber(w)
-  local b = load(K[3], A, clock_us(H)) -- none: a window that nobody knows is not the one of the lease
+  local b = load(K[3], K[4], A, clock_us(H)) -- none: a window that nobody knows is not the one of the lease
   local spent = math.min(granted, H.cost)
   if b and (not is_window(b) or w == b.w) then
     b.lo = math.max(0, b.lo - granted)
@@ -433,7 +508,7 @@ redis.register_function('rl1_register', function(K, V)
   local H, A, refused = asked(K, V, true)
   if refused then return refused end
   if redis.call('HEXISTS', K[4], H.lease) == 1 then return {OK, 0} end
-  local b = load(K[3], A, clock_us(H))
+  local b = load(K[3], K[4], A, clock_us(H))
   if not b then return {WRONG, 1} end
   sweep(b, K[4])
   local size = math.max(0, math.min(H.cost, b.avail))
@@ -454,7 +529,7 @@ redis.register_function('rl1_owe', function(K, V)
   local H, A, refused = asked(K, V, true)
   if refused then return refused end
   if redis.call('EXISTS', K[2]) == 1 then return {OK, 0} end
-  local b = load(K[3], A, clock_us(H))
+  local b = load(K[3], K[4], A, clock_us(H))
   if not b then return {WRONG, 1} end
   local owed = math.max(0, math.min(H.cost, b.avail))
   add(b, owed)
@@ -467,7 +542,7 @@ end)
 redis.register_function('rl1_restore', function(K, V)
   local H, A, refused = asked(K, V, true)
   if refused then return refused end
-  local b = load(K[3], A, clock_us(H))
+  local b = load(K[3], K[4], A, clock_us(H))
   if not b then return {WRONG, 1} end
   local used = b.C - b.lo - b.avail
   if b.a == 1 then -- a slot that fades counts whole: nobody knows which part of it the stream tells of
@@ -499,7 +574,7 @@ redis.register_function('rl1_refund', function(K, V)
   end
   local now, B = clock_us(H), {}
   for i = 1, H.n do
-    B[i] = load(K[1 + 2 * i], terms(V[3 + i]), now)
+    B[i] = load(K[1 + 2 * i], K[2 + 2 * i], terms(V[3 + i]), now)
     if not B[i] then return {WRONG, i} end
   end
   for i = 1, H.n do
@@ -508,7 +583,7 @@ redis.register_function('rl1_refund', function(K, V)
     if waits[i] ~= '0' then
       -- nothing to give back
     elseif b.a == 3 then
-      release(b, cost, H.rid)
+      release(b, H.rid, cost)
     elseif b.a == 0 then
       local left = math.max(0, cost * b.P - b.R * (b.t - then_tick))
       b.d = math.max(0, b.d - left)
@@ -524,18 +599,17 @@ redis.register_function('rl1_refund', function(K, V)
   return {OK, cost}
 end)
 
--- What was done under an identity has ended: its permits (H.cost of them in every such bucket) are free again, and whatever
--- else it took stays charged. Again, it does nothing.
+-- What was done under an identity has ended: its permits in every such bucket are free again (H.cost of them, and whatever
+-- else it holds), and what it took elsewhere stays charged. Again, it does nothing.
 redis.register_function('rl1_release', function(K, V)
   local H = head(V)
   local f = fenced(K, H)
   if f then return f end
-  local freed = 0
+  local freed, now = 0, clock_us(H)
   for i = 1, H.n do
-    if terms(V[3 + i]).a == 3 then
-      -- all permits of an identity end together: there are so many, or none
-      for n = 1, math.min(H.cost, redis.call('ZCARD', K[1 + 2 * i])) do freed = freed + redis.call('ZREM', K[1 + 2 * i], H.rid .. ':' .. n) end
-    end
+    local A = terms(V[3 + i])
+    if wrong(H, A) then return {WRONG, i} end
+    if A.a == 3 then freed = freed + release(load(K[1 + 2 * i], K[2 + 2 * i], A, now), H.rid, H.cost) end
   end
   return {OK, freed}
 end)
@@ -549,7 +623,7 @@ redis.register_function('rl1_credit', function(K, V)
   if refused then return refused end
   local before = redis.call('GET', K[2])
   if before then return {OK, tonumber(before)} end
-  local b, given = load(K[3], A, clock_us(H)), 0 -- none: a window that nobody knows is over
+  local b, given = load(K[3], K[4], A, clock_us(H)), 0 -- none: a window that nobody knows is over
   local reserved = b and b.lo
   if b then sweep(b, K[4]) end
   if b and b.lo ~= reserved then save(K[3], b) end
@@ -582,7 +656,7 @@ end)
 redis.register_function{function_name = 'rl1_peek', flags = {'no-writes'}, callback = function(K, V)
   local H, A, refused = asked(K, V, false)
   if refused then return refused end
-  local b = load(K[3], A, clock_us(H))
+  local b = load(K[3], K[4], A, clock_us(H))
   if not b then return {WRONG, 1} end
   return {OK, b.C - b.lo - b.avail, b.lo, math.max(0, b.avail), reset_of(b) * b.tick, b.pv}
 end}
