@@ -73,11 +73,12 @@ class StoreCalls:
                     await self.settle(bucket, counters)
             identity_key = keys.identity_key(key.name, identity)
             answer = await counters.decide(key.buckets, terms, cost, identity, identity_key, lease_id)
-        except store.StoreUnavailable as error:
-            if request_id is not None and not isinstance(error, store.StoreNotAsked):
+        except store.StoreNotAsked:
+            return None
+        except store.StoreUnavailable:
+            if request_id is not None:
                 self._identities.doubt((key.name, request_id), asked_ns)
-            if not isinstance(error, store.StoreNotAsked):
-                self._unsure.refused(key, identity, lease_id, cost)
+            self._unsure.refused(key, identity, lease_id, cost)
             return None
         finally:
             self._under_way -= 1

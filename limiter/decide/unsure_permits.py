@@ -1,4 +1,7 @@
-"""Permits that the store may hold for requests that were refused because it did not answer: nobody would release them."""
+"""Permits that the store may hold for requests that were refused because it did not answer.
+
+Nobody would release them: whoever asked was told that it holds none.
+"""
 
 from __future__ import annotations
 

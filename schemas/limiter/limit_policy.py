@@ -151,7 +151,7 @@ def terms(policy: LimitPolicy) -> Terms | None:
     for tick_us in _TICKS_US:
         period, rest = divmod(window * 1_000, tick_us)
         fits = policy.capacity * period < SAFE_INTEGER and refill < SAFE_INTEGER
-        if rest == 0 and period > 0 and period % slots == 0 and fits:
+        if rest == 0 and period > 0 and slots > 0 and period % slots == 0 and fits:
             return Terms(
                 _CODES[policy.algorithm], policy.capacity, max(refill, 1), period, slots, tick_us, policy.strict
             )
