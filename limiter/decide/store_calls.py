@@ -68,9 +68,7 @@ class StoreCalls:
             counters = self._store.store_of(key.buckets)
             leased = key.leased and asked_ns >= counters.learning_until_ns and self._may_lease()
             terms = [asked_terms(bucket, cost, asked_ns, leased) for bucket in key.buckets]
-            for bucket in key.buckets:
-                if bucket.settling or bucket.store is not counters:
-                    await self.settle(bucket, counters)
+            await self._settle_before(key, counters)
             identity_key = keys.identity_key(key.name, identity)
             answer = await counters.decide(key.buckets, terms, cost, identity, identity_key, lease_id)
         except store.StoreNotAsked:
@@ -90,6 +88,11 @@ class StoreCalls:
         if answer[0] in (store.STALE_EPOCH, store.WRONG):
             return None
         return taken_in(key, cost, answer, asked_ns, lease_id, counters.epoch)
+
+    async def _settle_before(self, key: KeyState, counters: CounterStore) -> None:
+        for bucket in key.buckets:
+            if bucket.settling or bucket.store is not counters:
+                await self.settle(bucket, counters)
 
     def refill_soon(self, bucket: Bucket) -> None:
         """Asks for the next lease while the present one lasts, one at a time for each bucket; reports what is spent."""
