@@ -82,9 +82,8 @@ def test_a_server_that_knows_no_functions(tmp_path: Path) -> None:
 def test_gateways_of_two_releases_keep_their_own_functions_on_every_shard(tmp_path: Path) -> None:
     """The other release replaces what has its name, at its start; ours is loaded where it is missing, and only there."""
     text = (resources.files("sinks.redis") / "scripts" / "limiter" / "rl1.lua").read_text()
-    older = text.replace(
-        "local OK, DENIED", "redis.register_function('rl1_older', function() return 7 end)\nlocal OK, DENIED"
-    )
+    older = text.replace("{allowed and OK or DENIED}", "{DENIED}")
+    assert older != text
 
     async def test(urls: list[str]) -> None:
         for url in urls:  # the second one is no configured store of anybody: nobody called load there
@@ -94,7 +93,6 @@ def test_gateways_of_two_releases_keep_their_own_functions_on_every_shard(tmp_pa
                     assert await admitted(gateway, 4) == 4
                     connection.function_load(older, replace=True)  # an older gateway starts
                     assert await admitted(gateway, 20) == 6
-                assert connection.fcall("rl1_older", 0) == 7
                 libraries = {entry[b"library_name"].decode() for entry in map(as_dict, connection.function_list())}
                 assert libraries == {"rl1", LIBRARY.decode()}
 
