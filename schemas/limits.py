@@ -693,6 +693,8 @@ LIMIT_SIGNING_KEYS_MAX: Final = 16  # that verify at once
 
 # Rate limiter: decisions
 LIMIT_COST_MAX: Final = 2**31 - 1
+LIMIT_PERMITS_MAX: Final = 100_000  # of one concurrency limit, when it is published
+LIMIT_UNSURE_MAX: Final = 10_000  # requests that were refused without an answer, and may hold permits
 LIMIT_DESCRIPTORS_MAX: Final = 64  # of one call of Envoy's RateLimitService
 LIMIT_ENVOY_CALLS_MAX: Final = 4_096  # of both of Envoy's services, streams among them; past it they are refused
 LIMIT_REQUEST_ID_LENGTH_MAX: Final = 128  # a longer one is remembered by its hash

@@ -7,11 +7,12 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
+import structlog
 
 from ingress.http.pages import NewestFirst
 from limiter.policy.keys import limit_key, parts_of, signed_hash
 from limiter.policy.policies import PolicySet
-from limiter.policy.snapshot import Envelope, Snapshot
+from limiter.policy.snapshot import Envelope, Snapshot, SnapshotRefused
 from limiter.spending.buckets import Bucket
 from limiter.store import durable_counters
 from limiter.store.store import StoreUnavailable
@@ -30,6 +31,7 @@ _policy: Final = msgspec.json.Decoder(LimitPolicy)
 _DIGEST: Final = re.compile("[0-9a-f]{64}")
 _US: Final = 1_000_000
 _FIELDS: Final = ("policy_id", "publisher", "body", "version", "active_version", "created_at", "updated_at")
+_log: Final = structlog.get_logger(__name__)
 
 
 class QuotaPolicies:
@@ -128,10 +130,14 @@ class QuotaPolicies:
         if digest != self._digest:
             text = msgspec.json.decode(document, type=Envelope).snapshot
             snapshot = msgspec.json.decode(text, type=Snapshot)
-            self._set = PolicySet(snapshot.policies, snapshot.revision, snapshot.calendars)
+            self._digest = digest
+            try:
+                self._set = PolicySet(snapshot.policies, snapshot.revision, snapshot.calendars)
+            except SnapshotRefused as error:  # gateways refuse it too, and go on with the one before
+                _log.error("snapshot_refused", reason=error.public)
+                return self._set
             if self._counters is not None and snapshot.shards is not None:
                 self._counters.use(snapshot.shards)
-            self._digest = digest
         return self._set
 
 

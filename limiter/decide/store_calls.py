@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from limiter.decide.bucket_migration import arrive, settle
 from limiter.decide.store_exchange import asked_terms, asks_for_lease, lease_end_ns, taken_in
+from limiter.decide.unsure_permits import UnsurePermits
 from limiter.policy import keys
 from limiter.store import store
 from schemas import errors, limits
@@ -50,6 +51,7 @@ class StoreCalls:
         self._under_way = 0
         self.made = 0
         self.refills: set[asyncio.Task[None]] = set()
+        self._unsure = UnsurePermits()
 
     async def ask(self, key: KeyState, cost: int, request_id: str | None) -> Decision | None:
         """One call of the store over all buckets; None when it does not answer in time, or must not be asked."""
@@ -61,18 +63,20 @@ class StoreCalls:
         lease_id = self._lease_id()
         terms: list[bytes] = []
         identity = b"" if request_id is None else request_id.encode()
+        self._unsure.asked_again(key, identity)
         try:
             counters = self._store.store_of(key.buckets)
             leased = key.leased and asked_ns >= counters.learning_until_ns and self._may_lease()
             terms = [asked_terms(bucket, cost, asked_ns, leased) for bucket in key.buckets]
-            for bucket in key.buckets:
-                if bucket.settling or bucket.store is not counters:
-                    await self.settle(bucket, counters)
+            await self._settle_before(key, counters)
             identity_key = keys.identity_key(key.name, identity)
             answer = await counters.decide(key.buckets, terms, cost, identity, identity_key, lease_id)
-        except store.StoreUnavailable as error:
-            if request_id is not None and not isinstance(error, store.StoreNotAsked):
+        except store.StoreNotAsked:
+            return None
+        except store.StoreUnavailable:
+            if request_id is not None:
                 self._identities.doubt((key.name, request_id), asked_ns)
+            self._unsure.refused(key, identity, lease_id, cost)
             return None
         finally:
             self._under_way -= 1
@@ -84,6 +88,11 @@ class StoreCalls:
         if answer[0] in (store.STALE_EPOCH, store.WRONG):
             return None
         return taken_in(key, cost, answer, asked_ns, lease_id, counters.epoch)
+
+    async def _settle_before(self, key: KeyState, counters: CounterStore) -> None:
+        for bucket in key.buckets:
+            if bucket.settling or bucket.store is not counters:
+                await self.settle(bucket, counters)
 
     def refill_soon(self, bucket: Bucket) -> None:
         """Asks for the next lease while the present one lasts, one at a time for each bucket; reports what is spent."""
@@ -167,5 +176,7 @@ class StoreCalls:
                     await self.settle(bucket, self._store.store_of((bucket,)))
                 except store.StoreUnavailable as error:
                     first = first or error
+        if first is None:
+            await self._unsure.take_back(self.store_of)
         if first is not None:
             raise first

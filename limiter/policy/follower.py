@@ -119,9 +119,10 @@ class SnapshotFollower:
     def take(self, document: bytes) -> None:
         """Uses a document from now on. Raises SnapshotRefused, and then nothing changed."""
         snapshot = verified(document, self._keys(), self._last_revision(), time.time())
+        policies = PolicySet(snapshot.policies, snapshot.revision, snapshot.calendars)
         if snapshot.shards is not None and self._use_shards is not None:
             self._use_shards(snapshot.shards)
-        self._use(PolicySet(snapshot.policies, snapshot.revision, snapshot.calendars))
+        self._use(policies)
         self.snapshot, self.is_lapsed = snapshot, False
         self.has_one.set()
         self._remember(snapshot.revision)

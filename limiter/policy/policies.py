@@ -9,6 +9,7 @@ from bisect import bisect_right
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from limiter.policy import keys
+from limiter.policy.snapshot import SnapshotRefused
 from schemas import limits
 from schemas.client_network import V4_BITS, client_network, widened
 from schemas.limiter.calendar_windows import CalendarWindows, windows_of
@@ -38,6 +39,12 @@ _US_PER_S: Final = 1_000_000
 _SCOPES_OF: Final = [
     tuple(name for at, name in enumerate(KEY_PARTS) if mask >> at & 1) for mask in range(2 ** len(KEY_PARTS))
 ]
+
+
+class PolicyWithoutTerms(SnapshotRefused):
+    """A policy that nobody can count by; the message names it."""
+
+    code = "policy_without_terms"
 
 
 class LeaseTerms(NamedTuple):
@@ -180,10 +187,14 @@ class Level:
 
 def _guard(policy: LimitPolicy) -> Level | None:
     guard = guard_of(policy)
-    computed = None if guard is None else terms(guard)
-    if guard is None or computed is None:  # a bucket is smaller than the window that it guards: there are terms
-        return None
-    return Level(guard, computed, guard.capacity // limits.LIMIT_LEASE_SHARE)
+    return None if guard is None else Level(guard, _terms_of(guard), guard.capacity // limits.LIMIT_LEASE_SHARE)
+
+
+def _terms_of(policy: LimitPolicy) -> Terms:
+    computed = terms(policy)
+    if computed is None:  # publication refuses it: left out, it would limit nobody
+        raise PolicyWithoutTerms(f"The policy {policy.policy_id} has no exact terms: nothing of its snapshot is used.")
+    return computed
 
 
 def calendars_of(policies: Iterable[LimitPolicy], now_s: int) -> tuple[CalendarWindows, ...]:
@@ -208,7 +219,7 @@ class PolicySet:
     """All policies of one snapshot by scope: a key asks for its possible scopes, not for every policy.
 
     A call that does not say from where it comes is not governed by policies that name or count networks, and
-    ``strangers``, a tenant and user whom nobody has proven, are governed by no other ones.
+    ``strangers``, a tenant and user whom nobody has proven, are governed by no other ones. Raises PolicyWithoutTerms.
     """
 
     def __init__(
@@ -224,11 +235,9 @@ class PolicySet:
         windows = {found.calendar: found for found in calendars}
         self._by_scope: dict[Scope, list[Level]] = {}
         for policy in sorted(policies, key=lambda policy: policy.policy_id):  # ``levels`` takes the first
-            computed = terms(policy)
-            if computed is not None:  # publication refuses the others
-                its = None if policy.calendar is None else windows.get(policy.calendar)
-                level = Level(policy, computed, policy.capacity // limits.LIMIT_LEASE_SHARE, its)
-                self._by_scope.setdefault(policy.scope, []).append(level)
+            its = None if policy.calendar is None else windows.get(policy.calendar)
+            level = Level(policy, _terms_of(policy), policy.capacity // limits.LIMIT_LEASE_SHARE, its)
+            self._by_scope.setdefault(policy.scope, []).append(level)
         self._by_id = {level.id_: level for level in self._published()}
         #: whether any of them is a concurrency limit
         self.has_permits = any(level.policy.algorithm == "concurrency" for level in self.all_levels())

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from limiter.policy import keys as names
 from limiter.policy.shard_map import ONE_SHARD
 from limiter.store.store_clock import ahead_s
-from limiter.store.store_line import LineLost, Refusal, Reply, StoreLine, opened
-from limiter.store.store_script import EVICTION, AsFunctions, AsScript, is_not_offered, unfit
+from limiter.store.store_line import LineLost, Reply, StoreLine, opened
+from limiter.store.store_script import EVICTION, AsFunctions, AsScript, is_not_offered, is_there, unfit
 from schemas import limits
 from schemas.errors import Unavailable
 
@@ -104,8 +104,8 @@ class CounterStore:
         if self._way is AsFunctions and is_not_offered(answer):
             self._way = AsScript
             answer = await self._sent(self._way.loading)
-        if isinstance(answer, Refusal):
-            raise self._failed(answer)
+        if not is_there(answer):
+            raise self._failed(str(answer))
 
     async def close(self) -> None:
         """Closes the connection."""

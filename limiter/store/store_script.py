@@ -1,6 +1,7 @@
 """Two ways to run the one text of ``rl1.lua``: as functions, and as one script where the server has or allows none.
 
-Both keep the same records under the same keys: gateways that differ in the way share their counters.
+Both keep the same records under the same keys: gateways that differ in the way share their counters. Functions are
+named by their text: another release loads its own beside them, on every server that it asks, and takes nobody's away.
 """
 
 from __future__ import annotations
@@ -18,17 +19,25 @@ if TYPE_CHECKING:
 
 _SCRIPTS: Final = resources.files("sinks.redis") / "scripts" / "limiter"
 _PLACE: Final = b"-- rl1.lua is here\n"
-_FUNCTIONS: Final = (_SCRIPTS / "rl1.lua").read_bytes()
-_SHEBANG, _, _BODY = _FUNCTIONS.partition(b"\n")  # a name in it is an error in a script
+_TEXT: Final = (_SCRIPTS / "rl1.lua").read_bytes()
+_SHEBANG, _, _BODY = _TEXT.partition(b"\n")  # a name in it is an error in a script
+_OWN: Final = b"rl1"
+LIBRARY: Final = b"rl_" + hashlib.sha256(_TEXT).hexdigest()[:12].encode()
+FUNCTIONS: Final = _TEXT.replace(_OWN, LIBRARY)
 SCRIPT: Final = (_SCRIPTS / "rl1_as_script.lua").read_bytes().replace(_PLACE, _BODY)
 SHA: Final = hashlib.sha1(SCRIPT, usedforsecurity=False).hexdigest().encode()  # as servers name scripts
 EVICTION: Final = command(b"EVAL", (_SCRIPTS / "eviction.lua").read_bytes(), b"0")
 
 
-class AsFunctions:
-    """Redis 7, Valkey: loaded once, kept by the server and its replicas."""
+def loaded_name(function: bytes) -> bytes:
+    """Of a function of ``rl1.lua``, as servers have it."""
+    return LIBRARY + function[len(_OWN) :]
 
-    loading: Final = command(b"FUNCTION", b"LOAD", b"REPLACE", _FUNCTIONS)
+
+class AsFunctions:
+    """Redis 7, Valkey: loaded once, kept by the server and its replicas, also when nobody calls them any more."""
+
+    loading: Final = command(b"FUNCTION", b"LOAD", FUNCTIONS)
 
     @staticmethod
     def is_missing(answer: Reply) -> bool:
@@ -38,7 +47,7 @@ class AsFunctions:
     @staticmethod
     def call(function: bytes, keys: Sequence[bytes], arguments: Sequence[bytes]) -> bytes:
         """The command."""
-        return function_call(function, keys, arguments)
+        return function_call(loaded_name(function), keys, arguments)
 
 
 class AsScript:
@@ -60,6 +69,11 @@ class AsScript:
 def is_not_offered(answer: Reply) -> bool:
     """The server does not know the command, or this user may not use it: it has done nothing."""
     return isinstance(answer, Refusal) and (answer.startswith("NOPERM") or "unknown command" in answer.lower())
+
+
+def is_there(answer: Reply) -> bool:
+    """Of a loading: the same text is loaded, now or before."""
+    return not isinstance(answer, Refusal) or "already exists" in answer
 
 
 def unfit(eviction: Reply) -> str | None:

@@ -151,7 +151,7 @@ def terms(policy: LimitPolicy) -> Terms | None:
     for tick_us in _TICKS_US:
         period, rest = divmod(window * 1_000, tick_us)
         fits = policy.capacity * period < SAFE_INTEGER and refill < SAFE_INTEGER
-        if rest == 0 and period > 0 and period % slots == 0 and fits:
+        if rest == 0 and period > 0 and slots > 0 and period % slots == 0 and fits:
             return Terms(
                 _CODES[policy.algorithm], policy.capacity, max(refill, 1), period, slots, tick_us, policy.strict
             )
@@ -189,6 +189,9 @@ def wrong_terms(payload: dict[str, Any]) -> list[dict[str, str]]:
         wrong.append({"field": "payload.window_ms", "reason": reason})
     if payload["algorithm"] == "concurrency" and payload["consistency"] != "exact":
         wrong.append({"field": "payload.consistency", "reason": "must be exact for a concurrency limit"})
+    if payload["algorithm"] == "concurrency" and (payload["capacity"] or 0) > limits.LIMIT_PERMITS_MAX:
+        reason = f"must be at most {limits.LIMIT_PERMITS_MAX} for a concurrency limit: permits are kept one by one"
+        wrong.append({"field": "payload.capacity", "reason": reason})
     if payload["consistency"] == "durable" and "tenant" not in payload["per"] and payload["scope"]["tenant"] == ANY:
         reason = "must have tenant for durable quotas of all tenants: each tenant's are counted by one owner"
         wrong.append({"field": "payload.per", "reason": reason})

@@ -30,6 +30,7 @@ STREAMS: Final = (
         partitions=LEASES_PARTITIONS,
         retention_ms=WEEK_MS,
         doc="leases of the rate limiter: granted and spent so far, cumulative; by the bucket that they are of",
+        appended=True,
     ),
     Topic(
         name=IDENTITIES,

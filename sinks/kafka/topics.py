@@ -6,15 +6,19 @@ import time
 from concurrent.futures import Future
 from typing import Final
 
+import structlog
 from confluent_kafka import KafkaError, TopicPartition
 from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
 from confluent_kafka.admin._listoffsets import OffsetSpec
+from confluent_kafka.admin._resource import ResourceType
 from confluent_kafka.cimpl import KafkaException, NewTopic
 
 from schemas import limits, services, topics
 from schemas.errors import InvariantViolation
 from sinks.kafka.connection import KafkaConnection
 
+_log: Final = structlog.get_logger(__name__)
 _NO_LEADER: Final = frozenset(
     {
         KafkaError.NOT_LEADER_FOR_PARTITION,
@@ -40,6 +44,7 @@ def ensure_topics(connection: KafkaConnection) -> list[str]:
             raise InvariantViolation(
                 f"topic {name} has {len(existing[name].partitions)} partitions, not {topic.partitions}"
             )
+    _append_times(admin, [name for name, topic in wanted_topics.items() if name in existing and topic.appended])
     missing = {name: topic for name, topic in wanted_topics.items() if name not in existing}
     wanted = [
         NewTopic(
@@ -57,6 +62,17 @@ def ensure_topics(connection: KafkaConnection) -> list[str]:
             _settle(name, future)
         _await_leaders(connection, missing)
     return list(missing)
+
+
+def _append_times(admin: AdminClient, names: list[str]) -> None:
+    """Topics that an older release made have the broker's times from now on. A user who may not say so is told."""
+    entry = ConfigEntry("message.timestamp.type", "LogAppendTime", incremental_operation=AlterConfigOpType.SET)
+    wanted = [ConfigResource(ResourceType.TOPIC, name, incremental_configs=[entry]) for name in names]
+    for resource, future in admin.incremental_alter_configs(wanted).items() if wanted else ():
+        try:
+            future.result(timeout=limits.KAFKA_TOPICS_TIMEOUT_S)
+        except KafkaException as error:
+            _log.warning("topic_keeps_producers_times", topic=resource.name, reason=str(error))
 
 
 def _is_passing(error: KafkaException) -> bool:

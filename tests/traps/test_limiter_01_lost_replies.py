@@ -68,3 +68,33 @@ def test_a_lost_reply_is_not_charged_again_to_a_lease(server: CounterServer, tmp
             assert (again.allowed, again.duplicate) == (True, True)
 
     asyncio.run(test())
+
+
+@pytest.mark.parametrize("identity", ["r", None])
+def test_permits_of_a_refusal_are_given_back_when_the_store_answers_again(
+    server: CounterServer, tmp_path: Path, identity: str | None
+) -> None:
+    """Refused by the failure mode, held at the store: nobody would ever release them."""
+    proxy, user = StoreProxy(server.url), f"holds {identity}"
+    permits = policy("pl_p", capacity=10, consistency="exact", failure_mode="closed", algorithm="concurrency")
+
+    async def test() -> None:
+        async with (
+            proxy.url() as url,
+            limiter(url, tmp_path, permits, timeout_s=PATIENT_S) as gateway,
+            limiter(server.url, tmp_path, permits, name="g2", timeout_s=PATIENT_S) as other,
+        ):
+            proxy.dropping = True
+            assert not (await gateway.check("t", user, "/r", 7, identity)).allowed
+            proxy.dropping = False
+            bucket = gateway.governed("t", user, "/r").buckets[0]
+            assert (await other._store.peek(bucket)).used == 7  # the command was done
+            await answer_of_store(gateway, "other", 1)
+            await gateway.maintain()
+            assert (await other._store.peek(bucket)).used == 0
+            again = await gateway.check("t", user, "/r", 7, identity)
+            assert (again.allowed, again.duplicate) == (True, False)
+            await gateway.maintain()
+            assert (await other._store.peek(bucket)).used == 7
+
+    asyncio.run(test())

@@ -139,7 +139,7 @@ def test_a_host_that_is_gone_at_any_step_lets_nobody_above_the_limit(
         gateway.close()
         for offset, message in enumerate(reports.arrived):
             for report in decode_reports(message):
-                leases.take(report, offset)
+                leases.take(report, offset, ends_us)
         counter.now_us = ends_us + chance.randrange(9 * LEASE_US)  # an idle time, in which refill repays
         if chance.random() < 0.5:
             counter.burst()

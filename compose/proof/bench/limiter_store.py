@@ -12,7 +12,8 @@ from limiter.policy import keys as limit_keys
 from limiter.policy.policies import PolicySet
 from limiter.spending.buckets import Bucket
 from limiter.store.store import EPOCH_KEY
-from limiter.store.store_line import function_call, opened
+from limiter.store.store_line import opened
+from limiter.store.store_script import AsFunctions
 from schemas import limits
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ async def _bare(url: str, asked: list[tuple[str, str, str]], turn: int) -> float
         bucket, identity = Bucket(level, "\x1f".join(place)), f"b{turn}-{at}".encode()
         identity_key = limit_keys.identity_key(":".join(place), identity)
         names = [EPOCH_KEY, identity_key, *bucket.keys]
-        calls.append(function_call(b"rl1_decide", names, (head, b"bench", identity, bucket.plain_terms)))
+        calls.append(AsFunctions.call(b"rl1_decide", names, (head, b"bench", identity, bucket.plain_terms)))
     line = await opened(url, _TIMEOUT_S)
     began = time.perf_counter()
     for at in range(0, len(calls), _AT_ONCE):

@@ -17,7 +17,7 @@ from schemas.limiter.limit_policy import CALENDAR_CODE, Terms
 
 TOKEN_BUCKET, SLIDING, FIXED, CALENDAR = 0, 1, 2, CALENDAR_CODE
 ALGORITHMS: Final = (TOKEN_BUCKET, SLIDING, FIXED, CALENDAR)
-_DEBT_MAX: Final = 2**62  # a debt stays a stored integer: a thousand times any capacity that a policy may have
+_DEBT_MAX: Final = 2**53 - 1  # of what is carried over: twice the fullest bucket, and still a whole number in a double
 _WINDOWS: Final = (FIXED, CALENDAR)
 _US_PER_S: Final = 1_000_000
 NEVER: Final = -1  # a cost above the capacity does not pass, however long it waits
@@ -56,12 +56,9 @@ class ExactCounter(Struct):
         if t.calendar is not None:
             begin, end = _window(t.calendar, now)
             return t.capacity - sum(count for at, count in self.counts.items() if begin <= at < end)
-        slot = t.period // t.slots
-        here, offset = divmod(now, slot)
-        whole = sum(count for at, count in self.counts.items() if at > here - t.slots)
+        whole, fading, slot = self._sliding(now)
         if t.algorithm == FIXED:
             return t.capacity - whole
-        fading = self.counts.get(here - t.slots, 0) * (slot if t.strict else slot - offset)
         return ((t.capacity - whole) * slot - fading) // slot
 
     def used(self, now_us: int) -> int:
@@ -93,12 +90,49 @@ class ExactCounter(Struct):
         self.at = now
 
     def carry_over(self, terms: Terms, read_us: int, placed_us: int) -> None:
-        """Another version of the policy: what is used at ``read_us`` counts as used at ``placed_us``."""
-        used = min(self.used(read_us), max(terms.capacity, self.terms.capacity), _DEBT_MAX // terms.period)
+        """Another version of the policy: what is used at ``read_us`` counts as used at ``placed_us``.
+
+        What is counted in slots ages as before; a slot of another length as if it had all been admitted at its end.
+        """
+        if terms == self.terms:
+            return
+        before, read = self.copy(), self._tick(read_us)
+        whole, rest, divisor = self._usage(read)
         self.terms, self.debt, self.counts = terms, 0, {}
         self.at = placed_us // terms.tick_us
-        if used:
+        if terms.algorithm == TOKEN_BUCKET:
+            self.debt = min(whole * terms.period - (-rest * terms.period // divisor), _DEBT_MAX)
+        elif terms.algorithm == before.terms.algorithm == SLIDING:
+            self._take_slots(before, read)
+        elif used := whole + (rest > 0):
             self.charge(placed_us, used)
+
+    def _usage(self, now: int) -> tuple[int, int, int]:
+        """What is used, exactly: whole tokens, and a part of one as numerator and divisor."""
+        t = self.terms
+        if t.algorithm == TOKEN_BUCKET:
+            return (*divmod(self._debt(now), t.period), t.period)
+        if t.algorithm in _WINDOWS:
+            return self.used(now * t.tick_us), 0, 1
+        whole, fading, slot = self._sliding(now)
+        return (whole + fading // slot, fading % slot, slot)
+
+    def _sliding(self, now: int) -> tuple[int, int, int]:
+        """Of a sliding window: what counts whole, what fades times the ticks that it still counts, ticks of a slot."""
+        slot = self.terms.period // self.terms.slots
+        here, offset = divmod(now, slot)
+        whole = sum(count for at, count in self.counts.items() if at > here - self.terms.slots)
+        left = slot if self.terms.strict else slot - offset
+        return whole, self.counts.get(here - self.terms.slots, 0) * left, slot
+
+    def _take_slots(self, before: ExactCounter, now: int) -> None:
+        """What was counted in slots of another version."""
+        was, t = before.terms, self.terms
+        length, slot = was.period // was.slots, t.period // t.slots
+        for at, count in before.counts.items():
+            if at >= now // length - was.slots:
+                last = min((at + 1) * length - 1, now) * was.tick_us // t.tick_us // slot
+                self.counts[last] = self.counts.get(last, 0) + count
 
     def reset_us(self, now_us: int) -> int:
         """How long until nothing of the past counts any more."""
@@ -108,7 +142,9 @@ class ExactCounter(Struct):
         if t.algorithm in _WINDOWS:
             return self._rest(now) * t.tick_us
         slot = t.period // t.slots
-        return ((t.slots + 1) * slot - now % slot) * t.tick_us
+        oldest = now // slot - t.slots
+        newest = max((at for at, count in self.counts.items() if count > 0 and at >= oldest), default=None)
+        return 0 if newest is None else ((newest + t.slots + 1) * slot - now) * t.tick_us
 
     def retry_us(self, now_us: int, cost: int) -> int:
         """The least wait after which a refused cost passes if nothing else comes."""

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from schemas.limiter.limit_policy import ANY, LimitPolicy, as_policy, spans_tenants
+from schemas.limiter.limit_policy import ANY, LimitPolicy, as_policy, guard_of, spans_tenants, terms
 from schemas.records import Command, Rejection
 
 _NOT_FOUND: Final = Rejection("not_found", "No such object.", {})
@@ -22,6 +22,11 @@ _COUNTED_ELSEWHERE: Final = Rejection(
 )
 
 
+_NO_TERMS: Final = Rejection(
+    "invalid_command",
+    "Nobody can count by this policy: its fields do not go together, or leave exact arithmetic.",
+    {"errors": [{"field": "payload", "reason": "gives no terms that are exact"}]},
+)
 _ONE_SHARD_ONLY: Final = (
     "One counter of this policy would be of tenants on several shards. Name `tenant` in `per`, or one tenant in the"
     " scope."
@@ -43,9 +48,17 @@ def decide_publish(current: OwnedPolicy | None, command: Command, now: int, shar
     ``shards``: over how many counters are spread; it only ever grows, so that a refusal for it is for good.
     """
     decided = _following(current, command, now)
+    if isinstance(decided, OwnedPolicy) and not has_terms(decided.policy):
+        return _NO_TERMS
     if isinstance(decided, OwnedPolicy) and shards > 1 and spans_tenants(decided.policy):
         return Rejection("state_conflict", _ONE_SHARD_ONLY, {"current_state": "sharded", "shards": shards})
     return decided
+
+
+def has_terms(policy: LimitPolicy) -> bool:
+    """Whether gateways can count by it: a command that came without our API may say anything."""
+    guard = guard_of(policy)
+    return terms(policy) is not None and (guard is None or terms(guard) is not None)
 
 
 def may_count_over_tenants(payload: dict[str, Any]) -> bool:

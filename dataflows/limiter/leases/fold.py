@@ -1,5 +1,6 @@
 """Reports of leases folded into settlements, without a clock and without I/O.
 
+When a lease is over no gateway's clock says: by Kafka's, its life after its first report arrived is.
 A report is cumulative, so folding is a maximum: any order, any repetition and any replay of the same reports ends in
 the same state. Of a lease that its gateway never closed at most ``unreported_max`` was spent beyond the newest report:
 so much is assumed, and only the rest is released. Rule: granted = reported + assumed + released, for every settlement.
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 #: by its gateway; by us, for its gateway; by us, without a last word of it; by the store, which no longer held it
 Reason = Literal["returned", "closed", "expired", "charged_whole"]
 _GRACE_US: Final = int(limits.LIMIT_LEASE_GRACE_S * 1_000_000)
+_LIFE_US: Final = limits.LIMIT_LEASE_MS * 1_000  # no lease of a gateway lives longer
 
 
 class LeaseSettlement(NamedTuple):
@@ -84,42 +86,57 @@ def settlement(report: LeaseReport, *, held: bool) -> LeaseSettlement:
     )
 
 
+class _Open(NamedTuple):
+    """What is known of an open lease: granted before its first report was in Kafka, at ``first_us`` of its clock."""
+
+    report: LeaseReport
+    first_offset: int
+    first_us: int
+
+    @property
+    def over_us(self) -> int:
+        """By Kafka's clock it is not spent after this, whatever its gateway's clock says."""
+        return self.first_us + _LIFE_US
+
+
 class OpenLeases:
-    """Leases of one partition that are not settled, each with the offset of its first report."""
+    """Leases of one partition that are not settled. Times are Kafka's."""
 
     def __init__(self) -> None:
-        self._reports: dict[str, LeaseReport] = {}
-        self._first_offsets: dict[str, int] = {}
+        self._open: dict[str, _Open] = {}
 
-    def take(self, report: LeaseReport, offset: int) -> LeaseSettlement | None:
+    def take(self, report: LeaseReport, offset: int, appended_us: int) -> LeaseSettlement | None:
         """Folds one report in; gives the settlement of a lease that its gateway has settled."""
-        known = self._reports.get(report.lease_id)
-        report = report if known is None else merged(known, report)
+        known = self._open.get(report.lease_id)
+        report = report if known is None else merged(known.report, report)
         if report.closed and report.settled:
             self.forget(report.lease_id)
             return settlement(report, held=True)
-        self._reports[report.lease_id] = report
-        self._first_offsets.setdefault(report.lease_id, offset)
+        first = (offset, appended_us) if known is None else (known.first_offset, known.first_us)
+        self._open[report.lease_id] = _Open(report, *first)
         return None
 
     def due(self, watermark_us: int, count_max: int) -> list[LeaseReport]:
-        """Leases that ended long enough before ``watermark_us``, up to which every report is folded in."""
+        """Leases that were over long enough before ``watermark_us``, up to which every report is folded in."""
         until_us = watermark_us - _GRACE_US
-        found = sorted((r.ends_at_us, r.lease_id) for r in self._reports.values() if r.ends_at_us <= until_us)
-        return [self._reports[lease_id] for _, lease_id in found[:count_max]]
+        found = sorted((o.over_us, lease_id) for lease_id, o in self._open.items() if o.over_us <= until_us)
+        return [self._open[lease_id].report for _, lease_id in found[:count_max]]
+
+    def over_us(self, lease_id: str) -> int:
+        """When an open lease was over, or will be."""
+        return self._open[lease_id].over_us
 
     def forget(self, lease_id: str) -> None:
         """It is settled."""
-        self._reports.pop(lease_id, None)
-        self._first_offsets.pop(lease_id, None)
+        self._open.pop(lease_id, None)
 
     def resume_offset(self, next_offset: int) -> int:
         """Whoever reads from here on, sees every report of an open lease."""
-        return min(self._first_offsets.values(), default=next_offset)
+        return min((o.first_offset for o in self._open.values()), default=next_offset)
 
     def oldest_end_us(self) -> int | None:
-        """When the oldest of them ended, or ends."""
-        return min((r.ends_at_us for r in self._reports.values()), default=None)
+        """When the oldest of them was over, or will be."""
+        return min((o.over_us for o in self._open.values()), default=None)
 
     def __len__(self) -> int:
-        return len(self._reports)
+        return len(self._open)

@@ -1,7 +1,8 @@
 """Reads reports of leases from the positions in Postgres, and says up to when all of them are read.
 
 The watermark does not trust the clocks of gateways: it is the time at which the broker was asked for the end of the
-partition, and it counts once everything before that end is read. A broker that does not answer moves no watermark.
+partition, and it counts once everything before that end is read. A broker that does not answer moves no watermark. By
+Kafka's own clock that time is at least the newest message's and what has passed here since that was read.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 import structlog
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Consumer, KafkaException, TopicPartition
 
 from dataflows.streams.positioned_stream import raise_unless_passing
 from limiter.stream.lease_book import LeaseReport, decode_reports
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 _log: Final = structlog.get_logger(__name__)
 _NS_PER_US: Final = 1_000
+_US_PER_MS: Final = 1_000
+_US_PER_S: Final = 1_000_000
 _GROUP: Final = "limiter-leases"  # named by librdkafka's rules; positions are in Postgres
 
 
@@ -34,9 +37,10 @@ class LeaseBatch(NamedTuple):
     """What is new in one partition."""
 
     partition: int
-    reports: list[tuple[int, LeaseReport]]  # with their offsets
+    reports: list[tuple[int, int, LeaseReport]]  # with their offsets, and when Kafka appended them
     next_offset: int
     watermark_us: int  # every report that Kafka had at this time is in this batch or in one before; 0 = not known yet
+    kafka_us: int  # the same, by Kafka's clock, or earlier
 
 
 class _Place:
@@ -47,7 +51,20 @@ class _Place:
         self.asked_us = 0
         self.end_then: int | None = None  # of the partition, at ``asked_us``
         self.asked_at = 0.0
+        self.end_asked_at = 0.0  # when ``end_then`` was
         self.watermark_us = 0
+        self.kafka_us = 0
+        self.newest_us = 0  # when Kafka appended what was read last
+        self.newest_at = 0.0  # and when that was read, by this machine
+
+    def heard(self, appended_us: int, now: float) -> None:
+        """A message was read."""
+        if appended_us >= self.kafka_at(now):
+            self.newest_us, self.newest_at = appended_us, now
+
+    def kafka_at(self, now: float) -> int:
+        """Kafka's clock is at least so far; 0 before anything was read."""
+        return self.newest_us and self.newest_us + int((now - self.newest_at) * _US_PER_S)
 
 
 class LeaseReader:
@@ -64,16 +81,18 @@ class LeaseReader:
         for partition, place in self._places.items():
             if not self._ask_for_the_end(partition, place):
                 break  # the others would be waited for in vain too
-        found: dict[int, list[tuple[int, LeaseReport]]] = {partition: [] for partition in self._places}
+        found: dict[int, list[tuple[int, int, LeaseReport]]] = {partition: [] for partition in self._places}
         for message in self._consumer.consume(limits.LIMIT_LEASE_MESSAGES_MAX, limits.LIMIT_LEASE_POLL_S):
             if error := message.error():
                 raise_unless_passing(error, "leases")
                 continue
             partition, offset = message.partition() or 0, message.offset() or 0
-            found[partition].extend((offset, report) for report in _reports(message))
+            appended_us = _appended_us(message)
+            found[partition].extend((offset, appended_us, report) for report in _reports(message))
             self._places[partition].next_offset = offset + 1
+            self._places[partition].heard(appended_us, time.monotonic())
         return [
-            LeaseBatch(partition, found[partition], place.next_offset, place.watermark_us)
+            LeaseBatch(partition, found[partition], place.next_offset, place.watermark_us, place.kafka_us)
             for partition, place in self._places.items()
             if self._moves_watermark(place) or found[partition]
         ]
@@ -87,21 +106,28 @@ class LeaseReader:
         if place.end_then is not None or time.monotonic() - place.asked_at < limits.LIMIT_LEASE_WATERMARK_S:
             return True
         place.asked_at = time.monotonic()
-        asked_us = time.time_ns() // _NS_PER_US
+        asked_us, asked_at = time.time_ns() // _NS_PER_US, time.monotonic()
         try:
             asked = TopicPartition(self._topic, partition)
             _, place.end_then = self._consumer.get_watermark_offsets(asked, timeout=limits.LIMIT_LEASE_ASK_S)
         except KafkaException as error:
             raise_unless_passing(error.args[0], "leases")
             return False
-        place.asked_us = asked_us
+        place.asked_us, place.end_asked_at = asked_us, asked_at
         return True
 
     def _moves_watermark(self, place: _Place) -> bool:
         if place.end_then is None or place.next_offset < place.end_then:
             return False
         place.watermark_us, place.end_then = place.asked_us, None
+        place.kafka_us = place.kafka_at(place.end_asked_at)
         return True
+
+
+def _appended_us(message: Message) -> int:
+    """Kafka's time. Of a topic that an older release made, as long as it has producers' times: ours, which is later."""
+    kind, time_ms = message.timestamp()
+    return time_ms * _US_PER_MS if kind == TIMESTAMP_LOG_APPEND_TIME else time.time_ns() // _NS_PER_US
 
 
 def _reports(message: Message) -> list[LeaseReport]:

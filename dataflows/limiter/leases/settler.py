@@ -25,7 +25,7 @@ from schemas import limits
 from sinks.postgres.sql_files import queries
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from dataflows.limiter.leases.reader import LeaseBatch
     from limiter.policy.shard_map import Shard
@@ -66,11 +66,12 @@ class LeaseSettler:
     def settle(self, batch: LeaseBatch) -> Settled:
         """Folds a batch in and settles what is due. Raises psycopg.Error: then everything is read again."""
         leases = self._open.setdefault(batch.partition, OpenLeases())
-        taken = [leases.take(report, offset) for offset, report in batch.reports]
+        taken = [leases.take(report, offset, appended_us) for offset, appended_us, report in batch.reports]
         done = [found for found in taken if found is not None]
-        due = leases.due(batch.watermark_us, limits.LIMIT_LEASES_SETTLED_MAX)
+        due = leases.due(batch.kafka_us, limits.LIMIT_LEASES_SETTLED_MAX)
         if due:
-            done += self._runner.run(self._settled(due, batch.watermark_us, self._newest_map()))
+            given_up = {r.lease_id for r in due if batch.kafka_us > leases.over_us(r.lease_id) + _KEPT_US}
+            done += self._runner.run(self._settled(due, given_up, self._newest_map()))
         self._write(batch, leases, done)
         self._tend()
         return Settled(batch.partition, done, len(leases))
@@ -88,13 +89,13 @@ class LeaseSettler:
         return decoded(row[0])
 
     async def _settled(
-        self, due: Sequence[LeaseReport], watermark_us: int, shard_map: ShardMap
+        self, due: Sequence[LeaseReport], given_up: Collection[str], shard_map: ShardMap
     ) -> list[LeaseSettlement]:
         self._counters.use(shard_map)
-        found = await asyncio.gather(*(self._one(report, watermark_us) for report in due))
+        found = await asyncio.gather(*(self._one(report, is_late=report.lease_id in given_up) for report in due))
         return [each for each in found if each is not None]
 
-    async def _one(self, report: LeaseReport, watermark_us: int) -> LeaseSettlement | None:
+    async def _one(self, report: LeaseReport, *, is_late: bool) -> LeaseSettlement | None:
         """None when a store that may hold it does not answer: later, until it has charged the lease whole by itself."""
         bucket = LeasedBucket(report.key_hash, store_keys(report.key_hash), report.terms)
         spent = report.allowed_cost + assumed(report)
@@ -107,7 +108,7 @@ class LeaseSettler:
                 continue
             if answer[0] == store.OK and answer[2] > 0:
                 return settlement(report, held=True)
-        if is_silent and watermark_us <= report.ends_at_us + _KEPT_US:
+        if is_silent and not is_late:
             return None
         return settlement(report, held=False)
 

@@ -61,8 +61,10 @@ def killed(gateway: Limiter, reports: Reports) -> list[LeaseReport]:
 
 def settled(settler: LeaseSettler, reports: list[LeaseReport]) -> list[LeaseSettlement]:
     """What the stream makes of them when it is sure that nothing else will be said."""
-    now_us = max(report.ends_at_us for report in reports) + int(limits.LIMIT_LEASE_GRACE_S * 1_000_000)
-    return settler.settle(LeaseBatch(0, [*enumerate(reports)], len(reports), now_us)).settlements
+    first_us = 1_800_000_000_000_000
+    now_us = first_us + limits.LIMIT_LEASE_MS * 1_000 + int(limits.LIMIT_LEASE_GRACE_S * 1_000_000)
+    read = [(offset, first_us, report) for offset, report in enumerate(reports)]
+    return settler.settle(LeaseBatch(0, read, len(reports), now_us, now_us)).settlements
 
 
 def test_a_lease_is_settled_at_its_shard_by_the_newest_map(shards: ShardWorld, tmp_path: Path) -> None:

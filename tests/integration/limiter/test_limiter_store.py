@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from importlib import resources
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import redis
@@ -12,6 +13,7 @@ from prometheus_client import CollectorRegistry
 from limiter.edge.metrics import ShardMetrics
 from limiter.store.sharded_store import ShardedStore
 from limiter.store.store import CounterStore, StoreUnavailable
+from limiter.store.store_script import LIBRARY
 from tests.worlds.limiter.counter_server import CounterServer, limiter, policy, server
 from tests.worlds.limiter.store_proxy import StoreProxy
 
@@ -75,6 +77,35 @@ def test_a_server_that_knows_no_functions(tmp_path: Path) -> None:
         asyncio.run(test(older.url))
     finally:
         older.close()
+
+
+def test_gateways_of_two_releases_keep_their_own_functions_on_every_shard(tmp_path: Path) -> None:
+    """The other release replaces what has its name, at its start; ours is loaded where it is missing, and only there."""
+    text = (resources.files("sinks.redis") / "scripts" / "limiter" / "rl1.lua").read_text()
+    older = text.replace("{allowed and OK or DENIED}", "{DENIED}")
+    assert older != text
+
+    async def test(urls: list[str]) -> None:
+        for url in urls:  # the second one is no configured store of anybody: nobody called load there
+            with redis.Redis.from_url(url) as connection:
+                connection.function_load(older, replace=True)
+                async with limiter(url, tmp_path, EXACT, timeout_s=PATIENT_S, loaded=url == urls[0]) as gateway:
+                    assert await admitted(gateway, 4) == 4
+                    connection.function_load(older, replace=True)  # an older gateway starts
+                    assert await admitted(gateway, 20) == 6
+                libraries = {entry[b"library_name"].decode() for entry in map(as_dict, connection.function_list())}
+                assert libraries == {"rl1", LIBRARY.decode()}
+
+    servers = [CounterServer(tmp_path / name) for name in ("one", "two") if (tmp_path / name).mkdir() is None]
+    try:
+        asyncio.run(test([server.url for server in servers]))
+    finally:
+        for server in servers:
+            server.close()
+
+
+def as_dict(row: list[Any]) -> dict[bytes, Any]:
+    return dict(zip(row[::2], row[1::2], strict=True))
 
 
 def test_a_script_that_was_flushed_is_loaded_again(server: CounterServer, tmp_path: Path) -> None:

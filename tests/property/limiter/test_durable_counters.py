@@ -114,8 +114,8 @@ def test_a_debt_under_another_version_stays_an_integer_that_can_be_stored() -> N
     counter = ExactCounter(Terms(FIXED, 10**6, 10**6, 60_000, 1, 1_000, strict=False))
     counter.charge(BASE, 10**6)
     counter.carry_over(Terms(TOKEN_BUCKET, 1, 1, 2**51, 1, 1, strict=False), BASE, BASE)
-    assert counter.available(BASE) < -1_000
-    assert counter.debt < 2**63
+    assert counter.available(BASE) < 0
+    assert counter.debt < 2**53
 
 
 def durable(name: str = "pl_a", version: int = 1, **changes: Any) -> LimitPolicy:

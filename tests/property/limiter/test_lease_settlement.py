@@ -9,12 +9,16 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from dataflows.limiter.leases.fold import OpenLeases, assumed, merged, settlement
+from dataflows.limiter.leases.reader import _Place
 from limiter.stream.lease_book import LeaseReport, unreported_max
+from schemas import limits
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 ENDS_US = 1_000_000_000
+FIRST_US = ENDS_US - 900_000  # when Kafka has the first report
+LIFE_AND_GRACE_US = limits.LIMIT_LEASE_MS * 1_000 + int(limits.LIMIT_LEASE_GRACE_S * 1_000_000)
 LATER_US = ENDS_US + 60_000_000
 
 
@@ -82,18 +86,18 @@ def test_a_restart_at_the_resume_offset_sees_every_open_lease_again(
     reports, _ = life
     killed_after = data.draw(st.integers(0, len(reports)))
     before = OpenLeases()
-    done = [before.take(each, offset) for offset, each in enumerate(reports[:killed_after])]
+    done = [before.take(each, offset, FIRST_US + offset) for offset, each in enumerate(reports[:killed_after])]
     after, first = OpenLeases(), before.resume_offset(killed_after)
-    again = [after.take(each, first + n) for n, each in enumerate(reports[first:])]
+    again = [after.take(each, first + n, FIRST_US + first + n) for n, each in enumerate(reports[first:])]
     whole = OpenLeases()
-    expected = [whole.take(each, offset) for offset, each in enumerate(reports)]
+    expected = [whole.take(each, offset, FIRST_US + offset) for offset, each in enumerate(reports)]
     assert {each for each in done + again if each} == {each for each in expected if each}
     assert after.due(LATER_US, 10) == whole.due(LATER_US, 10)
 
 
 def test_a_lease_is_due_only_when_everything_that_was_said_of_it_is_read() -> None:
     leases = OpenLeases()
-    assert leases.take(report(allowed_cost=3), 7) is None
+    assert leases.take(report(allowed_cost=3), 7, FIRST_US) is None
     assert leases.due(ENDS_US, 10) == []
     assert leases.resume_offset(9) == 7
     (due,) = leases.due(LATER_US, 10)
@@ -102,10 +106,34 @@ def test_a_lease_is_due_only_when_everything_that_was_said_of_it_is_read() -> No
     assert (leases.resume_offset(9), len(leases), leases.oldest_end_us()) == (9, 0, None)
 
 
+@given(st.integers(-3_600_000_000, 3_600_000_000), st.integers(0, 1_000_000))
+def test_no_clock_of_a_gateway_settles_a_lease_that_it_spends(skew_us: int, further_us: int) -> None:
+    """By Kafka's clock: granted before its first report arrived, it lives no longer than its life after that."""
+    leases = OpenLeases()
+    said = structs.replace(report(), ends_at_us=ENDS_US + skew_us)
+    leases.take(said, 7, FIRST_US)
+    leases.take(structs.replace(said, allowed_cost=3), 8, FIRST_US + further_us)
+    assert leases.due(FIRST_US + LIFE_AND_GRACE_US - 1, 10) == []
+    assert len(leases.due(FIRST_US + LIFE_AND_GRACE_US, 10)) == 1
+    assert leases.oldest_end_us() == leases.over_us("g.1") == FIRST_US + limits.LIMIT_LEASE_MS * 1_000
+
+
+def test_kafkas_clock_is_never_thought_further_than_it_is() -> None:
+    """What is read late, and again, does not set it back, and by a topic without news it goes on."""
+    place = _Place(0)
+    assert place.kafka_at(100.0) == 0
+    place.heard(5_000_000, 100.0)
+    assert place.kafka_at(103.0) == 8_000_000
+    place.heard(6_000_000, 104.0)  # it lay there for three seconds
+    assert place.kafka_at(104.0) == 9_000_000
+    place.heard(9_500_000, 104.0)
+    assert place.kafka_at(103.0) == 8_500_000
+
+
 def test_a_returned_lease_is_nobody_elses_business() -> None:
     leases = OpenLeases()
-    leases.take(report(allowed_cost=3), 7)
-    found = leases.take(report(allowed_cost=5, closed=True, settled=True), 8)
+    leases.take(report(allowed_cost=3), 7, FIRST_US)
+    found = leases.take(report(allowed_cost=5, closed=True, settled=True), 8, FIRST_US)
     assert found is not None
     assert (found.reason, found.reported, found.assumed, found.released) == ("returned", 5, 0, 75)
     assert leases.due(LATER_US, 10) == []

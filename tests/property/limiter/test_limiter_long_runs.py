@@ -11,14 +11,14 @@ from __future__ import annotations
 import random
 import socket
 import struct
-from importlib import resources
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 import pytest
 import redis
 
-from limiter.store.store_line import command, function_call
+from limiter.store.store_line import command
+from limiter.store.store_script import FUNCTIONS, AsFunctions
 from schemas.limiter.calendar_windows import Calendar, windows_from
 from schemas.limiter.limit_policy import CALENDAR_CODE, SAFE_INTEGER, Terms
 from tests.gate import examples
@@ -66,9 +66,7 @@ def edge_terms(algorithm: int, *, strict: bool = False) -> list[Terms]:
 def line(server: CounterServer) -> Iterator[socket.socket]:
     """A connection to a server that has the functions."""
     with redis.Redis.from_url(server.url) as found:
-        found.function_load(
-            (resources.files("sinks.redis") / "scripts" / "limiter" / "rl1.lua").read_text(), replace=True
-        )
+        found.function_load(FUNCTIONS.decode(), replace=True)
     place = urlsplit(server.url)
     assert place.password
     with socket.create_connection((place.hostname, place.port or 0), timeout=120) as opened:
@@ -104,7 +102,7 @@ def decisions(name: str, terms: Terms, asked: Sequence[Operation], boundaries: S
         ends = (terms.tick_us, 1, 0, 0, 1_000, terms.strict)
         bucket = _BUCKET.pack(terms.algorithm, terms.capacity, refill, period, slots, *ends)
         keys = [b"rl:epoch", b"", f"rl:{{{name}}}:b".encode(), f"rl:{{{name}}}:l".encode()]
-        before, _, after = function_call(b"rl1_decide", keys, (_MARK, b"l", b"", bucket)).partition(_MARK)
+        before, _, after = AsFunctions.call(b"rl1_decide", keys, (_MARK, b"l", b"", bucket)).partition(_MARK)
         return before, after
 
     known: dict[int, tuple[bytes, bytes]] = {}
@@ -233,7 +231,7 @@ def test_a_long_run_of_permits_holds_no_more_than_there_are(
 ) -> None:
     """Taken, given back, given back twice or late, and ended by their time; the clock is set both ways."""
     random_ = random.Random(seed)
-    keys = [f"rl:{{{seed}.permits.{capacity}}}:c".encode(), b"rl:l"]
+    keys = [f"rl:{{{seed}.permits.{capacity}}}:{kind}".encode() for kind in "cl"]
     bucket = _BUCKET.pack(PERMITS, capacity, 1, life, 1, tick_us, 1, 0, 0, 1_000, 0)
     now, calls, expected = BASE_US // tick_us, [], []
     oracle = PermitOracle(capacity, life)
@@ -242,7 +240,7 @@ def test_a_long_run_of_permits_holds_no_more_than_there_are(
         now += random_.choice((0, 0, 1, life // 97, life // 7, 0, 0, random_.choice((life, life - 1, -1, -life // 3))))
         if names and random_.random() < 0.4:
             name, cost = random_.choice(names[-2 * capacity - 3 :]), capacity
-            expected.append([OK, oracle.give_back(name)])
+            expected.append([OK, oracle.give_back(now, name)])
         else:
             name = f"{seed}.{capacity}.{n}"
             ends = oracle.ends(now)
@@ -260,7 +258,9 @@ def test_a_long_run_of_permits_holds_no_more_than_there_are(
         function = b"rl1_release" if len(expected[-1]) == 2 else b"rl1_decide"
         head = _HEAD.pack(0, now * tick_us, cost, 60_000, 0, 1)
         identity = name.encode()
-        calls.append(function_call(function, [b"rl:epoch", b"rl:q:" + identity, *keys], (head, b"l", identity, bucket)))
+        calls.append(
+            AsFunctions.call(function, [b"rl:epoch", b"rl:q:" + identity, *keys], (head, b"l", identity, bucket))
+        )
     for n, (answer, right) in enumerate(zip(answers(line, calls), expected, strict=True)):
         assert answer == right, n
 

@@ -243,12 +243,12 @@ def test_a_bucket_that_is_lowered_leaks_once_and_is_kept_until_it_has(server: re
     now = BASE // 1_000
     assert old.call("rl1_decide", now, 10)[0] == OK
     refused = new.call("rl1_decide", now + idle_ms, 1)
-    used = 10 - idle_ms // token_ms
+    used_ms = 10 * token_ms - idle_ms
     assert refused[0] == DENIED
-    assert refused[3] == (used + 1 - 2) * token_ms * 1_000  # until one token is there
-    assert server.pttl(new.keys[0]) > used * token_ms - token_ms // 2  # half a token's time for a slow machine
-    assert new.call("rl1_decide", now + idle_ms + (used - 1) * token_ms - 1, 1)[0] == DENIED
-    assert new.call("rl1_decide", now + idle_ms + (used - 1) * token_ms, 1)[0] == OK
+    assert refused[3] == (used_ms - token_ms) * 1_000  # until one token is there
+    assert server.pttl(new.keys[0]) > used_ms - token_ms // 2  # half a token's time for a slow machine
+    assert new.call("rl1_decide", now + idle_ms + used_ms - token_ms - 1, 1)[0] == DENIED
+    assert new.call("rl1_decide", now + idle_ms + used_ms - token_ms, 1)[0] == OK
 
 
 def test_a_stale_epoch_changes_nothing(server: redis.Redis) -> None:
@@ -314,7 +314,7 @@ def test_after_random_operations_every_key_ends(server: redis.Redis, terms: Term
     counter, random_ = Counter(server, terms), random.Random(seed)
     writers = ["rl1_decide", "rl1_decide", "rl1_settle", "rl1_register", "rl1_restore", "rl1_refund"]
     owed = terms.capacity
-    cost_max = 100 if terms.algorithm == PERMITS else terms.capacity + 1  # every permit is an entry
+    cost_max = terms.capacity + 1
     for n, (now, any_cost) in enumerate(steps(terms, random_)):
         cost = min(any_cost, cost_max)
         lease, rid = f"l{random_.randint(0, 20)}", random_.choice(["", f"r{random_.randint(0, 20)}"])
@@ -347,6 +347,22 @@ def test_permits_are_held_until_they_are_given_back_or_end(server: redis.Redis) 
     assert counter.call("rl1_refund", now + 2_000, 0, rid="b") == [OK, 1]
     assert counter.call("rl1_decide", now + 2_000, 1, rid="c")[0] == OK
     assert counter.call("rl1_decide", now + 5_001, 1, rid="d")[0] == OK  # the first has ended
+
+
+def test_a_request_of_many_permits_is_one_member_and_a_refused_one_holds_none(server: redis.Redis) -> None:
+    """A million permits cost the store what one does: both are counted by members, not by time."""
+    million = 1_000_000
+    counter, now = Counter(server, Terms(3, million, million, 5_000, 1, 1_000, strict=False)), BASE // 1_000
+    assert counter.call("rl1_decide", now, million + 1, rid="a")[:4] == [DENIED, million, 0, -1]
+    assert server.exists(*counter.keys) == 0
+    assert counter.call("rl1_decide", now, million - 1, rid="b")[:2] == [OK, 1]
+    assert counter.call("rl1_decide", now, 1, rid="c")[:2] == [OK, 0]
+    assert server.zcard(counter.keys[0]) == 2
+    assert server.zcard(counter.keys[1]) <= 2
+    assert counter.call("rl1_decide", now + 1_000, 2, rid="d")[:4] == [DENIED, 0, 4_000_000, 4_000_000]
+    assert counter.call("rl1_release", now, 7, rid="b") == [OK, million - 1]  # told with another cost
+    assert counter.call("rl1_release", now, million - 1, rid="b") == [OK, 0]
+    assert counter.call("rl1_peek", now, 0)[1:4] == [1, 0, million - 1]
 
 
 def test_usage_of_the_stream_is_restored_once(server: redis.Redis) -> None:

@@ -128,12 +128,14 @@ class RunningOracle:
         here = self.part(now)
         if self.boundaries:
             return self.boundaries[here + 1] - now
-        slots = t.slots if t.algorithm == SLIDING else 0
-        return (here + slots + 1) * (t.period // t.slots) - now
+        if t.algorithm != SLIDING:
+            return (here + 1) * t.period - now
+        newest = max((at for at, count in self.counts.items() if count and at >= here - t.slots), default=None)
+        return 0 if newest is None else (newest + t.slots + 1) * (t.period // t.slots) - now
 
 
 class PermitOracle:
-    """Permits by name, each until it is given back or its time is over. A grant forgets those whose time is over."""
+    """Permits by name, each until it is given back or its time is over. Whatever changes them forgets those whose time is over."""
 
     def __init__(self, capacity: int, life: int) -> None:
         self.capacity, self.life = capacity, life
@@ -149,6 +151,7 @@ class PermitOracle:
         if permits:
             self.held[name] = [now + self.life] * permits
 
-    def give_back(self, name: str) -> int:
-        """How many of the name's there still were."""
+    def give_back(self, now: int, name: str) -> int:
+        """How many of the name's there still were; forgets too."""
+        self.take(now, name, 0)
         return len(self.held.pop(name, ()))

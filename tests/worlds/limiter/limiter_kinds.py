@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 import redis
 
-from limiter.store.store_script import SCRIPT, SHA
+from limiter.store.store_script import FUNCTIONS, SCRIPT, SHA, loaded_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,11 +20,17 @@ class ScriptedRedis(redis.Redis):
         return self.evalsha(SHA.decode(), numkeys, *keys_and_arguments, function)
 
 
+class FunctionsRedis(redis.Redis):
+    """Functions are called by the names that this release loads them under."""
+
+    def fcall(self, function: str, numkeys: int, *keys_and_arguments: Any) -> Any:
+        return super().fcall(loaded_name(function.encode()).decode(), numkeys, *keys_and_arguments)
+
+
 @contextmanager
 def with_functions(url: str) -> Iterator[redis.Redis]:
-    with redis.Redis.from_url(url) as found:
-        text = (resources.files("sinks.redis") / "scripts" / "limiter" / "rl1.lua").read_text()
-        found.function_load(text, replace=True)
+    with FunctionsRedis.from_url(url) as found:
+        found.function_load(FUNCTIONS.decode(), replace=True)
         yield found
 
 

@@ -13,6 +13,8 @@ local RECORD = '<ddddddddddd' -- algorithm C R P S version t d w reserved keep
 local RECORD_BYTES = 88
 local HEAD = '<dddddd' -- epoch, now_us (0 = this server's clock), cost, identity_ms, clock of the caller, buckets
 local BUCKET = '<ddddddddddd' -- algorithm C R P S tick_us version want lease_cap lease_ttl flags (1 strict, 2 shadow, 4 lent)
+local STRICT = '!' -- after the slots of a window whose fading one counts whole
+local DEBT_MAX = 2 ^ 53 - 1
 local OK, DENIED, DUPLICATE, CONFLICT, STALE_EPOCH, WRONG = 1, 0, 2, 3, 4, 5
 
 local function head(V)
@@ -72,22 +74,24 @@ local function asked(K, V, counted)
   return H, A
 end
 
-local function used_of(b, now)
-  local used = 0
-  if b.a == 0 then
-    used = math.ceil(math.max(0, b.d - b.R * math.min(now - b.t, math.ceil(b.d / b.R))) / b.P)
-  elseif is_window(b) then
-    if now < window_end(b) then used = b.d end
-  else
-    for n in string.gmatch(b.v, '%d+') do used = used + tonumber(n) end
-  end
-  return used
-end
+-- Permits: the bucket has one member for each request that holds some, by the tick at which it ends. Of a request that
+-- holds more than one the second key (of leases elsewhere) has the cost, and under '' what they hold beyond one each, with
+-- its sign changed: whatever ends is above it.
+local LIGHT, HEAVY = ':1', ':+'
+
+local function ticks(t) return string.format('%d', t) end
+
+local function cost_of(member) return tonumber(string.match(member, ':(%d+)$')) end
 
 -- permits that ended by themselves are not counted; they are removed by the next writer
-local function permits(key, A, now)
-  local b = {a = 3, C = A.C, P = A.P, pv = A.pv, t = now, key = key, lo = 0, lx = 0, tick = A.tick}
-  b.avail = A.C - redis.call('ZCOUNT', key, '(' .. string.format('%d', now), '+inf')
+local function permits(key, costs, A, now)
+  local b = {a = 3, C = A.C, P = A.P, pv = A.pv, t = now, key = key, costs = costs, lo = 0, lx = 0, tick = A.tick}
+  local beyond = -tonumber(redis.call('ZSCORE', costs, '') or '0')
+  if beyond > 0 then
+    for _, member in ipairs(redis.call('ZRANGEBYSCORE', costs, '(0', ticks(now))) do beyond = beyond - cost_of(member) + 1 end
+  end
+  b.beyond = beyond
+  b.avail = A.C - redis.call('ZCOUNT', key, '(' .. ticks(now), '+inf') - beyond
   return b
 end
 
@@ -107,77 +111,210 @@ local function next_window(b, A, now)
   return true
 end
 
+-- Lua's own texts of numbers keep 14 digits
+local function slots(c)
+  local texts = {}
+  for i = 1, #c do texts[i] = string.format('%d', c[i]) end
+  return table.concat(texts, ',')
+end
+
+-- for how many of its ticks the slot that fades still counts
+local function fading(b) return b.strict and b.sl or b.sl - b.off end
+
+-- the slots of a sliding window as they are at a tick: S of them, newest first, and the one that fades
+local function slide(b, now)
+  local sl = b.P / b.S
+  local w, c = math.floor(now / sl), {}
+  for n in string.gmatch(b.v, '%d+') do c[#c + 1] = tonumber(n) end
+  for _ = 1, math.min(w - b.w, b.S + 1) do table.insert(c, 1, 0); c[b.S + 2] = nil end
+  b.w, b.c, b.sl, b.off = w, c, sl, now - w * sl
+end
+
+-- what has leaked by a tick, and the window that has ended
+local function leak(b, now)
+  if b.a == 0 and b.d > 0 and now > b.t then b.d = math.max(0, b.d - b.R * math.min(now - b.t, math.ceil(b.d / b.R)))
+  elseif b.a == 1 then slide(b, now)
+  elseif b.a == 2 then
+    local w = math.floor(now / b.P)
+    if w > b.w then b.w, b.d, b.lo, b.lx = w, 0, 0, 0 end -- a lease of a fixed window ends with it
+  end
+end
+
+-- what a bucket counts, exactly: whole tokens, and a part of one as numerator and divisor
+local function usage(b, now)
+  if b.a == 0 then return (b.d - b.d % b.P) / b.P, b.d % b.P, b.P end
+  if b.a == 4 and now >= window_end(b) then return 0, 0, 1 end
+  if is_window(b) then return b.d, 0, 1 end
+  local s, left = 0, b.c[b.S + 1] * fading(b)
+  for i = 1, b.S do s = s + b.c[i] end
+  return s + (left - left % b.sl) / b.sl, left % b.sl, b.sl
+end
+
+-- x * y / z rounded up, for x < z, without a product that doubles could not hold
+local function part_of(x, y, z)
+  local whole, rest, bit = 0, 0, 2 ^ 52
+  while bit >= 1 do
+    whole, rest = whole * 2, rest * 2
+    if y >= bit then y, rest = y - bit, rest + x end
+    while rest >= z do whole, rest = whole + 1, rest - z end
+    bit = bit / 2
+  end
+  return rest > 0 and whole + 1 or whole
+end
+
+-- Slots of another length: each counts as if all of it had been admitted at the end of it, and ages from there.
+local function reslotted(old, b, at, now)
+  local c, sl = {}, b.P / b.S
+  for i = 1, b.S + 1 do c[i] = 0 end
+  for i = 1, old.S + 1 do
+    local last = math.min((old.w - i + 2) * old.sl - 1, at)
+    local slot = math.floor(now / sl) - math.floor(math.floor(last * old.tick / b.tick) / sl) + 1
+    if slot <= b.S + 1 then c[slot] = c[slot] + old.c[i] end
+  end
+  return c
+end
+
+-- The newest version of a policy decides for every gateway, and usage is carried over as it is: what is counted by the
+-- same slots, windows or debt goes on, and ages as it would have. nil for a calendar of which no window is known for now.
+local function replaced(old, A, now_us)
+  local at, now = math.floor(now_us / old.tick), math.floor(now_us / A.tick)
+  leak(old, at)
+  local b = {a = A.a, C = A.C, R = A.R, P = A.P, S = A.S, pv = A.pv, t = now, tick = A.tick, strict = A.strict, d = 0,
+    lo = old.lo, lx = math.ceil(old.lx * old.tick / A.tick)}
+  if b.a == 1 then
+    b.w = math.floor(now / (b.P / b.S))
+    if old.a == 1 then
+      b.v = slots(reslotted(old, b, at, now))
+      return b
+    end
+  end
+  local whole, rest, divisor = usage(old, at)
+  if b.a == 0 then
+    b.d = whole >= DEBT_MAX / b.P and DEBT_MAX or math.min(DEBT_MAX, whole * b.P + part_of(rest, b.P, divisor))
+    return b
+  end
+  if rest > 0 then whole = whole + 1 end
+  b.d = whole
+  if b.a == 1 then b.d, b.v = 0, string.format('%d', whole) .. string.rep(',0', b.S)
+  elseif b.a == 2 then b.w = math.floor(now / b.P)
+  else
+    b.w, b.P, b.S = window_asked(A, now)
+    if not b.w then return nil end
+  end
+  return b
+end
+
 -- nil for a calendar of which no window is known for now
-local function load(key, A, now_us)
-  if A.a == 3 then return permits(key, A, math.floor(now_us / A.tick)) end
+local function load(key, leases, A, now_us)
+  if A.a == 3 then return permits(key, leases, A, math.floor(now_us / A.tick)) end
   local raw, b = redis.call('GET', key), {}
-  b.tick, b.strict = A.tick, A.strict
   if raw then
     b.a, b.C, b.R, b.P, b.S, b.pv, b.t, b.d, b.w, b.lo, b.lx = struct.unpack(RECORD, raw)
     b.v = string.sub(raw, RECORD_BYTES + 1)
     b.tick = tick_of(b.t) -- another version may be counted in other ticks
+    if b.pv == A.pv then b.strict = A.strict else b.strict = string.sub(b.v, -1) == STRICT end
     now_us = math.max(now_us, b.t * b.tick)
+    if A.pv > b.pv then b = replaced(b, A, now_us) end
   else
-    b.lo, b.lx = 0, 0
+    b = replaced({a = 2, P = 1, tick = A.tick, d = 0, w = 0, lo = 0, lx = 0}, A, now_us)
   end
+  if not b then return nil end
   local now = math.floor(now_us / b.tick)
-  if not raw or A.pv > b.pv then -- the newest version of a policy decides for every gateway; usage is carried over
-    local used = raw and math.min(used_of(b, now), math.max(A.C, b.C)) or 0
-    b.lx = math.ceil(b.lx * b.tick / A.tick)
-    b.tick, now = A.tick, math.floor(now_us / A.tick)
-    b.a, b.C, b.R, b.P, b.S, b.pv, b.t = A.a, A.C, A.R, A.P, A.S, A.pv, now -- what leaked until now has been taken off
-    if b.a == 0 then b.d = used * b.P
-    elseif b.a == 2 then b.d, b.w = used, math.floor(now / b.P)
-    elseif b.a == 4 then
-      b.d, b.w, b.P, b.S = used, window_asked(A, now)
-      if not b.w then return nil end
-    else b.d, b.w, b.v = 0, math.floor(now / (b.P / b.S)), string.format('%d', used) .. string.rep(',0', b.S) end
+  leak(b, now)
+  if b.a == 4 and now >= window_end(b) then
+    if not next_window(b, A, now) then return nil end
+  elseif b.a == 4 and A.pv == b.pv and A.R == b.w then
+    b.S = A.S
   end
   if b.a == 0 then
-    local e = now - b.t
-    if b.d > 0 and e > 0 then b.d = math.max(0, b.d - b.R * math.min(e, math.ceil(b.d / b.R))) end
     b.avail = math.floor((b.C * b.P - b.d) / b.P) - b.lo
-  elseif b.a == 2 then
-    local w = math.floor(now / b.P)
-    if w > b.w then b.w, b.d, b.lo, b.lx = w, 0, 0, 0 end -- a lease of a fixed window ends with it
-    b.avail = b.C - b.d - b.lo
-  elseif b.a == 4 then
-    if now >= window_end(b) then
-      if not next_window(b, A, now) then return nil end
-    elseif A.pv == b.pv and A.R == b.w then
-      b.S = A.S
-    end
+  elseif is_window(b) then
     b.avail = b.C - b.d - b.lo
   else
-    local sl = b.P / b.S
-    local w, c = math.floor(now / sl), {}
-    for n in string.gmatch(b.v, '%d+') do c[#c + 1] = tonumber(n) end
-    for _ = 1, math.min(w - b.w, b.S + 1) do table.insert(c, 1, 0); c[b.S + 2] = nil end
-    b.w, b.c, b.sl, b.off = w, c, sl, now - w * sl
     local s = 0
-    for i = 1, b.S do s = s + c[i] end
-    local fading = b.strict and sl or sl - b.off
-    b.avail = math.floor((b.C * sl - s * sl - c[b.S + 1] * fading) / sl) - b.lo
+    for i = 1, b.S do s = s + b.c[i] end
+    b.avail = math.floor((b.C * b.sl - s * b.sl - b.c[b.S + 1] * fading(b)) / b.sl) - b.lo
   end
   b.t, b.ttl = now, math.max(1, math.floor(A.ttl * A.tick / b.tick))
   return b
 end
 
-local function hold(b, n, permit)
-  redis.call('ZREMRANGEBYSCORE', b.key, '-inf', b.t)
-  for i = 1, n do redis.call('ZADD', b.key, string.format('%d', b.t + b.P), permit .. ':' .. i) end
-  redis.call('PEXPIRE', b.key, math.floor(b.P * b.tick / 1000) + 1000)
-  b.avail = b.avail - n
+-- what ended is gone
+local function forget(b)
+  redis.call('ZREMRANGEBYSCORE', b.key, '-inf', ticks(b.t))
+  redis.call('ZREMRANGEBYSCORE', b.costs, '(0', ticks(b.t))
 end
 
-local function release(b, n, permit)
-  for i = 1, n do redis.call('ZREM', b.key, permit .. ':' .. i) end
+-- what is held beyond one permit a request
+local function note(b)
+  if b.beyond == 0 then redis.call('DEL', b.costs) else redis.call('ZADD', b.costs, ticks(-b.beyond), '') end
+end
+
+-- the cost of a request that holds more than one permit, and its member
+local function heavy(b, permit, cost)
+  local member = permit .. ':' .. ticks(cost)
+  if redis.call('ZSCORE', b.costs, member) then return cost, member end
+  for _, other in ipairs(redis.call('ZRANGEBYSCORE', b.costs, '(0', '+inf')) do -- it is told with another cost: rare
+    if string.match(other, '^(.*):%d+$') == permit then return cost_of(other), other end
+  end
+  return 1, nil
+end
+
+-- gives the number of permits that were held until now
+local function release(b, permit, cost)
+  forget(b)
+  local freed, more = redis.call('ZREM', b.key, permit .. LIGHT), 2
+  if redis.call('ZREM', b.key, permit .. HEAVY) == 1 then
+    local held, member = heavy(b, permit, cost)
+    if member then redis.call('ZREM', b.costs, member) end
+    b.beyond, freed = b.beyond - held + 1, freed + held
+  end
+  -- of the functions before these, which kept a member for each permit
+  while more <= cost and redis.call('ZREM', b.key, permit .. ':' .. more) == 1 do more, freed = more + 1, freed + 1 end
+  b.avail = b.avail + freed
+  note(b)
+  return freed
+end
+
+-- one member, whatever it costs; the same request again holds no more than it did
+local function hold(b, n, permit)
+  forget(b)
+  if n > 0 then
+    if redis.call('ZSCORE', b.key, permit .. HEAVY) or redis.call('ZSCORE', b.key, permit .. LIGHT) then
+      release(b, permit, n)
+    end
+    local ends, kept_ms = ticks(b.t + b.P), math.floor(b.P * b.tick / 1000) + 1000
+    redis.call('ZADD', b.key, ends, permit .. (n == 1 and LIGHT or HEAVY))
+    redis.call('PEXPIRE', b.key, kept_ms)
+    if n > 1 then redis.call('ZADD', b.costs, ends, permit .. ':' .. ticks(n)) end
+    b.beyond, b.avail = b.beyond + n - 1, b.avail - n
+    note(b)
+    redis.call('PEXPIRE', b.costs, kept_ms)
+  else
+    note(b)
+  end
 end
 
 -- ticks until the n-th of the permits held now ends by itself; 0 when there are not as many
 local function ends(b, n)
-  local held = redis.call('ZRANGEBYSCORE', b.key, '(' .. string.format('%d', b.t), '+inf', 'WITHSCORES', 'LIMIT', n - 1, 1)
-  return #held == 2 and tonumber(held[2]) - b.t or 0
+  local live = '(' .. ticks(b.t)
+  if b.beyond == 0 then
+    local held = redis.call('ZRANGEBYSCORE', b.key, live, '+inf', 'WITHSCORES', 'LIMIT', n - 1, 1)
+    return #held == 2 and tonumber(held[2]) - b.t or 0
+  end
+  local costs, at = {}, 0
+  for _, member in ipairs(redis.call('ZRANGEBYSCORE', b.costs, '(0', '+inf')) do
+    costs[string.match(member, '^(.*):%d+$')] = cost_of(member)
+  end
+  while true do -- no further than to the n-th
+    local held = redis.call('ZRANGEBYSCORE', b.key, live, '+inf', 'WITHSCORES', 'LIMIT', at, 100)
+    for i = 1, #held, 2 do
+      n = n - (string.sub(held[i], -2) == HEAVY and costs[string.sub(held[i], 1, -3)] or 1)
+      if n <= 0 then return tonumber(held[i + 1]) - b.t end
+    end
+    if #held < 200 then return 0 end
+    at = at + 100
+  end
 end
 
 local function add(b, n)
@@ -189,19 +326,15 @@ local function reset_of(b)
   if b.a == 3 then return ends(b, 1) end
   if b.a == 0 then return math.ceil(b.d / b.R) end
   if is_window(b) then return window_end(b) - b.t end
-  return (b.S + 1) * b.sl - b.off
-end
-
--- Lua's own texts of numbers keep 14 digits
-local function slots(c)
-  local texts = {}
-  for i = 1, #c do texts[i] = string.format('%d', c[i]) end
-  return table.concat(texts, ',')
+  for i = 1, b.S + 1 do
+    if b.c[i] > 0 then return (b.S + 2 - i) * b.sl - b.off end -- until the newest of what counts has faded
+  end
+  return 0
 end
 
 local function save(key, b)
   if b.a == 3 then return end
-  if b.a == 1 then b.v = slots(b.c) end
+  if b.a == 1 then b.v = slots(b.c) .. (b.strict and STRICT or '') end
   -- under a lowered capacity the debt may be more than a bucket: it is kept until it has leaked
   local keep = b.a == 0 and math.max(b.C * b.P, b.d) / b.R or 2 * b.P
   if b.lo > 0 then keep = math.max(keep, 13 * b.ttl, b.lx - b.t + b.ttl) end
@@ -318,7 +451,7 @@ redis.register_function('rl1_decide', function(K, V)
     if wrong(H, A[i]) then return {WRONG, i} end
   end
   for i = 1, H.n do
-    B[i] = load(K[1 + 2 * i], A[i], now)
+    B[i] = load(K[1 + 2 * i], K[2 + 2 * i], A[i], now)
     if not B[i] then return {WRONG, i} end
   end
   for i = 1, H.n do
@@ -357,7 +490,7 @@ redis.register_function('rl1_settle', function(K, V)
   if not record then return {OK, 0, 0} end
   local granted, w = string.match(record, '(%d+):%d+:(%d+)')
   granted, w = tonumber(granted), tonumber(w)
-  local b = load(K[3], A, clock_us(H)) -- none: a window that nobody knows is not the one of the lease
+  local b = load(K[3], K[4], A, clock_us(H)) -- none: a window that nobody knows is not the one of the lease
   local spent = math.min(granted, H.cost)
   if b and (not is_window(b) or w == b.w) then
     b.lo = math.max(0, b.lo - granted)
@@ -375,7 +508,7 @@ redis.register_function('rl1_register', function(K, V)
   local H, A, refused = asked(K, V, true)
   if refused then return refused end
   if redis.call('HEXISTS', K[4], H.lease) == 1 then return {OK, 0} end
-  local b = load(K[3], A, clock_us(H))
+  local b = load(K[3], K[4], A, clock_us(H))
   if not b then return {WRONG, 1} end
   sweep(b, K[4])
   local size = math.max(0, math.min(H.cost, b.avail))
@@ -396,7 +529,7 @@ redis.register_function('rl1_owe', function(K, V)
   local H, A, refused = asked(K, V, true)
   if refused then return refused end
   if redis.call('EXISTS', K[2]) == 1 then return {OK, 0} end
-  local b = load(K[3], A, clock_us(H))
+  local b = load(K[3], K[4], A, clock_us(H))
   if not b then return {WRONG, 1} end
   local owed = math.max(0, math.min(H.cost, b.avail))
   add(b, owed)
@@ -409,10 +542,14 @@ end)
 redis.register_function('rl1_restore', function(K, V)
   local H, A, refused = asked(K, V, true)
   if refused then return refused end
-  local b = load(K[3], A, clock_us(H))
+  local b = load(K[3], K[4], A, clock_us(H))
   if not b then return {WRONG, 1} end
-  local missing = math.min(H.cost, b.C) - used_of({a = b.a, d = b.d, R = b.R, P = b.P, t = b.t, w = b.w,
-    v = b.c and slots(b.c) or ''}, b.t)
+  local used = b.C - b.lo - b.avail
+  if b.a == 1 then -- a slot that fades counts whole: nobody knows which part of it the stream tells of
+    used = 0
+    for i = 1, b.S + 1 do used = used + b.c[i] end
+  end
+  local missing = math.min(H.cost, b.C) - used
   if missing > 0 then add(b, missing) end
   save(K[3], b)
   return {OK, math.max(0, missing)}
@@ -437,7 +574,7 @@ redis.register_function('rl1_refund', function(K, V)
   end
   local now, B = clock_us(H), {}
   for i = 1, H.n do
-    B[i] = load(K[1 + 2 * i], terms(V[3 + i]), now)
+    B[i] = load(K[1 + 2 * i], K[2 + 2 * i], terms(V[3 + i]), now)
     if not B[i] then return {WRONG, i} end
   end
   for i = 1, H.n do
@@ -446,7 +583,7 @@ redis.register_function('rl1_refund', function(K, V)
     if waits[i] ~= '0' then
       -- nothing to give back
     elseif b.a == 3 then
-      release(b, cost, H.rid)
+      release(b, H.rid, cost)
     elseif b.a == 0 then
       local left = math.max(0, cost * b.P - b.R * (b.t - then_tick))
       b.d = math.max(0, b.d - left)
@@ -462,18 +599,17 @@ redis.register_function('rl1_refund', function(K, V)
   return {OK, cost}
 end)
 
--- What was done under an identity has ended: its permits (H.cost of them in every such bucket) are free again, and whatever
--- else it took stays charged. Again, it does nothing.
+-- What was done under an identity has ended: its permits in every such bucket are free again (H.cost of them, and whatever
+-- else it holds), and what it took elsewhere stays charged. Again, it does nothing.
 redis.register_function('rl1_release', function(K, V)
   local H = head(V)
   local f = fenced(K, H)
   if f then return f end
-  local freed = 0
+  local freed, now = 0, clock_us(H)
   for i = 1, H.n do
-    if terms(V[3 + i]).a == 3 then
-      -- all permits of an identity end together: there are so many, or none
-      for n = 1, math.min(H.cost, redis.call('ZCARD', K[1 + 2 * i])) do freed = freed + redis.call('ZREM', K[1 + 2 * i], H.rid .. ':' .. n) end
-    end
+    local A = terms(V[3 + i])
+    if wrong(H, A) then return {WRONG, i} end
+    if A.a == 3 then freed = freed + release(load(K[1 + 2 * i], K[2 + 2 * i], A, now), H.rid, H.cost) end
   end
   return {OK, freed}
 end)
@@ -487,7 +623,7 @@ redis.register_function('rl1_credit', function(K, V)
   if refused then return refused end
   local before = redis.call('GET', K[2])
   if before then return {OK, tonumber(before)} end
-  local b, given = load(K[3], A, clock_us(H)), 0 -- none: a window that nobody knows is over
+  local b, given = load(K[3], K[4], A, clock_us(H)), 0 -- none: a window that nobody knows is over
   local reserved = b and b.lo
   if b then sweep(b, K[4]) end
   if b and b.lo ~= reserved then save(K[3], b) end
@@ -520,7 +656,7 @@ end)
 redis.register_function{function_name = 'rl1_peek', flags = {'no-writes'}, callback = function(K, V)
   local H, A, refused = asked(K, V, false)
   if refused then return refused end
-  local b = load(K[3], A, clock_us(H))
+  local b = load(K[3], K[4], A, clock_us(H))
   if not b then return {WRONG, 1} end
   return {OK, b.C - b.lo - b.avail, b.lo, math.max(0, b.avail), reset_of(b) * b.tick, b.pv}
 end}

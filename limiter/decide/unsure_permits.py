@@ -1,0 +1,70 @@
+"""Permits that the store may hold for requests that were refused because it did not answer.
+
+Nobody would release them: whoever asked was told that it holds none.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from limiter.decide.refunds import holds_permits
+from limiter.policy import keys
+from limiter.store.store import StoreUnavailable
+from schemas import limits
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from limiter.spending.key_state import KeyState
+    from limiter.store.store import CounterStore
+
+
+class _Refused(NamedTuple):
+    key: KeyState
+    identity: bytes
+    lease_id: bytes
+    cost: int
+
+
+class UnsurePermits:
+    """They are given back when the store answers again, unless the same identity has asked anew."""
+
+    def __init__(self) -> None:
+        self._refused: dict[tuple[str, bytes], _Refused] = {}
+        self._leaving: tuple[str, bytes] | None = None
+
+    def refused(self, key: KeyState, identity: bytes, lease_id: bytes, cost: int) -> None:
+        """The store did not answer: what the failure mode refuses holds nothing, soon."""
+        if not holds_permits(key) or all(bucket.level.policy.failure_mode == "open" for bucket in key.real):
+            return
+        if len(self._refused) >= limits.LIMIT_UNSURE_MAX:
+            del self._refused[next(iter(self._refused))]
+        self._refused[key.name, identity or lease_id] = _Refused(key, identity, lease_id, cost)
+
+    def asked_again(self, key: KeyState, identity: bytes) -> None:
+        """What it is told now holds."""
+        if self._refused:
+            self._refused.pop((key.name, identity), None)
+        if self._leaving == (key.name, identity):
+            self._leaving = None
+
+    async def take_back(self, store_of: Callable[[KeyState], Awaitable[CounterStore]]) -> None:
+        """Tells the store of all of them. Raises StoreUnavailable, and keeps what was not told."""
+        while self._refused:
+            place = self._leaving = next(iter(self._refused))
+            found = self._refused.pop(place)
+            try:
+                await _told(found, await store_of(found.key))
+            except StoreUnavailable:
+                if self._leaving == place:
+                    self._refused[place] = found
+                raise
+
+
+async def _told(found: _Refused, counters: CounterStore) -> None:
+    if found.identity:  # its other levels were charged with it
+        place = keys.identity_key(found.key.name, found.identity)
+        await counters.refund(found.key.buckets, found.identity, place)
+        return
+    permits = [bucket for bucket in found.key.buckets if bucket.level.policy.algorithm == "concurrency"]
+    await counters.release(permits, found.lease_id, b"", found.cost)
