@@ -28,11 +28,17 @@ _FORMAT = "camt053"
 _BATCH = "batch"
 
 
+#: characters of an entry's content, or of a file's digest, in the name of what has no place of its own
+_SHORT = 12
+
+
 class TakenStatements(Struct, kw_only=True):
-    """What came of a file of bank statements."""
+    """What came of a file of bank statements; ``displaced`` are new entries in the place of others."""
 
     lines: int = 0
     matched: int = 0
+    displaced: int = 0
+    displaced_amount: int = 0
 
 
 def take_in_statements(
@@ -105,6 +111,8 @@ def _end_statement(connection: psycopg.Connection, sha256: bytes, statement: Sta
             connection, "resolve_about", found_class="statement_does_not_foot", processor=processor, subject=subject
         )
         resolve_cases(connection, resolved)
+        if taken.displaced:
+            keep_found(connection, processor, subject, [_changed_statement(statement, sha256, taken)])
         _keep(connection, (processor, subject, sha256), taken, "taken_in", None)
         return
     found = Found(
@@ -119,6 +127,17 @@ def _end_statement(connection: psycopg.Connection, sha256: bytes, statement: Sta
     _keep(connection, (processor, subject, sha256), taken, "rejected", found.detail)
 
 
+def _changed_statement(statement: Statement, sha256: bytes, taken: TakenStatements) -> Found:
+    return Found(
+        subject=f"{statement.id}@{sha256.hex()[:_SHORT]}",
+        found_class="changed_statement",
+        reference=statement.id,
+        amount=abs(taken.displaced_amount),
+        currency=statement.currency,
+        detail=f"{taken.displaced} entries stand in the place of others that an earlier statement of this id had there",
+    )
+
+
 class _Judged(Struct, frozen=True, kw_only=True):
     """What an entry is: the payout, as counterpart and name, and whether an owner has to be told."""
 
@@ -131,9 +150,14 @@ class _Judged(Struct, frozen=True, kw_only=True):
 
 def _take_entry(connection: psycopg.Connection, statement: Statement, entry: Entry, taken: TakenStatements) -> None:
     processor, line_id = f"bank:{statement.account}", f"{statement.id}:{entry.number}"
-    if execute(connection, "bank_line_known", processor=processor, line_id=line_id).fetchone():
+    there = execute(connection, "bank_lines_known", processor=processor, line_id=line_id, **_looks(entry)).fetchall()
+    if any(is_equal for _, _, is_equal in there):
         return
     taken.lines += 1
+    if there:
+        taken.displaced += 1
+        taken.displaced_amount += entry.amount
+        line_id += f"~{entry.content[:_SHORT]}"
     judged = _judge(connection, entry)
     singles = [] if judged.entry_class == "matched" else bank_batches.split(connection, entry)
     if not any(_judge(connection, single).entry_class == "matched" for single in singles):
@@ -147,6 +171,17 @@ def _take_entry(connection: psycopg.Connection, statement: Statement, entry: Ent
         for n, single in enumerate(singles, 1)
     ]
     taken.matched += all(matched)
+
+
+def _looks(entry: Entry) -> dict[str, object]:
+    """What an entry is kept with, and known again by."""
+    return {
+        "content": entry.content,
+        "amount": entry.amount,
+        "currency": entry.currency,
+        "created": entry.booked_on,
+        "reference": next(iter(entry.names), None),
+    }
 
 
 def _judge(connection: psycopg.Connection, entry: Entry) -> _Judged:
@@ -183,11 +218,7 @@ def _keep_entry(
         report_id=entry.statement,
         line_no=entry.number,
         type=BANK_RETURN if judged.is_taken_back else "bank_credit" if entry.amount > 0 else "bank_debit",
-        reference=next(iter(entry.names), None),
-        currency=entry.currency,
-        amount=entry.amount,
-        created=entry.booked_on,
-        **{"class": judged.entry_class},
+        **_looks(entry) | {"class": judged.entry_class, "content": None if part_of else entry.content},
         difference=judged.difference,
         matched=payout[1] if payout and is_matched else None,
         counterpart=payout[0] if payout and is_matched else None,

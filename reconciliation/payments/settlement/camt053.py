@@ -7,13 +7,14 @@ only known at its end: read the file once for its statements, then again for the
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 from xml.parsers import expat  # declarations, the door of every attack on expat, are refused below
 
 from msgspec import Struct, field
 
 from reconciliation.payments.settlement.amounts import currency_code, minor_of_major
-from reconciliation.payments.settlement.camt053_entry import Node, Part, batch_size, names_of, parts_of
+from reconciliation.payments.settlement.camt053_entry import Node, Part, batch_size, content_of, names_of, parts_of
 from reconciliation.payments.settlement.line import Unclassifiable, UnreadableReport
 from schemas import limits
 
@@ -35,6 +36,7 @@ class Entry(Struct, kw_only=True):
     names: tuple[str, ...]  # every reference that the bank or the sender gave it, and the words of its remittance text
     booked_on: str | None
     is_reversal: bool
+    content: str  # digest of all that it says, and which of the equal ones of its statement it is
     parts: tuple[Part, ...] = ()  # of a batch: the payments that it is of, when the bank tells them
     batch_size: int | None = None  # of a batch of which the bank tells nothing else
 
@@ -152,6 +154,7 @@ class _Footing:
             id="", account="", currency=None, opening=None, closing=None, total=0, entries=0, findings=[]
         )
         self._currencies: set[str] = set()
+        self._contents: Counter[str] = Counter()
 
     def take(self, node: Node) -> Entry | None:
         """A part of the statement; an entry when it is a booked one."""
@@ -205,6 +208,8 @@ class _Footing:
         self._details(node, number)
         money = node.at("Amt")
         booked = node.at("BookgDt")
+        content = content_of(node, self._statement.id)
+        self._contents[content] += 1
         return Entry(
             statement=self._statement.id,
             number=number,
@@ -213,6 +218,7 @@ class _Footing:
             names=names_of(node),
             booked_on=booked.word("Dt", "DtTm") if booked else None,
             is_reversal=node.word("RvslInd") in ("true", "1"),
+            content=f"{content}~{self._contents[content]}",
             parts=parts_of(node, is_debit=amount < 0),
             batch_size=batch_size(node),
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
@@ -11,7 +12,7 @@ from reconciliation.payments.settlement.line import Unclassifiable
 from schemas import limits
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 _DETAILS: Final = "NtryDtls/TxDtls"
 _OF_ENTRY: Final = ("AcctSvcrRef", "NtryRef")
@@ -23,6 +24,9 @@ _OF_PAYMENT: Final = (
     "RmtInf/Strd/CdtrRefInf/Ref",
     "RmtInf/Ustrd",
 )
+#: what a bank writes where it has no reference
+_NO_NAME: Final = "notprovided"
+_CONTENT_CHARACTERS: Final = 40  # of the digest, 160 bits
 #: the digits of a number of payments; more would be no number of ours
 _COUNT_DIGITS_MAX: Final = 6
 
@@ -55,6 +59,13 @@ class Node:
         for child in self.children:
             if child.name == name:
                 yield from child.all(rest) if rest else (child,)
+
+    def feed(self, update: Callable[[bytes], None]) -> None:
+        """Gives out all that the element says, whatever the case of its words."""
+        update(f"<{self.name}\x1f{self.ccy or ''}\x1f{self.text.strip().casefold()}".encode())
+        for child in self.children:
+            child.feed(update)
+        update(b">")
 
     def word(self, *paths: str) -> str | None:
         """The text of the first of the paths that has one."""
@@ -90,6 +101,19 @@ def batch_size(node: Node) -> int | None:
     return int(count) if count.isascii() and count.isdigit() and len(count) <= _COUNT_DIGITS_MAX else None
 
 
+def content_of(node: Node, statement: str) -> str:
+    """What an entry is, as a digest of all that it says: equal for the same entry in whatever statement it comes again.
+
+    It is that of one statement, and of its number there, unless the bank gave it a name of its own.
+    """
+    own = (node.word("AcctSvcrRef") or "").casefold()
+    digest = hashlib.sha256(f"{own}\x1f".encode() if own and own != _NO_NAME else f"\x1f{statement}\x1f".encode())
+    for child in node.children:
+        if child.name != "NtryRef" or own in ("", _NO_NAME):  # a number in the statement, where the entry has a name
+            child.feed(digest.update)
+    return digest.hexdigest()[:_CONTENT_CHARACTERS]
+
+
 def _signed(detail: Node, currency: str | None, *, is_debit: bool) -> int | None:
     money = detail.at("Amt") or detail.at("AmtDtls/TxAmt/Amt")
     if money is None:
@@ -102,6 +126,6 @@ def _signed(detail: Node, currency: str | None, *, is_debit: bool) -> int | None
 
 def _words(node: Node, paths: tuple[str, ...]) -> tuple[str, ...]:
     texts = [found.text.strip() for path in paths for found in node.all(path)]
-    words = dict.fromkeys(name for text in texts for name in (text, *text.split()) if name and name != "NOTPROVIDED")
+    words = dict.fromkeys(name for text in texts for name in (text, *text.split()) if name and name.casefold() != _NO_NAME)
     usable = [w for w in words if len(w) <= limits.SETTLEMENT_NAME_LENGTH_MAX and w.isprintable()]
     return tuple(usable[: limits.SETTLEMENT_NAMES_MAX])

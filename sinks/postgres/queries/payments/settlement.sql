@@ -522,17 +522,23 @@ where p.state = 'pending' and p.currency = %(currency)s
                   where l.matched = p.id and l.class = 'matched' and starts_with(l.counterpart, 'merchant:'))
 order by p.created_at, p.id limit %(limit)s;
 
--- name: bank_line_known
--- bank: an entry that an earlier statement brought. Primary key.
-select 1 from settlement_line where processor = %(processor)s and line_id = %(line_id)s;
+-- name: bank_lines_known
+-- bank: the entry as an earlier statement brought it, and what stands in its place. Entries that were taken in before
+-- contents were kept are known by their place, when what was kept of them is equal. settlement_line_content; primary key.
+select line_id, class,
+       coalesce(content = %(content)s, (gross, currency, created, reference)
+                is not distinct from (%(amount)s::bigint, %(currency)s::text, %(created)s::text, %(reference)s::text))
+from settlement_line
+where processor = %(processor)s and (content = %(content)s or line_id = %(line_id)s);
 
 -- name: bank_line_keep
 -- bank: an entry with what it was found to be.
 insert into settlement_line (processor, line_id, report_id, line_no, type, reference, currency, gross, fee, net,
-                             net_currency, created, class, difference, matched, counterpart, part_of, finding, posting)
+                             net_currency, created, class, difference, matched, counterpart, part_of, finding, posting,
+                             content)
 values (%(processor)s, %(line_id)s, %(report_id)s, %(line_no)s, %(type)s, %(reference)s, %(currency)s, %(amount)s, 0,
         %(amount)s, %(currency)s, %(created)s, %(class)s, %(difference)s, %(matched)s, %(counterpart)s, %(part_of)s, null,
-        %(posting)s);
+        %(posting)s, %(content)s);
 
 -- name: summary_matched
 -- run: lines that were matched, ever.
