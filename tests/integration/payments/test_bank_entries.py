@@ -62,7 +62,7 @@ def test_a_statement_of_a_known_name_with_other_entries_loses_none(world: Settle
     assert [take_in(world, first), take_in(world, second)] == [1, 2]
     assert amounts(world) == [-70, 300, 500]
     changed = [found for found in world.open_discrepancies() if found[0] == "changed_statement"]
-    assert changed == [("changed_statement", "1", 500)], "only the first stands in the place of another"
+    assert changed == [("changed_statement", "bank:NL00BANK/1", 500)], "only the first stands in the place of another"
     before = world.state()
     assert [take_in(world, first), take_in(world, second)] == [0, 0], "each of them is known now"
     assert world.state() == before
@@ -89,3 +89,34 @@ def test_entries_that_were_taken_in_before_contents_were_kept_are_known(world: S
     world.sql("update settlement_line set content = null")
     assert take_in(world, whole) == 0
     assert take_in(world, statement("1", 501, entry(501, "y"))) == 1
+
+
+def test_one_bad_entry_is_a_finding_and_the_rest_of_its_statement_is_one_case(world: SettlementWorld) -> None:
+    """Nothing proves a statement without balances: it is taken in, and that is told once for the account."""
+    bad = entry(5).replace("0.05", "0.055")
+    unsound = entry(700, "u").replace("<Refs>", '<Amt Ccy="EUR">6.99</Amt><Refs>')
+    for name in ("1", "2"):
+        take_in(world, statement(name, 0, bad, entry(300, f"x{name}"), entry(-20, "y"), unsound, balances=False))
+    assert amounts(world) == [-20, -20, 300, 300, 700, 700]
+    group = [("bank_entry_unsound", 700), ("bank_unmatched", 20), ("bank_unmatched", 300), ("unreadable_line", 0)]
+    found = [(word, f"bank:NL00BANK/{name}", amount) for word, amount in group for name in ("1", "2")]
+    assert sorted(world.open_discrepancies()) == sorted(found + [("statement_unproven", "bank:NL00BANK", 0)] * 2)
+    cases = world.sql("select reference, evidence ->> 'findings' from repair_case order by 1")
+    assert cases == [("bank:NL00BANK", "1"), ("bank:NL00BANK/1", "4"), ("bank:NL00BANK/2", "4")]
+
+
+def test_entries_that_a_published_rule_knows_are_nobodys_case(world: SettlementWorld) -> None:
+    """A rule that is published later sorts what waits, when its file is given again."""
+    whole = statement("1", 280, entry(300, "salary"), entry(-20, "rent"))
+    rule = entry(-20, "rent").replace("</Refs>", "</Refs><RmtInf><Ustrd>Rent of May</Ustrd></RmtInf>")
+    whole = whole.replace(entry(-20, "rent"), rule)
+    take_in(world, whole)
+    assert len(world.open_discrepancies()) == 2
+    for version, body in enumerate(('{"rules": []}', '{"rules": [{"name": "rent", "text": "rent of"}]}'), 1):
+        world.sql("update policy_version set state = 'retired' where kind = 'bank_rules'")
+        world.sql("insert into policy_version values ('bank_rules', %s, %s, 'active', 'm_ops')", version, body)
+    assert take_in(world, whole) == 0
+    assert world.open_discrepancies() == [("bank_unmatched", "bank:NL00BANK/1", 300)]
+    assert take_in(world, statement("2", -20, rule.replace("-03", "-04"))) == 1
+    assert world.sql("select class, counterpart from settlement_line where gross < 0") == [("sorted", "rule:rent")] * 2
+    assert len(world.open_discrepancies()) == 1

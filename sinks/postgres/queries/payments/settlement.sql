@@ -333,7 +333,8 @@ with fresh as (
     insert into repair_case (id, kind, reference, processor, evidence)
     select distinct on (reference) case_id, 'settlement_difference', reference, processor,
            jsonb_build_object('class', class, 'amount', amount, 'currency', currency, 'line', line_id,
-                              'report', %(report_id)s::text, 'operation', matched, 'detail', detail)
+                              'report', %(report_id)s::text, 'operation', matched, 'detail', detail,
+                              'findings', count(*) over (partition by reference))
     from fresh where case_id is not null order by reference, class
     on conflict do nothing returning id, reference
 )
@@ -530,6 +531,15 @@ select line_id, class,
                 is not distinct from (%(amount)s::bigint, %(currency)s::text, %(created)s::text, %(reference)s::text))
 from settlement_line
 where processor = %(processor)s and (content = %(content)s or line_id = %(line_id)s);
+
+-- name: bank_rules_active
+-- bank: the published rules. policy_version_active.
+select body from policy_version where kind = 'bank_rules' and state = 'active';
+
+-- name: bank_line_sort
+-- bank: an entry that a rule knows now. Primary key.
+update settlement_line set class = 'sorted', difference = 0, counterpart = %(rule)s, case_id = null
+where processor = %(processor)s and line_id = %(line_id)s and class = 'bank_unmatched';
 
 -- name: bank_line_keep
 -- bank: an entry with what it was found to be.
