@@ -21,7 +21,7 @@ from compose.simulator.modes import MODES
 from dataflows.payments.domain import risk, routing
 from reconciliation.payments.settlement.camt053 import read_statements
 from reconciliation.payments.settlement.camt053_statement import Entry, Statement
-from reconciliation.payments.settlement.run import Discrepancy
+from reconciliation.payments.settlement.file_result import Discrepancy
 from schemas.payments import policies
 from tests.worlds.payments.risk_cases import NOTHING_KNOWN
 

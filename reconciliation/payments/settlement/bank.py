@@ -7,7 +7,7 @@ for its statements, then for their entries. One transaction for a file.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from reconciliation.payments.settlement import bank_findings
 from reconciliation.payments.settlement.bank_entries import TakenStatements, take_entry
@@ -42,7 +42,7 @@ def take_in_statements(
             found = Found(subject=name, found_class="unreadable_report", reference=name, amount=0, detail=str(problem))
             keep_found(connection, "bank", name, [found])
             _keep(connection, ("bank", name, sha256), TakenStatements(), "rejected", str(problem))
-        return TakenStatements()
+        return TakenStatements(reports=[("bank", name, "rejected", str(problem))])
     with found_table(connection):
         resolve_cases(
             connection,
@@ -82,6 +82,7 @@ def _take_in(
                     _take_part(connection, statement, part, taken, rules)
                 continue
             _end_statement(connection, sha256, statement, taken)
+            total.reports += taken.reports
             total.lines += taken.lines
             total.matched += taken.matched
             total.sorted_by_rule += taken.sorted_by_rule
@@ -146,9 +147,10 @@ def _end_statement(connection: psycopg.Connection, sha256: bytes, statement: Sta
 
 
 def _keep(
-    connection: psycopg.Connection, name: tuple[str, str, bytes], taken: TakenStatements, state: str, note: Any
+    connection: psycopg.Connection, name: tuple[str, str, bytes], taken: TakenStatements, state: str, note: str | None
 ) -> None:
     processor, report_id, sha256 = name
+    taken.reports.append((processor, report_id, state, note))
     execute(
         connection,
         "report_keep",

@@ -38,6 +38,8 @@ class TakenStatements(Struct, kw_only=True):
     displaced: int = 0
     displaced_amount: int = 0
     sorted_by_rule: int = 0
+    #: processor, id, state and note of each statement, or of the file when it holds none that can be read
+    reports: list[tuple[str, str, str, str | None]] = field(default_factory=list)
     found: list[Found] = field(default_factory=list)
 
 
