@@ -243,6 +243,8 @@ ATTEMPT_CONNECTION_IDLE_S: Final = (
 )
 ATTEMPT_ANSWER_BYTES_MAX: Final = 64 * 1024
 ATTEMPT_BREAKER_FAILURES: Final = 20  # outages in a row until the processor is left alone
+ATTEMPT_BREAKER_OUTAGES_MIN: Final = 3  # or so many, when nothing was answered for so long: one payment alone finds out
+ATTEMPT_BREAKER_SILENT_MS: Final = 1_500
 ATTEMPT_BREAKER_OPEN_MS: Final = 1_000  # then one call probes it
 ATTEMPT_POSTGRES_POOL_MAX: Final = 4
 ATTEMPT_POSTGRES_BACKOFF_MAX_MS: Final = 2_000
@@ -416,6 +418,9 @@ OWN_TOKENS_CACHED_S: Final = 30  # a deleted token may be taken for so long; its
 SETTLEMENT_LINE_BYTES_MAX: Final = 64 * 1024  # of one row of a report, quoted newlines included
 SETTLEMENT_NAME_LENGTH_MAX: Final = 200  # of an identity in a report
 SETTLEMENT_NAMES_MAX: Final = 100  # references and words of one bank entry
+SETTLEMENT_TEXT_LENGTH_MAX: Final = 4_000  # of what stands on one bank entry in words
+BANK_RULES_MAX: Final = 1_000  # of one published version
+BANK_RULE_TEXT_LENGTH_MAX: Final = 140
 SETTLEMENT_PARTS_MAX: Final = 1_000  # lines of one report that may together settle one movement
 SETTLEMENT_BLOCK_BYTES: Final = 256 * 1024  # read of a file at once
 SETTLEMENT_TOKEN_BYTES_MAX: Final = 64 * 1024  # of one text or tag of an XML file
@@ -523,7 +528,9 @@ PROCESSOR_HEALTH_BUCKETS: Final = 12
 PROCESSOR_HEALTH_INTERVAL_MS: Final = 1_000  # how often a worker tells what changed
 PROCESSOR_HEALTH_KEPT_S: Final = 15  # what is older says nothing any more: told again well before, changed or not
 PROCESSOR_HEALTH_REPEAT_S: Final = 5
-ATTEMPT_UNAVAILABLE_AFTER_S: Final = 10  # never sent, and its processor away for so long: failed, so that another may
+ATTEMPT_UNAVAILABLE_AFTER_S: Final = (
+    7  # never sent, and its processor silent for so long: failed; elsewhere within 10 s
+)
 ATTEMPT_GIVE_UP_BATCH_MAX: Final = 200
 ATTEMPT_GIVE_UP_INTERVAL_S: Final = 5  # while its processor answers
 STRIPE_IDENTITY_KEPT_S: Final = 23 * 3_600  # Stripe forgets an idempotency key after 24 h: then nothing is sent again

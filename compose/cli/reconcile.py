@@ -14,9 +14,11 @@ from compose.settings.settings import load_settings
 from compose.stack.errors import StackError
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.status import Status
 
-    from reconciliation.payments.settlement.run import Discrepancy, ReconcileReport, ReconcileSettings
+    from reconciliation.payments.settlement.file_result import Discrepancy, FileResult
+    from reconciliation.payments.settlement.run import ReconcileReport, ReconcileSettings
     from reconciliation.payments.settlement.sources import GivenFile
 
 FORMATS: Final = ("simulator", "stripe", "adyen", "camt053")
@@ -34,7 +36,10 @@ def reconcile(
     file_format: Annotated[str | None, typer.Option("--format", help="Of the files: " + ", ".join(FORMATS))] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Take in what is new, post it through the owners, and show what is not explained; safe to run again."""
+    """Take in what is new, post it through the owners, and show what is not explained; safe to run again.
+
+    Ends with 1 when a given file was not taken in as a whole, a processor was not reached or an owner did not decide.
+    """
     from reconciliation.audit.log import announced  # noqa: PLC0415
     from reconciliation.payments.settlement.run import reconcile as run  # noqa: PLC0415 - imports every client
     from schemas.errors import PlatformError  # noqa: PLC0415
@@ -56,7 +61,8 @@ def reconcile(
         print(json.dumps(_as_object(report)))
     else:
         _print(report)
-    raise typer.Exit(1 if report.unavailable or report.posted.undecided else 0)
+    is_whole = all(file.is_whole for file in report.files)
+    raise typer.Exit(1 if report.unavailable or report.posted.undecided or not is_whole else 0)
 
 
 def _settings(processor: str | None, *, is_file_given: bool) -> ReconcileSettings:
@@ -83,21 +89,20 @@ def _files(paths: list[Path], file_format: str | None, processor: str | None) ->
 
 def _as_object(report: ReconcileReport) -> dict[str, Any]:
     return {
-        "matched": report.matched,
-        "discrepancies": [
+        "files": [
             {
-                "class": d.found_class,
-                "reference": d.reference,
-                "amount": d.amount,
-                "currency": d.currency,
-                "processor": d.processor,
-                "subject": d.subject,
-                "case": d.case_id,
-                "detail": d.detail,
-                "first_seen": d.first_seen,
+                "name": file.name,
+                "format": file.format,
+                "state": file.state,
+                "new_lines": file.new_lines,
+                "matched": file.matched,
+                "reasons": file.reasons,
+                "discrepancies": [_discrepancy(d) for d in file.discrepancies],
             }
-            for d in report.discrepancies
+            for file in report.files
         ],
+        "matched": report.matched,
+        "discrepancies": [_discrepancy(d) for d in report.discrepancies],
         "unmatched_older_than_horizon": report.unmatched_older_than_horizon,
         "new_lines": report.new_lines,
         "posted": {
@@ -106,6 +111,20 @@ def _as_object(report: ReconcileReport) -> dict[str, Any]:
             "undecided": report.posted.undecided,
         },
         "unavailable": report.unavailable,
+    }
+
+
+def _discrepancy(d: Discrepancy) -> dict[str, Any]:
+    return {
+        "class": d.found_class,
+        "reference": d.reference,
+        "amount": d.amount,
+        "currency": d.currency,
+        "processor": d.processor,
+        "subject": d.subject,
+        "case": d.case_id,
+        "detail": d.detail,
+        "first_seen": d.first_seen,
     }
 
 
@@ -121,11 +140,17 @@ def _print(report: ReconcileReport) -> None:
     from schemas import limits  # noqa: PLC0415
 
     console = Console()
-    shown = report.discrepancies[: limits.SETTLEMENT_SHOWN_MAX]
+    for file in report.files:
+        _print_file(file, console)
+    told = {(d.processor, d.subject, d.found_class) for file in report.files for d in file.discrepancies}
+    others = [d for d in report.discrepancies if (d.processor, d.subject, d.found_class) not in told]
+    shown = others[: limits.SETTLEMENT_SHOWN_MAX]
+    if shown and report.files:
+        print("What else is not explained:")
     if shown:
         console.print(_table(shown))
-    if len(shown) < len(report.discrepancies):
-        print(f"... and {len(report.discrepancies) - len(shown)} more: --json shows all")
+    if len(shown) < len(others):
+        print(f"... and {len(others) - len(shown)} more: --json shows all")
     print(
         f"{report.matched} lines matched, {report.new_lines} new; {report.posted.decided} posted now;"
         f" {len(report.discrepancies)} discrepancies; {report.unmatched_older_than_horizon} movements without a line"
@@ -135,10 +160,38 @@ def _print(report: ReconcileReport) -> None:
         print(f"not reached: {reason}; run it again when it is back")
     if report.posted.undecided:
         print(f"{report.posted.undecided} lines wait for their owner: see 'millrace status', then run it again")
-    if shown:
+    if report.discrepancies:
         print(
             "each has a case with its evidence for a person to resolve; a later report may still explain a missing line"
         )
+
+
+#: what is said of a file, by its state
+_STATES: Final = {
+    "taken_in": "taken in",
+    "known": "was taken in before",
+    "partly": "taken in in part",
+    "truncated": "is cut off: taken in up to there",
+    "rejected": "NOT taken in",
+}
+
+
+def _print_file(file: FileResult, console: Console) -> None:
+    from rich.markup import escape  # noqa: PLC0415
+
+    from schemas import limits  # noqa: PLC0415
+
+    reasons = f" ({'; '.join(file.reasons)})" if file.reasons else ""
+    matched = f"{file.new_lines} new lines, {file.matched} of them matched, {len(file.discrepancies)} discrepancies"
+    console.print(
+        f"{escape(file.name)}: {_STATES[file.state]}{escape(reasons)}; {matched}",
+        highlight=False,
+        soft_wrap=True,
+    )
+    if shown := file.discrepancies[: limits.SETTLEMENT_SHOWN_MAX]:
+        console.print(_table(shown))
+    if len(shown) < len(file.discrepancies):
+        print(f"... and {len(file.discrepancies) - len(shown)} more of this file: --json shows all")
 
 
 def _table(discrepancies: list[Discrepancy]) -> Any:

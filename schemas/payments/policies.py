@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from schemas import errors, limits, maintenance
-from schemas.payments import fee_policy, risk_policy, routing
+from schemas.payments import bank_rules, fee_policy, risk_policy, routing
 
 #: the document that a published body of a kind holds, as canonical JSON; raises InvalidCommand
 Reader = Callable[[dict[str, Any], Collection[str]], str]
@@ -50,6 +50,16 @@ def _fees(document: dict[str, Any], _: Collection[str]) -> str:
     return fee_policy.canonical(found)
 
 
+def _bank_rules(document: dict[str, Any], _: Collection[str]) -> str:
+    try:
+        found = msgspec.convert(document, bank_rules.BankRules)
+    except msgspec.ValidationError as error:
+        raise errors.InvalidCommand([fault_of(error)]) from error
+    if faults := bank_rules.faults(found):
+        raise errors.InvalidCommand(faults[: limits.POLICY_FAULTS_TOLD_MAX])
+    return _encode(found).decode()
+
+
 def _maintenance(document: dict[str, Any], _: Collection[str]) -> str:
     try:
         return maintenance.canonical(document)
@@ -64,4 +74,10 @@ def fault_of(error: msgspec.ValidationError) -> dict[str, str]:
     return {"field": "", "reason": str(error)}
 
 
-READERS: Final[dict[str, Reader]] = {"risk": _risk, "routing": _routing, "fees": _fees, "maintenance": _maintenance}
+READERS: Final[dict[str, Reader]] = {
+    "risk": _risk,
+    "routing": _routing,
+    "fees": _fees,
+    "maintenance": _maintenance,
+    "bank_rules": _bank_rules,
+}

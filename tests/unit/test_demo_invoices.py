@@ -32,6 +32,12 @@ def test_credit_notes_are_counted_and_left_out():
     assert found.credit_notes == 2
 
 
+def test_invoices_of_nothing_are_counted_and_left_out():
+    """A real shop has them; nothing is to pay, and the others are paid."""
+    found = parse_invoices([*ROWS, "536400,1/12/2010,17850,United Kingdom,0,1"], "f")
+    assert ([invoice.number for invoice in found.payable], found.of_nothing) == (["536365", "536370"], 1)
+
+
 def test_every_column_is_read():
     assert parse_invoices(ROWS, "f").payable[1] == Invoice(
         number="536370",
@@ -68,7 +74,7 @@ def test_a_gzipped_file_is_known_by_its_content(tmp_path: Path, name: str):
         ([HEADER, "1,d,c,UK,12.50,1"], "line 2: total_minor_gbp is '12.50'"),
         ([HEADER, "1,d,c,UK,5,one"], "line 2: lines is 'one'"),
         ([HEADER, "1,d,c,UK,5,1", "1,d,c,UK,5,1"], "line 3: invoice 1 is in the file twice"),
-        ([HEADER, "1,d,c,UK,0,1"], "line 2: invoice 1 has the total 0"),
+        ([HEADER, "1,d,c,UK,0,1"], "it holds 0 credit notes and 1 of nothing"),
         ([HEADER, ",d,c,UK,5,1"], "line 2: invoice_no is empty"),
         ([HEADER, f"1,d,c,UK,{limits.AMOUNT_MINOR_MAX + 1},1"], "is past"),
         ([HEADER, "1"], "total_minor_gbp is ''"),

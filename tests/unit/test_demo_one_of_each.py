@@ -16,7 +16,7 @@ from compose.proof.demo.run import Verdict
 from compose.proof.demo.stories import stories_of
 from compose.proof.demo.tally import Tally
 from ingress.client import Undecided
-from reconciliation.payments.settlement.run import Discrepancy
+from reconciliation.payments.settlement.file_result import Discrepancy
 from tests.unit.test_demo_stories import invoices_of
 
 

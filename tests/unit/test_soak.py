@@ -19,8 +19,9 @@ from compose.proof.soak.shop import Shop
 from compose.proof.soak.verdict import Verdict
 from compose.simulator.modes import MODES
 from dataflows.payments.domain import risk, routing
-from reconciliation.payments.settlement.camt053 import Entry, Statement, read_statements
-from reconciliation.payments.settlement.run import Discrepancy
+from reconciliation.payments.settlement.camt053 import read_statements
+from reconciliation.payments.settlement.camt053_statement import Entry, Statement
+from reconciliation.payments.settlement.file_result import Discrepancy
 from schemas.payments import policies
 from tests.worlds.payments.risk_cases import NOTHING_KNOWN
 
@@ -134,12 +135,12 @@ def test_statements_say_exactly_what_is_planted(tmp_path: Path) -> None:
                 if isinstance(part, Entry):
                     entries[part.names[0]] = part.amount
                 elif isinstance(part, Statement):
-                    findings[part.id] = part.findings
+                    findings[part.id] = part.refusals
     assert entries == {"po_0": 999, "soak-stranger": 1_234, "po_1": 25_001, "po_2": -300, "soak-lie": 1_234}
     assert [name for name, wrong in findings.items() if wrong] == ["soak-lies"]
     assert made.planted == [
         ("bank_difference", "ln_0", 1, "JPY"),
-        ("bank_unmatched", "soak-stranger", 1_234, "JPY"),
+        ("bank_unmatched", "bank:NL00SOAK/soak-JPY", 1_234, "JPY"),
         ("statement_does_not_foot", "soak-lies", 5, "EUR"),
     ]
 
@@ -154,7 +155,7 @@ def test_the_bank_says_of_each_payout_what_its_end_is(tmp_path: Path) -> None:
                 if isinstance(part, Entry):
                     booked.setdefault(part.names[0], []).append(part.amount)
                 elif isinstance(part, Statement) and part.id != "soak-lies":
-                    assert part.findings == []
+                    assert part.refusals == []
     del booked["soak-lie"]
     assert booked == {"pt_paid": [-70], "pt_told_paid": [-70], "pt_returned": [-70, 70], "pt_off": [-71]}
     assert made.planted == [("bank_difference", "pt_off", 1, "EUR"), ("statement_does_not_foot", "soak-lies", 5, "EUR")]

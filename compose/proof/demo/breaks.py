@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from compose.settings.settings import Addresses
-    from reconciliation.payments.settlement.run import Discrepancy, ReconcileReport
+    from reconciliation.payments.settlement.file_result import Discrepancy
+    from reconciliation.payments.settlement.run import ReconcileReport
 
 PROCESSOR: Final = "simulator"
 

@@ -1,4 +1,4 @@
-"""Invoices from a CSV file, plain or gzipped. Credit notes are no payments: they are counted and left out.
+"""Invoices from a CSV file, plain or gzipped. Credit notes, and those of 0, are no payments: counted and left out.
 
 The columns are those of the Online Retail data: invoice_no, invoice_date, customer_id, country, total_minor_gbp, lines.
 """
@@ -37,10 +37,11 @@ class Invoice:
 
 @dataclass(frozen=True, slots=True)
 class Invoices:
-    """What a file held: invoices in its order, and how many credit notes were left out."""
+    """What a file held: invoices in its order, and how many credit notes and invoices of nothing were left out."""
 
     payable: list[Invoice]
     credit_notes: int
+    of_nothing: int = 0
 
 
 def read_invoices(path: Path) -> Invoices:
@@ -66,12 +67,15 @@ def parse_invoices(rows: Iterable[str], name: str) -> Invoices:
         raise StackError(f"{name} has no column {', '.join(missing)}; the first line must name {','.join(COLUMNS)}")
     payable: list[Invoice] = []
     seen: set[str] = set()
-    credit_notes = 0
+    credit_notes = of_nothing = 0
     for row in reader:
         where = f"{name}, line {reader.line_num}"
         invoice = _invoice(row, where)
         if invoice.number.upper().startswith(CREDIT_NOTE_MARK) or invoice.total_minor_gbp < 0:
             credit_notes += 1
+            continue
+        if invoice.total_minor_gbp == 0:
+            of_nothing += 1
             continue
         _refuse_unpayable(invoice, seen, where)
         if len(payable) == limits.DEMO_INVOICES_MAX:
@@ -79,8 +83,10 @@ def parse_invoices(rows: Iterable[str], name: str) -> Invoices:
         seen.add(invoice.number)
         payable.append(invoice)
     if not payable:
-        raise StackError(f"{name} has no invoice that can be paid: it holds {credit_notes} credit notes")
-    return Invoices(payable, credit_notes)
+        raise StackError(
+            f"{name} has no invoice that can be paid: it holds {credit_notes} credit notes and {of_nothing} of nothing"
+        )
+    return Invoices(payable, credit_notes, of_nothing)
 
 
 def _open_text(path: Path, *, is_gzip: bool) -> TextIO:
@@ -111,8 +117,6 @@ def _integer(text: str, column: str, where: str) -> int:
 
 
 def _refuse_unpayable(invoice: Invoice, seen: set[str], where: str) -> None:
-    if invoice.total_minor_gbp == 0:
-        raise StackError(f"{where}: invoice {invoice.number} has the total 0; there is nothing to pay")
     if invoice.total_minor_gbp > limits.AMOUNT_MINOR_MAX:
         raise StackError(f"{where}: total_minor_gbp is past {limits.AMOUNT_MINOR_MAX}")
     if len(invoice.number) > limits.METADATA_VALUE_LENGTH_MAX:

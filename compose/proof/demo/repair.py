@@ -13,7 +13,7 @@ from schemas import limits
 
 if TYPE_CHECKING:
     from compose.proof.kit.own_stack import OwnStack
-    from reconciliation.payments.settlement.run import Discrepancy
+    from reconciliation.payments.settlement.file_result import Discrepancy
 
 PROPOSES: Final = "m_demo_ann"
 APPROVES: Final = "m_demo_bob"

@@ -81,6 +81,8 @@ def demonstrate(stack: OwnStack, invoices: Invoices, rate: float, narrator: Narr
     tally = Tally()
     if invoices.credit_notes:
         narrator.say(f"{invoices.credit_notes} credit notes skipped: they are not payable")
+    if invoices.of_nothing:
+        narrator.say(f"{invoices.of_nothing} invoices of 0 skipped: there is nothing to pay")
     acknowledged = Acknowledgements(stack.home / "acknowledged.ndjson")
     try:
         kill = asyncio.run(

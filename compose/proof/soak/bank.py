@@ -37,7 +37,7 @@ def write_statements(folder: Path, books: Books, merchants: Iterable[MadePayout]
             entries[0] = (first.name, first.amount - 1)
             entries.append(("soak-stranger", _STRANGER))
             books.planted.append(("bank_difference", first.line_id, 1, currency))
-            books.planted.append(("bank_unmatched", "soak-stranger", _STRANGER, currency))
+            books.planted.append(("bank_unmatched", f"bank:{_ACCOUNT}/soak-{currency}", _STRANGER, currency))
         files.append(_write(folder, f"soak-{currency}", currency, entries, 0))
     for currency, entries in sorted(_to_merchants(merchants, books).items()):
         files.append(_write(folder, f"soak-merchants-{currency}", currency, entries, 0))

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-    from reconciliation.payments.settlement.run import Discrepancy
+    from reconciliation.payments.settlement.file_result import Discrepancy
 
 OPERATORS: Final = (REVIEWER, "m_soak_bob")
 _NOTE: Final = "the processor confirmed it in writing"

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from compose.proof.soak.processor import Processor
-    from reconciliation.payments.settlement.run import Discrepancy, ReconcileReport, ReconcileSettings
+    from reconciliation.payments.settlement.file_result import Discrepancy
+    from reconciliation.payments.settlement.run import ReconcileReport, ReconcileSettings
     from reconciliation.payments.settlement.sources import GivenFile
 
 #: class, reference, minor units, currency: what a discrepancy is known by

@@ -1,7 +1,8 @@
 """Leaves an ill processor alone. Attempts wait in the table meanwhile (mode: fail closed); nothing is lost.
 
-closed -> open: outages in a row. open -> half_open: a probe that moves no money was answered. half_open -> closed: one
-call was answered; half_open -> open: it was not. Routers keep away while it is open; half_open needs a first payment.
+closed -> open: many outages in a row, or a few while nothing was answered for a moment. open -> half_open: a probe that
+moves no money was answered. half_open -> closed: one call was answered; half_open -> open: it was not. Routers keep
+away while it is open; half_open needs a first payment.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ class CircuitBreaker:
     def __init__(self) -> None:
         self._outages = 0
         self._probe_at = 0.0
-        self._open_since = 0.0
+        self._silent_since: float | None = None  # the first outage since anything was answered
         self.state: BreakerState = "closed"
 
     def calls_max(self, in_flight: int) -> int:
@@ -32,30 +33,38 @@ class CircuitBreaker:
         """True when the processor was left alone for long enough to be asked how it is."""
         return self.state == "open" and now >= self._probe_at
 
-    def open_for_s(self, now: float) -> float:
-        """For how long no call has been let through, probing included; 0 unless it is open."""
-        return now - self._open_since if self.state == "open" else 0.0
+    def away_for_s(self, now: float) -> float:
+        """For how long nothing was answered, calls and probes alike; 0 unless it is open."""
+        return now - self._silent_since if self.state == "open" and self._silent_since is not None else 0.0
 
     def probed(self, now: float, *, is_answered: bool) -> None:
         """What came of a probe."""
         if self.state != "open":
             return
         if is_answered:
-            self.state = "half_open"
+            self.state, self._silent_since = "half_open", None
         else:
             self._probe_at = now + limits.ATTEMPT_BREAKER_OPEN_MS / 1_000
 
     def answered(self) -> None:
         """The processor answered a call, whatever it said."""
-        self._outages = 0
+        self._outages, self._silent_since = 0, None
         self.state = "closed"
+
+    def _is_out(self, silent_s: float) -> bool:
+        """Whether it is left alone; where few payments come, so many outages in a row would take minutes."""
+        if self._outages >= limits.ATTEMPT_BREAKER_FAILURES:
+            return True
+        return (
+            self._outages >= limits.ATTEMPT_BREAKER_OUTAGES_MIN and silent_s >= limits.ATTEMPT_BREAKER_SILENT_MS / 1_000
+        )
 
     def failed(self, now: float) -> None:
         """An outage: no connection, no answer, or an error of the processor's own."""
         self._outages += 1
-        if self.state == "closed" and self._outages < limits.ATTEMPT_BREAKER_FAILURES:
+        if self._silent_since is None:
+            self._silent_since = now
+        if self.state == "closed" and not self._is_out(now - self._silent_since):
             return
-        if self.state != "open":
-            self.state = "open"
-            self._open_since = now
+        self.state = "open"
         self._probe_at = now + limits.ATTEMPT_BREAKER_OPEN_MS / 1_000

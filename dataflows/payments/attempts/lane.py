@@ -65,7 +65,7 @@ class ProcessorLane:
     @property
     def is_away(self) -> bool:
         """True when the processor has not answered anything for so long that what never left need not wait for it."""
-        return self._breaker.open_for_s(time.monotonic()) >= limits.ATTEMPT_UNAVAILABLE_AFTER_S
+        return self._breaker.away_for_s(time.monotonic()) >= limits.ATTEMPT_UNAVAILABLE_AFTER_S
 
     def health(self) -> Health:
         """How the processor is, as its last calls tell."""

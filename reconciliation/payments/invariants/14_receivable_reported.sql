@@ -14,7 +14,7 @@ with movement as (
              or (t.kind = 'refund_succeeded' and t.reference = a.operation_id || ':refunded'))
     where starts_with(e.account_id, 'processor_receivable:') and a.operation_id is null
         and t.kind not in ('settled', 'settlement_short', 'settlement_over', 'settlement_duplicate', 'settlement_fee',
-                           'payout_announced', 'payout_returned')
+                           'settlement_unknown', 'payout_announced', 'payout_returned')
     group by 1, 2
 ),
 line as (
@@ -31,6 +31,10 @@ line as (
     from settlement_line l
     join ledger_txn t on t.reference = l.processor || ':' || l.line_id || ':duplicate'
     where l.finding = 'duplicate'
+    union all
+    select l.processor, l.net_currency, l.posted_gross
+    from settlement_line l join ledger_txn t on t.reference = 'unknown_line:' || l.processor || ':' || l.line_id
+    where l.type = 'other' and l.posted_gross is not null
     union all
     select l.processor, l.net_currency, case l.type when 'payout' then -l.posted_gross else l.posted_gross end
     from settlement_line l

@@ -29,22 +29,33 @@ _REQUIRED: Final = (
     "Net Debit (NC)",
     "Net Credit (NC)",
 )
-_FEES: Final = ("Commission (NC)", "Markup (NC)", "Scheme Fees (NC)", "Interchange (NC)", "Payment Fees (NC)")
+#: the sum of the others, or of none of them: a report has one or both
+_FEES_WHOLE: Final = "Payment Fees (NC)"
+_FEES: Final = ("Commission (NC)", "Markup (NC)", "Scheme Fees (NC)", "Interchange (NC)")
 _TYPES: Final[dict[str, LineType]] = {
     "Settled": "charge",
+    "SettledInInstallments": "charge",
+    "SettledReversed": "capture_reversal",
     "Refunded": "refund",
+    "RefundedInInstallments": "refund",
     "RefundedReversed": "refund_reversal",
     "Chargeback": "dispute",
     "SecondChargeback": "dispute",
     "ChargebackReversed": "dispute_reversal",
     "MerchantPayout": "payout",
-    "Fee": "fee",
-    "InvoiceDeduction": "fee",
-    "DepositCorrection": "adjustment",
-    "ManualCorrected": "adjustment",
-    "Balancetransfer": "adjustment",
-}
-_NAMELESS: Final = frozenset({"payout", "fee", "adjustment"})  # the modification reference is a text there
+    "BankInstructionReturned": "payout_reversal",
+    **dict.fromkeys(
+        ("Fee", "InvoiceDeduction", "PaymentCost", "MiscCosts", "RefundCost", "ChargebackCost", "TerminalSale"), "fee"
+    ),
+    **dict.fromkeys(
+        ("Balancetransfer", "DepositCorrection", "ManualCorrected", "MatchedStatement", "MerchantPayin",
+         "ReserveAdjustment", "InternalCompanyPayout", "AdvancementCommissions", "CashManagementFinancing"),
+        "adjustment",
+    ),
+}  # fmt: skip
+_NAMELESS: Final = frozenset(
+    {"payout", "payout_reversal", "fee", "adjustment", "other"}
+)  # the modification reference is a text there
 
 
 def read_lines(stream: BinaryIO) -> Iterator[Line | Defect]:
@@ -81,9 +92,7 @@ class _Cells:
 
 def _line(number: int, cells: _Cells) -> Line:
     name = cells.text("Type")
-    kind = _TYPES.get(name)
-    if kind is None:
-        raise Unclassifiable(f"has the unknown type {name[:40]!r}")
+    kind = _TYPES.get(name, "other")
     net_code = currency_code(cells.text("Net Currency"))
     net = cells.credit_less_debit("Net", "NC", net_code)
     if kind in _NAMELESS:
@@ -91,16 +100,18 @@ def _line(number: int, cells: _Cells) -> Line:
     else:
         code = currency_code(cells.text("Gross Currency"))
         gross = cells.credit_less_debit("Gross", "GC", code)
-        fee = sum(cells.amount(fee, net_code) for fee in _FEES)
+        parts = [cells.amount(fee, net_code) for fee in _FEES]
+        fee = sum(parts) if any(parts) else cells.amount(_FEES_WHOLE, net_code)
     psp, modification = identity_of(cells.text("Psp Reference")), identity_of(cells.text("Modification Reference"))
     batch = identity_of(cells.text("Batch Number"))
     refs = () if kind in _NAMELESS else tuple(dict.fromkeys(ref for ref in (modification, psp) if ref))
+    reference = identity_of(cells.text("Merchant Reference")) or (modification if kind in _NAMELESS else None)
     return Line(
         line_no=number,
         line_id=_identity(name, psp, modification, batch),
         type=kind,
         operation_id=identity_of(cells.text("Modification Merchant Reference")) if kind == "refund" else None,
-        reference=identity_of(cells.text("Merchant Reference")) or (modification if kind in _NAMELESS else None),
+        reference=identity_of(name) if kind == "other" else reference,
         provider_refs=refs,
         currency=code,
         gross=gross,

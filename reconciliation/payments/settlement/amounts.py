@@ -23,16 +23,19 @@ def currency_code(text: str) -> str:
     return code
 
 
-def minor_of_major(text: str, code: str) -> int:
+def minor_of_major(text: str, code: str, *, are_zeros_allowed: bool = False) -> int:
     """Minor units of a decimal of major units: ``("-.5", "USD")`` is -50. Raises Unclassifiable.
 
     More decimals than the currency has are refused, even zeros: whoever wrote them meant another currency or unit.
+    Banks write five decimals by their standard: zeros too many are allowed there.
     """
     found = _DECIMAL.match(text.strip())
     if found is None or not (found[2] or found[3]):
         raise Unclassifiable(f"{text[:30]!r} is not a decimal amount")
     sign, whole, rest = found[1], found[2] or "", found[3] or ""
     exponent = EXPONENTS[code]
+    if are_zeros_allowed and len(rest) > exponent:
+        rest = rest[:exponent] + rest[exponent:].rstrip("0")
     if len(rest) > exponent:
         raise Unclassifiable(f"{text[:30]!r} has more decimals than {code} has")
     return _within(f"{sign}{whole}{rest.ljust(exponent, '0')}" if whole or rest else "0")

@@ -20,8 +20,8 @@ from schemas import limits
 if TYPE_CHECKING:
     import psycopg
 
-    from reconciliation.payments.settlement.camt053 import Entry
     from reconciliation.payments.settlement.camt053_entry import Part
+    from reconciliation.payments.settlement.camt053_statement import Entry
 
 _OUR_OWN = "pt_"
 

@@ -10,56 +10,26 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 from xml.parsers import expat  # declarations, the door of every attack on expat, are refused below
 
-from msgspec import Struct, field
-
-from reconciliation.payments.settlement.amounts import currency_code, minor_of_major
-from reconciliation.payments.settlement.camt053_entry import Node, Part, batch_size, names_of, parts_of
-from reconciliation.payments.settlement.line import Unclassifiable, UnreadableReport
+from reconciliation.payments.settlement.camt053_entry import Node
+from reconciliation.payments.settlement.camt053_statement import Entry, Footing, Statement, UnreadEntry
+from reconciliation.payments.settlement.line import UnreadableReport
 from schemas import limits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_NAMESPACE: Final = "urn:iso:std:iso:20022:tech:xsd:camt.053."
+_ISO_20022: Final = "urn:iso:std:iso:20022:tech:xsd:"
+_NAMESPACE: Final = _ISO_20022 + "camt.053."
+#: what banks send beside statements, so that a person hears what it is
+_OTHER_MESSAGES: Final = {
+    "camt.052": "an account report of the running day",
+    "camt.054": "a notification of single debits and credits",
+}
 _ENCODINGS: Final = frozenset(("utf-8", "utf-16", "us-ascii", "iso-8859-1"))  # others would run Python's codecs
 _SEPARATOR: Final = "\n"  # between namespace and name; neither can hold it
 
 
-class Entry(Struct, kw_only=True):
-    """One booked movement on the account; above zero came in."""
-
-    statement: str
-    number: int
-    amount: int
-    currency: str
-    names: tuple[str, ...]  # every reference that the bank or the sender gave it, and the words of its remittance text
-    booked_on: str | None
-    is_reversal: bool
-    parts: tuple[Part, ...] = ()  # of a batch: the payments that it is of, when the bank tells them
-    batch_size: int | None = None  # of a batch of which the bank tells nothing else
-
-
-class Statement(Struct, kw_only=True):
-    """What a statement says of itself, and why it cannot be relied on (empty = it can)."""
-
-    id: str
-    account: str
-    currency: str | None
-    opening: int | None
-    closing: int | None
-    total: int
-    entries: int
-    findings: list[str] = field(default_factory=list)
-
-    @property
-    def gap(self) -> int:
-        """How far the closing balance is from the opening one plus all entries; 0 when that cannot be said."""
-        if self.opening is None or self.closing is None:
-            return 0
-        return self.closing - self.opening - self.total
-
-
-def read_statements(stream: BinaryIO) -> Iterator[Entry | Statement]:
+def read_statements(stream: BinaryIO) -> Iterator[Entry | UnreadEntry | Statement]:
     """Entries and, after the last of each, its statement. Raises UnreadableReport."""
     reader = _Reader()
     while block := stream.read(limits.SETTLEMENT_BLOCK_BYTES):
@@ -80,12 +50,13 @@ class _Reader:
         self._parser.StartDoctypeDeclHandler = self._refuse_declaration
         self._parser.EntityDeclHandler = self._refuse_declaration
         self._stack: list[Node] = []
-        self._found: list[Entry | Statement] = []
-        self._statement: _Footing | None = None
+        self._found: list[Entry | UnreadEntry | Statement] = []
+        self._statement: Footing | None = None
         self._namespace = ""
         self._fed = self._nodes = 0
+        self._has_statement = False
 
-    def feed(self, block: bytes, *, is_final: bool = False) -> list[Entry | Statement]:
+    def feed(self, block: bytes, *, is_final: bool = False) -> list[Entry | UnreadEntry | Statement]:
         """What was finished by this block."""
         try:
             self._parser.Parse(block, is_final)
@@ -95,8 +66,8 @@ class _Reader:
         unfinished = self._fed - self._parser.CurrentByteIndex
         if unfinished > limits.SETTLEMENT_BLOCK_BYTES + limits.SETTLEMENT_TOKEN_BYTES_MAX:
             raise UnreadableReport("the XML has a token without an end")
-        if is_final and self._statement is not None:
-            raise UnreadableReport("the file ends inside a statement: truncated")
+        if is_final and not self._has_statement:
+            raise UnreadableReport("the file holds no statement (Stmt)")
         found, self._found = self._found, []
         return found
 
@@ -109,8 +80,8 @@ class _Reader:
 
     def _start(self, name: str, attributes: dict[str, str]) -> None:
         namespace, _, local = name.rpartition(_SEPARATOR)
-        if not self._stack and not (local == "Document" and namespace.startswith(_NAMESPACE)):
-            raise UnreadableReport(f"the root element is {local[:40]!r}, not a camt.053 Document")
+        if not self._stack:
+            _require_statements(namespace, local)
         if not self._stack:
             self._namespace = namespace
         if namespace != self._namespace:
@@ -120,7 +91,7 @@ class _Reader:
             raise UnreadableReport("the XML is nested too deep, or one entry has too many parts")
         self._stack.append(Node(local, attributes.get("Ccy")))
         if local == "Stmt":
-            self._statement, self._nodes = _Footing(), 0
+            self._statement, self._nodes, self._has_statement = Footing(), 0, True
 
     def _characters(self, text: str) -> None:
         node = self._stack[-1]
@@ -144,112 +115,12 @@ class _Reader:
                 self._found.append(entry)
 
 
-class _Footing:
-    """One statement under way: sums and currencies, no entries."""
-
-    def __init__(self) -> None:
-        self._statement = Statement(
-            id="", account="", currency=None, opening=None, closing=None, total=0, entries=0, findings=[]
-        )
-        self._currencies: set[str] = set()
-
-    def take(self, node: Node) -> Entry | None:
-        """A part of the statement; an entry when it is a booked one."""
-        statement = self._statement
-        try:
-            match node.name:
-                case "Id":
-                    statement.id = _name_of(node.text)
-                case "Acct":
-                    statement.account = _name_of(node.word("Id/IBAN", "Id/Othr/Id") or "")
-                case "Bal":
-                    self._balance(node)
-                case "Ntry":
-                    statement.entries += 1
-                    return self._entry(node, statement.entries)
-        except Unclassifiable as problem:
-            where = f"entry {statement.entries}" if node.name == "Ntry" else node.name
-            self._find(f"{where}: {problem}")
-        return None
-
-    def ended(self) -> Statement:
-        """The statement with everything that is wrong with it."""
-        statement = self._statement
-        if not statement.id or not statement.account:
-            self._find("it has no id or no account")
-        if len(self._currencies) > 1:
-            self._find(f"several currencies: {', '.join(sorted(self._currencies))}")
-        elif statement.opening is None or statement.closing is None:
-            self._find("it has no opening or no closing balance")
-        elif statement.gap:
-            self._find("opening balance and entries do not make the closing balance")
-        return statement
-
-    def _find(self, text: str) -> None:
-        if len(self._statement.findings) < limits.SETTLEMENT_FINDINGS_MAX:
-            self._statement.findings.append(text)
-
-    def _balance(self, node: Node) -> None:
-        code = node.word("Tp/CdOrPrtry/Cd")
-        amount = self._signed(node)
-        if code in ("OPBD", "PRCD"):
-            self._statement.opening = amount
-        elif code == "CLBD":
-            self._statement.closing = amount
-
-    def _entry(self, node: Node, number: int) -> Entry | None:
-        if node.word("Sts/Cd", "Sts") not in (None, "BOOK"):
-            return None  # pending or information only: it moved nothing yet
-        amount = self._signed(node)
-        self._statement.total += amount
-        self._details(node, number)
-        money = node.at("Amt")
-        booked = node.at("BookgDt")
-        return Entry(
-            statement=self._statement.id,
-            number=number,
-            amount=amount,
-            currency=currency_code((money.ccy if money else None) or ""),
-            names=names_of(node),
-            booked_on=booked.word("Dt", "DtTm") if booked else None,
-            is_reversal=node.word("RvslInd") in ("true", "1"),
-            parts=parts_of(node, is_debit=amount < 0),
-            batch_size=batch_size(node),
-        )
-
-    def _details(self, node: Node, number: int) -> None:
-        """Details that all tell their amount must add up to their entry."""
-        own = node.at("Amt")
-        parts = list(node.all("NtryDtls/TxDtls"))
-        amounts = [part.at("Amt") or part.at("AmtDtls/TxAmt/Amt") for part in parts]
-        told = [amount for amount in amounts if amount is not None]
-        if own is None or not told or len(told) < len(parts):
-            return
-        codes = {currency_code(amount.ccy or "") for amount in told}
-        if codes != {currency_code(own.ccy or "")}:
-            self._find(f"entry {number}: its details are in {', '.join(sorted(codes))}")
-        elif sum(minor_of_major(a.text, a.ccy or "") for a in told) != minor_of_major(own.text, own.ccy or ""):
-            self._find(f"entry {number}: its details do not make its amount")
-
-    def _signed(self, node: Node) -> int:
-        money = node.at("Amt")
-        if money is None:
-            raise Unclassifiable("has no amount")
-        code = currency_code(money.ccy or "")
-        self._currencies.add(code)
-        self._statement.currency = code
-        amount = minor_of_major(money.text, code)
-        match node.word("CdtDbtInd"):
-            case "CRDT":
-                return amount
-            case "DBIT":
-                return -amount
-            case other:
-                raise Unclassifiable(f"is neither credit nor debit: {str(other)[:10]!r}")
-
-
-def _name_of(text: str) -> str:
-    name = text.strip()
-    if len(name) > limits.SETTLEMENT_NAME_LENGTH_MAX or not name.isprintable() or any(c.isspace() for c in name):
-        raise Unclassifiable("has a name that is too long or holds blanks")
-    return name
+def _require_statements(namespace: str, root: str) -> None:
+    """Raises UnreadableReport unless the document holds statements, and says what it is where that is known."""
+    if root == "Document" and namespace.startswith(_NAMESPACE):
+        return
+    message = ".".join(namespace.removeprefix(_ISO_20022).split(".")[:2])
+    if root == "Document" and namespace.startswith(_ISO_20022):
+        told = f", {_OTHER_MESSAGES[message]}" if message in _OTHER_MESSAGES else ""
+        raise UnreadableReport(f"the file is a {message[:20]}{told}; a bank statement is a camt.053")
+    raise UnreadableReport(f"the root element is {root[:40]!r}, not a camt.053 Document")

@@ -5,6 +5,7 @@ Nothing else here changes money: a line or a payout is an effect only after the 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 from msgspec import Struct
@@ -16,6 +17,8 @@ from schemas.records import Command
 
 #: type of a bank's line that undoes a payout which had been received
 BANK_RETURN: Final = "bank_return"
+#: type of the part of a line that leads from its currency to that of its settlement
+EXCHANGE: Final = "exchange"
 _LEDGER_SCOPE: Final = "ledger:reconciliation"
 
 
@@ -43,14 +46,12 @@ def command_of(due: Due, issued_at: int) -> Command:
     """The command for one line that is due."""
     if due.finding is not None:
         return _line_command(due, issued_at)
-    if due.type == "payout":
-        return _payout_command(due, issued_at)
-    if due.type == "payout_reversal":
-        return _returned_command(due, issued_at)
+    if (made := _JOURNALS.get(due.type)) is not None:
+        return made(due, issued_at)
     if (due.counterpart or "").startswith(merchant_payouts.COUNTERPART):
         bank = due.processor.removeprefix("bank:")
         return merchant_payouts.outcome_command(bank, str(due.matched), due.gross, due.currency, issued_at)
-    return _taken_back_command(due, issued_at) if due.type == BANK_RETURN else _received_command(due, issued_at)
+    return _received_command(due, issued_at)
 
 
 def late_fee_command(due: Due, issued_at: int) -> Command:
@@ -91,6 +92,24 @@ def _payout_command(due: Due, issued_at: int) -> Command:
     return _journal_command(f"payout:{p}:{due.line_id}", "payout_announced", entries, issued_at)
 
 
+def _exchange_command(due: Due, issued_at: int) -> Command:
+    """What a processor owed in the currency of the payment it owes in that of its payout, less the fee that it kept."""
+    p, paid, settled = due.processor, due.currency, due.net_currency
+    entries = [
+        *_transfer("fx_clearing", f"processor_receivable:{p}", due.gross, paid),
+        *_transfer(f"processor_receivable:{p}", "fx_clearing", due.net + due.fee, settled),
+        *_transfer(f"processor_fee_expense:{p}", f"processor_receivable:{p}", due.fee, settled),
+    ]
+    return _journal_command(f"exchange:{p}:{due.line_id}", "settlement_exchanged", entries, issued_at)
+
+
+def _suspense_command(due: Due, issued_at: int) -> Command:
+    """A line of which nobody knows what it is: its money moved, and waits for a person."""
+    p, ccy = due.processor, due.net_currency
+    entries = _transfer(f"processor_receivable:{p}", f"recon_suspense:{p}", due.gross, ccy)
+    return _journal_command(f"unknown_line:{p}:{due.line_id}", "settlement_unknown", entries, issued_at)
+
+
 def _returned_command(due: Due, issued_at: int) -> Command:
     """A payout came back: the processor owes it to us again."""
     p, ccy = due.processor, due.net_currency
@@ -122,7 +141,9 @@ def _journal_command(reference: str, kind: str, entries: list[dict[str, Any]], i
 
 
 def _transfer(debit: str, credit: str, amount: int, currency: str) -> list[dict[str, Any]]:
-    """From credit to debit; below zero it is the other way round."""
+    """From credit to debit; below zero it is the other way round, and nothing for nothing."""
+    if amount == 0:
+        return []
     if amount < 0:
         debit, credit, amount = credit, debit, -amount
     return [
@@ -143,3 +164,13 @@ def _command(
         trace_id=facts.trace_of(scope, key),
         issued_at=issued_at,
     )
+
+
+#: lines that are a ledger transaction of their own, by type; other bank entries say by their counterpart what they are
+_JOURNALS: Final[dict[str, Callable[[Due, int], Command]]] = {
+    "payout": _payout_command,
+    "payout_reversal": _returned_command,
+    "other": _suspense_command,
+    EXCHANGE: _exchange_command,
+    BANK_RETURN: _taken_back_command,
+}

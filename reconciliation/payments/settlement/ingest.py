@@ -5,7 +5,7 @@ Lines that any report brought before change nothing. Nothing is posted here: wha
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from msgspec import Struct
 
@@ -38,11 +38,13 @@ class ReportFile(Struct, frozen=True, kw_only=True):
     is_complete_history: bool
 
 
-class Taken(Struct, frozen=True, kw_only=True):
+class Taken(Struct, kw_only=True):
     """What came of it: lines that were new, and those of them that were matched."""
 
     lines: int
     matched: int
+    state: Literal["taken_in", "truncated", "rejected"] = "taken_in"
+    reason: str | None = None  # why not all of it was taken in
 
 
 def take_in(
@@ -58,6 +60,12 @@ def take_in(
     except UnreadableReport as problem:
         with found_table(connection):
             return _reject(connection, report, str(problem))
+
+
+def rejected_before_resolve(connection: psycopg.Connection, subjects: list[str]) -> None:
+    """A file that could not be read, as another format or by an earlier version, is taken in now."""
+    with connection.transaction():
+        resolve_cases(connection, execute(connection, "resolve_rejected", subjects=subjects))
 
 
 def early_disputes_wait(connection: psycopg.Connection) -> None:
@@ -109,7 +117,9 @@ def _take_in(
         resolve_cases(
             connection, execute(connection, "resolve_about", found_class=gone, processor=processor, subject=report_id)
         )
-    _keep_report(connection, report, matched, state="truncated" if _is_cut_off(defects) else "taken_in")
+    if _is_cut_off(defects):
+        matched.taken.state, matched.taken.reason = "truncated", defects[-1].reason
+    _keep_report(connection, report, matched)
     return matched.taken
 
 
@@ -215,8 +225,9 @@ def _reject(connection: psycopg.Connection, report: ReportFile, reason: str) -> 
         detail=reason,
     )
     keep_found(connection, report.processor, report.report_id, [found])
-    nothing = _Matched(taken=Taken(lines=0, matched=0), oldest_at=None, youngest_at=None)
-    _keep_report(connection, report, nothing, state="rejected", note=reason)
+    taken = Taken(lines=0, matched=0, state="rejected", reason=reason)
+    nothing = _Matched(taken=taken, oldest_at=None, youngest_at=None)
+    _keep_report(connection, report, nothing)
     return nothing.taken
 
 
@@ -225,8 +236,6 @@ def _keep_report(
     report: ReportFile,
     matched: _Matched,
     *,
-    state: str = "taken_in",
-    note: str | None = None,
     counts_lines: bool = True,
 ) -> None:
     execute(
@@ -236,8 +245,8 @@ def _keep_report(
         report_id=report.report_id,
         sha256=report.sha256,
         format=report.format,
-        state=state,
-        note=note,
+        state=matched.taken.state,
+        note=matched.taken.reason,
         is_complete_history=report.is_complete_history,
         lines=matched.taken.lines,
         matched=matched.taken.matched,

@@ -9,8 +9,9 @@ from __future__ import annotations
 from itertools import chain, groupby
 from typing import TYPE_CHECKING, Any, Final
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
+from reconciliation.payments.settlement.commands import EXCHANGE
 from reconciliation.payments.settlement.line import Line
 from reconciliation.payments.settlement.matching import PAYING, Expected, Settled, Verdict, judge_all
 from reconciliation.payments.settlement.store import SQL, Found, execute, keep_found, keep_lines, resolve_cases
@@ -22,10 +23,11 @@ if TYPE_CHECKING:
     import psycopg
 
 _OPEN: Final = frozenset({"created", "pending", "unknown", "manual_review"})
-_ATTEMPT_TYPES: Final = frozenset({"charge", "refund", "refund_reversal"})
+_ATTEMPT_TYPES: Final = frozenset({"charge", "capture_reversal", "refund", "refund_reversal"})
+_POSTED_TYPES: Final = frozenset({"charge", "capture_reversal", "refund"})
 _CLASS: Final = 15  # its place in a row
 #: lines that belong to no payment, by type: a person books them
-_UNBOOKED: Final = {"fee": "unbooked_fee", "adjustment": "unbooked_adjustment"}
+_UNBOOKED: Final = {"fee": "unbooked_fee", "adjustment": "unbooked_adjustment", "other": "unknown_line"}
 
 
 class Candidate(Struct, frozen=True, kw_only=True):
@@ -54,6 +56,7 @@ class Judged(Struct, kw_only=True):
     """The row of a line, and what is wrong with it."""
 
     row: tuple[object, ...]
+    exchange: tuple[object, ...] | None = None  # of a line that was paid in one currency and settled in another
     found: Found | None = None
     ends_shortage_of: str | None = None
 
@@ -77,7 +80,7 @@ def judge_report(connection: psycopg.Connection, processor: str, report_id: str)
 
 def judged_lines(processor: str, report_id: str, candidates: Iterable[Candidate]) -> Iterator[Judged]:
     """Every candidate judged; those of one movement must stand together."""
-    for _, group in groupby(candidates, key=lambda c: (c.matched or f" {c.line.line_no}", c.line.type)):
+    for _, group in groupby(candidates, key=_movement):
         first = next(group)
         members = chain((first,), group)  # noqa: B031 - the rest of the group, once
         expected = _expected(first)
@@ -89,10 +92,17 @@ def judged_lines(processor: str, report_id: str, candidates: Iterable[Candidate]
             yield _judged(processor, report_id, under_way.pop(verdict.line.line_no), verdict)
 
 
+def _movement(candidate: Candidate) -> tuple[str, str]:
+    """Lines of the same are judged together: a charge, and what was taken back of it."""
+    kind = candidate.line.type
+    return candidate.matched or f" {candidate.line.line_no}", "charge" if kind == "capture_reversal" else kind
+
+
 def _lines(candidates: Iterable[Candidate], under_way: dict[int, Candidate]) -> Iterator[Line]:
     for candidate in candidates:
         under_way[candidate.line.line_no] = candidate
-        yield candidate.line
+        line = candidate.line
+        yield structs.replace(line, fee=0) if _is_exchanged(line) else line  # its fee is in the other currency
 
 
 def _expected(candidate: Candidate) -> Expected | str:
@@ -112,8 +122,12 @@ def _expected(candidate: Candidate) -> Expected | str:
     return Expected(
         amount=-candidate.amount if is_out else candidate.amount,
         currency=candidate.expected_currency,
-        fee=candidate.expected_fee or 0,
+        fee=0 if _is_exchanged(candidate.line) else candidate.expected_fee or 0,
     )
+
+
+def _is_exchanged(line: Line) -> bool:
+    return line.currency != line.net_currency and line.type in _POSTED_TYPES
 
 
 def _is_moved(kind: str, status: str | None, *, came_back: bool) -> bool:
@@ -128,14 +142,15 @@ def _plain(processor: str, report_id: str, candidate: Candidate, line_class: str
     line = candidate.line
     amount = abs(line.gross)
     is_returned = line_class == "payout_returned"
+    is_in_suspense = line_class == "unknown_line" and line.net != 0
     row = line_row(
         processor,
         report_id,
         candidate,
         line_class,
         difference=0 if line_class == "waiting" else amount,
-        posted=(candidate.amount, 0, 0) if is_returned else None,
-        posting="due" if is_returned and candidate.amount else "none",
+        posted=(candidate.amount, 0, 0) if is_returned else (line.net, 0, 0) if is_in_suspense else None,
+        posting="due" if is_in_suspense or (is_returned and candidate.amount) else "none",
     )
     if line_class == "waiting":
         return Judged(row=row)
@@ -144,7 +159,10 @@ def _plain(processor: str, report_id: str, candidate: Candidate, line_class: str
 
 def _judged(processor: str, report_id: str, candidate: Candidate, verdict: Verdict) -> Judged:
     line = verdict.line
-    is_posted = verdict.posting is not None and line.type in ("charge", "refund")
+    exchange = None
+    if _is_exchanged(line) and verdict.line_class in PAYING:
+        exchange = _exchange_row(processor, report_id, candidate)
+    is_posted = verdict.posting is not None and line.type in _POSTED_TYPES
     row = line_row(
         processor,
         report_id,
@@ -157,10 +175,26 @@ def _judged(processor: str, report_id: str, candidate: Candidate, verdict: Verdi
     )
     ends = candidate.matched if verdict.settles_rest else None
     if verdict.line_class == "matched":
-        return Judged(row=row, ends_shortage_of=ends)
+        return Judged(row=row, exchange=exchange, ends_shortage_of=ends)
     is_case = verdict.line_class != "fee_difference"  # the owner books the true fee
     found = found_of(candidate, verdict.line_class, verdict.difference, is_case=is_case)
-    return Judged(row=row, found=found, ends_shortage_of=ends)
+    return Judged(row=row, exchange=exchange, found=found, ends_shortage_of=ends)
+
+
+def _exchange_row(processor: str, report_id: str, candidate: Candidate) -> tuple[object, ...]:
+    """A part of a line: what it settled in its own currency is owed to us in the other one, less the fee there."""
+    line = candidate.line
+    as_part = structs.replace(candidate, line=structs.replace(line, type=EXCHANGE))
+    return line_row(
+        processor,
+        report_id,
+        as_part,
+        "exchanged",
+        posted=(line.gross, line.fee, 0),
+        posting="due",
+        line_id=f"{line.line_id}/{EXCHANGE}",
+        part_of=line.line_id,
+    )
 
 
 def found_of(candidate: Candidate, found_class: str, amount: int, *, is_case: bool = True) -> Found:
@@ -206,7 +240,8 @@ def line_row(
 
 
 def _keep(connection: psycopg.Connection, processor: str, report_id: str, batch: list[Judged]) -> None:
-    keep_lines(connection, processor, report_id, [judged.row for judged in batch])
+    exchanges = [judged.exchange for judged in batch if judged.exchange is not None]
+    keep_lines(connection, processor, report_id, [*(judged.row for judged in batch), *exchanges])
     if ended := [judged.ends_shortage_of for judged in batch if judged.ends_shortage_of]:
         resolve_cases(connection, execute(connection, "shortages_end", processor=processor, matched=ended))
     keep_found(connection, processor, report_id, _still_wrong(batch))

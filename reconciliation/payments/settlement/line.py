@@ -10,6 +10,7 @@ from schemas import errors
 
 LineType = Literal[
     "charge",
+    "capture_reversal",  # what is taken back of a charge: of a partial capture, the whole one may be told first
     "refund",
     "refund_reversal",
     "dispute",
@@ -18,10 +19,13 @@ LineType = Literal[
     "payout_reversal",
     "fee",
     "adjustment",
+    "other",  # what it is nobody here knows; its money is certain
+    "exchange",  # of no report: the part of a line that leads from its currency to that of its settlement
 ]
 #: which kinds of attempts a line of this type may tell of
 ATTEMPT_KINDS: Final[dict[str, tuple[str, ...]]] = {
     "charge": ("purchase", "capture"),
+    "capture_reversal": ("purchase", "capture"),
     "refund": ("refund",),
     "refund_reversal": ("refund",),
 }

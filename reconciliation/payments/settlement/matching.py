@@ -9,7 +9,7 @@ expected are one settlement in parts.
 from __future__ import annotations
 
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from msgspec import Struct
 
@@ -30,6 +30,8 @@ LineClass = Literal[
     "fee_difference",
     "does_not_foot",
 ]
+#: a line that takes something of an earlier one back, so that both together are what was expected
+_TAKEN_BACK: Final = "capture_reversal"
 Posting = Literal["matched", "short", "over", "duplicate"]
 #: lines of these classes paid something towards what was expected
 PAYING = ("matched", "short", "over", "duplicate", "fee_difference")
@@ -91,7 +93,7 @@ def judge(expected: Expected, settled: Settled, line: Line) -> Verdict:
     """What one line is after those that came before it."""
     if line.currency != expected.currency:
         return Verdict(line=line, line_class="currency_mismatch", difference=abs(line.gross))
-    if (line.gross < 0) != (expected.amount < 0) or line.gross == 0:
+    if line.gross == 0 or (_is_against(expected, line) and not (line.type == _TAKEN_BACK and settled.lines)):
         return Verdict(line=line, line_class="sign_flipped", difference=abs(line.gross))
     if not foots(line):
         return Verdict(line=line, line_class="does_not_foot", difference=abs(line.gross - line.fee - line.net))
@@ -110,10 +112,14 @@ def foots(line: Line) -> bool:
     return line.currency != line.net_currency or line.gross - line.fee == line.net
 
 
+def _is_against(expected: Expected, line: Line) -> bool:
+    return (line.gross < 0) != (expected.amount < 0)
+
+
 def _later(expected: Expected, settled: Settled, line: Line) -> Verdict:
     """A line after the one that settled: a late part of what is still open, or paid twice."""
     rest = abs(expected.amount) - abs(settled.gross)
-    if rest <= 0 or line.gross == expected.amount:
+    if (rest <= 0 and line.type != _TAKEN_BACK) or line.gross == expected.amount:
         return _posted(line, "duplicate", "duplicate", abs(line.gross), abs(line.gross))
     difference = settled.gross + line.gross - expected.amount
     found: LineClass = "short" if difference < 0 else "over"
@@ -127,7 +133,9 @@ def _parts(expected: Expected, lines: list[Line]) -> int:
     """How many lines from the first on add up to exactly what was expected; 0 when none do."""
     total = 0
     for count, line in enumerate(lines, 1):
-        if line.currency != expected.currency or (line.gross < 0) != (expected.amount < 0) or not foots(line):
+        if line.currency != expected.currency or not foots(line):
+            return 0
+        if _is_against(expected, line) and line.type != _TAKEN_BACK:
             return 0
         total += line.gross
         if total == expected.amount:

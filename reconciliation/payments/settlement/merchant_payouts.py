@@ -17,7 +17,7 @@ from schemas.payments.facts import fact_command, trace_of
 if TYPE_CHECKING:
     import psycopg
 
-    from reconciliation.payments.settlement.camt053 import Entry
+    from reconciliation.payments.settlement.camt053_statement import Entry
     from schemas.records import Command
 
 SCOPE: Final = "ledger:reconciliation"

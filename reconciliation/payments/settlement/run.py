@@ -9,14 +9,28 @@ from __future__ import annotations
 import tempfile
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import psycopg
 from msgspec import Struct, field
 
 from reconciliation.payments.repair.lists import aged_cases_open
 from reconciliation.payments.settlement.bank import take_in_statements
-from reconciliation.payments.settlement.ingest import ReportFile, early_disputes_wait, take_in, take_in_waiting
+from reconciliation.payments.settlement.file_result import (
+    Discrepancy,
+    FileResult,
+    discrepancy_of,
+    open_about,
+    state_of,
+)
+from reconciliation.payments.settlement.ingest import (
+    ReportFile,
+    Taken,
+    early_disputes_wait,
+    rejected_before_resolve,
+    take_in,
+    take_in_waiting,
+)
 from reconciliation.payments.settlement.posting import Posted, Teller, book_late_fees, post_due, tell_outcomes
 from reconciliation.payments.settlement.sources import (
     READERS,
@@ -47,23 +61,10 @@ class ReconcileSettings(Struct, frozen=True, kw_only=True):
     decision_wait_s: float = limits.SETTLEMENT_DECISION_WAIT_S
 
 
-class Discrepancy(Struct, frozen=True, kw_only=True):
-    """Something that is not explained. ``reference`` is the payment when it is known, else what the line says."""
-
-    found_class: str = field(name="class")
-    reference: str
-    amount: int
-    currency: str | None
-    processor: str
-    subject: str
-    detail: str | None
-    case_id: str | None
-    first_seen: str
-
-
 class ReconcileReport(Struct, kw_only=True):
     """What is so after a run; what the run itself did stands in ``run``."""
 
+    files: list[FileResult]  # those that were given, in their order
     matched: int
     discrepancies: list[Discrepancy]
     unmatched_older_than_horizon: int
@@ -118,6 +119,7 @@ class _Run:
         self._on_lines = on_lines
         self._teller = Teller(connection, settings.kafka, settings.decision_wait_s)
         self._new_lines = 0
+        self._files: list[FileResult] = []
         self._unavailable: list[str] = []
 
     def run(self, files: list[GivenFile]) -> ReconcileReport:
@@ -163,24 +165,52 @@ class _Run:
         self._on_step(f"reading {given.path.name}")
         report = given_file(given)
         if given.format == "camt053":
-            name = given.path.name[: limits.SETTLEMENT_NAME_LENGTH_MAX]
-            taken = take_in_statements(
-                self._connection, (name, report.sha256), lambda: given.path.open("rb"), self._on_lines
+            result = self._take_statements(given, report)
+        elif self._known(report.processor, report.report_id) == ("taken_in", report.sha256, report.format):
+            result = FileResult(name=given.path.name, format=given.format, state="known")
+            result.reports.append((report.processor, report.report_id))
+        else:
+            taken = self._take_report(report, given.path)
+            result = FileResult(
+                name=given.path.name,
+                format=given.format,
+                state=taken.state,
+                new_lines=taken.lines,
+                matched=taken.matched,
+                reasons=[taken.reason] if taken.reason else [],
+                reports=[(report.processor, report.report_id)],
             )
-            self._new_lines += taken.lines
-        elif self._known(report.processor, report.report_id) is None:
-            self._take_report(report, given.path)
+        if result.state != "rejected":
+            rejected_before_resolve(self._connection, [report.report_id, given.path.name])
+        self._files.append(result)
         self._on_step(f"took in {given.path.name}")
 
-    def _take_report(self, report: ReportFile, path: Path) -> None:
+    def _take_statements(self, given: GivenFile, report: ReportFile) -> FileResult:
+        name = given.path.name[: limits.SETTLEMENT_NAME_LENGTH_MAX]
+        taken = take_in_statements(
+            self._connection, (name, report.sha256), lambda: given.path.open("rb"), self._on_lines
+        )
+        self._new_lines += taken.lines
+        return FileResult(
+            name=given.path.name,
+            format=given.format,
+            state=state_of([state for _, _, state, _ in taken.reports]),
+            new_lines=taken.lines,
+            matched=taken.matched,
+            reasons=[note for _, _, state, note in taken.reports if state == "rejected" and note],
+            reports=[(processor, report_id) for processor, report_id, _, _ in taken.reports],
+        )
+
+    def _take_report(self, report: ReportFile, path: Path) -> Taken:
         with path.open("rb") as stream:
             taken = take_in(self._connection, report, READERS[report.format](stream), self._on_lines)
         self._new_lines += taken.lines
         self._on_step(f"took in {report.report_id}")
+        return taken
 
-    def _known(self, processor: str, report_id: str) -> tuple[str, bytes] | None:
+    def _known(self, processor: str, report_id: str) -> tuple[str, bytes, str] | None:
         row = execute(self._connection, "report_known", processor=processor, report_id=report_id).fetchone()
-        return None if row is None else (row[0], bytes(row[1]))
+        return None if row is None else (row[0], bytes(row[1]), row[2])
 
     def _find_missing(self) -> None:
         for (processor,) in execute(self._connection, "reporting_processors").fetchall():
@@ -192,9 +222,12 @@ class _Run:
     def _report(self, posted: Posted) -> ReconcileReport:
         connection = self._connection
         rows = execute(connection, "summary_discrepancies").fetchall()
+        for file in self._files:
+            file.discrepancies = open_about(connection, file.reports)
         return ReconcileReport(
+            files=self._files,
             matched=_number(execute(connection, "summary_matched")),
-            discrepancies=[_discrepancy(row) for row in rows],
+            discrepancies=[discrepancy_of(row) for row in rows],
             unmatched_older_than_horizon=_number(
                 execute(connection, "summary_overdue", horizon_days=limits.SETTLEMENT_HORIZON_DAYS)
             ),
@@ -202,21 +235,6 @@ class _Run:
             posted=posted,
             unavailable=self._unavailable,
         )
-
-
-def _discrepancy(row: tuple[Any, ...]) -> Discrepancy:
-    found_class, reference, amount, currency, processor, subject, detail, case_id, first_seen = row
-    return Discrepancy(
-        found_class=found_class,
-        reference=reference,
-        amount=amount,
-        currency=currency,
-        processor=processor,
-        subject=subject,
-        detail=detail,
-        case_id=case_id,
-        first_seen=first_seen.isoformat(),
-    )
 
 
 def _number(cursor: psycopg.Cursor) -> int:

@@ -117,10 +117,10 @@ def test_routers_are_told_how_processors_are(processor_b: AttemptsWorld, first: 
     told = eventually(counted)
     assert (told["breaker"], told["window_s"]) == ("closed", limits.PROCESSOR_HEALTH_WINDOW_S)
     first.end()
-    lost = of(A, limits.ATTEMPT_BREAKER_FAILURES)
+    lost = of(A, 1)  # one alone
     world.publish(*lost)
     told = eventually(lambda: (row := world.health(A)).get("breaker") == "open" and row)
-    assert told["failed"] >= limits.ATTEMPT_BREAKER_FAILURES
+    assert told["failed"] >= limits.ATTEMPT_BREAKER_OUTAGES_MIN
     eventually(lambda: is_told(world, lost, "failed"), within_s=_AWAY_WITHIN_S, what="given up")
     first.start()
     becomes(lambda: world.health(A).get("breaker"), "half_open")

@@ -162,7 +162,7 @@ def test_what_remains_of_a_batch_is_a_finding_of_its_amount(world: SettlementWor
     assert world.open_discrepancies() == [
         ("bank_difference", two, 1),
         ("bank_duplicate", one, 600),
-        ("bank_unmatched", "stranger", 5),
+        ("bank_unmatched", "bank:NL00PAYOUT/S1", 5),
     ]
     assert world.sql("select lines, matched from settlement_report where report_id = 'S1'") == [(1, 0)]
 

@@ -134,3 +134,31 @@ def test_lines_without_end_are_judged_as_they_come() -> None:
 
     verdicts = judge_all(expecting(1_000), Settled(), endless())  # type: ignore[arg-type]  # a generator of lines
     assert [next(verdicts).line_class for _ in range(3_000)] == ["matched"] + ["duplicate"] * 2_999
+
+
+@given(amounts, amounts, st.booleans(), st.integers(0, 3))
+def test_what_is_taken_back_of_a_charge_is_part_of_it(amount: int, back: int, is_first: bool, reports: int) -> None:
+    """A processor tells the whole of a partial capture, and takes the rest back: before or after, then or later."""
+    whole, taken_back = lines_of(amount + back, -back, fees=[30, 0])
+    taken_back.type = "capture_reversal"
+    lines = [taken_back, whole] if is_first and not reports else [whole, taken_back]
+    expected, settled = expecting(amount, 30), Settled()
+    verdicts: list[Verdict] = []
+    for part in [lines[:1], lines[1:]] if reports else [lines]:
+        verdicts += judge_all(expected, settled, part)
+        settled = settled_by(lines[: len(verdicts)], verdicts)
+    assert booked(verdicts) == 0
+    assert verdicts[-1].line_class == "matched"
+    assert sum(verdict.posting != "duplicate" for verdict in verdicts if verdict.posting) == 1
+
+
+def test_what_is_taken_back_without_a_charge_settles_nothing() -> None:
+    (taken_back,) = lines_of(-500)
+    taken_back.type = "capture_reversal"
+    (verdict,) = judge_all(expecting(1_000), Settled(), [taken_back])
+    assert (verdict.line_class, verdict.posting) == ("sign_flipped", None)
+    (charge,) = lines_of(1_000)
+    (later,) = judge_all(
+        expecting(1_000), settled_by([charge], list(judge_all(expecting(1_000), Settled(), [charge]))), [taken_back]
+    )
+    assert (later.line_class, later.difference, later.posting) == ("short", 500, "duplicate")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 from prometheus_client import CollectorRegistry
 
+from dataflows.payments.attempts import schedule
 from dataflows.payments.attempts.adapter import Answer, Call, Definitive, NotExecuted, NotSent, Unknown
 from dataflows.payments.attempts.circuit_breaker import CircuitBreaker
 from dataflows.payments.attempts.lane import ProcessorLane
@@ -120,6 +121,20 @@ def test_the_bulkhead_never_gives_more_slots_than_it_has() -> None:
     assert lane.reserve(5) == 3
 
 
+def test_one_payment_alone_finds_out_that_its_processor_is_away() -> None:
+    """Retried as the schedule says, it is over before the ten seconds in which a payment is served elsewhere."""
+    breaker, now, sends = CircuitBreaker(), 0.0, 0
+    while breaker.state == "closed":
+        breaker.failed(now)
+        sends += 1
+        now += schedule.retry_delay_ms(sends, jitter=1.0) / 1_000
+    assert (sends, breaker.away_for_s(now) >= limits.ATTEMPT_BREAKER_SILENT_MS / 1_000) == (5, True)
+    assert breaker.away_for_s(limits.ATTEMPT_UNAVAILABLE_AFTER_S) == limits.ATTEMPT_UNAVAILABLE_AFTER_S < 10
+    short = CircuitBreaker()
+    short.failed(0.0), short.failed(0.1), short.answered(), short.failed(60.0), short.failed(60.1), short.failed(60.2)
+    assert short.state == "closed", "an answer in between ends the silence"
+
+
 def test_the_breaker_opens_probes_and_closes() -> None:
     """Outages in a row open it; a probe half-opens it; then one call at a time, and an answer of any kind closes it."""
     breaker = CircuitBreaker()
@@ -148,11 +163,11 @@ def test_an_outage_is_as_old_as_the_breaker_has_been_open() -> None:
         breaker.failed(5.0)
     breaker.failed(7.0)  # a call that was under way when it opened
     breaker.probed(8.0, is_answered=False)
-    assert breaker.open_for_s(9.0) == 4.0
+    assert breaker.away_for_s(9.0) == 4.0
     breaker.probed(9.0, is_answered=True)
-    assert breaker.open_for_s(20.0) == 0.0
+    assert breaker.away_for_s(20.0) == 0.0
     breaker.failed(21.0)
-    assert breaker.open_for_s(22.0) == 1.0
+    assert breaker.away_for_s(22.0) == 1.0
 
 
 @pytest.mark.parametrize("found", [True, False, ZeroDivisionError()])

@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 
 from reconciliation.payments.settlement import adyen_report, simulator_report, stripe_report
-from reconciliation.payments.settlement.camt053 import Entry, Statement, read_statements
+from reconciliation.payments.settlement.camt053 import read_statements
+from reconciliation.payments.settlement.camt053_statement import Entry, Statement
 from reconciliation.payments.settlement.line import Defect, Line, UnreadableReport
 from schemas import limits
 from tests.unit.payments.test_camt053 import HEAD, TAIL, entry, statement

@@ -81,7 +81,7 @@ where k.processor = %(processor)s and k.line_id = s.line_id;
 -- everything, is kept as matched at once; the others become candidates. Tells how many were plain, and between which
 -- captures they reach.
 with repeated as (
-    select operation_id from settlement_stage where operation_id is not null and type in ('charge', 'refund')
+    select operation_id from settlement_stage where operation_id is not null and type in ('charge', 'capture_reversal', 'refund')
     group by 1 having count(*) > 1
 ), named as (
     select s.*, a.operation_id as matched, a.status, a.kind, a.created_at as begun_at, a.final as came_back,
@@ -91,7 +91,7 @@ with repeated as (
     left join processor_attempt a
         on a.intent_id = s.intent_id and a.attempt = s.attempt and a.operation_id = s.operation_id
         and a.processor = %(processor)s
-        and ((s.type = 'charge' and a.kind in ('purchase', 'capture')) or (s.type like 'refund%%' and a.kind = 'refund'))
+        and ((s.type in ('charge', 'capture_reversal') and a.kind in ('purchase', 'capture')) or (s.type like 'refund%%' and a.kind = 'refund'))
 ), judged as materialized (
     select n.*,
            coalesce(
@@ -132,18 +132,19 @@ from settlement_candidate;
 
 -- name: loose_count
 -- ingest: whether any line has to be known by other names than its operation.
-select count(*) from settlement_candidate where matched is null and type in ('charge', 'refund', 'refund_reversal');
+select count(*) from settlement_candidate
+where matched is null and type in ('charge', 'capture_reversal', 'refund', 'refund_reversal');
 
 -- name: loose_by_provider_ref
 -- By the processor's own name of it, when exactly one attempt has it. Scans the attempts: the rare case has no index.
 with named as (
     select line_no, type, unnest(provider_refs) as ref from settlement_candidate
-    where matched is null and type in ('charge', 'refund', 'refund_reversal')
+    where matched is null and type in ('charge', 'capture_reversal', 'refund', 'refund_reversal')
 ), hit as (
     select n.line_no, min(a.operation_id) as operation_id
     from named n
     join processor_attempt a on a.provider_ref = n.ref and a.processor = %(processor)s
-        and a.kind in ('purchase', 'capture', 'refund') and (a.kind = 'refund') = (n.type <> 'charge')
+        and a.kind in ('purchase', 'capture', 'refund') and (a.kind = 'refund') = starts_with(n.type, 'refund')
     group by n.line_no having count(distinct a.operation_id) = 1
 )
 update settlement_candidate c
@@ -157,10 +158,11 @@ where c.line_no = h.line_no;
 -- By payment, amount, currency and type; the n-th such line goes to the n-th such attempt, unsettled ones first.
 -- Without an equal amount: the only attempt of that kind, unless the line names an operation that is none of ours.
 with lines as (
-    select line_no, reference, currency, abs(gross) as amount, type <> 'charge' as is_refund, operation_id,
+    select line_no, reference, currency, abs(gross) as amount, starts_with(type, 'refund') as is_refund, operation_id,
            row_number() over (partition by reference, currency, abs(gross), type order by line_no) as number
     from settlement_candidate
-    where matched is null and reference is not null and type in ('charge', 'refund', 'refund_reversal')
+    where matched is null and reference is not null
+      and type in ('charge', 'capture_reversal', 'refund', 'refund_reversal')
 ), attempts as (
     select a.*, a.kind = 'refund' as is_refund, count(*) over same as alike, count(*) over kin as of_kind,
            row_number() over (same order by exists (select 1 from settlement_line p where p.matched = a.operation_id),
@@ -248,7 +250,9 @@ select c.line_no, c.line_id, c.type, c.operation_id, c.reference, c.provider_ref
        c.expected_currency, c.expected_fee, p.gross::bigint, p.fee::bigint, p.lines
 from settlement_candidate c
 cross join lateral (
-    select coalesce(sum(l.gross), 0) as gross, coalesce(sum(l.fee), 0) as fee, count(*) as lines from settlement_line l
+    select coalesce(sum(l.gross), 0) as gross, count(*) as lines,
+           coalesce(sum(l.fee) filter (where l.currency = l.net_currency), 0) as fee
+    from settlement_line l
     where l.matched = c.matched and l.part_of is null and l.class = any(%(paying)s)
 ) p
 where c.type <> 'payout' order by c.matched nulls last, c.type, c.line_no;
@@ -270,6 +274,12 @@ returning d.reference;
 -- A report that is sound now was rejected before.
 update settlement_discrepancy d set state = 'resolved', resolved_at = clock_timestamp()
 where d.state = 'open' and d.class = %(found_class)s and d.processor = %(processor)s and d.subject = %(subject)s
+returning d.reference;
+
+-- name: resolve_rejected
+-- ingest: a file that was rejected, as whatever processor's, is taken in now. Index settlement_discrepancy_open.
+update settlement_discrepancy d set state = 'resolved', resolved_at = clock_timestamp()
+where d.state = 'open' and d.class = 'unreadable_report' and d.subject = any(%(subjects)s)
 returning d.reference;
 
 -- name: cases_resolve
@@ -333,7 +343,8 @@ with fresh as (
     insert into repair_case (id, kind, reference, processor, evidence)
     select distinct on (reference) case_id, 'settlement_difference', reference, processor,
            jsonb_build_object('class', class, 'amount', amount, 'currency', currency, 'line', line_id,
-                              'report', %(report_id)s::text, 'operation', matched, 'detail', detail)
+                              'report', %(report_id)s::text, 'operation', matched, 'detail', detail,
+                              'findings', count(*) over (partition by reference))
     from fresh where case_id is not null order by reference, class
     on conflict do nothing returning id, reference
 )
@@ -346,7 +357,7 @@ truncate settlement_found;
 
 -- name: report_known
 -- run: whether a report has to be fetched and read. Primary key.
-select state, sha256 from settlement_report where processor = %(processor)s and report_id = %(report_id)s;
+select state, sha256, format from settlement_report where processor = %(processor)s and report_id = %(report_id)s;
 
 -- name: report_keep
 -- Last of a report. Primary key.
@@ -355,7 +366,7 @@ insert into settlement_report (processor, report_id, sha256, format, state, note
 values (%(processor)s, %(report_id)s, %(sha256)s, %(format)s, %(state)s, %(note)s, %(is_complete_history)s, %(lines)s,
         %(matched)s, %(oldest_at)s, %(youngest_at)s)
 on conflict (processor, report_id) do update
-set sha256 = excluded.sha256, state = case settlement_report.state when 'taken_in' then 'taken_in' else excluded.state end,
+set sha256 = excluded.sha256, format = excluded.format, state = case settlement_report.state when 'taken_in' then 'taken_in' else excluded.state end,
     note = excluded.note, lines = settlement_report.lines + excluded.lines,
     matched = settlement_report.matched + excluded.matched,
     oldest_at = least(settlement_report.oldest_at, excluded.oldest_at),
@@ -522,17 +533,32 @@ where p.state = 'pending' and p.currency = %(currency)s
                   where l.matched = p.id and l.class = 'matched' and starts_with(l.counterpart, 'merchant:'))
 order by p.created_at, p.id limit %(limit)s;
 
--- name: bank_line_known
--- bank: an entry that an earlier statement brought. Primary key.
-select 1 from settlement_line where processor = %(processor)s and line_id = %(line_id)s;
+-- name: bank_lines_known
+-- bank: the entry as an earlier statement brought it, and what stands in its place. Entries that were taken in before
+-- contents were kept are known by their place, when what was kept of them is equal. settlement_line_content; primary key.
+select line_id, class,
+       coalesce(content = %(content)s, (gross, currency, created, reference)
+                is not distinct from (%(amount)s::bigint, %(currency)s::text, %(created)s::text, %(reference)s::text))
+from settlement_line
+where processor = %(processor)s and (content = %(content)s or line_id = %(line_id)s);
+
+-- name: bank_rules_active
+-- bank: the published rules. policy_version_active.
+select body from policy_version where kind = 'bank_rules' and state = 'active';
+
+-- name: bank_line_sort
+-- bank: an entry that a rule knows now. Primary key.
+update settlement_line set class = 'sorted', difference = 0, counterpart = %(rule)s, case_id = null
+where processor = %(processor)s and line_id = %(line_id)s and class = 'bank_unmatched';
 
 -- name: bank_line_keep
 -- bank: an entry with what it was found to be.
 insert into settlement_line (processor, line_id, report_id, line_no, type, reference, currency, gross, fee, net,
-                             net_currency, created, class, difference, matched, counterpart, part_of, finding, posting)
+                             net_currency, created, class, difference, matched, counterpart, part_of, finding, posting,
+                             content)
 values (%(processor)s, %(line_id)s, %(report_id)s, %(line_no)s, %(type)s, %(reference)s, %(currency)s, %(amount)s, 0,
         %(amount)s, %(currency)s, %(created)s, %(class)s, %(difference)s, %(matched)s, %(counterpart)s, %(part_of)s, null,
-        %(posting)s);
+        %(posting)s, %(content)s);
 
 -- name: summary_matched
 -- run: lines that were matched, ever.
@@ -545,6 +571,21 @@ select class, reference, amount, currency, processor, subject, detail,
         where c.kind = 'settlement_difference' and c.reference = d.reference and c.state <> 'resolved'),
        first_seen
 from settlement_discrepancy d where state = 'open' order by first_seen, processor, subject, class;
+
+-- name: report_discrepancies
+-- file_result: what is open of one report: of itself, of its lines, and of what in it could not be read.
+-- settlement_discrepancy_open; primary key.
+select class, reference, amount, currency, processor, subject, detail,
+       (select c.id from repair_case c
+        where c.kind = 'settlement_difference' and c.reference = d.reference and c.state <> 'resolved'),
+       first_seen
+from settlement_discrepancy d
+where state = 'open' and processor = %(processor)s
+  and (subject = %(report_id)s or starts_with(subject, %(report_id)s || '#') or starts_with(subject, %(report_id)s || '@')
+       or (starts_with(processor, 'bank:') and starts_with(subject, %(report_id)s || ':'))
+       or exists (select from settlement_line l
+                  where l.processor = d.processor and l.line_id = d.subject and l.report_id = %(report_id)s))
+order by first_seen, subject, class;
 
 -- name: summary_overdue
 -- Money that moved longer ago than the horizon and stands in no report, and lines that wait as long.
