@@ -217,11 +217,15 @@ CLIENT_SEEN_EVENTS_MAX: Final = 10_000  # event ids remembered against repetitio
 # --- processor attempts: the worker's loops and its HTTP connections -----------------------------------------
 ATTEMPT_EVENTS_BATCH_MAX: Final = 500  # events of one poll, written in one statement
 ATTEMPT_FETCH_BYTES_MIN: Final = 16 * 1024  # or what came within the wait: one fetch for many events
-ATTEMPT_FETCH_WAIT_MS: Final = 50  # a payer waits, but not for this alone; each is a fetch and a commit, also when idle
+ATTEMPT_FETCH_WAIT_MS: Final = (
+    100  # a payer waits, but not for this alone; each is a fetch and a commit, also when idle
+)
 ATTEMPT_EVENTS_POLL_MS: Final = 200
 STREAM_STORE_INTERVAL_S: Final = 1  # a follower stores positions that often; killed in between, it reads so much again
 STREAM_JOIN_AGAIN_S: Final = 0.5  # after Kafka or Postgres failed it, or it was fenced
 ATTEMPT_SWEEP_INTERVAL_MS: Final = 250
+ATTEMPT_IDLE_AFTER_S: Final = 10  # nothing to carry out for so long; sweeps are then as rare as this:
+ATTEMPT_SWEEP_IDLE_INTERVAL_MS: Final = 1_000
 ATTEMPT_RECORD_INTERVAL_MS: Final = 100
 ATTEMPT_REPORTED_AFTER_MS: Final = 300  # a fact whose event is back by then needs no 'reported' in between
 ATTEMPT_RECORD_BATCH_MAX: Final = 1_000
@@ -308,14 +312,16 @@ BENCH_SECONDS_MAX: Final = 3_600.0
 BENCH_CONNECTIONS_DEFAULT: Final = 16
 BENCH_CONNECTIONS_MAX: Final = 512
 BENCH_BULK_CONNECTIONS_DEFAULT: Final = 8
+BENCH_CLOSED_CONNECTIONS: Final = (16, 256)  # of the two closed loops of single commands
 BENCH_LINES_DEFAULT: Final = 500  # of one NDJSON request
 BENCH_WARM_UP_S: Final = 8.0  # before anything is counted; the JVM compiles for so long
+BENCH_CLOSED_WARM_UP_S: Final = 2.0
 BENCH_IDLE_SETTLE_S: Final = 3  # after its start a stack is not idle yet
 BENCH_IDLE_S: Final = 5
 BENCH_LATENCY_MAX_US: Final = 120_000_000  # past it a latency is counted as this
 BENCH_REPEATS_MAX: Final = 3  # of a request whose connection was lost; the identity is the same
 BENCH_SAMPLE_MAX: Final = 20_000  # commands whose stages are looked up
-BENCH_DRAIN_WAIT_S: Final = 30  # for the attempts of one run to come to their end before the next
+BENCH_DRAIN_WAIT_S: Final = 120  # for the attempts of one run to come to their end before the next
 KAFKA_RECONNECT_BACKOFF_MAX_MS: Final = 1_000
 
 # --- owner, further --------------------------------------------------------------------------------------
@@ -344,7 +350,9 @@ WEBHOOK_REFERENCE_LENGTH_MAX: Final = 200
 WEBHOOK_REQUESTS_PER_COMMIT_MAX: Final = 100
 WEBHOOK_COMMITS_RUNNING_MAX: Final = 2  # of one ingress process
 WEBHOOK_CLAIM_MAX: Final = 200  # events of one round of the worker
-WEBHOOK_ROUND_INTERVAL_MS: Final = 100  # between looks at an idle inbox
+WEBHOOK_ROUND_INTERVAL_MS: Final = 100  # between looks at an empty inbox
+WEBHOOK_IDLE_AFTER_S: Final = 5  # without a webhook; then it is looked at as often as this:
+WEBHOOK_ROUND_IDLE_INTERVAL_MS: Final = 250
 WEBHOOK_RETRY_SCHEDULE_MS: Final = (300, 700, 1_500, 3_000, 6_000, 12_000, 30_000, 60_000)  # then every last one
 WEBHOOK_PARKED_MAX_S: Final = 900  # an event whose attempt is not to be seen for so long is a person's
 WEBHOOK_UNDECIDED_TRIES_MAX: Final = 20  # about a quarter of an hour: then a person hears of it too

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
+from functools import partial
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Final
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 LOOPBACK: Final = "127.0.0.1"
 PORT_VARIABLE: Final = "MILLRACE_OPS_PORT"
+_LOOKS_FOR_ITS_END_S: Final = 3_600  # it has none before that of the process
 _TEXT: Final = "text/plain; charset=utf-8"
 
 
@@ -97,5 +99,6 @@ def serve_ops(
         server = OpsServer(chosen, ready, started or ready)
     except OSError as error:
         raise StackError(f"{PORT_VARIABLE}={chosen}: {error.strerror}; choose a free port, or 0 for none") from error
-    threading.Thread(target=server.serve_forever, name="ops", daemon=True).start()
+    serve = partial(server.serve_forever, poll_interval=_LOOKS_FOR_ITS_END_S)
+    threading.Thread(target=serve, name="ops", daemon=True).start()
     return server

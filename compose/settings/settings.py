@@ -18,6 +18,7 @@ from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_va
 from pydantic_settings import NoDecode, SettingsConfigDict
 
 from compose.settings.gateway_settings import GatewaySettings
+from compose.settings.processes import processes_default
 from compose.settings.processors import ProcessorAddress, ProcessorSettings, port_name, secrets_of
 from compose.stack.errors import StackError
 from compose.stack.home import Home
@@ -140,9 +141,9 @@ class Settings(ProcessorSettings, GatewaySettings):
     #: modules of services that lie in packages of their own, with spaces between them; ``schemas.services`` reads it
     service_modules: str = ""
     services: Annotated[tuple[str, ...], NoDecode] = SERVICES  # MILLRACE_SERVICES=owner,ingress runs these only
-    ingress_processes: int = Field(default=2, ge=1, le=limits.INGRESS_PROCESSES_MAX)
+    ingress_processes: int = Field(default_factory=processes_default, ge=1, le=limits.INGRESS_PROCESSES_MAX)
     vault_processes: int = Field(default=1, ge=1, le=limits.VAULT_PROCESSES_MAX)
-    owner_processes: int = Field(default=2, ge=1, le=limits.OWNER_PROCESSES_MAX)
+    owner_processes: int = Field(default_factory=processes_default, ge=1, le=limits.OWNER_PROCESSES_MAX)
 
     @field_validator("services", mode="before")
     @classmethod

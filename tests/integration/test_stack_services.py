@@ -23,7 +23,8 @@ pytestmark = [pytest.mark.servers, pytest.mark.faults]
 
 @pytest.fixture(scope="module")
 def operator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operator]:
-    made = Operator(tmp_path_factory.mktemp("services") / "home")
+    two_of_each = {"MILLRACE_OWNER_PROCESSES": "2", "MILLRACE_INGRESS_PROCESSES": "2"}
+    made = Operator(tmp_path_factory.mktemp("services") / "home", two_of_each)
     yield made
     made.run("down")
     made.assert_nothing_left()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -28,27 +29,50 @@ def http(
         float, typer.Option(min=1, max=limits.BENCH_RATE_MAX_PER_S, help="Single commands per second.")
     ] = limits.BENCH_RATE_DEFAULT_PER_S,
     seconds: Annotated[
-        float, typer.Option(min=1, max=limits.BENCH_SECONDS_MAX, help="Length of each of the two measurements.")
+        float, typer.Option(min=1, max=limits.BENCH_SECONDS_MAX, help="Length of each of the four measurements.")
     ] = limits.BENCH_SECONDS_DEFAULT,
     lines: Annotated[
         int, typer.Option(min=1, max=limits.COMMANDS_LINES_MAX, help="Commands of one list.")
     ] = limits.BENCH_LINES_DEFAULT,
+    owners: Annotated[
+        int | None, typer.Option(min=1, max=limits.OWNER_PROCESSES_MAX, help="Owners; by default as 'millrace up'.")
+    ] = None,
+    ingresses: Annotated[
+        int | None, typer.Option(min=1, max=limits.INGRESS_PROCESSES_MAX, help="Ingresses; the same.")
+    ] = None,
     webhooks: Annotated[
         bool, typer.Option("--webhooks", help="The processor also tells every outcome by webhook: twice the facts.")
     ] = False,
 ) -> None:
-    """Measure create and confirm over HTTP: single commands in an open loop, then POST /v1/commands."""
+    """Measure create and confirm over HTTP: single commands in an open and in closed loops, then POST /v1/commands."""
     from compose.proof.bench.http_report import HttpBench, HttpPlan  # noqa: PLC0415 - the help needs none of it
     from compose.proof.kit.narrator import Narrator  # noqa: PLC0415
     from compose.proof.kit.own_stack import own_stack  # noqa: PLC0415
+    from compose.settings.processes import processes_default  # noqa: PLC0415
     from compose.settings.settings import SERVICES  # noqa: PLC0415
 
     narrator = Narrator(on_stderr=True)
-    plan = HttpPlan(rate=rate, seconds=seconds, connections=connections, bulk_connections=bulk_connections, lines=lines)
     with ExitStack() as leaving:
+        began = time.monotonic()
         with narrator.busy("starting a stack"):
             services = SERVICES if webhooks else tuple(s for s in SERVICES if s not in _OF_WEBHOOKS)
-            stack = leaving.enter_context(own_stack("bench", services=services, progress=narrator.stack))
+            stack = leaving.enter_context(
+                own_stack(
+                    "bench",
+                    owners=owners or processes_default(),
+                    ingresses=ingresses or processes_default(),
+                    services=services,
+                    progress=narrator.stack,
+                )
+            )
+        plan = HttpPlan(
+            rate=rate,
+            seconds=seconds,
+            connections=connections,
+            bulk_connections=bulk_connections,
+            lines=lines,
+            started_in_s=round(time.monotonic() - began, 1),
+        )
         result = HttpBench(stack, plan, narrator.say).run()
     if as_json:
         print(json.dumps(result, indent=1))
@@ -59,17 +83,29 @@ def http(
 def _show(narrator: Narrator, result: dict[str, Any]) -> None:
     from rich.table import Table  # noqa: PLC0415
 
-    columns = ("commands_per_s", "p50_ms", "p90_ms", "p99_ms", "p999_ms", "max_ms", "cpus_busy")
+    columns = (
+        "commands_per_s",
+        "p50_ms",
+        "p90_ms",
+        "p99_ms",
+        "p999_ms",
+        "max_ms",
+        "cpus_busy",
+        "attempts_done_after_s",
+    )
+    parts = [name for name, found in result.items() if isinstance(found, dict) and "commands_per_s" in found]
     table = Table("", *columns, box=None)
-    for part in ("single", "ndjson"):
+    for part in parts:
         table.add_row(part, *(str(result[part].get(column, "")) for column in columns))
     narrator.console.print(table)
     for stage, found in result["single"]["where_the_time_went"].items():
         print(f"{stage:24} p50 {found.get('p50_ms', '-')} ms, p99 {found.get('p99_ms', '-')} ms: {found['what']}")
-    print(f"idle: CPU ms per second: {_spent(result['idle_cpu_ms_per_s'])}")
-    for part in ("single", "ndjson"):
+    print(f"the stack was up in {result['stack_started_in_s']} s; idle: CPU ms per second: ", end="")
+    print(_spent(result["idle_cpu_ms_per_s"]))
+    for part in parts:
         spent = _spent(result[part]["cpu_ms_per_command"])
         print(f"{part}: CPU ms per command: {spent}; batches {result[part]['batches']}")
+    print(f"memory in MB at the end: {_spent(result['memory_mb'])}")
 
 
 def _spent(by_service: dict[str, float]) -> str:

@@ -1,26 +1,27 @@
-"""One run of the HTTP benchmark on a stack that is ready: single commands, then lists, as one JSON object."""
+"""One run of the HTTP benchmark on a stack that is ready: idle, single commands, lists; one JSON object."""
 
 from __future__ import annotations
 
 import asyncio
-import os
 import platform
 import secrets
-import sys
 import time
 from collections import defaultdict
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final
 
 import psycopg
 
-from compose.proof.bench.cpu import cpu_seconds
+from compose.proof.bench.cpu import cpu_seconds, memory_mb
 from compose.proof.bench.http_bulk import BulkLoad, BulkPlan
+from compose.proof.bench.http_closed import ClosedLoad, ClosedPlan
 from compose.proof.bench.http_metrics import batches, totals
 from compose.proof.bench.http_requests import Requests
 from compose.proof.bench.http_single import SingleLoad, SinglePlan
 from compose.proof.bench.http_stages import stages
+from compose.settings.processes import cpus
 from compose.stack.ports import LOOPBACK
 from ingress.identity.issuer import KeyFolder, issue_token
 from schemas import limits
@@ -33,7 +34,8 @@ if TYPE_CHECKING:
 
 MERCHANT: Final = "m_bench"
 SINGLE_P99_GOAL_MS: Final = 40.0
-BULK_GOAL_PER_S: Final = 5_000
+CLOSED_GOALS_PER_S: Final = {16: 400, 256: 1_200}
+BULK_GOAL_PER_S: Final = 6_000
 _PACKAGES: Final = ("millrace", "bytewax", "confluent-kafka", "fastapi", "granian", "msgspec", "psycopg")
 _US_PER_S: Final = 1_000_000
 _US_PER_MS: Final = 1_000
@@ -50,6 +52,7 @@ class HttpPlan:
     connections: int
     bulk_connections: int
     lines: int
+    started_in_s: float
 
 
 class HttpBench:
@@ -67,18 +70,26 @@ class HttpBench:
     def run(self) -> dict[str, Any]:
         """The whole result."""
         plan = self._plan
-        return {
+        found: dict[str, Any] = {
             "versions": {name: version(name) for name in _PACKAGES} | {"python": platform.python_version()},
-            "machine": {"cpus": _cpus(), "system": platform.platform()},
+            "machine": {"cpus": cpus(), "system": platform.platform()},
             "processes": {"owner": len(self._stack.pids("owner-")), "ingress": len(self._stack.pids("ingress-"))},
             "loop": {
                 "single": "open: latency counts from the scheduled start",
+                "closed": "closed: each connection sends its next command at once",
                 "ndjson": "closed: each connection sends its next list at once; latency is that of one list",
             },
+            "stack_started_in_s": plan.started_in_s,
             "idle_cpu_ms_per_s": self._idle(),
-            "single": self._measured(f"single commands, {plan.rate:g} per second", self._single),
-            "ndjson": self._measured(f"lists of {plan.lines} over {plan.bulk_connections} connections", self._bulk),
         }
+        found["single"] = self._measured(f"single commands, {plan.rate:g} per second", self._single)
+        for connections in limits.BENCH_CLOSED_CONNECTIONS:
+            what = f"single commands over {connections} connections, as fast as they go"
+            found[f"closed_{connections}"] = self._measured(what, partial(self._closed, connections))
+        what = f"lists of {plan.lines} over {plan.bulk_connections} connections"
+        found["ndjson"] = self._measured(what, self._bulk)
+        found["memory_mb"] = memory_mb(self._pids())
+        return found
 
     def _measured(self, what: str, measure: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         """What a part found, with CPU by process and the owners' batches around it."""
@@ -139,6 +150,25 @@ class HttpBench:
             ),
         }
 
+    def _closed(self, connections: int) -> dict[str, Any]:
+        load = ClosedPlan(
+            seconds=self._plan.seconds,
+            connections=connections,
+            warm_up_s=limits.BENCH_CLOSED_WARM_UP_S,
+            prefix=secrets.token_hex(4),
+        )
+        seen = asyncio.run(ClosedLoad(self._requests, LOOPBACK, self._port, load).run())
+        per_s, goal = round(seen.committed / load.seconds, 1), CLOSED_GOALS_PER_S[connections]
+        return {
+            "commands_per_s": per_s,
+            "connections": connections,
+            **seen.latencies.summary(),
+            "refused": seen.refused,
+            "lost_connections": seen.lost_connections,
+            "commands_sent": seen.sent,
+            "goal": {"commands_per_s_at_least": goal, "met": per_s >= goal},
+        }
+
     def _bulk(self) -> dict[str, Any]:
         plan = self._plan
         load = BulkPlan(
@@ -192,7 +222,3 @@ def by_service(used: Mapping[str, float], unit: float) -> dict[str, float]:
         sums[service if instance.isdecimal() else name] += spent / unit
     ordered = sorted(sums.items(), key=lambda item: -item[1])
     return {"total": round(sum(sums.values()), 3), **{name: round(spent, 3) for name, spent in ordered}}
-
-
-def _cpus() -> int:
-    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 0

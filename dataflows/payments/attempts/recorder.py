@@ -33,10 +33,12 @@ class Recorder:
         self._clock = clock
         self._records: dict[str, DispatchRecord] = {}
         self._told_at: dict[str, float] = {}  # of those that wait for their event
+        self._wakes = asyncio.Event()
 
     def add(self, record: DispatchRecord) -> None:
         """To be called when the record's fact is durable, not before."""
         self._records[record.operation_id] = record
+        self._wakes.set()
         self._told_at.pop(record.operation_id, None)
         if record.status == "reported":
             self._told_at[record.operation_id] = self._clock()
@@ -47,6 +49,10 @@ class Recorder:
             self._records.pop(operation_id, None)
             self._told_at.pop(operation_id, None)
 
+    def wake(self) -> None:
+        """``run`` asks now whether anything more will be added."""
+        self._wakes.set()
+
     async def run(self, is_last: Callable[[], bool]) -> None:
         """Records until ``is_last`` says that nothing more will be added, and everything is written."""
         while True:
@@ -55,6 +61,9 @@ class Recorder:
                 await self._write(batch)
             if was_last:
                 return
+            if not self._records:
+                await self._wakes.wait()
+            self._wakes.clear()
             await asyncio.sleep(limits.ATTEMPT_RECORD_INTERVAL_MS / 1_000)
 
     def due(self, *, everything: bool) -> list[DispatchRecord]:

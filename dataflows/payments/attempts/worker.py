@@ -67,6 +67,7 @@ class AttemptWorker:
         self._recorder = Recorder(store, self._retried)
         self._tasks: set[asyncio.Task[None]] = set()
         self._give_up_at: dict[str, float] = {}
+        self._worked_at = time.monotonic()
         self._group = asyncio.TaskGroup()
         self._is_drained = False
 
@@ -96,6 +97,7 @@ class AttemptWorker:
             await asyncio.wait(intake)
             await self._drain()
             self._is_drained = True
+            self._recorder.wake()
         for lane in self._lanes.values():
             await lane.adapter.close()
 
@@ -151,7 +153,9 @@ class AttemptWorker:
         while not self._stop.is_set():
             for lane in self._lanes.values():
                 await self._sweep_lane(lane)
-            if await self._waited(limits.ATTEMPT_SWEEP_INTERVAL_MS, self._wake_sweep):
+            is_idle = time.monotonic() - self._worked_at > limits.ATTEMPT_IDLE_AFTER_S
+            interval_ms = limits.ATTEMPT_SWEEP_IDLE_INTERVAL_MS if is_idle else limits.ATTEMPT_SWEEP_INTERVAL_MS
+            if await self._waited(interval_ms, self._wake_sweep):
                 self._wake_sweep.clear()
 
     async def _sweep_lane(self, lane: ProcessorLane) -> None:
@@ -185,6 +189,7 @@ class AttemptWorker:
 
     def _start(self, leases: Sequence[AttemptLease]) -> None:
         if leases:
+            self._worked_at = time.monotonic()
             fail_points.reach("attempt_after_lease")
         for lease in leases:
             self._spawn(self._carry_out(self._lanes[lease.processor], lease))

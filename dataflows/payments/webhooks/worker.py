@@ -40,6 +40,7 @@ class WebhookWorker:
         self._measure_at = 0.0
         self._release_at = 0.0
         self._prune_at = 0.0
+        self._claimed_at = 0.0
         self.is_ready = False
 
     def stop(self) -> None:
@@ -62,7 +63,15 @@ class WebhookWorker:
             failures = 0
             self.is_ready = True
             if claimed < limits.WEBHOOK_CLAIM_MAX:
-                time.sleep(limits.WEBHOOK_ROUND_INTERVAL_MS / 1_000)
+                time.sleep(self._pause_ms(claimed) / 1_000)
+
+    def _pause_ms(self, claimed: int) -> int:
+        """Webhooks come in crowds: the inbox is looked at less often when none came for a while."""
+        now = time.monotonic()
+        if claimed:
+            self._claimed_at = now
+        is_idle = now - self._claimed_at > limits.WEBHOOK_IDLE_AFTER_S
+        return limits.WEBHOOK_ROUND_IDLE_INTERVAL_MS if is_idle else limits.WEBHOOK_ROUND_INTERVAL_MS
 
     def round(self) -> int:
         """One claim and everything that follows from it; how many events it was. May be cut short anywhere."""
