@@ -22,7 +22,7 @@ def finding_after(stage: Stage, identity: str, *statements: str) -> Finding:
     """The finding of one invariant after statements of the superuser with every trigger off."""
     settings = stage.check_settings()
     (invariant,) = (i for i in invariants() if i.id == identity)
-    before = _Before(_read_before(settings, [invariant]), {}, 0)
+    before = _Before(_read_before(settings, [invariant]), {settings.services[0].service: {}}, 0)
     given = parameters(
         settings.services[0].events_topic, settings.services[0].commands_topic, limits.ATTEMPT_LEASE_MS // 1_000
     )
