@@ -138,6 +138,8 @@ class Settings(ProcessorSettings, GatewaySettings):
 
     #: modules of services that lie in packages of their own, with spaces between them; ``schemas.services`` reads it
     service_modules: str = ""
+    #: NAME=VERSION of records that are written as the release before knows them; ``schemas.codec`` reads it
+    written_schemas: str = Field(default="", pattern=r"^(\w+=\d+( +|$))*$")
     services: Annotated[tuple[str, ...], NoDecode] = SERVICES  # MILLRACE_SERVICES=owner,ingress runs these only
     #: all sinks of ClickHouse in one process, or each in one of its own
     clickhouse_sinks: Literal["together", "apart"] = "together"
