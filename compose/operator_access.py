@@ -47,7 +47,8 @@ def operator_connection() -> Iterator[psycopg.Connection]:
 def check_settings(settings: Settings, acknowledged: Path | None = None) -> CheckSettings:
     """What a check of the stack with these settings reads."""
     from reconciliation.check.run import CheckSettings  # noqa: PLC0415
-    from schemas.payments import topics  # noqa: PLC0415
+    from reconciliation.contract.checked_service import checked  # noqa: PLC0415
+    from schemas.services import SERVICES  # noqa: PLC0415
     from sinks.clickhouse.connection import ClickHouseConnection  # noqa: PLC0415
 
     addresses = settings.addresses()
@@ -56,8 +57,6 @@ def check_settings(settings: Settings, acknowledged: Path | None = None) -> Chec
         kafka=addresses.kafka,
         clickhouse=ClickHouseConnection(url=addresses.clickhouse_url),
         processor_urls=addresses.simulator_urls,
-        events_topic=topics.EVENTS,
-        commands_topic=topics.COMMANDS,
-        partitions=topics.PARTITIONS,
+        services=tuple(map(checked, SERVICES)),
         acknowledged=acknowledged,
     )

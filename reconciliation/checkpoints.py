@@ -21,6 +21,8 @@ from sinks.streams.intake import Position
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from reconciliation.contract.checked_service import CheckedService
+
 SQL: Final = queries("reconciliation", "checkpoints.sql")
 RETRY_POLICY: Final = {
     "identity": "same",
@@ -97,9 +99,12 @@ def checkpoint_positions(checkpoint: dict[str, Any], topic: str) -> dict[int, Po
     }
 
 
-def sink_place(connection: psycopg.Connection, topic: str, partitions: int) -> list[dict[str, Any]]:
+def sink_place(connection: psycopg.Connection, checked: CheckedService) -> list[dict[str, Any]]:
     """Where ClickHouse stands now, as a checkpoint keeps it: every partition, also one without events so far."""
-    positions = Fence(connection, topic=topic, owner_id="").positions(range(partitions))
+    topic, sink = checked.events_topic, checked.sink
+    if sink is None:
+        return []
+    positions = Fence(connection, sink=sink.name, topic=topic, owner_id="").positions(range(checked.partitions))
     return [
         {"topic": topic, "partition": p, "offset": at.next_offset, "seq": at.last_seq} for p, at in positions.items()
     ]

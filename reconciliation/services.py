@@ -8,10 +8,10 @@ from typing import Final
 from reconciliation.contract.reconciled_service import ReconciledService
 from schemas.services import SERVICES
 
-_ALL: Final[tuple[ReconciledService, ...]] = tuple(
-    import_module(service.module("reconciliation")).RECONCILED for service in SERVICES
-)
+RECONCILED: Final[dict[str, ReconciledService]] = {
+    service.name: import_module(service.module("reconciliation")).RECONCILED for service in SERVICES
+}
+_ALL: Final = tuple(RECONCILED.values())
 COMPUTED: Final = {id_: computed for service in _ALL for id_, computed in service.computed.items()}
 OUTSIDE: Final = {id_: outside for service in _ALL for id_, outside in service.outside.items()}
-COMPARED_TABLES: Final = {name: table for service in _ALL for name, table in service.compared_tables.items()}
-EXCHANGED_TABLES: Final = {name: table for service in _ALL for name, table in service.exchanged_tables.items()}
+COMPARED_STORES: Final = {id_: stores for service in _ALL for id_, stores in service.compared_stores.items()}

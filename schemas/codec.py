@@ -7,6 +7,7 @@ golden bytes of every version are checked in and read by a test.
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -64,14 +65,36 @@ def _load(schema_id: int, row: dict[str, Any], text: str) -> Schema:
     )
 
 
+def versions(name: str) -> list[Schema]:
+    """The versions of a record's schema, oldest first."""
+    return sorted((s for s in schemas_by_id().values() if s.name == name), key=lambda s: s.version)
+
+
+@cache
+def _pinned() -> dict[str, Schema]:
+    """What is written of some records instead of the newest version. Raises ValueError on what cannot be pinned.
+
+    Only the version before the newest one is: it is what readers of the release before ours know.
+    """
+    found = {}
+    for text in os.environ.get("MILLRACE_WRITTEN_SCHEMAS", "").split():
+        name, _, version = text.partition("=")
+        allowed = {str(schema.version): schema for schema in versions(name)[-2:]}
+        if version not in allowed:
+            known = " or ".join(f"{name}={number}" for number in allowed) or "no record of that name"
+            raise ValueError(f"MILLRACE_WRITTEN_SCHEMAS: {text!r} cannot be written; there is {known}")
+        found[name] = allowed[version]
+    return found
+
+
 @cache
 def schema_named(name: str) -> Schema:
-    """The newest version of a record's schema."""
-    return max((s for s in schemas_by_id().values() if s.name == name), key=lambda s: s.version)
+    """The version of a record's schema that is written: the newest one, unless another is pinned."""
+    return _pinned().get(name) or versions(name)[-1]
 
 
 def encode(name: str, record: object) -> bytes:
-    """The record as prefixed Avro of the newest schema of that name; a dict, or a Struct with its fields."""
+    """The record as prefixed Avro of the schema that is written of that name; a dict, or a Struct with its fields."""
     return schema_named(name).encoder(record)
 
 
@@ -132,3 +155,7 @@ def decode_results(data: bytes) -> list[records.Result]:
     if schema.name != "ResultBatch":
         raise errors.UndecodableRecord("The record is not a batch of results.", schema=schema.name)
     return [records.Result(**r) for r in fields["results"]]
+
+
+if "MILLRACE_WRITTEN_SCHEMAS" in os.environ:
+    _pinned()  # a wrong one ends the process at its start, not its first command

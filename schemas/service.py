@@ -62,8 +62,8 @@ class Service:
         return {"": self.event_types[0]} | {type_.name: type_ for type_ in self.event_types}
 
     def module(self, layer: str) -> str:
-        """The module in which a layer (dataflows, ingress, reconciliation) finds what this service gives to it."""
-        return f"{self.home}.{layer}" if self.home else f"{layer}.{self.name}.service"
+        """The module in which a layer (dataflows, ingress, sinks.clickhouse) finds what this service gives to it."""
+        return f"{self.home}.{layer.rpartition('.')[2]}" if self.home else f"{layer}.{self.name}.service"
 
     def package(self, layer: str) -> str:
         """The package in which a layer finds files of this service: invariants, queries."""

@@ -42,7 +42,8 @@ def create(
 ) -> None:
     """Write down where ClickHouse stands now, to replay from it later."""
     from reconciliation import checkpoints  # noqa: PLC0415
-    from schemas.payments import topics  # noqa: PLC0415
+    from reconciliation.contract.checked_service import checked  # noqa: PLC0415
+    from schemas.services import SERVICES  # noqa: PLC0415
 
     with operator_connection() as connection:
         version = None if aggregate_key is None else checkpoints.aggregate_version(connection, aggregate_key)
@@ -52,7 +53,7 @@ def create(
             operation_id=f"checkpoint:{name}",
             aggregate_key=aggregate_key,
             last_durable_version=version,
-            projection_checkpoint=checkpoints.sink_place(connection, topics.EVENTS, topics.PARTITIONS),
+            projection_checkpoint=[p for s in SERVICES for p in checkpoints.sink_place(connection, checked(s))],
             owner=by or getpass.getuser(),
         )
         checkpoints.checkpoint_write(connection, checkpoint)

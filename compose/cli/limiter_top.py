@@ -109,9 +109,7 @@ def _look(
     try:
         found = busiest(client, connection, what=what.value, by=by.value, minutes=minutes, limit=limit)
     except PlatformError as error:
-        hint = (
-            "is 'limiter_decisions' running? 'millrace status' says; 'millrace logs limiter_decisions-0' says why not"
-        )
+        hint = "is 'clickhouse_sink' running? 'millrace status' says; 'millrace logs clickhouse_sink-0' says why not"
         raise StackError(f"{error}; {hint}") from error
     return found | {"gateways": look(load_settings())}
 

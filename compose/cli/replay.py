@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from rich.status import Status
 
+    from reconciliation.contract.checked_service import CheckedService
     from reconciliation.replay.run import ReplayReport, ReplaySettings
     from reconciliation.replay.source import Start
 
@@ -40,6 +41,9 @@ def replay(
             help="account_balance, payment_intent, merchant_account, payout, clickhouse, or a table: clickhouse.events."
         ),
     ],
+    service: Annotated[
+        str | None, typer.Option(help="Whose projection; without it, of the first service that has this one.")
+    ] = None,
     from_time: Annotated[datetime | None, typer.Option(help="Begin with what was published then (UTC).")] = None,
     from_offset: Annotated[
         list[str] | None, typer.Option(metavar="PARTITION:OFFSET", help="Replay this partition from here; repeatable.")
@@ -58,7 +62,7 @@ def replay(
     collect_garbage_rarely()
     if sum(given is not None for given in (from_time, from_offset, checkpoint)) > 1:
         raise StackError("give one of --from-time, --from-offset and --checkpoint")
-    settings = _settings(source)
+    settings = _settings(source, _service_of(target, service))
     with ExitStack() as stack:
         told = stack.enter_context(_announced_swap(target)) if swap else {}
         status = None if as_json else stack.enter_context(_progress())
@@ -90,9 +94,19 @@ def _announced_swap(target: str) -> Iterator[dict[str, object]]:
         yield told
 
 
-def _settings(source: SourceName) -> ReplaySettings:
+def _service_of(target: str, named: str | None) -> CheckedService:
+    from reconciliation.contract.checked_service import checked  # noqa: PLC0415
+    from reconciliation.replay.run import targets  # noqa: PLC0415
+    from schemas.services import BY_NAME  # noqa: PLC0415
+
+    if named is not None and named not in BY_NAME:
+        raise StackError(f"no service {named!r}; there are {', '.join(BY_NAME)}")
+    of = [checked(BY_NAME[name]) for name in ([named] if named else BY_NAME)]
+    return next((one for one in of if target in targets(one)), of[0])
+
+
+def _settings(source: SourceName, of: CheckedService) -> ReplaySettings:
     from reconciliation.replay.run import ReplaySettings  # noqa: PLC0415
-    from schemas.payments import topics  # noqa: PLC0415
     from sinks.clickhouse.connection import ClickHouseConnection  # noqa: PLC0415
 
     addresses = load_settings().addresses()
@@ -100,8 +114,7 @@ def _settings(source: SourceName) -> ReplaySettings:
         postgres_dsn=addresses.postgres_dsns[ROLE],
         kafka=addresses.kafka,
         clickhouse=ClickHouseConnection(url=addresses.clickhouse_url),
-        events_topic=topics.EVENTS,
-        partitions=topics.PARTITIONS,
+        of=of,
         source="kafka" if source is SourceName.kafka else "outbox",
     )
 
@@ -120,7 +133,7 @@ def _start(
     if checkpoint is None:
         return Start()
     with operator_connection() as connection:
-        return Start(checkpoint=checkpoint_positions(checkpoint_read(connection, checkpoint), settings.events_topic))
+        return Start(checkpoint=checkpoint_positions(checkpoint_read(connection, checkpoint), settings.of.events_topic))
 
 
 def _progress() -> Status:

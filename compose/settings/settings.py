@@ -56,7 +56,6 @@ SERVICES: Final = (
     "clickhouse_sink",
     "limiter_owner",
     "limiter_usage",
-    "limiter_decisions",
     "limiter_leases",
     "limiter_gateway",
     "ingress",
@@ -140,7 +139,11 @@ class Settings(ProcessorSettings, GatewaySettings):
 
     #: modules of services that lie in packages of their own, with spaces between them; ``schemas.services`` reads it
     service_modules: str = ""
+    #: NAME=VERSION of records that are written as the release before knows them; ``schemas.codec`` reads it
+    written_schemas: str = Field(default="", pattern=r"^(\w+=\d+( +|$))*$")
     services: Annotated[tuple[str, ...], NoDecode] = SERVICES  # MILLRACE_SERVICES=owner,ingress runs these only
+    #: all sinks of ClickHouse in one process, or each in one of its own
+    clickhouse_sinks: Literal["together", "apart"] = "together"
     ingress_processes: int = Field(default_factory=processes_default, ge=1, le=limits.INGRESS_PROCESSES_MAX)
     vault_processes: int = Field(default=1, ge=1, le=limits.VAULT_PROCESSES_MAX)
     owner_processes: int = Field(default_factory=processes_default, ge=1, le=limits.OWNER_PROCESSES_MAX)

@@ -22,6 +22,7 @@ from compose.stack.valkey import Valkey
 from compose.supervise.child import ChildSpec
 from compose.supervise.state import STACK_ID_VARIABLE
 from schemas import limits
+from sinks.clickhouse.services import SINKS
 
 if TYPE_CHECKING:
     from compose.settings.settings import Settings
@@ -105,6 +106,7 @@ def service_specs(settings: Settings, leases: PortLeases, stack_id: str) -> list
         "vault": settings.vault_processes,
         "limiter_gateway": settings.limiter_gateway_processes,
         "simulator": len(settings.embedded_processors()),
+        "clickhouse_sink": 1 if settings.clickhouse_sinks == "together" else len(SINKS),
     }
     return [
         _service_spec(settings, service, instance, leases.take_any(), stack_id)

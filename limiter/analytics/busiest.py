@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 What = Literal["key", "tenant", "policy", "route"]
 By = Literal["asked", "denied", "cost", "degraded"]
-_SQL: Final = queries("sinks.clickhouse", "limiter_queries.sql")
+_SQL: Final = queries("sinks.clickhouse.limiter", "queries.sql")
 _NAMES: Final = queries("sinks.postgres.queries.limiter", "policies.sql")["usage_names"]
 _COLUMNS: Final = (
     *("name", "tenant", "route", "policy_id", "asked", "allowed", "denied", "repeated", "degraded", "cost"),

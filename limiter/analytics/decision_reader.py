@@ -16,7 +16,7 @@ from sinks.streams.intake import Position
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from sinks.clickhouse.block import Range
+    from sinks.clickhouse.ranges import Range
     from sinks.kafka.connection import KafkaConnection
 
 _log = structlog.get_logger(__name__)

@@ -12,29 +12,14 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
 from limiter.spending.ring import ALLOWED, APPROXIMATE, DEGRADED, DUPLICATE
-from sinks.clickhouse.tables import Table
+from sinks.clickhouse.limiter.tables import BY_KEY, BY_MINUTE, DECISIONS, GAPS, SUMS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from limiter.stream.blocks import Block, Part
+    from sinks.clickhouse.tables import Table
 
-_SUMS: Final = ("allowed", "denied", "repeated", "degraded", "allowed_cost", "denied_cost", "rows", "weight")
-DECISIONS: Final = Table(
-    name="limit_decisions",
-    columns=(
-        *("source", "number", "at", "tenant", "route", "key_hash", "policy_id", "policy_version", "cost", "remaining"),
-        *("allowed", "repeated", "degraded", "approximate", "weight"),
-    ),
-)
-BY_MINUTE: Final = Table(
-    name="limit_decisions_by_minute", columns=("minute", "tenant", "policy_id", "route", "block", *_SUMS)
-)
-BY_KEY: Final = Table(
-    name="limit_keys_by_minute", columns=("minute", "key_hash", "tenant", "policy_id", "route", "block", *_SUMS)
-)
-GAPS: Final = Table(name="limit_decision_gaps", columns=("source", "gap", "as_of"))
-TABLES: Final = (DECISIONS, BY_MINUTE, BY_KEY, GAPS)
 _FLAGS: Final = (ALLOWED, DUPLICATE, DEGRADED, APPROXIMATE)
 _MINUTE_S: Final = 60
 _TEXTS_CACHED: Final = 65_536
@@ -112,13 +97,13 @@ def _add_sums(
 ) -> int:
     """Adds every decision to its sums, and gives the time of the newest in microseconds."""
     found = part.summed()
-    sums = zip(*(found[name].tolist() for name in _SUMS), strict=True)
+    sums = zip(*(found[name].tolist() for name in SUMS), strict=True)
     for row, minute, added in zip(found["row"].tolist(), found["minute"].tolist(), sums, strict=True):
         tenant, route, hashed = texts[row]
         place = (tenant, block.rows[row].policy_id, route)
         for total in (
-            by_minute.setdefault((minute * _MINUTE_S, *place), [0] * len(_SUMS)),
-            by_key.setdefault((minute * _MINUTE_S, hashed, *place), [0] * len(_SUMS)),
+            by_minute.setdefault((minute * _MINUTE_S, *place), [0] * len(SUMS)),
+            by_key.setdefault((minute * _MINUTE_S, hashed, *place), [0] * len(SUMS)),
         ):
             for at, value in enumerate(added):
                 total[at] += value

@@ -19,7 +19,6 @@ from reconciliation.check.acknowledged import acknowledged_violations
 from reconciliation.check.cross_store import (
     CommonPosition,
     KafkaTotals,
-    Stores,
     clickhouse_sums,
     common_position,
     differences,
@@ -30,14 +29,16 @@ from reconciliation.check.cross_store import (
 )
 from reconciliation.check.invariant import Invariant, invariants
 from reconciliation.contract.snapshot import Snapshot, snapshot
-from reconciliation.services import COMPUTED, OUTSIDE
+from reconciliation.services import COMPARED_STORES, COMPUTED, OUTSIDE
 from schemas import errors, limits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
 
+    from reconciliation.contract.checked_service import CheckedService
     from reconciliation.contract.reconciled_service import Outside
+    from reconciliation.contract.store_comparison import StoreComparison
     from sinks.clickhouse.connection import ClickHouseConnection
     from sinks.kafka.connection import KafkaConnection
 
@@ -52,9 +53,7 @@ class CheckSettings:
     kafka: KafkaConnection
     clickhouse: ClickHouseConnection
     processor_urls: Mapping[str, str]  # by name, of those that show their own book
-    events_topic: str
-    commands_topic: str
-    partitions: int
+    services: tuple[CheckedService, ...]  # the first is that of invariants which name no topic
     acknowledged: Path | None = None
 
 
@@ -107,11 +106,11 @@ def run_check(
     outside = _read_before(settings, chosen)
     acknowledged_bytes = settings.acknowledged.stat().st_size if settings.acknowledged else 0
     try:
-        seqs_before = sink_seqs(settings.postgres_dsn, settings.partitions, settings.events_topic)
+        seqs_before = {s.service: sink_seqs(settings.postgres_dsn, s) for s in settings.services if s.sink}
         with snapshot(
             settings.postgres_dsn,
-            events_topic=settings.events_topic,
-            commands_topic=settings.commands_topic,
+            events_topic=settings.services[0].events_topic,
+            commands_topic=settings.services[0].commands_topic,
             grace_s=limits.ATTEMPT_LEASE_MS // 1_000,
         ) as view:
             run = _Run(settings, view, _Before(outside, seqs_before, acknowledged_bytes))
@@ -153,7 +152,7 @@ class _Before:
     """What was read before the snapshot: everything in it must be in the snapshot too."""
 
     outside: Mapping[str, Outside]  # records of others, by the invariant that compares them
-    sink_seqs: dict[int, int]
+    sink_seqs: dict[str, dict[int, int]]  # by service
     acknowledged_bytes: int
 
 
@@ -169,9 +168,9 @@ class _Run:
         self._settings = settings
         self._view = view
         self._before = before
-        self._ends = outbox_ends(view, settings.partitions)
-        self._bound: CommonPosition | None = None
-        self._kafka: KafkaTotals | None = None
+        self._services = {checked.service: checked for checked in settings.services}
+        self._bounds: dict[str, CommonPosition] = {}
+        self._kafka: dict[str, KafkaTotals] = {}
 
     def violations(self, invariant: Invariant, finding: Finding) -> Iterator[Violation]:
         """The violating rows, as they are found."""
@@ -182,8 +181,8 @@ class _Run:
                 return COMPUTED[computed](self._view, invariant.sql)
             case "published":
                 return self._published(invariant.sql)
-            case "18":
-                return self._cross_store(invariant.sql, finding)
+            case stores if stores in COMPARED_STORES:
+                return self._cross_store(COMPARED_STORES[stores], invariant.sql, finding)
             case outside if outside in self._before.outside:
                 return self._before.outside[outside].violations(self._view, invariant.sql, finding.tell)
             case "20":
@@ -191,45 +190,47 @@ class _Run:
             case other:
                 raise ValueError(f"the invariant {other} has nothing to be compared with")
 
-    def _stores(self) -> Stores:
-        return Stores(
-            kafka=self._settings.kafka,
-            clickhouse=self._settings.clickhouse.client(),
-            events_topic=self._settings.events_topic,
-            partitions=self._settings.partitions,
-        )
+    def _common(self, checked: CheckedService) -> CommonPosition:
+        if checked.service not in self._bounds:
+            ends = outbox_ends(self._view, checked)
+            self._bounds[checked.service] = common_position(self._settings.postgres_dsn, ends, checked)
+        return self._bounds[checked.service]
 
-    def _common(self) -> CommonPosition:
-        if self._bound is None:
-            self._bound = common_position(self._settings.postgres_dsn, self._ends, self._settings.events_topic)
-        return self._bound
-
-    def _totals(self, stores: Stores) -> KafkaTotals:
-        if self._kafka is None:
-            self._kafka = kafka_totals(stores, self._common().seqs)
-        return self._kafka
+    def _totals(self, checked: CheckedService) -> KafkaTotals:
+        if checked.service not in self._kafka:
+            stores = next((one for one in COMPARED_STORES.values() if one.service == checked.service), None)
+            bound = self._common(checked).seqs if stores is not None else {}
+            self._kafka[checked.service] = kafka_totals(self._settings.kafka, checked, stores, bound)
+        return self._kafka[checked.service]
 
     def _published(self, sql: str) -> Iterator[Violation]:
-        published = list(self._view.rows(sql))
-        found = self._totals(self._stores()).last_seqs
-        for row in published:
-            if found.get(row["partition"], 0) < row["published_seq"]:
-                yield {**row, "last_seq_in_kafka": found.get(row["partition"], 0)}
+        for checked in self._services.values():
+            published = list(self._view.rows(sql, commands_topic=checked.commands_topic))
+            found = self._totals(checked).last_seqs if published else {}
+            for row in published:
+                if found.get(row["partition"], 0) < row["published_seq"]:
+                    place = {"topic": checked.events_topic, "last_seq_in_kafka": found.get(row["partition"], 0)}
+                    yield {**row, **place}
 
-    def _cross_store(self, sql: str, finding: Finding) -> Iterator[Violation]:
-        common, stores = self._common(), self._stores()
-        kafka = self._totals(stores)
-        ours = postgres_sums(self._view, sql, common.seqs, is_level=not common.behind)
-        theirs = clickhouse_sums(stores.clickhouse, common.seqs, is_level=not common.behind)
+    def _cross_store(self, stores: StoreComparison, sql: str, finding: Finding) -> Iterator[Violation]:
+        checked = self._services.get(stores.service)
+        if checked is None:
+            finding.note = f"nothing of {stores.service} is compared here"
+            return
+        common, kafka = self._common(checked), self._totals(checked)
+        is_level, topic = not common.behind, checked.events_topic
+        ours = postgres_sums(self._view, stores, sql, topic, common.seqs, is_level=is_level)
+        theirs = clickhouse_sums(self._settings.clickhouse.client(), stores, common.seqs, is_level=is_level)
         finding.note = f"compared {sum(common.seqs.values())} events"
         if common.behind:
             finding.note += f"; {common.behind} are not in ClickHouse yet and were not compared"
         if common.behind and not common.moved:
             yield {"what": "position", "behind": common.behind, "reason": "the ClickHouse sink stands still"}
-        for partition, seq in self._before.sink_seqs.items():
+        ends = outbox_ends(self._view, checked)
+        for partition, seq in self._before.sink_seqs[checked.service].items():
             # Published means committed: what ClickHouse held before the snapshot, the snapshot holds.
-            if seq > self._ends[partition]:
-                yield {"what": "position", "partition": partition, "clickhouse": seq, "postgres": self._ends[partition],
+            if seq > ends[partition]:
+                yield {"what": "position", "partition": partition, "clickhouse": seq, "postgres": ends[partition],
                        "reason": "ClickHouse holds events that were never committed"}  # fmt: skip
         yield from differences(ours, theirs, kafka.sums)
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from reconciliation.contract.projection import ExchangedProjection, Projection
     from reconciliation.contract.snapshot import Snapshot
+    from reconciliation.contract.store_comparison import StoreComparison
 
     #: over the replay's snapshot, a connection that writes, and the topic of its events
     MakeTable = Callable[[Connection, Connection, str], Projection]
@@ -40,6 +41,8 @@ class ReconciledService:
     computed: Mapping[str, Callable[[Snapshot, str], Iterator[Violation]]] = field(default_factory=dict)
     #: made for one check, of the addresses of those who keep such records
     outside: Mapping[str, Callable[[Mapping[str, str]], Outside]] = field(default_factory=dict)
+    #: its events in Postgres, ClickHouse and Kafka
+    compared_stores: Mapping[str, StoreComparison] = field(default_factory=dict)
     #: tables that are the authority: compared with what events say, never exchanged
     compared_tables: Mapping[str, MakeTable] = field(default_factory=dict)
     #: tables that are derived: their shadow may take the place of the live one

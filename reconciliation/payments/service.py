@@ -9,10 +9,12 @@ from reconciliation.payments.account_tables import MerchantAccountCurrent, Payou
 from reconciliation.payments.ledger_chain import chain_violations
 from reconciliation.payments.processor_book import ProcessorBooks
 from reconciliation.payments.replayed_tables import AccountBalance, PaymentIntentCurrent
+from reconciliation.payments.stores import STORES
 
 RECONCILED: Final = ReconciledService(
     computed={"ledger_chain": chain_violations},
     outside={"19": ProcessorBooks},
+    compared_stores={"18": STORES},
     exchanged_tables={"account_balance": AccountBalance},
     compared_tables={
         "payment_intent": PaymentIntentCurrent,

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final
 from clickhouse_connect.driver.exceptions import ClickHouseError
 
 from schemas.errors import Unavailable
-from sinks.clickhouse import rows
 from sinks.clickhouse.insert import Inserter
 
 if TYPE_CHECKING:
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
 
     from reconciliation.contract.compare import Row
     from reconciliation.contract.projection import Extent
+    from sinks.clickhouse.declared_sink import DeclaredSink
     from sinks.clickhouse.tables import Table
     from sinks.streams.intake import Accepted
 
@@ -24,12 +24,13 @@ SUFFIX: Final = "_shadow"
 
 
 class ClickHouseTable:
-    """One of the sink's tables."""
+    """One of the tables of a sink of events."""
 
-    def __init__(self, client: Client, table: Table) -> None:
+    def __init__(self, client: Client, sink: DeclaredSink, table: Table) -> None:
         self._client = client
+        self._sink = sink
         self._table = table
-        self._inserter = Inserter(client, suffix=SUFFIX, only=(table,))
+        self._inserter = Inserter(client, (table,), suffix=SUFFIX)
         self.name = f"clickhouse.{table.name}"
         rest = tuple(column for column in table.columns if column not in table.identity)
         self.columns = (*table.identity, *rest)
@@ -46,9 +47,9 @@ class ClickHouseTable:
 
     def apply(self, events: Sequence[Accepted]) -> None:
         """Inserts the rows of these events as one block."""
-        made = rows.empty()
+        made = self._sink.no_rows()
         for taken in events:
-            rows.add_event(made, taken.partition, taken.event)
+            self._sink.add_event(made, taken.partition, taken.event)
         first, last = events[0], events[-1]
         self._inserter.insert(
             made, f"replay:{first.partition}:{first.event.seq}:{last.partition}:{last.event.seq}:{len(events)}"

@@ -10,38 +10,42 @@ from typing import TYPE_CHECKING
 import psycopg
 
 from schemas import errors, limits
+from sinks.clickhouse.event_stream import open_stream
 from sinks.clickhouse.insert import Inserter
 from sinks.clickhouse.plans import Fence
 from sinks.clickhouse.sink import complete_plan
-from sinks.streams.reader import EventReader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from clickhouse_connect.driver.client import Client
 
-    from sinks.kafka.connection import KafkaConnection
+    from sinks.clickhouse.sink import SinkSettings
 
 
 @contextmanager
-def sink_held(dsn: str, kafka: KafkaConnection, client: Client, *, topic: str, owner_id: str) -> Iterator[Fence]:
+def sink_held(settings: SinkSettings, client: Client) -> Iterator[Fence]:
     """The running sink has let go and nothing of it is under way; it goes on when the block ends.
 
     Raises errors.Unavailable when a live sink does not let go in time.
     """
     with (
-        psycopg.connect(dsn, autocommit=True, connect_timeout=limits.POSTGRES_CONNECT_TIMEOUT_S) as connection,
-        psycopg.connect(dsn, autocommit=True, connect_timeout=limits.POSTGRES_CONNECT_TIMEOUT_S) as beating,
+        psycopg.connect(
+            settings.postgres_dsn, autocommit=True, connect_timeout=limits.POSTGRES_CONNECT_TIMEOUT_S
+        ) as connection,
+        psycopg.connect(
+            settings.postgres_dsn, autocommit=True, connect_timeout=limits.POSTGRES_CONNECT_TIMEOUT_S
+        ) as beating,
     ):
-        fence = Fence(connection, topic=topic, owner_id=owner_id)
+        fence = _fence(connection, settings)
         _claim(fence)
-        heart = Fence(beating, topic=topic, owner_id=owner_id)
+        heart = _fence(beating, settings)
         heart.epoch = fence.epoch
         stop = threading.Event()
         thread = threading.Thread(target=_beat, args=(heart, stop), name="sink-hold", daemon=True)
         thread.start()
         try:
-            _finish_open_plan(fence, kafka, client, topic)
+            _finish_open_plan(fence, connection, client, settings)
             yield fence
         finally:
             stop.set()
@@ -49,8 +53,13 @@ def sink_held(dsn: str, kafka: KafkaConnection, client: Client, *, topic: str, o
             fence.release()
 
 
+def _fence(connection: psycopg.Connection, settings: SinkSettings) -> Fence:
+    return Fence(connection, sink=settings.sink.name, topic=settings.topic, owner_id=settings.owner_id)
+
+
 def _claim(fence: Fence) -> None:
     deadline = time.monotonic() + limits.REPLAY_HOLD_WAIT_S
+    fence.ensure()
     fence.request()
     while not fence.claim():
         if time.monotonic() > deadline:
@@ -67,12 +76,12 @@ def _beat(fence: Fence, stop: threading.Event) -> None:
         return  # the swap itself finds out: its next statement names the epoch too
 
 
-def _finish_open_plan(fence: Fence, kafka: KafkaConnection, client: Client, topic: str) -> None:
+def _finish_open_plan(fence: Fence, connection: psycopg.Connection, client: Client, settings: SinkSettings) -> None:
     plan = fence.open_plan()
     if plan is None:
         return
-    reader = EventReader(kafka, topic=topic, client_id=fence.owner_id, group="replay")
+    stream = open_stream(settings, connection)
     try:
-        complete_plan(fence, reader, Inserter(client), plan)
+        complete_plan(fence, stream, Inserter(client, settings.sink.tables), plan)
     finally:
-        reader.close()
+        stream.close()

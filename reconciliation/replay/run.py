@@ -21,21 +21,20 @@ from reconciliation.contract.projection import ExchangedProjection, Extent, Proj
 from reconciliation.replay.clickhouse_table import ClickHouseTable
 from reconciliation.replay.hold import sink_held
 from reconciliation.replay.source import KafkaSource, OutboxSource, Source, Start
-from reconciliation.services import COMPARED_TABLES, EXCHANGED_TABLES
+from reconciliation.services import RECONCILED
 from schemas import errors, limits
-from sinks.clickhouse import tables
+from sinks.clickhouse.sink import SinkSettings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from clickhouse_connect.driver.client import Client
 
+    from reconciliation.contract.checked_service import CheckedService
     from sinks.clickhouse.connection import ClickHouseConnection
     from sinks.kafka.connection import KafkaConnection
     from sinks.streams.intake import Accepted
 
-_CLICKHOUSE: Final = ("clickhouse", *(f"clickhouse.{table.name}" for table in tables.TABLES))
-TARGETS: Final = (*EXCHANGED_TABLES, *COMPARED_TABLES, *_CLICKHOUSE)
 _ENDS: Final = b"select partition, max(seq) from outbox where topic = %s group by partition"
 
 
@@ -46,8 +45,7 @@ class ReplaySettings:
     postgres_dsn: str
     kafka: KafkaConnection
     clickhouse: ClickHouseConnection
-    events_topic: str
-    partitions: int
+    of: CheckedService
     source: Literal["kafka", "outbox"] = "kafka"
 
 
@@ -70,6 +68,12 @@ class ReplayReport:
         return asdict(self)
 
 
+def targets(of: CheckedService) -> tuple[str, ...]:
+    """What can be replayed of a service."""
+    reconciled = RECONCILED[of.service]
+    return (*reconciled.exchanged_tables, *reconciled.compared_tables, *of.targets)
+
+
 def run_replay(
     settings: ReplaySettings,
     target: str,
@@ -80,9 +84,9 @@ def run_replay(
     on_events: Callable[[int], None] = lambda _: None,
 ) -> ReplayReport:
     """Rebuilds one target. Raises ValueError for what cannot be done, Unavailable when a store is out."""
-    if target not in TARGETS:
-        raise ValueError(f"no projection {target!r}; there are {', '.join(TARGETS)}")
-    if swap and target in COMPARED_TABLES:
+    if target not in (known := targets(settings.of)):
+        raise ValueError(f"no projection {target!r} of {settings.of.service}; there are {', '.join(known)}")
+    if swap and target in RECONCILED[settings.of.service].compared_tables:
         raise ValueError(f"{target} is the authority and is never exchanged: repair it with a command")
     try:
         with ExitStack() as stack:
@@ -117,9 +121,9 @@ class _Replay:
             self._client = settings.clickhouse.client()
             stack.callback(self._client.close)
         self._source: Source = (
-            KafkaSource(settings.kafka, settings.events_topic)
+            KafkaSource(settings.kafka, settings.of.events_topic)
             if settings.source == "kafka"
-            else OutboxSource(self._snapshot, settings.events_topic)
+            else OutboxSource(self._snapshot, settings.of.events_topic)
         )
         stack.callback(self._source.close)
         self._extent = Extent()
@@ -128,8 +132,8 @@ class _Replay:
         """The steps of a replay."""
         report = ReplayReport(target=self._target, source=self._settings.source)
         # 1. Where it begins and how far it is compared.
-        partitions = self._source.begin(self._start, range(self._settings.partitions))
-        if swap and len(partitions) < self._settings.partitions and not self._may_swap_part():
+        partitions = self._source.begin(self._start, range(self._settings.of.partitions))
+        if swap and len(partitions) < self._settings.of.partitions and not self._may_swap_part():
             raise ValueError("a swap needs every partition: give an offset for each, or begin elsewhere")
         ends = self._ends()
         self._extent.last_seqs = {p: ends[p] for p in partitions}
@@ -180,20 +184,20 @@ class _Replay:
         self._on_events(self._extent.events)
 
     def _projections(self) -> list[Projection]:
-        topic = self._settings.events_topic
-        if self._client is not None:
-            wanted = (
-                tables.TABLES if self._target == "clickhouse" else (tables.BY_NAME[self._target.partition(".")[2]],)
-            )
-            return [ClickHouseTable(self._client, table) for table in wanted]
-        make = EXCHANGED_TABLES.get(self._target) or COMPARED_TABLES[self._target]
-        return [make(self._snapshot, self._writer, topic)]
+        of = self._settings.of
+        if self._client is not None and of.sink is not None:
+            name = self._target.partition(".")[2]
+            wanted = (of.sink.table(name),) if name else of.sink.tables
+            return [ClickHouseTable(self._client, of.sink, table) for table in wanted]
+        reconciled = RECONCILED[of.service]
+        make = reconciled.exchanged_tables.get(self._target) or reconciled.compared_tables[self._target]
+        return [make(self._snapshot, self._writer, of.events_topic)]
 
     def _ends(self) -> dict[int, int]:
         """Per partition the last seq to compare: what ClickHouse holds, or what the snapshot of Postgres holds."""
         if self._client is None:
             return self._snapshot_ends
-        return common_position(self._settings.postgres_dsn, self._snapshot_ends, self._settings.events_topic).seqs
+        return common_position(self._settings.postgres_dsn, self._snapshot_ends, self._settings.of).seqs
 
     def _may_swap_part(self) -> bool:
         return self._client is not None  # the live rows outside of the extent are copied
@@ -206,13 +210,20 @@ class _Replay:
 
     def _swap_clickhouse(self, shadows: list[ClickHouseTable]) -> None:
         """The sink lets go, the shadows catch up to exactly where it stands, and it goes on from there."""
-        settings = self._settings
-        if self._client is None:
+        settings, of = self._settings, self._settings.of
+        if self._client is None or of.sink is None:
             raise ValueError("no ClickHouse to exchange in")
-        with sink_held(
-            settings.postgres_dsn, settings.kafka, self._client, topic=settings.events_topic, owner_id=self._owner_id
-        ) as fence:
-            held = fence.positions(range(settings.partitions))
+        held_sink = SinkSettings(
+            sink=of.sink,
+            kafka=settings.kafka,
+            postgres_dsn=settings.postgres_dsn,
+            clickhouse=settings.clickhouse,
+            topic=of.events_topic,
+            partitions=of.partitions,
+            owner_id=self._owner_id,
+        )
+        with sink_held(held_sink, self._client) as fence:
+            held = fence.positions(range(settings.of.partitions))
             self._extent.last_seqs = {p: held[p].last_seq for p in self._extent.last_seqs}
             if isinstance(self._source, OutboxSource):
                 self._source = self._source.refreshed(self._writer)
@@ -229,7 +240,7 @@ class _Replay:
         with self._writer.transaction():
             shadow.hold()
             ends = self._outbox_ends(self._writer)
-            tail = OutboxSource(self._writer, self._settings.events_topic)
+            tail = OutboxSource(self._writer, self._settings.of.events_topic)
             tail.begin(Start(offsets={p: seq + 1 for p, seq in self._snapshot_ends.items()}), range(0))
             for events in tail.read(ends):
                 shadow.apply(events)
@@ -238,8 +249,8 @@ class _Replay:
         self._extent.last_seqs = ends
 
     def _outbox_ends(self, connection: psycopg.Connection) -> dict[int, int]:
-        found: dict[int, int] = dict(connection.execute(_ENDS, (self._settings.events_topic,)).fetchall())
-        return {p: found.get(p, 0) for p in range(self._settings.partitions)}
+        found: dict[int, int] = dict(connection.execute(_ENDS, (self._settings.of.events_topic,)).fetchall())
+        return {p: found.get(p, 0) for p in range(self._settings.of.partitions)}
 
     def _lock(self) -> None:
         """One replay at a time: shadows have fixed names."""
@@ -255,9 +266,7 @@ class _Replay:
                 name=name,
                 scenario=f"replay of {self._target}: {moment}",
                 operation_id=self._owner_id,
-                projection_checkpoint=checkpoints.sink_place(
-                    self._writer, self._settings.events_topic, self._settings.partitions
-                ),
+                projection_checkpoint=checkpoints.sink_place(self._writer, self._settings.of),
                 owner=self._owner_id,
                 reconciliation_status=status,
             ),

@@ -1,29 +1,47 @@
-"""A block: the rows of a run of events per partition, and the digest that a restart must find again."""
+"""Blocks: what is inserted together, and what a restart must find again. That of events is here too."""
 
 from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
-from sinks.clickhouse import rows
+from sinks.clickhouse.ranges import Range
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from schemas.records import Event
+    from sinks.clickhouse.declared_sink import DeclaredSink
+    from sinks.clickhouse.insert import Inserter
+    from sinks.clickhouse.tables import TableRows
     from sinks.streams.intake import Accepted
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Range:
-    """The exact place of a run of events: its first and last Kafka offset and seq."""
+class Block(Protocol):
+    """Records that are inserted together. The same records make the same block."""
 
-    partition: int
-    first_offset: int
-    last_offset: int
-    first_seq: int
-    last_seq: int
+    @property
+    def records(self) -> int:
+        """How many events, or decisions, it holds."""
+
+    def ranges(self) -> tuple[Range, ...]:
+        """Where its records lie, by partition."""
+
+    def sha256(self) -> bytes:
+        """The digest of the records' bytes as they lie in Kafka: no change of our tables can alter it."""
+
+    def counts(self) -> dict[str, int]:
+        """How many rows it has in every table."""
+
+    def insert(self, inserter: Inserter, token: str) -> None:
+        """Inserts its rows under the token. Raises errors.Unavailable; then each table's are in or not."""
+
+    def complete(self, inserter: Inserter, token: str) -> int:
+        """Inserts what a killed process may have left out, under its token; returns how many rows were missing."""
+
+    def marked(self, plan_id: int) -> None:
+        """Called in the transaction that marks its plan inserted, for what moves with it."""
 
 
 @dataclass(slots=True)
@@ -36,12 +54,14 @@ class _Run:
     digest: hashlib._Hash = field(default_factory=hashlib.sha256)
 
 
-class Block:
-    """Events that are inserted together. The same events make the same ranges, rows and digest."""
+class EventBlock:
+    """Events of one sink; their rows follow from them alone."""
 
-    def __init__(self) -> None:
+    def __init__(self, sink: DeclaredSink) -> None:
+        self._sink = sink
         self._runs: dict[int, _Run] = {}
-        self.events = 0
+        self._rows: TableRows | None = None
+        self.records = 0
 
     def add(self, accepted: Iterable[Accepted]) -> None:
         """Takes the next events of any partitions, each partition's in order."""
@@ -53,11 +73,12 @@ class Block:
             run.last_offset, run.last_seq = taken.offset, seq
             run.digest.update(len(taken.value).to_bytes(4, "big") + taken.value)
             run.events.append(taken.event)
-            self.events += 1
+            self.records += 1
+        self._rows = None
 
-    def ranges(self) -> list[Range]:
+    def ranges(self) -> tuple[Range, ...]:
         """Where the events lie, by partition."""
-        return [
+        return tuple(
             Range(
                 partition=partition,
                 first_offset=run.first_offset,
@@ -66,7 +87,7 @@ class Block:
                 last_seq=run.last_seq,
             )
             for partition, run in sorted(self._runs.items())
-        ]
+        )
 
     def sha256(self) -> bytes:
         """The digest of the events' bytes as they lie in Kafka: no change of our tables can alter it."""
@@ -75,10 +96,26 @@ class Block:
             whole.update(partition.to_bytes(4, "big") + run.digest.digest())
         return whole.digest()
 
-    def rows(self) -> rows.TableRows:
+    def rows(self) -> TableRows:
         """The rows of every table, by partition and seq."""
-        made = rows.empty()
-        for partition, run in sorted(self._runs.items()):
-            for event in run.events:
-                rows.add_event(made, partition, event)
-        return made
+        if self._rows is None:
+            self._rows = self._sink.no_rows()
+            for partition, run in sorted(self._runs.items()):
+                for event in run.events:
+                    self._sink.add_event(self._rows, partition, event)
+        return self._rows
+
+    def counts(self) -> dict[str, int]:
+        """How many rows it has in every table."""
+        return {table: len(made) for table, made in self.rows().items()}
+
+    def insert(self, inserter: Inserter, token: str) -> None:
+        """Inserts each table's rows as one block."""
+        inserter.insert(self.rows(), token)
+
+    def complete(self, inserter: Inserter, token: str) -> int:
+        """Looks which rows are there, and inserts the others."""
+        return sum(inserter.complete(self.rows(), self.ranges(), token).values())
+
+    def marked(self, plan_id: int) -> None:
+        """Nothing but the positions moves."""

@@ -13,25 +13,23 @@ from typing import TYPE_CHECKING, Any
 from clickhouse_connect.driver.exceptions import ClickHouseError
 
 from schemas import errors
-from sinks.clickhouse import rows as row_shapes
-from sinks.clickhouse import tables
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from clickhouse_connect.driver.client import Client
 
-    from sinks.clickhouse.block import Range
-    from sinks.clickhouse.rows import Row, TableRows
+    from sinks.clickhouse.ranges import Range
+    from sinks.clickhouse.tables import Row, Table, TableRows
 
 
 class Inserter:
-    """Inserts into the live tables, or into shadows of some of them with a suffix. One thread at a time."""
+    """Inserts into live tables, or into their shadows, which have a suffix. One thread at a time."""
 
-    def __init__(self, client: Client, *, suffix: str = "", only: Sequence[tables.Table] = tables.TABLES) -> None:
+    def __init__(self, client: Client, tables: Sequence[Table], *, suffix: str = "") -> None:
         self._client = client
         self._suffix = suffix
-        self._tables = only
+        self._tables = tables
         self._types: dict[str, Any] = {}
 
     def insert(self, made: TableRows, token: str) -> None:
@@ -59,7 +57,7 @@ class Inserter:
                 self._insert(table, rest, rest_token)
         return missing
 
-    def _present(self, table: tables.Table, ranges: Sequence[Range]) -> set[tuple[Any, ...]]:
+    def _present(self, table: Table, ranges: Sequence[Range]) -> set[tuple[Any, ...]]:
         where = " or ".join(
             f"(kafka_partition = {r.partition} and seq between {r.first_seq} and {r.last_seq})" for r in ranges
         )
@@ -69,10 +67,10 @@ class Inserter:
         except (ClickHouseError, OSError) as error:
             raise _unavailable("read", table, error) from error
 
-    def _insert(self, table: tables.Table, made: Sequence[Row], token: str) -> None:
-        self.insert_columns(table, row_shapes.columns_of(made), token)
+    def _insert(self, table: Table, made: Sequence[Row], token: str) -> None:
+        self.insert_columns(table, columns_of(made), token)
 
-    def insert_columns(self, table: tables.Table, columns: Sequence[Sequence[Any]], token: str) -> None:
+    def insert_columns(self, table: Table, columns: Sequence[Sequence[Any]], token: str) -> None:
         """Inserts rows given as columns, as one block under the token. Raises errors.Unavailable; then in or not."""
         settings = {
             "insert_deduplicate": 1,
@@ -96,6 +94,11 @@ class Inserter:
             raise _unavailable("write", table, error) from error
 
 
-def _unavailable(verb: str, table: tables.Table, error: Exception) -> errors.Unavailable:
+def columns_of(rows: Sequence[Row]) -> list[Sequence[Any]]:
+    """The rows turned into columns: a columnar insert costs a fifth of a row-wise one."""
+    return list(zip(*rows, strict=True))
+
+
+def _unavailable(verb: str, table: Table, error: Exception) -> errors.Unavailable:
     reason = str(error).partition("\n")[0][:300]
     return errors.Unavailable(f"ClickHouse does not {verb} {table.name}: {type(error).__name__}: {reason}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING
 
 import structlog
@@ -17,28 +18,46 @@ if TYPE_CHECKING:
     from sinks.streams.intake import Halt
 
 
+class _Meters:
+    """Of all sinks of a process; each sink has its label."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        sink = ("sink",)
+        # Records that are in ClickHouse and confirmed. Flat while the outbox grows: the sink is stuck.
+        self.events = Counter("millrace_sink_events_total", "records inserted into ClickHouse", sink, registry=registry)
+        self.rows = Counter("millrace_sink_rows_total", "rows inserted into ClickHouse", sink, registry=registry)
+        # From a block's first record to its mark. High: ClickHouse is slow, or blocks are full and the sink is behind.
+        self.seconds = Histogram(
+            "millrace_sink_block_seconds", "from a block's first record to its mark", sink, registry=registry
+        )
+        # Restarts that found an unconfirmed block. High: the sink or ClickHouse dies often.
+        self.recovered = Counter("millrace_sink_plans_recovered_total", "open plans completed", sink, registry=registry)
+        # Cycles begun again. High: Kafka, Postgres or ClickHouse is out.
+        self.failures = Counter("millrace_sink_failures_total", "cycles that failed", sink, registry=registry)
+        # 1 while another process feeds ClickHouse or a swap is under way.
+        self.standby = Gauge(
+            "millrace_sink_standing_by", "1 while another process feeds ClickHouse", sink, registry=registry
+        )
+
+
+_meters = cache(_Meters)
+
+
 class SinkMetrics:
     """Counts and logs what a sink does; an Observer of ``sink.Sink``."""
 
-    def __init__(self, follower: str, registry: CollectorRegistry = REGISTRY) -> None:
-        self._follower = FollowerMetrics(follower, registry)
+    def __init__(self, sink: str, registry: CollectorRegistry = REGISTRY) -> None:
+        self.name = sink
+        meters = _meters(registry)
+        self._follower = FollowerMetrics(sink, registry)
         self._still: str | None = None
-        # Events that are in ClickHouse and confirmed. Flat while the outbox grows: the sink is stuck.
-        self._events = Counter("millrace_sink_events_total", "events inserted into ClickHouse", registry=registry)
-        self._rows = Counter("millrace_sink_rows_total", "rows inserted into ClickHouse", registry=registry)
-        # From a block's first record to its mark. High: ClickHouse is slow, or blocks are full and the sink is behind.
-        self._seconds = Histogram(
-            "millrace_sink_block_seconds", "from a block's first record to its mark", registry=registry
-        )
-        # Restarts that found an unconfirmed block. High: the sink or ClickHouse dies often.
-        self._recovered = Counter("millrace_sink_plans_recovered_total", "open plans completed", registry=registry)
-        # Cycles begun again. High: Kafka, Postgres or ClickHouse is out.
-        self._failures = Counter("millrace_sink_failures_total", "cycles that failed", registry=registry)
-        # 1 while another process feeds ClickHouse or a swap is under way.
-        self._standby = Gauge(
-            "millrace_sink_standing_by", "1 while another process feeds ClickHouse", registry=registry
-        )
-        self._log = structlog.get_logger("clickhouse_sink")
+        self._events = meters.events.labels(sink)
+        self._rows = meters.rows.labels(sink)
+        self._seconds = meters.seconds.labels(sink)
+        self._recovered = meters.recovered.labels(sink)
+        self._failures = meters.failures.labels(sink)
+        self._standby = meters.standby.labels(sink)
+        self._log = structlog.get_logger("clickhouse_sink").bind(sink=sink)
         # None once the sink is ours or another process feeds
         self._trouble: str | None = "not connected yet"
 
@@ -46,9 +65,9 @@ class SinkMetrics:
         """None while every partition goes on, here or in another process; any thread may ask."""
         return self._trouble or self._still
 
-    def inserted(self, events: int, rows: int, seconds: float) -> None:
+    def inserted(self, records: int, rows: int, seconds: float) -> None:
         """Counts a block that is in and confirmed."""
-        self._events.inc(events)
+        self._events.inc(records)
         self._rows.inc(rows)
         self._seconds.observe(seconds)
 
@@ -80,3 +99,8 @@ class SinkMetrics:
         self._standby.set(0)
         self._trouble = None
         self._log.info("feeding")
+
+    def ended(self, error: Exception) -> None:
+        """An operator is needed: this sink does nothing more, until its process is started again."""
+        self._trouble = f"ended: {error}"
+        self._log.error("sink_ended", reason=str(error))

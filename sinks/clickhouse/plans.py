@@ -11,15 +11,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from schemas import errors, limits
-from sinks.clickhouse.block import Range
+from sinks.clickhouse.ranges import Range
 from sinks.postgres import arrays
 from sinks.postgres.sql_files import queries
 from sinks.streams.intake import Position
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import psycopg
 
-SINK: Final = "clickhouse"
 _SQL: Final = queries("sinks.clickhouse", "queries.sql")
 
 
@@ -43,12 +44,16 @@ class Plan:
 class Fence:
     """The right to feed ClickHouse, held by one process; its methods raise errors.Fenced once it is lost."""
 
-    def __init__(self, connection: psycopg.Connection, *, topic: str, owner_id: str, sink: str = SINK) -> None:
+    def __init__(self, connection: psycopg.Connection, *, sink: str, topic: str, owner_id: str) -> None:
+        self.sink = sink
         self.topic = topic
         self.owner_id = owner_id
         self.epoch = 0
-        self._sink = sink
         self._connection = connection
+
+    def ensure(self) -> None:
+        """Makes the row of a sink that nobody has held so far."""
+        self._run("fence_ensure")
 
     def claim(self) -> bool:
         """Takes the sink if nobody holds it; True when it is ours now."""
@@ -126,8 +131,11 @@ class Fence:
                 last_seqs=arrays.int_array(r.last_seq for r in ranges),
             )
 
-    def mark_inserted(self, plan: Plan) -> None:
-        """Confirms the insert and advances the positions in one transaction. Raises errors.Fenced."""
+    def mark_inserted(self, plan: Plan, beside: Callable[[int], None] = lambda _: None) -> None:
+        """Confirms the insert and advances the positions in one transaction, and what is beside them in the same.
+
+        Raises errors.Fenced.
+        """
         with self._connection.transaction():
             self._hold(may_let_go=False)  # the block is in: confirming it comes before letting go
             marked = self._run("plan_mark", plan_id=plan.plan_id).fetchall()
@@ -136,6 +144,7 @@ class Fence:
                 raise errors.InvariantViolation(
                     f"plan {plan.plan_id} does not begin where the sink stands", ranges=plan.ranges
                 )
+            beside(plan.plan_id)
             if plan.plan_id % limits.SINK_PLANS_PRUNE_EVERY == 0:
                 self._run("plans_prune", plan_id=plan.plan_id - limits.SINK_PLANS_KEPT)
 
@@ -176,7 +185,7 @@ class Fence:
 
     def _run(self, query: str, **parameters: object) -> psycopg.Cursor[tuple[Any, ...]]:
         fixed = {
-            "sink": self._sink,
+            "sink": self.sink,
             "topic": self.topic,
             "owner_id": self.owner_id,
             "epoch": self.epoch,

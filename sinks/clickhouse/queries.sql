@@ -1,5 +1,9 @@
 -- The sink's statements in Postgres. Every one that writes names the epoch: a fenced sink changes nothing.
 
+-- name: fence_ensure
+-- Before the first claim: a service that is new brings no row of its own.
+insert into sink_fence (sink) values (%(sink)s) on conflict do nothing;
+
 -- name: fence_claim
 -- On start and while standing by. No row = somebody else holds the sink, or was asked for it first. Primary key.
 update sink_fence

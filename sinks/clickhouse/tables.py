@@ -1,4 +1,4 @@
-"""The tables in ClickHouse: their numbered definitions, and which columns the sink fills.
+"""Tables in ClickHouse: what a service says of one, and their numbered definitions.
 
 The definitions say ``if not exists`` or ``or replace``: two processes that apply them at once do no harm.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from importlib import resources
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from clickhouse_connect.driver.exceptions import ClickHouseError
 
@@ -16,6 +16,9 @@ from schemas.errors import InvariantViolation, Unavailable
 
 if TYPE_CHECKING:
     from clickhouse_connect.driver.client import Client
+
+Row = tuple[Any, ...]
+TableRows = dict[str, list[Row]]  # by table, in the order of its columns
 
 _VERSIONS: Final = (
     "create table if not exists schema_version"
@@ -39,75 +42,9 @@ class Table:
         return ("kafka_partition", "seq", *self.row_key)
 
 
-EVENTS: Final = Table(
-    name="events",
-    columns=(
-        *("kafka_partition", "seq", "event_id", "event_type", "schema_version", "occurred_at", "trace_id"),
-        *("aggregate_key", "version", "merchant_id", "operation", "state", "currency", "attempt_status"),
-        *("ledger_txns", "ledger_lines"),
-    ),
-)
-LEDGER_LINES: Final = Table(
-    name="ledger_lines",
-    columns=(
-        *("kafka_partition", "seq", "txn_id", "line", "reference", "kind", "account_id", "debit", "credit", "currency"),
-        *("currency_exponent", "merchant_id", "aggregate_key", "effective_at", "occurred_at"),
-    ),
-    row_key=("txn_id", "line"),
-)
-PAYMENT_INTENTS: Final = Table(
-    name="payment_intents",
-    columns=(
-        *("kafka_partition", "seq", "id", "version", "merchant_id", "amount", "currency", "currency_exponent", "state"),
-        *("capture_method", "processor", "amount_capturable", "amount_received", "amount_refunded", "amount_disputed"),
-        *("last_payment_error", "cancellation_reason", "latest_attempt", "created_at", "updated_at"),
-    ),
-)
-PROCESSOR_ATTEMPTS: Final = Table(
-    name="processor_attempts",
-    columns=(
-        *("kafka_partition", "seq", "intent_id", "attempt", "version", "merchant_id", "kind", "status", "operation_id"),
-        *("processor", "amount", "currency", "currency_exponent", "parent_ref", "final", "provider_ref", "error_code"),
-        *("created_at", "updated_at"),
-    ),
-    row_key=("attempt",),
-)
-REFUNDS: Final = Table(
-    name="refunds",
-    columns=(
-        *("kafka_partition", "seq", "id", "version", "payment_intent", "merchant_id", "attempt", "amount", "currency"),
-        *("currency_exponent", "state", "reason", "failure_reason", "from_pending", "created_at", "updated_at"),
-        "pending_reason",
-    ),
-)
-DISPUTES: Final = Table(
-    name="disputes",
-    columns=(
-        *("kafka_partition", "seq", "id", "version", "payment_intent", "merchant_id", "processor", "provider_ref"),
-        *("amount", "currency", "currency_exponent", "fee", "reason", "state", "funds", "created_at", "updated_at"),
-    ),
-)
-MERCHANT_ACCOUNTS: Final = Table(
-    name="merchant_accounts",
-    columns=("kafka_partition", "seq", "id", "version", "merchant_id", "state", "created_at", "updated_at"),
-)
-PAYOUTS: Final = Table(
-    name="payouts",
-    columns=(
-        *("kafka_partition", "seq", "id", "version", "account_id", "merchant_id", "amount", "currency"),
-        *("currency_exponent", "state", "failure_reason", "created_at", "updated_at"),
-    ),
-)
-TABLES: Final = (
-    *(EVENTS, LEDGER_LINES, PAYMENT_INTENTS, PROCESSOR_ATTEMPTS, REFUNDS, DISPUTES),
-    *(MERCHANT_ACCOUNTS, PAYOUTS),
-)
-BY_NAME: Final = {table.name: table for table in TABLES}
-
-
-def schema_files() -> list[tuple[str, str]]:
-    """Name and text of every definition file, in order."""
-    folder = resources.files("sinks.clickhouse") / "schema"
+def schema_files(package: str) -> list[tuple[str, str]]:
+    """Name and text of every definition file in the folder ``schema`` of a package, in order."""
+    folder = resources.files(package) / "schema"
     return [(f.name, f.read_text()) for f in sorted(folder.iterdir(), key=lambda f: f.name) if f.name.endswith(".sql")]
 
 
@@ -117,17 +54,17 @@ def statements(text: str) -> list[str]:
     return [part.strip().removesuffix(";") for part in bare.split(";\n") if part.strip(" ;\n")]
 
 
-def apply_schema(client: Client) -> list[str]:
-    """Brings the tables and views up to date and returns the files applied now; repeating it changes nothing.
+def apply_schema(client: Client, package: str) -> list[str]:
+    """Brings the tables and views of a service up to date and returns the files applied now; again it changes nothing.
 
-    Raises InvariantViolation when a file with tables was edited after it was applied (views may be edited), and
-    Unavailable when the server refuses or does not answer.
+    ClickHouse remembers files by their names, which are unique over all services. Raises InvariantViolation when a file
+    with tables was edited after it was applied (views may be edited), and Unavailable when the server refuses.
     """
     try:
         client.command(_VERSIONS)
         rows = client.query("select file, sha256 from schema_version final").result_rows
         known: dict[str, str] = {file: digest for file, digest in rows}  # noqa: C416 - rows are sequences, not pairs
-        return [file for file, text in schema_files() if _apply(client, file, text, known)]
+        return [file for file, text in schema_files(package) if _apply(client, file, text, known)]
     except (ClickHouseError, OSError) as error:
         raise Unavailable(f"ClickHouse refuses its tables: {str(error)[:300]}") from error
 

@@ -16,7 +16,7 @@ from confluent_kafka import Consumer, KafkaError
 from confluent_kafka.cimpl import KafkaException, TopicPartition
 
 from schemas import errors, limits
-from sinks.streams import topic as topics_of_kafka
+from sinks.kafka.topic_offsets import TopicOffsets
 from sinks.streams.intake import UNKNOWN_SEQ, Intake, Position, other_topic
 from sinks.streams.positions import SESSION, StreamPositions, Taken
 
@@ -55,6 +55,7 @@ class Follower:
         self._client_id = client_id
         self._metrics = metrics
         self._topic = kafka.topic(followed.topic)
+        self._offsets = TopicOffsets(kafka, followed.topic)
         self._positions = StreamPositions(followed.follower, followed.topic, client_id)
         self._intake = Intake()
         self._epochs: dict[int, int] = {}
@@ -170,9 +171,10 @@ class Follower:
         if error.fatal():
             raise KafkaException(error)
         if partition in self._intake.positions and error.code() == KafkaError._AUTO_OFFSET_RESET:  # noqa: SLF001
-            self._compare_with_topic(consumer, [partition])
-            if not self._intake.is_halted(partition):  # it was not there for a moment; nothing is fetched by itself
-                self._rewind(consumer, [partition])
+            held = self._offsets.ask([partition]).answer()[partition]
+            start = self._intake.compare(partition, held.low, held.high)
+            if start is not None:  # nothing is fetched by itself
+                consumer.seek(TopicPartition(self._topic, partition, start))
         else:
             _log.warning("stream_kafka_error", follower=self._followed.follower, error=error.str())
 
@@ -181,45 +183,40 @@ class Follower:
     def _assigned(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         numbers = [p.partition for p in partitions]
         self._assignments += 1
+        starts: dict[int, int] = {}
         try:
-            self._claim(consumer, numbers)
+            starts = self._claim(consumer, numbers)
             self._trouble = None
         except _OUTAGES as error:
             self._failure = error
-        known = self._intake.positions
-        consumer.incremental_assign(
-            [TopicPartition(self._topic, p, known[p].next_offset if p in known else 0) for p in numbers]
-        )
-        if still := [p for p in numbers if p in self._intake.halts]:
+        consumer.incremental_assign([TopicPartition(self._topic, p, starts.get(p, 0)) for p in numbers])
+        if still := [p for p in numbers if self._intake.is_halted(p)]:
             consumer.pause([TopicPartition(self._topic, p) for p in still])
         _log.info("stream_partitions_assigned", follower=self._followed.follower, partitions=numbers)
 
-    def _claim(self, consumer: Consumer, partitions: list[int]) -> None:
+    def _claim(self, consumer: Consumer, partitions: list[int]) -> dict[int, int]:
+        """Takes partitions, and says where each is read from that can be."""
         if not partitions:
-            return
+            return {}
         connection = self._postgres()
         starts = self._positions.known(connection, partitions)
         if new := [p for p in partitions if p not in starts]:
             starts |= self._group_positions(consumer, new)
-        topic_id = topics_of_kafka.topic_id(self._kafka, self._followed.topic)
+        held = self._offsets.ask(partitions).answer()
+        topic_id = held[partitions[0]].topic_id
         claims = self._positions.claim(connection, starts, topic_id)
         self._epochs |= {partition: claim.epoch for partition, claim in claims.items()}
         self._intake.begin({partition: claim.position for partition, claim in claims.items()})
-        same = [partition for partition, claim in claims.items() if claim.topic_id == topic_id]
-        self._compare_with_topic(consumer, same)
-        self._intake.halts |= {partition: other_topic(partition) for partition in claims.keys() - set(same)}
+        same = {partition for partition, claim in claims.items() if claim.topic_id == topic_id}
+        self._intake.halts |= {partition: other_topic(partition) for partition in claims.keys() - same}
+        begins = {p: self._intake.compare(p, held[p].low, held[p].high) for p in same}
+        return {partition: offset for partition, offset in begins.items() if offset is not None}
 
     def _group_positions(self, consumer: Consumer, partitions: list[int]) -> dict[int, Position]:
         """Where releases before ``stream_position`` left off: they committed offsets in the group, and knew no seq."""
         asked = [TopicPartition(self._topic, p) for p in partitions]
         found = consumer.committed(asked, timeout=limits.KAFKA_ADMIN_TIMEOUT_S)
         return {p.partition: Position(p.offset, UNKNOWN_SEQ) if p.offset > 0 else Position() for p in found}
-
-    def _compare_with_topic(self, consumer: Consumer, partitions: Iterable[int]) -> None:
-        for partition in partitions:
-            position = self._intake.positions[partition]
-            if halt := topics_of_kafka.why_not_from(consumer, self._topic, partition, position):
-                self._intake.halts[partition] = halt
 
     def _revoked(self, _: Consumer, partitions: list[TopicPartition]) -> None:
         try:

@@ -70,9 +70,24 @@ class Intake:
             self.halts.pop(partition, None)
 
     def is_halted(self, partition: int) -> bool:
-        """True when nothing more of it is taken. A gap is another matter: an owner publishes again from there."""
+        """True when nothing more of it is taken.
+
+        What is missing may be published again, behind a gap and behind what Kafka deleted unread: reading goes on, and
+        the next event is known by its seq. Where no seq is known, the first one found would be taken: it stands still.
+        """
         halt = self.halts.get(partition)
-        return halt is not None and halt.reason != "gap"
+        if halt is None or halt.reason == "gap":
+            return False
+        return halt.reason != "expired" or self.positions[partition].last_seq == UNKNOWN_SEQ
+
+    def compare(self, partition: int, low: int, high: int) -> int | None:
+        """Where to read on in a topic that holds offsets ``low`` up to (not including) ``high``; None = stand still."""
+        position = self.positions[partition]
+        halt = standing_in_topic(partition, position, low, high)
+        if halt is None:
+            return position.next_offset
+        self.halts[partition] = halt
+        return None if self.is_halted(partition) else low
 
     def take(self, partition: int, offset: int, value: bytes) -> Accepted | None:
         """The event of this record when it is the next one of its partition, otherwise None."""
@@ -113,7 +128,7 @@ def standing_in_topic(partition: int, position: Position, low: int, high: int) -
     at = position.next_offset
     if at < low:
         words = f"partition {partition}: Kafka has deleted offsets {at} to {low - 1} before they were read here"
-        return Halt("expired", f"{words}: publish their events again, and set the position anew")
+        return Halt("expired", f"{words}: publish their events again ('millrace partitions republish')")
     if at > high:
         words = f"partition {partition}: the topic ends at offset {high}, before our position {at}"
         return Halt(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import cache
 from typing import TYPE_CHECKING
 
 import structlog
@@ -19,20 +20,32 @@ if TYPE_CHECKING:
 _log = structlog.get_logger(__name__)
 
 
-class FollowerMetrics:
-    """Counts the partitions of one follower that stand still, and says once why each does."""
+class _Meters:
+    """Of all followers of a process; each has its label."""
 
-    def __init__(self, follower: str, registry: CollectorRegistry = REGISTRY) -> None:
-        self._follower = follower
-        self._told: dict[int, Halt] = {}
+    def __init__(self, registry: CollectorRegistry) -> None:
         # Above zero: a partition stands still until somebody acts; /readyz and the log say what to do. Alarm on it.
-        self._halted = Gauge(
+        self.halted = Gauge(
             "millrace_stream_halted", "Partitions that stand still", ("follower", "reason"), registry=registry
         )
         # High: Postgres or Kafka is away, or processes take partitions from each other.
         self.restarts = MetricCounter(
             "millrace_stream_restarts", "Times a follower began again", ("follower",), registry=registry
-        ).labels(follower)
+        )
+
+
+_meters = cache(_Meters)
+
+
+class FollowerMetrics:
+    """Counts the partitions of one follower that stand still, and says once why each does."""
+
+    def __init__(self, follower: str, registry: CollectorRegistry = REGISTRY) -> None:
+        meters = _meters(registry)
+        self._follower = follower
+        self._told: dict[int, Halt] = {}
+        self._halted = meters.halted
+        self.restarts = meters.restarts.labels(follower)
         self.halted({})
 
     def halted(self, halts: Mapping[int, Halt]) -> None:

@@ -12,7 +12,7 @@ from confluent_kafka import Consumer, KafkaError, TopicPartition
 from confluent_kafka.cimpl import KafkaException
 
 from schemas import errors, limits
-from sinks.streams import topic as topics_of_kafka
+from sinks.kafka.topic_offsets import Held, TopicOffsets
 from sinks.streams.intake import Accepted, Intake, Position, other_topic
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ class EventReader:
         expired: Literal["halts", "passed"] = "halts",
     ) -> None:
         self._topic = kafka.topic(topic)
+        self._offsets = TopicOffsets(kafka, topic)
         self.intake = Intake()
         #: per partition the offset behind the last record that was looked at, taken or not
         self.seen: dict[int, int] = {}
@@ -75,16 +76,14 @@ class EventReader:
         """
         for partition in other:
             self.intake.halts[partition] = other_topic(partition)
-        for partition in self.positions.keys() - self.intake.halts.keys():
-            self._compare(partition)
-        self._pause(self.intake.halts)
+        for partition, held in self._held(self.positions.keys() - self.intake.halts.keys()).items():
+            self.seen[partition] = self._begin_of(partition, held)
+        self._consumer.assign([TopicPartition(self._topic, p, offset) for p, offset in self.seen.items()])
+        self._pause(partition for partition in self.intake.halts if self.intake.is_halted(partition))
 
     def ends(self, partitions: Iterable[int]) -> dict[int, int]:
         """The offset after the last record of each partition. Raises errors.Unavailable."""
-        try:
-            return {p: topics_of_kafka.offsets(self._consumer, self._topic, p)[1] for p in partitions}
-        except KafkaException as error:
-            raise errors.Unavailable(f"Kafka does not answer: {error.args[0].str()}") from error
+        return {partition: held.high for partition, held in self._held(partitions).items()}
 
     def offsets_at(self, partitions: range, time_ms: int) -> dict[int, int]:
         """The first offset at or after a time (milliseconds since the epoch), or the end. Raises errors.Unavailable."""
@@ -118,19 +117,22 @@ class EventReader:
     def _judge(self, partition: Any, error: KafkaError) -> None:
         """Passes over what the library mends by itself; the rest is an outage, or a position that is not there."""
         if partition in self.positions and error.code() == KafkaError._AUTO_OFFSET_RESET:  # noqa: SLF001 - its name
-            self._compare(partition)
-            if not self.intake.is_halted(partition):  # it was not there for a moment; nothing is fetched by itself
-                self._consumer.seek(TopicPartition(self._topic, partition, self.positions[partition].next_offset))
+            begin = self._begin_of(partition, self._held([partition])[partition])
+            if not self.intake.is_halted(partition):  # nothing is fetched by itself
+                self._consumer.seek(TopicPartition(self._topic, partition, begin))
         elif error.fatal() or error.code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_AUTHORIZATION_FAILED):
             raise errors.Unavailable(f"Kafka: {error.str()}")
 
-    def _compare(self, partition: int) -> None:
+    def _held(self, partitions: Iterable[int]) -> dict[int, Held]:
         try:
-            halt = topics_of_kafka.why_not_from(self._consumer, self._topic, partition, self.positions[partition])
+            return self._offsets.ask(partitions).answer()
         except KafkaException as error:
             raise errors.Unavailable(f"Kafka does not answer: {error.args[0].str()}") from error
-        if halt is not None:
-            self.intake.halts[partition] = halt
+
+    def _begin_of(self, partition: int, held: Held) -> int:
+        """Where the partition is read from; where that is nowhere, it stands still at its position."""
+        begin = self.intake.compare(partition, held.low, held.high)
+        return self.positions[partition].next_offset if begin is None else begin
 
     def _pause(self, partitions: Iterable[int]) -> None:
         places: list[Any] = [TopicPartition(self._topic, partition) for partition in partitions]

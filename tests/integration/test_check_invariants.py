@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from tests.servers import World
 
 pytestmark = pytest.mark.servers
-CROSS_STORE = queries("reconciliation.check", "cross_store.sql")
+CROSS_STORE = queries("reconciliation.payments", "stores.sql")
 
 
 @pytest.fixture(scope="module")

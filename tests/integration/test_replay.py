@@ -90,7 +90,7 @@ def test_a_replay_from_a_checkpoint_equals_what_came_since(stack: World, target:
         stage.drain()
         before = len(stage.world.commits)
         with psycopg.connect(stage.dsn("millrace_operator"), autocommit=True) as connection:
-            place = checkpoints.sink_place(connection, stage.world.events_topic, stage.world.partitions)
+            place = checkpoints.sink_place(connection, stage.checked())
             assert len(place) == stage.world.partitions
             checkpoints.checkpoint_write(
                 connection,
@@ -249,7 +249,7 @@ def test_a_sink_that_does_not_let_go_is_not_robbed(stage: Stage, monkeypatch: py
     monkeypatch.setattr(limits, "SINK_LEASE_MS", 60_000)
     with psycopg.connect(stage.dsn("millrace_sink"), autocommit=True) as connection:
         stage.sql("update sink_fence set owner_id = ''")
-        fence = Fence(connection, topic=stage.world.events_topic, owner_id="deaf")
+        fence = Fence(connection, sink="clickhouse", topic=stage.world.events_topic, owner_id="deaf")
         assert fence.claim()
         with pytest.raises(errors.Unavailable, match="does not let go"):
             stage.replay("clickhouse", swap=True)

@@ -13,8 +13,10 @@ import pytest
 
 from schemas import codec, currency, errors, limits
 from sinks.clickhouse import tables
-from sinks.clickhouse.block import Block
+from sinks.clickhouse.block import EventBlock
 from sinks.clickhouse.insert import Inserter
+from sinks.clickhouse.payments.service import SINKS
+from sinks.clickhouse.payments.tables import TABLES
 from sinks.clickhouse.plans import Fence
 from sinks.clickhouse.sink import Sink
 from sinks.streams.intake import Intake, Position
@@ -256,11 +258,11 @@ def test_a_fenced_sink_changes_nothing(stage: Stage, monkeypatch: pytest.MonkeyP
     """A sink that was replaced while it slept finds out at its next statement."""
     monkeypatch.setattr(limits, "SINK_LEASE_MS", 60_000)  # longer than any pause of this test
     with psycopg.connect(stage.dsn("millrace_sink"), autocommit=True) as connection:
-        old = Fence(connection, topic=stage.world.events_topic, owner_id="old")
+        old = Fence(connection, sink="clickhouse", topic=stage.world.events_topic, owner_id="old")
         assert old.claim()
-        assert not Fence(connection, topic=stage.world.events_topic, owner_id="eager").claim()
+        assert not Fence(connection, sink="clickhouse", topic=stage.world.events_topic, owner_id="eager").claim()
         stage.sql("update sink_fence set heartbeat_at = now() - interval '1 hour'")
-        new = Fence(connection, topic=stage.world.events_topic, owner_id="new")
+        new = Fence(connection, sink="clickhouse", topic=stage.world.events_topic, owner_id="new")
         assert new.claim()
         with pytest.raises(errors.Fenced):
             old.hold()
@@ -286,13 +288,13 @@ def test_connections_that_break_cost_nothing(stage: Stage) -> None:
     assert stage.counts() == stage.expected_counts()
 
 
-def blocks(stage: Stage, size: int) -> list[Block]:
+def blocks(stage: Stage, size: int) -> list[EventBlock]:
     intake = Intake()
     intake.begin({p: Position() for p in range(stage.world.partitions)})
     taken = [intake.take(c.partition, c.offset, c.payload) for c in stage.world.commits]
     made = []
     for start in range(0, len(taken), size):
-        block = Block()
+        block = EventBlock(SINKS[0])
         block.add(t for t in taken[start : start + size] if t)
         made.append(block)
     return made
@@ -301,8 +303,8 @@ def blocks(stage: Stage, size: int) -> list[Block]:
 def test_the_same_block_again_is_dropped_within_the_window(stage: Stage) -> None:
     """The engine honours tokens: one insert of many under one token counts."""
     client = stage.clickhouse.client()
-    tables.apply_schema(client)
-    inserter = Inserter(client)
+    tables.apply_schema(client, SINKS[0].package)
+    inserter = Inserter(client, TABLES)
     block = blocks(stage, 10_000)[0]
     for _ in range(3):
         inserter.insert(block.rows(), "a token")
@@ -314,17 +316,17 @@ def test_the_same_block_again_is_dropped_within_the_window(stage: Stage) -> None
 def test_a_plan_past_the_window_is_completed_by_looking_first(stage: Stage, present: str) -> None:
     """ClickHouse has forgotten the token: what is there is not inserted again, what is missing is."""
     client = stage.clickhouse.client()
-    tables.apply_schema(client)
-    for table in tables.TABLES:
+    tables.apply_schema(client, SINKS[0].package)
+    for table in TABLES:
         client.command(f"alter table {table.name} modify setting non_replicated_deduplication_window = 1")
-    inserter = Inserter(client)
+    inserter = Inserter(client, TABLES)
     first, *rest = blocks(stage, 50)
     if present != "none":
         inserter.insert(first.rows(), "the plan")
     for number, block in enumerate(rest):
         inserter.insert(block.rows(), f"later {number}")  # the window of one rolls past the plan
     if present == "some":
-        for table in tables.TABLES:
+        for table in TABLES:
             client.command(f"alter table {table.name} delete where seq % 2 = 0 settings mutations_sync = 2")
             client.command(f"alter table {table.name} delete where 0 settings mutations_sync = 2")
     kept = stage.counts()["events"][0]
@@ -342,13 +344,13 @@ def test_a_plan_past_the_window_is_completed_by_looking_first(stage: Stage, pres
 
 def test_definitions_are_applied_once_and_an_edited_one_is_refused(stage: Stage) -> None:
     client = stage.clickhouse.client()
-    files = [file for file, _ in tables.schema_files()]
-    assert tables.apply_schema(client) == files
-    assert tables.apply_schema(client) == []
+    files = [file for file, _ in tables.schema_files(SINKS[0].package)]
+    assert tables.apply_schema(client, SINKS[0].package) == files
+    assert tables.apply_schema(client, SINKS[0].package) == []
     client.command("insert into schema_version (file, sha256) values ('0001_tables.sql', 'edited')")
     client.command("optimize table schema_version final")
     with pytest.raises(errors.InvariantViolation, match=r"0001_tables\.sql was edited"):
-        tables.apply_schema(client)
+        tables.apply_schema(client, SINKS[0].package)
     client.close()
 
 

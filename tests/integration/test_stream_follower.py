@@ -219,6 +219,25 @@ def test_what_expires_under_a_follower_that_runs_stops_it(stage: Stage, followin
         assert stored(connection, "test")[partition] == (0, 0)
 
 
+def test_what_was_deleted_unread_and_is_published_again_is_read_without_anybody_s_help(
+    stage: Stage, following: Callable[[str], Follower]
+) -> None:
+    """The follower that stands there goes on, and so does one that begins there; what they have comes from no other."""
+    mine = [c for c in stage.world.commits if c.partition == 3]
+    drained(following("one"), len(stage.world.commits))
+    with superuser(stage) as connection:
+        connection.execute("update stream_position set next_offset = 2, last_seq = 2 where partition = 3")
+    expire(stage.kafka, stage.world.events_topic, 3)
+    publish_all(stage.kafka, stage.world.events_topic, [(3, "x", mine[-1].payload)])  # what came last is still there
+    follower = following("two")
+    stands(follower, "Kafka has deleted offsets 2 to")
+    assert follower.read(500, 0.5) == []
+    publish_all(stage.kafka, stage.world.events_topic, ((3, "x", c.payload) for c in mine[1:]))
+    assert drained(follower, len(mine) - 2) == [(3, c.seq) for c in mine[2:]]
+    with superuser(stage) as connection:
+        assert stored(connection, "test")[3][1] == len(mine)
+
+
 def removed(stage: Stage) -> None:
     admin = AdminClient(stage.kafka.admin())
     name = stage.kafka.topic(stage.world.events_topic)

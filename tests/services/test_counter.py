@@ -2,34 +2,35 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import os
 import signal
 import subprocess
 import sys
-import uuid
 from concurrent.futures import ThreadPoolExecutor
 from importlib import resources
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
-import httpx
 import psycopg
 import pytest
 
 from ingress.identity.issuer import KeyFolder, issue_token
+from sinks.clickhouse.connection import ClickHouseConnection
 from tests.eventually import eventually, patient
+from tests.gate import matrix
+from tests.services.counter_world import SCOPES, Caller, Kind, events, in_clickhouse, millrace, sink, work
 from tests.worlds.public_system import system_of_its_own
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    import httpx
+
     from tests.worlds.public_system import PublicSystem
 
 pytestmark = [pytest.mark.servers]
-SCOPES = ("counters:read", "counters:write")
-Kind = Literal["merchant", "tenant", "user"]
+STEPS = ("sink_after_plan", "sink_after_insert", "sink_after_mark")
 
 
 @pytest.fixture(scope="module")
@@ -38,31 +39,6 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PublicSystem]:
     modules = "tests.services.counter.service"
     with system_of_its_own(home, service_modules=modules, services=("ingress",), ingress_processes=1) as made:
         yield made
-
-
-class Caller:
-    """Somebody with counters."""
-
-    def __init__(self, system: PublicSystem, scopes: tuple[str, ...] = SCOPES, kind: Kind = "merchant") -> None:
-        self.name = f"m_{uuid.uuid4().hex[:12]}"
-        keys = KeyFolder(system.settings.the_home().path / "keys")
-        self._keys = itertools.count()
-        token = issue_token(keys, self.name, scopes, kind=kind)
-        self.http = httpx.Client(
-            base_url=system.base_url,
-            headers={"Authorization": f"Bearer {token}"},
-            timeout=patient(30),
-            trust_env=False,
-        )
-
-    def post(self, path: str, payload: dict[str, Any], key: str | None = None, **headers: str) -> httpx.Response:
-        named = {"Idempotency-Key": key or f"k{next(self._keys)}"}
-        return self.http.post(path, json=payload, headers=named | headers)
-
-    def counter(self) -> dict[str, Any]:
-        answer = self.post("/v1/counters", {"label": "apples"})
-        assert answer.status_code == 201, answer.text
-        return answer.json()["result"]
 
 
 @pytest.fixture
@@ -279,3 +255,35 @@ def test_its_invariant_is_one_of_the_check_s_and_finds_a_planted_violation(
         connection.execute("update counter set version = 7 where id = %s", (counter,))
         assert [row[0] for row in connection.execute(sql).fetchall()] == [counter]
         connection.rollback()
+
+
+@pytest.mark.parametrize("step", matrix(STEPS, "sink_after_insert".__eq__))
+def test_a_sink_killed_at_any_step_loses_and_doubles_nothing(system: PublicSystem, caller: Caller, step: str) -> None:
+    """Then everything agrees: a check finds no gap, a replay is equal, and its shadow may become the live table."""
+    work(caller)
+    with sink(system, step) as process:
+        assert process.wait(timeout=patient(40)) == -signal.SIGKILL
+    work(caller)
+    with sink(system):
+        eventually(lambda: in_clickhouse(system) == (events(system),) * 2, 40, what="every event in ClickHouse once")
+        swapped = millrace(system, "replay", "clickhouse", "--service", "counter", "--swap")
+        assert (swapped["differences"], swapped["swapped"], swapped["events"]) == (0, True, events(system))
+        work(caller)
+        eventually(lambda: in_clickhouse(system) == (events(system),) * 2, 40, what="the sink goes on after a swap")
+    ids = ("--only", "counter_stores", "--only", "counter_sums", "--only", "published", "--only", "outbox")
+    checked = millrace(system, "check", *ids)
+    assert checked["gaps"] == 0, checked
+    assert millrace(system, "replay", "counter", "--source", "outbox")["differences"] == 0
+
+
+def test_a_tampered_row_is_shown_by_the_check_and_by_the_replay(system: PublicSystem, caller: Caller) -> None:
+    work(caller)
+    with sink(system):
+        eventually(lambda: in_clickhouse(system) == (events(system),) * 2, 40, what="every event in ClickHouse once")
+    client = ClickHouseConnection(url=system.settings.addresses().clickhouse_url).client()
+    client.command("insert into counters select * from counters limit 1")
+    client.close()
+    assert millrace(system, "check", "--only", "counter_stores")["gaps"] == 1
+    assert millrace(system, "replay", "clickhouse.counters", "--service", "counter")["differences"] == 1
+    assert millrace(system, "replay", "clickhouse.counters", "--service", "counter", "--swap")["swapped"]
+    assert millrace(system, "check", "--only", "counter_stores")["gaps"] == 0

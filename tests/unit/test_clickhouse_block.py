@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sinks.clickhouse.block import Block
+from sinks.clickhouse.block import EventBlock
+from sinks.clickhouse.payments.service import SINKS
 from sinks.streams.intake import Intake, Position
 from tests.worlds.committed_world import CommittedWorld
 
@@ -21,7 +22,7 @@ def test_a_block_is_the_same_however_its_events_came(data: st.DataObject) -> Non
         accepted = intake.take(commit.partition, commit.offset, commit.payload)
         assert accepted is not None
         taken[commit.partition].append(accepted)
-    first, second = Block(), Block()
+    first, second = EventBlock(SINKS[0]), EventBlock(SINKS[0])
     for events in taken.values():
         first.add(events)
     while any(taken.values()):
@@ -39,7 +40,7 @@ def test_one_changed_byte_changes_the_digest() -> None:
     intake = Intake()
     intake.begin({0: Position()})
     taken = [intake.take(0, c.offset, c.payload) for c in world.commits]
-    whole, other = Block(), Block()
+    whole, other = EventBlock(SINKS[0]), EventBlock(SINKS[0])
     whole.add(t for t in taken if t)
     changed = [t for t in taken if t]
     changed[-1] = type(changed[-1])(0, changed[-1].offset, changed[-1].value[:-1] + b"\x01", changed[-1].event)

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from schemas import codec, rendering, services
-from sinks.clickhouse import rows, tables
+from sinks.clickhouse import tables
+from sinks.clickhouse.payments import rows
+from sinks.clickhouse.payments.service import SINKS
+from sinks.clickhouse.payments.tables import REFUNDS, TABLES
+from sinks.clickhouse.services import SINKS as ALL_SINKS
+from sinks.clickhouse.tables import TableRows
 from tests.contracts import golden
 from tests.worlds.committed_world import CommittedWorld
 
+FILES = [file for sink in ALL_SINKS.values() for file in tables.schema_files(sink.package)]
 WORLD = CommittedWorld(seed=11).payments_made(30)
 
 
-def all_rows() -> rows.TableRows:
-    made = rows.empty()
+def all_rows() -> TableRows:
+    made = SINKS[0].no_rows()
     for commit in WORLD.commits:
         rows.add_event(made, commit.partition, codec.decode_event(commit.payload))
     return made
@@ -19,8 +25,8 @@ def all_rows() -> rows.TableRows:
 
 def test_every_row_has_the_columns_of_its_table() -> None:
     made = all_rows()
-    assert made.keys() == tables.BY_NAME.keys()
-    for table in tables.TABLES:
+    assert made.keys() == {table.name for table in TABLES}
+    for table in TABLES:
         assert made[table.name], table.name
         assert {len(row) for row in made[table.name]} == {len(table.columns)}
         assert len(set(table.columns)) == len(table.columns)
@@ -30,12 +36,12 @@ def test_no_payment_method_and_no_metadata_is_copied() -> None:
     """Rule: sensitive material is redacted before analytical storage (spec 1, section 5)."""
     values = {str(value) for made in all_rows().values() for row in made for value in row}
     assert not any(value.startswith("tok_") or "order" in value or "A-" in value for value in values)
-    names = {column for table in tables.TABLES for column in table.columns}
+    names = {column for table in TABLES for column in table.columns}
     assert not names & {"payment_method", "metadata"}
 
 
 def test_identities_tell_rows_apart() -> None:
-    for table in tables.TABLES:
+    for table in TABLES:
         places = [table.columns.index(column) for column in table.identity]
         keys = [tuple(row[i] for i in places) for row in all_rows()[table.name]]
         assert len(set(keys)) == len(keys), table.name
@@ -64,7 +70,7 @@ def test_statements_are_cut_at_semicolons_that_end_a_line() -> None:
 
 def test_every_definition_file_says_if_not_exists_or_replace() -> None:
     """Two processes apply the files at once."""
-    for file, text in tables.schema_files():
+    for file, text in FILES:
         for statement in tables.statements(text):
             again = ("create table if not exists", "create or replace view", "alter table")
             assert statement.startswith(again), (file, statement)
@@ -73,8 +79,8 @@ def test_every_definition_file_says_if_not_exists_or_replace() -> None:
 
 def test_every_table_remembers_tokens() -> None:
     """Trap: without a window an insert token has no effect at all."""
-    created = [s for _, text in tables.schema_files() for s in tables.statements(text) if s.startswith("create table")]
-    assert {name.split()[5] for name in created} > {table.name for table in tables.TABLES}
+    created = [s for _, text in FILES for s in tables.statements(text) if s.startswith("create table")]
+    assert {name.split()[5] for name in created} >= {table.name for sink in ALL_SINKS.values() for table in sink.tables}
     assert all("non_replicated_deduplication_window = 10000" in statement for statement in created)
 
 
@@ -84,10 +90,10 @@ def test_the_operations_that_are_counted_exist() -> None:
 
 def test_a_refund_of_an_old_event_has_a_row_without_what_nobody_kept() -> None:
     """A replay reads the stream from its beginning."""
-    made = rows.empty()
+    made = SINKS[0].no_rows()
     for version in (2, 3, 4):
         old = (golden.FOLDER / f"PaymentSystemCommitted.v{version}.bin").read_bytes()
         rows.add_event(made, 0, codec.decode_event(old))
         assert rendering.payment_event_body(codec.decode_event(old).body)["refund"]["state"] == "failed"
-    place = tables.REFUNDS.columns.index("pending_reason")
+    place = REFUNDS.columns.index("pending_reason")
     assert [row[place] for row in made["refunds"]] == [None, None, "insufficient_funds"]

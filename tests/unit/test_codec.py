@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
 import msgspec
 import pytest
 from hypothesis import given
@@ -11,6 +14,9 @@ from schemas import codec, errors, records
 from schemas.services import OPERATIONS
 from tests.contracts import golden
 from tests.worlds.payments import payment_cases as cases
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 IDS = sorted(codec.schemas_by_id())
 GOLDEN = {s.schema_id: (golden.FOLDER / f"{golden.stem(s)}.bin").read_bytes() for s in codec.schemas_by_id().values()}
@@ -124,3 +130,35 @@ def test_results_come_back_in_order() -> None:
     found = codec.decode_results(codec.encode("ResultBatch", batch))
     assert [r.reply_id for r in found] == list(range(9))
     assert msgspec.structs.asdict(found[0]) == batch["results"][0]
+
+
+def test_a_pinned_version_is_written_until_readers_are_upgraded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rule: readers first, then writers. A reader of the release before knows every version but the newest."""
+    *_, before, newest = codec.versions("PaymentSystemCommitted")
+    event = codec.decode((golden.FOLDER / f"PaymentSystemCommitted.v{newest.version}.bin").read_bytes())[1]
+    with _pinned(monkeypatch, f"PaymentSystemCommitted={before.version}"):
+        written = codec.encode("PaymentSystemCommitted", event)
+        assert codec.schema_named("PaymentSystemCommitted") is before
+        assert codec.schema_named("RateLimiterCommitted") is codec.versions("RateLimiterCommitted")[-1]
+    assert codec.schema_named("PaymentSystemCommitted") is newest
+    monkeypatch.delitem(codec.schemas_by_id(), newest.schema_id)
+    assert codec.decode_event(written).seq == event["seq"]
+
+
+@pytest.mark.parametrize("pin", ["PaymentSystemCommitted=1", "PaymentSystemCommitted", "Nobody=1"])
+def test_what_no_reader_of_the_release_before_would_need_is_not_pinned(
+    monkeypatch: pytest.MonkeyPatch, pin: str
+) -> None:
+    with _pinned(monkeypatch, pin), pytest.raises(ValueError, match="MILLRACE_WRITTEN_SCHEMAS"):
+        codec.schema_named("PaymentSystemCommitted")
+
+
+@contextmanager
+def _pinned(monkeypatch: pytest.MonkeyPatch, pin: str) -> Iterator[None]:
+    with monkeypatch.context() as patched:
+        patched.setenv("MILLRACE_WRITTEN_SCHEMAS", pin)
+        for cached in (codec._pinned, codec.schema_named):
+            cached.cache_clear()
+        yield
+    for cached in (codec._pinned, codec.schema_named):
+        cached.cache_clear()

@@ -41,6 +41,21 @@ def test_a_restart_from_the_position_after_any_record_loses_nothing(order: list[
         assert first + [t.event.seq for t in later if t is not None] == list(range(1, len(PAYLOADS) + 1))
 
 
+def test_what_was_deleted_unread_is_waited_for_where_its_seq_is_known() -> None:
+    """Without a seq the first event found would be taken for the next one."""
+    intake = Intake()
+    intake.begin({0: Position(2, 2), 1: Position(2, UNKNOWN_SEQ)})
+    assert (intake.compare(0, 5, 9), intake.compare(1, 5, 9)) == (5, None)
+    assert [intake.is_halted(partition) for partition in (0, 1)] == [False, True]
+    assert intake.halts[0].reason == intake.halts[1].reason == "expired"
+    again = [PAYLOADS[5], PAYLOADS[1], PAYLOADS[2], PAYLOADS[3]]
+    taken = [intake.take(0, 5 + n, payload) for n, payload in enumerate(again)]
+    assert [t.event.seq for t in taken if t is not None] == [3, 4]
+    assert 0 not in intake.halts
+    assert intake.positions[0] == Position(9, 4)
+    assert intake.take(1, 5, PAYLOADS[5]) is None
+
+
 def test_a_gap_is_waited_for_and_told() -> None:
     intake, seqs = fed([PAYLOADS[0], PAYLOADS[2], PAYLOADS[0]])
     assert seqs == [1]

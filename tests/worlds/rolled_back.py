@@ -22,8 +22,10 @@ def finding_after(stage: Stage, identity: str, *statements: str) -> Finding:
     """The finding of one invariant after statements of the superuser with every trigger off."""
     settings = stage.check_settings()
     (invariant,) = (i for i in invariants() if i.id == identity)
-    before = _Before(_read_before(settings, [invariant]), {}, 0)
-    given = parameters(settings.events_topic, settings.commands_topic, limits.ATTEMPT_LEASE_MS // 1_000)
+    before = _Before(_read_before(settings, [invariant]), {settings.services[0].service: {}}, 0)
+    given = parameters(
+        settings.services[0].events_topic, settings.services[0].commands_topic, limits.ATTEMPT_LEASE_MS // 1_000
+    )
     with psycopg.connect(stage.dsn()) as connection:
         connection.execute("set local session_replication_role = replica")
         for statement in statements:

@@ -8,15 +8,15 @@ import signal
 import subprocess
 import sys
 from contextlib import contextmanager
-from dataclasses import asdict
-from typing import TYPE_CHECKING
+from dataclasses import asdict, fields, is_dataclass
+from typing import TYPE_CHECKING, Any
 
 from prometheus_client import CollectorRegistry
 
 from dataflows.owner import fail_points
-from limiter.analytics.decision_sink import DecisionSink
 from sinks.clickhouse.connection import ClickHouseConnection
 from sinks.clickhouse.metrics import SinkMetrics
+from sinks.clickhouse.services import SINKS
 from sinks.clickhouse.sink import Sink, SinkSettings
 from sinks.kafka.connection import KafkaConnection
 from tests.eventually import patient
@@ -26,11 +26,12 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def sink_process(
-    settings: SinkSettings, fail_point: str = "", kind: type[Sink] = Sink
-) -> Iterator[subprocess.Popen[bytes]]:
+def sink_process(settings: SinkSettings, fail_point: str = "") -> Iterator[subprocess.Popen[bytes]]:
     """The process, which is gone at the end, however the test ends."""
-    text = json.dumps(asdict(settings) | {"kind": kind.__name__})
+    plain = {
+        name: asdict(value) if is_dataclass(value) else value for name, value in _fields(settings) if name != "sink"
+    }
+    text = json.dumps(plain | {"sink": settings.sink.name})
     environment = {**os.environ, "MILLRACE_FAIL_POINT": fail_point}
     process = subprocess.Popen([sys.executable, "-m", "tests.worlds.sink_process", text], env=environment)
     try:
@@ -42,12 +43,16 @@ def sink_process(
         process.wait(timeout=patient(30))
 
 
+def _fields(settings: SinkSettings) -> list[tuple[str, Any]]:
+    return [(field.name, getattr(settings, field.name)) for field in fields(settings)]
+
+
 def main() -> None:
     given = json.loads(sys.argv[1])
-    kind = {made.__name__: made for made in (Sink, DecisionSink)}[given.pop("kind")]
+    given["sink"] = SINKS[given["sink"]]
     given["kafka"] = KafkaConnection(**given["kafka"])
     given["clickhouse"] = ClickHouseConnection(**given["clickhouse"])
-    sink = kind(SinkSettings(**given), SinkMetrics("test", CollectorRegistry()), fail_points.reach)
+    sink = Sink(SinkSettings(**given), SinkMetrics("test", CollectorRegistry()), fail_points.reach)
     signal.signal(signal.SIGTERM, lambda *_: sink.stop())
     sink.run()
 

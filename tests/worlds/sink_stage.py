@@ -19,11 +19,13 @@ import psycopg
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from reconciliation.check.run import CheckSettings, Finding, Report, run_check
+from reconciliation.contract.checked_service import CheckedService
 from reconciliation.replay.run import ReplayReport, ReplaySettings, run_replay
 from reconciliation.replay.source import Start
 from schemas import limits
 from schemas.payments import topics
 from sinks.clickhouse.connection import ClickHouseConnection
+from sinks.clickhouse.payments.service import SINKS
 from sinks.clickhouse.sink import Sink, SinkSettings
 from tests.eventually import eventually, patient
 from tests.migrated import clone_database
@@ -127,6 +129,7 @@ class Stage:
 
     def sink_settings(self, owner_id: str = "sink-1") -> SinkSettings:
         return SinkSettings(
+            sink=SINKS[0],
             kafka=self.kafka,
             postgres_dsn=self.dsn("millrace_sink"),
             clickhouse=self.clickhouse,
@@ -199,15 +202,22 @@ class Stage:
         }
         return {table: (n, n) for table, n in found.items()}
 
+    def checked(self) -> CheckedService:
+        return CheckedService(
+            service="payments",
+            commands_topic=self.world.commands_topic,
+            events_topic=self.world.events_topic,
+            partitions=self.world.partitions,
+            sink=SINKS[0],
+        )
+
     def check_settings(self, **options: Any) -> CheckSettings:
         return CheckSettings(
             postgres_dsn=self.dsn("millrace_operator"),
             kafka=self.kafka,
             clickhouse=self.clickhouse,
             processor_urls={"sim": self.processor_url},  # as the committed world names it
-            events_topic=self.world.events_topic,
-            commands_topic=self.world.commands_topic,
-            partitions=self.world.partitions,
+            services=(self.checked(),),
             **options,
         )
 
@@ -222,8 +232,7 @@ class Stage:
             postgres_dsn=self.dsn("millrace_operator"),
             kafka=self.kafka,
             clickhouse=self.clickhouse,
-            events_topic=self.world.events_topic,
-            partitions=self.world.partitions,
+            of=self.checked(),
             source=source,
         )
         return run_replay(settings, target, start or Start(), **options)

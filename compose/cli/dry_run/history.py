@@ -130,7 +130,7 @@ class _Cursor:
             try:
                 found.append(decode(value))
             except msgspec.DecodeError:
-                continue  # 'limiter_decisions' has reported it
+                continue  # 'clickhouse_sink' has reported it
         return found
 
     def _offset(self, topic: str, partition: int, time_ms: int) -> int:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 #: what a gateway needs, what settles its leases, and the two readers of its decisions
 SERVICES: Final = (
-    *("limiter_owner", "limiter_leases", "limiter_usage", "limiter_decisions", "limiter_gateway", "ingress"),
+    *("limiter_owner", "limiter_leases", "limiter_usage", "clickhouse_sink", "limiter_gateway", "ingress"),
 )
 GATEWAYS: Final = 3
 _GATEWAY: Final = "limiter_gateway"

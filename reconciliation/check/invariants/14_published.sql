@@ -3,4 +3,5 @@
 -- severity: critical
 -- owner: owner
 -- source: comparison
+-- Of every service in turn.
 select partition, published_seq from partition_owner where topic = %(commands_topic)s

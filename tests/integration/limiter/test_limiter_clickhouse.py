@@ -16,12 +16,12 @@ from confluent_kafka import Producer
 from compose.cli.dry_run.history import History
 from limiter.analytics.busiest import busiest
 from limiter.analytics.decision_rows import key_hash
-from limiter.analytics.decision_sink import DecisionSink
 from limiter.spending.decision import Decision
 from limiter.stream.decisions import Recorder
 from schemas.limiter import topics
 from schemas.limiter.limit_audit import auditing
-from sinks.clickhouse.sink import SinkSettings
+from sinks.clickhouse.limiter.service import SINKS
+from sinks.clickhouse.sink import Sink, SinkSettings
 from tests.eventually import eventually, patient
 from tests.gate import PROOF
 from tests.worlds.limiter.counter_server import Blocks
@@ -107,6 +107,7 @@ def gateway(stage: Stage, tmp_path: Path) -> Iterator[Gateway]:
 
 def settings_of(stage: Stage, owner_id: str) -> SinkSettings:
     return SinkSettings(
+        sink=SINKS[0],
         kafka=stage.kafka,
         postgres_dsn=stage.dsn("millrace_sink"),
         clickhouse=stage.clickhouse,
@@ -119,7 +120,7 @@ def settings_of(stage: Stage, owner_id: str) -> SinkSettings:
 @contextmanager
 def sinking(stage: Stage) -> Iterator[Observer]:
     observer = Observer()
-    sink = DecisionSink(settings_of(stage, "sink"), observer)
+    sink = Sink(settings_of(stage, "sink"), observer)
     thread = threading.Thread(target=sink.run)
     thread.start()
     try:
@@ -218,7 +219,7 @@ def test_a_sink_killed_at_every_step_loses_and_doubles_nothing(stage: Stage, gat
     for number, step in enumerate(LIVES):
         gateway.decide(30)
         gateway.publish()
-        with sink_process(settings_of(stage, f"life-{number}"), step, DecisionSink) as process:
+        with sink_process(settings_of(stage, f"life-{number}"), step) as process:
             assert process.wait(timeout=patient(60)) == -signal.SIGKILL
         stage.sql("update sink_fence set heartbeat_at = '-infinity'")  # as if its lease had run out by now
     with sinking(stage) as observer:

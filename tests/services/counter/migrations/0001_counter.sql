@@ -16,4 +16,7 @@ grant select, insert, update on partition_owner to millrace_counter_owner;
 grant select, insert on idempotency, outbox, dead_letter, parked_aggregate to millrace_counter_owner;
 grant update (published) on dead_letter to millrace_counter_owner;
 grant select, insert, update on counter to millrace_counter_owner;
+-- What a replay builds beside the live table.
+create table millrace_replay.counter (like public.counter including all);
+grant select, insert, update, delete, truncate on millrace_replay.counter to millrace_operator;
 grant select on counter to millrace_ingress, millrace_operator, millrace_reader;

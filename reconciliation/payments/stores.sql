@@ -1,8 +1,4 @@
--- The sides of the cross-store comparison that are not in an invariant's own file.
-
--- name: outbox_ends
--- In the check's snapshot. Primary key.
-select partition, max(seq) from outbox where topic = %(events_topic)s group by partition;
+-- Payments in the comparison of stores: what is not in the file of the invariant.
 
 -- name: updated_events
 -- Invariant 18, in the check's snapshot: the events of payments whose terms changed, up to a seq per partition.

@@ -3,7 +3,7 @@
 -- severity: critical
 -- owner: sink
 -- source: comparison
--- Postgres's side, up to a seq per partition (arrays of equal length); reconciliation/check/cross_store.py has the others.
+-- Postgres's side, up to a seq per partition (arrays of equal length); reconciliation/payments/stores.py has the others.
 with bound as (select * from unnest(%(partitions)s::int[], %(seqs)s::bigint[]) as b (partition, seq)),
 event as (
     select o.partition, o.seq, o.aggregate_key, o.occurred_at, i.operation, i."offset"

@@ -1,0 +1,160 @@
+"""Decisions for their sink of ClickHouse: blocks of gateways, of which each decision counts once.
+
+What a gateway sends again after a kill is below ``counted``, which moves in the transaction that marks the plan. No
+decision waits for any of it. Source: spec 3 section 6, reference 4.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+import structlog
+
+from limiter.analytics.decision_reader import DecisionReader, Taken
+from limiter.analytics.decision_rows import Source, table_columns
+from schemas import limits
+from schemas.limiter import topics
+from sinks.clickhouse.limiter.tables import TABLES
+from sinks.clickhouse.ranges import Range
+from sinks.postgres.sql_files import queries
+
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Callable, Mapping, Sequence
+
+    import psycopg
+
+    from sinks.clickhouse.insert import Inserter
+    from sinks.clickhouse.plans import Fence, Plan
+    from sinks.clickhouse.sink import SinkSettings
+    from sinks.streams.intake import Halt
+
+_SQL: Final = queries("sinks.postgres.queries.limiter", "policies.sql")
+_log: Final = structlog.get_logger(__name__)
+
+
+def open_stream(
+    settings: SinkSettings, connection: psycopg.Connection, reach: Callable[[str], None] = lambda _: None
+) -> DecisionStream:
+    """Over the topic of decisions; the connection is the one that holds the fence."""
+    return DecisionStream(settings, connection, reach)
+
+
+class DecisionStream:
+    """Reads blocks of decisions; one thread at a time may use it."""
+
+    #: a record that cannot be read is passed over: it holds counts, and nobody waits for it
+    halts: Mapping[int, Halt] = {}
+
+    def __init__(self, settings: SinkSettings, connection: psycopg.Connection, reach: Callable[[str], None]) -> None:
+        self._partitions = range(settings.partitions)
+        self._connection = connection
+        self._reach = reach
+        self._reader = DecisionReader(settings.kafka, topic=settings.topic, client_id=settings.owner_id)
+
+    def close(self) -> None:
+        """Leaves Kafka."""
+        self._reader.close()
+
+    def begin(self, fence: Fence) -> None:
+        """Goes to where ClickHouse ends."""
+        self._reader.assign(fence.positions(self._partitions))
+
+    def read(self, stop: threading.Event, plan_id: int) -> tuple[DecisionBlock | None, float]:
+        """The records of one interval, counted from the first, by place; None after an idle heartbeat interval."""
+        found: list[Taken] = []
+        decisions, started = 0, time.monotonic()
+        deadline = started + limits.SINK_HEARTBEAT_MS / 1_000
+        while decisions < limits.LIMIT_SINK_DECISIONS_MAX and (left := deadline - time.monotonic()) > 0:
+            if stop.is_set():
+                break
+            taken = self._reader.read(min(limits.SINK_READ_TIMEOUT_MS / 1_000, left))
+            if taken and not found:
+                started = time.monotonic()
+                deadline = started + limits.LIMIT_SINK_INTERVAL_MS / 1_000
+            found += taken
+            decisions += sum(one.decisions for one in taken)
+        return (self._block(sorted(found, key=lambda one: one[:2]), plan_id) if found else None), started
+
+    def again(self, plan: Plan, beat: Callable[[], None]) -> DecisionBlock | None:
+        """The records of an open plan; None when it waited for longer than Kafka keeps decisions."""
+        taken = self._reader.read_again(plan.ranges)
+        if taken is None:
+            _log.error("decisions_lost", reason="Kafka has let the records of an open plan go", plan=plan.plan_id)
+            return None
+        beat()
+        return self._block(taken, plan.plan_id)
+
+    def _block(self, taken: Sequence[Taken], plan_id: int) -> DecisionBlock:
+        return DecisionBlock(self._connection, taken, plan_id, self._reach)
+
+
+class DecisionBlock:
+    """Records of gateways. What was counted before is in none of its rows."""
+
+    def __init__(
+        self, connection: psycopg.Connection, taken: Sequence[Taken], plan_id: int, reach: Callable[[str], None]
+    ) -> None:
+        self._connection = connection
+        self._taken = taken
+        self._reach = reach
+        self.records = sum(one.decisions for one in taken)
+        blocks = [(one.partition, one.block) for one in taken if one.block is not None]
+        self._counted = self._counted_before({block.source for _, block in blocks})
+        self._columns = table_columns(blocks, self._counted, plan_id)
+
+    def _counted_before(self, sources: set[str]) -> dict[Source, int]:
+        partitions = sorted({one.partition for one in self._taken})
+        rows = self._connection.execute(_SQL["decision_sources"].encode(), (sorted(sources), partitions)).fetchall()
+        return {(source, partition): until for source, partition, until in rows}
+
+    def ranges(self) -> tuple[Range, ...]:
+        """Where the records lie, by partition."""
+        by_partition: dict[int, list[Taken]] = {}
+        for one in self._taken:
+            by_partition.setdefault(one.partition, []).append(one)
+        return tuple(
+            Range(
+                partition=partition,
+                first_offset=found[0].offset,
+                last_offset=found[-1].offset,
+                first_seq=found[0].seq,
+                last_seq=found[-1].seq,
+            )
+            for partition, found in sorted(by_partition.items())
+        )
+
+    def sha256(self) -> bytes:
+        """The digest of the records and their places."""
+        whole = hashlib.sha256()
+        for one in self._taken:
+            head = (one.partition, one.offset, len(one.value))
+            whole.update(b"".join(n.to_bytes(8, "big") for n in head) + one.value)
+        return whole.digest()
+
+    def counts(self) -> dict[str, int]:
+        """How many rows it has in every table."""
+        return {name: len(columns[0]) for name, columns in self._columns.items()}
+
+    def insert(self, inserter: Inserter, token: str) -> None:
+        """Inserts each table's rows as one block."""
+        for table in TABLES:
+            columns: list[list[Any]] = self._columns[table.name]
+            if columns[0]:
+                inserter.insert_columns(table, columns, token)
+                self._reach("decisions_after_table")
+
+    def complete(self, inserter: Inserter, token: str) -> int:
+        """Inserts all of it again: its token, or the numbers of its rows, lets each in once."""
+        self.insert(inserter, token)
+        return sum(self.counts().values())
+
+    def marked(self, plan_id: int) -> None:
+        """The sources are counted so far."""
+        if self._counted:
+            columns = zip(*((*place, until) for place, until in sorted(self._counted.items())), strict=True)
+            self._connection.execute(_SQL["decision_sources_counted"].encode(), [list(column) for column in columns])
+        if plan_id % limits.SINK_PLANS_PRUNE_EVERY == 0:
+            self._connection.execute(_SQL["decision_sources_prune"].encode(), (2 * topics.DECISIONS_KEPT_MS,))

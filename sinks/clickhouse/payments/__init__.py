@@ -1,0 +1,1 @@
+"""Payments in ClickHouse: tables, their definitions, and the rows of an event."""
