@@ -71,7 +71,7 @@ def parked_retry(connection: psycopg.Connection, kafka: KafkaConnection, place: 
     # 1. Decide, durably.
     aggregate_key, record = _decide(connection, place, "retried", "parked.retry", decision)
     # 2. Produce it: a second time does no harm, for its identity has one effect.
-    letter = parked_letter(place.topic, place.partition, aggregate_key, record)
+    letter = parked_letter(kafka, place.topic, place.partition, aggregate_key, record)
     producer = Producer(kafka.producer("operator"))
     if (reason := why_not_delivered(kafka, producer, [letter])) is not None:
         raise Unavailable(f"Kafka did not take {place}; retry it again: {reason}")

@@ -76,7 +76,7 @@ def _send(
     page = {**place, "from_seq": following, "limit": limits.PUBLISH_RESUME_CHUNK}
     rows = connection.execute(_SQL["outbox_page"].encode(), page).fetchall()
     topic, partition = str(place["topic"]), int(str(place["partition"]))
-    letters = ((topic, bytes(payload), key, partition) for _, payload, key in rows)
+    letters = ((topic, bytes(payload), key, partition, None) for _, payload, key in rows)
     if reason := why_not_delivered(kafka, producer, letters):
         raise Unavailable(f"Kafka does not take events from {following} on: {reason}")
     return int(rows[-1][0]) + 1

@@ -289,6 +289,10 @@ CHECKPOINTS_LISTED_MAX: Final = 100
 PARKED_LISTED_MAX: Final = 200
 ATTEMPT_BACKLOG_INTERVAL_S: Final = 5  # how often the backlog is measured
 HALTED_POLL_INTERVAL_S: Final = 1
+PRODUCER_NAME_LENGTH_MAX: Final = 40
+SENDERS_LOOK_INTERVAL_S: Final = 1.0  # within which a producer that was removed is not taken any more
+REFUSED_RECORDS_KEPT_MAX: Final = 1_000  # of a partition; what is refused after that is only counted
+REFUSED_RECORD_BYTES_MAX: Final = 4_096  # that are kept of each
 TOPIC_WATCH_INTERVAL_S: Final = 10  # between two looks whether the command topic still holds what is read next
 
 # --- demo and the HTTP benchmark ---------------------------------------------------------------------------

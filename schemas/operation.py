@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from schemas import identity, limits, validation
+from schemas.senders import INGRESS
 from schemas.topics import commands_topic
 
 #: what an id in a path may look like, where an operation says nothing else
@@ -50,6 +51,12 @@ class Operation:
     aggregate: Callable[[Named], str] | None = None
     together: Callable[[dict[str, Any]], list[dict[str, str]]] | None = None  # what fields must fulfil with each other
     audited: bool = False  # its route writes the audit log: it has no other door
+    senders: tuple[str, ...] = (INGRESS,)  # the roles that may send it: see schemas.senders
+
+    @property
+    def is_callers(self) -> bool:
+        """Whether callers send it in their own name: then a trusted producer outside may do so too."""
+        return self.scope is not None and not self.audited
 
     @property
     def template(self) -> str:

@@ -20,7 +20,8 @@ from urllib.parse import urlsplit, urlunsplit
 import psycopg
 import pytest
 
-from compose.settings.settings import PREFIX, Addresses, Settings
+from compose.settings.addresses import Addresses
+from compose.settings.settings import PREFIX, Settings
 from compose.stack.errors import StackError
 from compose.stack.home import write_private
 from compose.stack.kafka import Kafka

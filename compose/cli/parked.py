@@ -46,9 +46,10 @@ def list_(
 def retry(place: PlaceText, note: Note, by: By = None) -> None:
     """Put a command into its topic again, under the same identity, and let its object work again."""
     from reconciliation.parked import Place, parked_retry  # noqa: PLC0415
+    from schemas.senders import PARKED  # noqa: PLC0415
 
     with operator_connection() as connection:
-        parked_retry(connection, load_settings().addresses().kafka, Place.parse(place), _decision(note, by))
+        parked_retry(connection, load_settings().kafka_as(PARKED), Place.parse(place), _decision(note, by))
     print(f"{place} is in its topic again")
 
 

@@ -67,14 +67,16 @@ def reconcile(
 
 def _settings(processor: str | None, *, is_file_given: bool) -> ReconcileSettings:
     from reconciliation.payments.settlement.run import ReconcileSettings  # noqa: PLC0415
+    from schemas.senders import RECONCILE  # noqa: PLC0415
 
-    addresses = load_settings().addresses()
+    settings = load_settings()
+    addresses, kafka = settings.addresses(), settings.kafka_as(RECONCILE)
     processors = addresses.simulator_urls
     if processor is not None and not is_file_given:
         if processor not in processors:
             raise StackError(f"no processor {processor!r} gives reports here; there are {', '.join(processors)}")
         processors = {processor: processors[processor]}
-    return ReconcileSettings(postgres_dsn=addresses.postgres_dsns[ROLE], kafka=addresses.kafka, processors=processors)
+    return ReconcileSettings(postgres_dsn=addresses.postgres_dsns[ROLE], kafka=kafka, processors=processors)
 
 
 def _files(paths: list[Path], file_format: str | None, processor: str | None) -> list[GivenFile]:

@@ -52,9 +52,10 @@ def resume(as_json: AsJson = False) -> None:
     """Post what two persons decided and a crash left unposted; exit status 1 when an owner has not decided yet."""
     from reconciliation.audit.log import announced  # noqa: PLC0415
     from reconciliation.payments.repair.resume import resume as resume_all  # noqa: PLC0415
+    from schemas.senders import REPAIRS  # noqa: PLC0415
 
     with operator_connection() as connection, announced(connection, shell_user(), "repair.resume", "repairs") as told:
-        found = resume_all(connection, load_settings().addresses().kafka)
+        found = resume_all(connection, load_settings().kafka_as(REPAIRS))
         told |= {"posted": found.posted, "refused": found.refused, "undecided": found.undecided}
     if as_json:
         print(json.dumps({"posted": found.posted, "refused": found.refused, "undecided": found.undecided}))

@@ -15,5 +15,5 @@ if TYPE_CHECKING:
 def run(settings: Settings, instance: int, service: str) -> None:
     """Owns partitions of the service until SIGTERM, then drains."""
     declared = BY_NAME[service]
-    owner = PartitionOwner(settings.addresses(), declared)
+    owner = PartitionOwner(settings, declared)
     owner.run(import_module(declared.module("dataflows")).OWNED, f"{service}-owner", instance)

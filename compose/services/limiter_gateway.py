@@ -33,6 +33,7 @@ from limiter.stream.kafka_blocks import KafkaBlocks, KafkaReports
 from limiter.stream.lease_accounts import LeaseAccounts
 from schemas import limits
 from schemas.limiter import topics
+from schemas.senders import GATEWAY
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -66,7 +67,7 @@ async def _serve(settings: Settings, instance: int) -> None:
     if settings.limiter_refunds:
         charged = KafkaReports(addresses.kafka, f"{name}-identities", topics.IDENTITIES)
     recorder = Recorder(name, blocks, ring_file, leases=leases, charges=None if charged is None else Charges(charged))
-    quotas = OwnerQuotas(addresses.kafka, "limiter-gateway", instance)
+    quotas = OwnerQuotas(settings.kafka_as(GATEWAY), "limiter-gateway", instance)
     limiter = Limiter(store, recorder, name, quotas, gateways_everywhere(settings))
     remembered = settings.the_home().data("limiter") / f"revision-{instance}"
     follower = SnapshotFollower(

@@ -24,7 +24,7 @@ _log: Final = structlog.get_logger(__name__)
 
 def run(settings: Settings, instance: int) -> None:
     """Owns partitions until SIGTERM, then drains."""
-    owner = PartitionOwner(settings.addresses(), SERVICE)
+    owner = PartitionOwner(settings, SERVICE)
     keys = SigningKeys(settings.the_home().path / "keys")
     keys.ensure()
 

@@ -22,6 +22,7 @@ from limiter.stream.decisions import Recorder
 from limiter.stream.kafka_blocks import KafkaBlocks, KafkaReports
 from limiter.stream.lease_accounts import LeaseAccounts
 from schemas import limits
+from schemas.senders import GATEWAY
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -110,7 +111,7 @@ async def api_limiter(settings: Settings, name: str, instance: int) -> AsyncIter
     book_file = folder / f"leases-ingress-{instance}.book"
     leases = LeaseAccounts(book_file, ring_file, reports, limits.LIMIT_API_LEASE_SLOTS)
     recorder = Recorder(name, blocks, ring_file, limits.LIMIT_API_RING_RECORDS, leases)
-    quotas = OwnerQuotas(addresses.kafka, "api-limiter", instance)
+    quotas = OwnerQuotas(settings.kafka_as(GATEWAY), "api-limiter", instance)
     limiter = Limiter(store, recorder, name, quotas, settings.ingress_processes)
     token = SnapshotToken(KeyFolder(keys), "ingress")
 

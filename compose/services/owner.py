@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def run(settings: Settings, instance: int) -> None:
     """Owns partitions until SIGTERM, then drains."""
-    owner = PartitionOwner(settings.addresses(), SERVICE)
+    owner = PartitionOwner(settings, SERVICE)
     policies = PolicyBook(Policies(processors=frozenset(settings.processors)))
     owner.run_periodically("policies", policies.refresh, limits.POLICIES_REFRESH_S)
     policies.wait(owner.stop)

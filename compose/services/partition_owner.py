@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     import psycopg
 
-    from compose.settings.settings import Addresses
+    from compose.settings.settings import Settings
     from dataflows.owner.drivers import Driver
     from dataflows.owner.process import OwnerProcess
     from dataflows.owner.service import OwnedService
@@ -27,8 +27,11 @@ if TYPE_CHECKING:
 class PartitionOwner:
     """Made on the main thread, before anything that takes long: from then on ``stop`` is set by SIGTERM and SIGINT."""
 
-    def __init__(self, addresses: Addresses, service: Service) -> None:
+    def __init__(self, settings: Settings, service: Service) -> None:
         self.stop = threading.Event()
+        addresses = settings.addresses()
+        self._keys = settings.sender_keys()
+        self._keys.ensure()
         self._dsn = addresses.postgres_dsns[service.owner_role]
         self._kafka = addresses.kafka
         self._process: OwnerProcess | None = None
@@ -48,7 +51,8 @@ class PartitionOwner:
     ) -> None:
         """Owns partitions until ``stop``, then drains. Raises what ``supervise`` raises."""
         owner_id = f"{name}-{socket.gethostname()}-{os.getpid()}-{instance}"
-        supervise(self._kafka, self._dsn, service, owner_id, self.stop, driver=driver, group=group, on_start=self._made)
+        where = (self._kafka, self._dsn, service, owner_id, self.stop, self._keys)
+        supervise(*where, driver=driver, group=group, on_start=self._made)
         for periodic in self._periodic:
             periodic.stop()
 

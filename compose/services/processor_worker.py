@@ -18,6 +18,7 @@ from dataflows.payments.attempts.simulator_adapter import SimulatorAdapter
 from dataflows.payments.attempts.vault_route import VaultRoute
 from dataflows.payments.attempts.worker import AttemptWorker
 from schemas.errors import Unavailable
+from schemas.senders import PROCESSOR_WORKER
 from sinks.streams.follower import Follower
 from sinks.streams.metrics import FollowerMetrics
 
@@ -60,7 +61,7 @@ async def _work(settings: Settings, name: str) -> None:
     reader = AttemptEventReader(
         Follower(addresses.kafka, addresses.postgres_dsns[ROLE], FOLLOWED, name, follower_metrics)
     )
-    producer = FactProducer(addresses.kafka, name, metrics)
+    producer = FactProducer(settings.kafka_as(PROCESSOR_WORKER), name, metrics)
     vault = VaultRoute(addresses.vault_url, settings.vault_forward_secret())
     worker = AttemptWorker(
         store=store,

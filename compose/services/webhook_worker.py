@@ -14,6 +14,7 @@ from dataflows.payments.webhooks.inbox_store import InboxStore
 from dataflows.payments.webhooks.metrics import WebhookMetrics
 from dataflows.payments.webhooks.worker import WebhookWorker
 from reconciliation.payments.repair.loop import RepairLoop
+from schemas.senders import REPAIRS, WEBHOOK_WORKER
 
 if TYPE_CHECKING:
     from compose.settings.settings import Settings
@@ -31,11 +32,11 @@ def build(settings: Settings, instance: int) -> RunnableService:
     name = f"webhook-worker-{socket.gethostname()}-{os.getpid()}-{instance}"
     addresses = settings.addresses()
     store = InboxStore(addresses.postgres_dsns[ROLE], name)
-    producer = WebhookFactProducer(addresses.kafka, name)
+    producer = WebhookFactProducer(settings.kafka_as(WEBHOOK_WORKER), name)
     worker = WebhookWorker(store=store, producer=producer, metrics=WebhookMetrics())
     repairs = RepairLoop(
         addresses.postgres_dsns[ROLE],
-        addresses.kafka,
+        settings.kafka_as(REPAIRS),
         f"{name}-repairs",
         on_step=lambda step: fail_points.reach(f"repair_{step}"),
     )

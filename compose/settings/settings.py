@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import hmac
 import json
-from dataclasses import dataclass, field
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Final, Literal
 from urllib.parse import quote, urlsplit, urlunsplit
@@ -17,9 +17,10 @@ from urllib.parse import quote, urlsplit, urlunsplit
 from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_validator
 from pydantic_settings import NoDecode, SettingsConfigDict
 
+from compose.settings.addresses import Addresses
 from compose.settings.gateway_settings import GatewaySettings
 from compose.settings.processes import processes_default
-from compose.settings.processors import ProcessorAddress, ProcessorSettings, port_name, secrets_of
+from compose.settings.processors import ProcessorSettings, port_name, secrets_of
 from compose.stack.errors import StackError
 from compose.stack.home import Home
 from compose.stack.ports import LOOPBACK, remembered
@@ -30,6 +31,7 @@ from schemas.client_network import client_network
 from schemas.payments.processors import adapter_of
 from schemas.payments.webhook_secret import WebhookSecretKeys
 from sinks.kafka.connection import KafkaConnection
+from sinks.kafka.sender_keys import SenderKeys
 from sinks.postgres.roles import ROLES
 from vault.key_file import KeyFile, VaultKeysUnusable
 
@@ -260,6 +262,20 @@ class Settings(ProcessorSettings, GatewaySettings):
             raise StackError(error.public) from error
         return WebhookSecretKeys(ring.wrapping_keys, ring.newest)
 
+    def sender_keys(self) -> SenderKeys:
+        """The keys of producers of commands: an owner reads them all."""
+        return SenderKeys(self.the_home().path / "keys" / "senders")
+
+    def kafka_as(self, *roles: str) -> KafkaConnection:
+        """Kafka, for a process that sends commands in these roles; StackError without their keys."""
+        keys = self.sender_keys()
+        try:
+            keys.ensure()
+            senders = keys.senders(roles)
+        except (OSError, ValueError, KeyError) as error:
+            raise StackError(f"the keys of {', '.join(roles)} cannot be read: {error}") from error
+        return replace(self.addresses().kafka, senders=senders)
+
     def vault_forward_secret(self) -> str:
         """What a worker says to the vault's /v1/forward, as ``Authorization: Bearer``."""
         return _secret(self.vault_secret) or self.the_home().passwords()["vault_forward"]
@@ -293,66 +309,6 @@ class Settings(ProcessorSettings, GatewaySettings):
             vault_port=ports["vault_port"],
             rls_port=ports["rls_port"],
         )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Addresses:
-    """Where every server and service of one stack is, with credentials: never log it."""
-
-    kafka: KafkaConnection
-    postgres_superuser_dsn: str = field(repr=False)
-    postgres_dsns: dict[str, str] = field(repr=False)  # by role: see sinks/postgres/roles.py
-    redis_url: str = field(repr=False)
-    clickhouse_url: str = field(repr=False)
-    ingress_port: int
-    processors: tuple[ProcessorAddress, ...]  # in the order of MILLRACE_PROCESSORS
-    vault_port: int
-    rls_port: int
-
-    @property
-    def kafka_bootstrap(self) -> str:
-        """The brokers' addresses."""
-        return self.kafka.bootstrap
-
-    @property
-    def base_url(self) -> str:
-        """The public HTTP interface."""
-        return f"http://{LOOPBACK}:{self.ingress_port}"
-
-    @property
-    def postgres_reader_dsn(self) -> str:
-        """What analysts and scripts use: select only."""
-        return self.postgres_dsns["millrace_reader"]
-
-    @property
-    def rls_address(self) -> str:
-        """Envoy's RateLimitService, host and port."""
-        return f"{LOOPBACK}:{self.rls_port}"
-
-    @property
-    def processor_url(self) -> str:
-        """The first processor: usually a simulator, which is no part of the platform."""
-        return self.processors[0].url
-
-    @property
-    def processor_port(self) -> int:
-        """The first simulator's port, with a stack that starts one; else 0."""
-        return next((p.port for p in self.processors if p.port), 0)
-
-    @property
-    def processor_urls(self) -> dict[str, str]:
-        """Every processor by name."""
-        return {processor.name: processor.url for processor in self.processors}
-
-    @property
-    def simulator_urls(self) -> dict[str, str]:
-        """The processors that show their own books and reports: the simulators."""
-        return {p.name: p.url for p in self.processors if p.adapter == "simulator"}
-
-    @property
-    def vault_url(self) -> str:
-        """The card vault: clients send it card numbers, workers the calls that need one."""
-        return f"http://{LOOPBACK}:{self.vault_port}"
 
 
 def load_settings(home: Path | None = None) -> Settings:

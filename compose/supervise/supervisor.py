@@ -142,6 +142,7 @@ class Supervisor:
         addresses = self._settings.addresses()
         migrate(addresses.postgres_superuser_dsn, self._settings.role_passwords())
         ensure_topics(addresses.kafka)
+        self._settings.sender_keys().ensure()  # before an owner asks who may send
 
     # --- run ---------------------------------------------------------------------------------------------
 

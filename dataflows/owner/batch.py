@@ -18,6 +18,8 @@ class Record(Struct):
     command: Command | None = None
     fault: Corrupt | None = None
     leader_epoch: int | None = None  # of the leader that took it
+    sender: str = ""  # who signed it
+    refused: str | None = None  # why its sender may not say it: then it is no command
 
 
 class PartitionBatch(Struct):

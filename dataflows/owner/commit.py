@@ -24,7 +24,9 @@ from dataflows.owner import fail_points
 from dataflows.owner.batch import CommittedBatch, PartitionBatch, Published, Record, Statement
 from dataflows.owner.fold import Fold, Folded, Known
 from dataflows.owner.leases import SQL, Lease, Leases
+from dataflows.owner.metrics import REFUSED_RECORDS
 from dataflows.owner.service import Workspace
+from schemas import limits
 from schemas.errors import CasMiss, Fenced, UnbalancedPosting
 from schemas.records import Command
 from sinks.postgres import arrays
@@ -62,6 +64,8 @@ class Committer:
         lease.next_offset = batch.records[-1].offset + 1
         lease.decided_at = decided_at
         lease.published_seq = max(lease.published_seq, published_seq)
+        for record in folded.refused:
+            REFUSED_RECORDS.labels(record.refused).inc()
         fail_points.reach("after_commit_before_publish")
         return CommittedBatch(
             partition=batch.partition,
@@ -119,6 +123,8 @@ class Committer:
             statements.append(_identities_insert(self.service.commands_topic, lease.partition, folded, now))
         if folded.events:
             statements.append(_outbox_insert(self.service.events_topic, lease.partition, folded))
+        if folded.refused:
+            statements.append(_refused_insert(self.service.commands_topic, lease.partition, folded.refused))
         return statements
 
     def _round_trip(self, statements: list[Statement], before_last: Callable[[], None] | None = None) -> list[Rows]:
@@ -169,7 +175,23 @@ def _identities_insert(topic: str, partition: int, folded: Folded, now: int) -> 
         arrays.text_array([c.aggregate_key for c in commands]),
         arrays.text_array([row.event_id for row in rows]),
         arrays.Bigints([row.offset for row in rows]),
+        arrays.text_array([row.sender for row in rows]),
     )
+
+
+def _refused_insert(topic: str, partition: int, refused: list[Record]) -> Statement:
+    kept = refused[: limits.REFUSED_RECORDS_KEPT_MAX]
+    blob, starts, lengths = arrays.bytes_column([r.value[: limits.REFUSED_RECORD_BYTES_MAX] for r in kept])
+    return SQL["records_refused_insert"], {
+        "topic": topic,
+        "partition": partition,
+        "blob": blob,
+        "offsets": arrays.Bigints([r.offset for r in kept]),
+        "reasons": arrays.text_array([f"{r.refused}: sent by {r.sender or 'nobody known'}" for r in kept]),
+        "starts": starts,
+        "lengths": lengths,
+        "kept_max": limits.REFUSED_RECORDS_KEPT_MAX,
+    }
 
 
 def _outbox_insert(topic: str, partition: int, folded: Folded) -> Statement:

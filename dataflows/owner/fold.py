@@ -39,6 +39,7 @@ class NewIdentity(Struct):
 
     command: Command
     offset: int
+    sender: str
     response: bytes
     status: str
     event_id: str
@@ -62,6 +63,7 @@ class Folded(Struct):
     identities: list[NewIdentity] = field(default_factory=list)
     events: list[OutboxRow] = field(default_factory=list)
     replies: list[Reply] = field(default_factory=list)
+    refused: list[Record] = field(default_factory=list)  # what nobody decided, for its sender or its place
 
 
 class Fold:
@@ -91,7 +93,10 @@ class Fold:
         """
         for ordinal, record in enumerate(records):
             if record.command is not None:
+                self.record, record.refused = record, None
                 self._one(record.command, record.offset, now + ordinal)
+            if record.refused is not None:
+                self.result.refused.append(record)
         return self.result
 
     def _one(self, command: Command, offset: int, now: int) -> None:
@@ -110,19 +115,26 @@ class Fold:
             return
         operation = self.service.operation_by_name.get(command.operation)
         if operation is None:  # of another service: it would work through that one's topic
-            self._reply(command, "refused", _refusal(MISROUTED))
+            self._misrouted(command)
             return
         invalid = _validate(operation, command)
         if invalid is not None:  # only a producer that writes the topic itself can get here; not stored
             self._reply(command, "refused", _refusal(invalid))
             return
         decided = self.workspace.decide(command, offset, now)
-        if isinstance(decided, Denial):
+        if decided is MISROUTED:
+            self._misrouted(command)
+        elif isinstance(decided, Denial):
             self._reply(command, "refused", _refusal(decided))
         elif isinstance(decided, Rejection):
             self._store(command, offset, "refused", _refusal(decided), "")
         else:
             self._commit(command, offset, now, decided)
+
+    def _misrouted(self, command: Command) -> None:
+        """Its sender hears of it where one waits, and people find it in any case."""
+        self._reply(command, "refused", _refusal(MISROUTED))
+        self.record.refused = MISROUTED.code
 
     def _commit(self, command: Command, offset: int, now: int, decided: Committed) -> None:
         heads = [self._append(command, now, event) for event in decided.events]
@@ -158,7 +170,7 @@ class Fold:
 
     def _store(self, command: Command, offset: int, status: Outcome, response: bytes, event_id: str) -> None:
         self.known[command.scope, command.idempotency_key] = Known(command.request_hash, response, status)
-        self.result.identities.append(NewIdentity(command, offset, response, status, event_id))
+        self.result.identities.append(NewIdentity(command, offset, self.record.sender, response, status, event_id))
         self._reply(command, status, response)
 
     def _reply(self, command: Command, outcome: Outcome, body: bytes, *, replayed: bool = False) -> None:

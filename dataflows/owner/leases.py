@@ -37,6 +37,7 @@ class Lease:
     offset_base: int  # next_offset less Kafka's offset
     leader_epoch: int | None  # of the leader that took the command before next_offset, at the take; None: unknown
     decided_at: int  # the time of the newest decision, in microseconds
+    signed_from: int | None  # from this place on records are signed; None until the first take after records are signed
     has_witness: bool = (
         False  # Kafka holds the command before next_offset, at the take: it must be the one that was read
     )
@@ -78,7 +79,7 @@ class Leases:
             ).fetchone()
         if row is None:
             raise RuntimeError("an upsert always returns a row")
-        epoch, next_offset, published_seq, halted, topic_id, offset_base, leader_epoch, decided_at = row
+        epoch, next_offset, published_seq, halted, topic_id, offset_base, leader_epoch, decided_at, signed_from = row
         if halted is not None:
             with self._lock:
                 self._halted.add(partition)
@@ -95,6 +96,7 @@ class Leases:
             offset_base=offset_base,
             leader_epoch=leader_epoch,
             decided_at=max(decided_at, occurred_at),
+            signed_from=signed_from,
         )
         with self._lock:
             self._held[partition] = lease
@@ -126,6 +128,14 @@ class Leases:
         if lease.topic_id is None:
             connection.execute(SQL["partition_keep_topic"], self._row(lease, 0) | {"topic_id": topic_id})
             lease.topic_id = topic_id
+
+    def keep_signed_from(self, connection: OwnerConnection, lease: Lease, high: int) -> None:
+        """Stores where the records end that lay in the topic when its partition was first owned by this release."""
+        if lease.signed_from is None:
+            lease.signed_from = high + lease.offset_base
+            connection.execute(
+                SQL["partition_keep_signed_from"], self._row(lease, 0) | {"signed_from": lease.signed_from}
+            )
 
     def release(self, connection: OwnerConnection, lease: Lease, published_seq: int) -> None:
         """Says in the database that nobody owns the partition, with the position that is surely published."""

@@ -18,6 +18,7 @@ from dataflows.owner.metrics import (
 from dataflows.owner.parking import commit_or_park
 from dataflows.owner.publisher import MarkTimer, Publisher
 from dataflows.owner.reader import Reader
+from dataflows.owner.senders import Keys, Senders
 from dataflows.owner.service import OwnedService
 from schemas import limits
 from schemas.errors import Fenced, InvariantViolation, OwnershipLost
@@ -36,12 +37,13 @@ class OwnerProcess:
         owner_id: str,
         group: str,
         stop: threading.Event,
+        keys: Keys,
     ) -> None:
         self.stop = stop
         self.leases = Leases(service, owner_id)
         self._reader_connection = connect(dsn, f"{owner_id}-reader")
         self.publisher = Publisher(kafka, service, owner_id)
-        self.reader = Reader(kafka, self._reader_connection, self.leases, self.publisher, group)
+        self.reader = Reader(kafka, self._reader_connection, self.leases, self.publisher, group, Senders(keys))
         self.lanes = [Lane(self, connect(dsn, f"{owner_id}-{n}")) for n in range(limits.OWNER_LANES)]
         self.failure: BaseException | None = None  # the first that a lane died of; the other lanes end because of it
 

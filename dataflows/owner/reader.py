@@ -23,6 +23,7 @@ from dataflows.owner.fold import envelope_fault
 from dataflows.owner.leases import Lease, Leases
 from dataflows.owner.place import OUT_OF_RANGE, Place
 from dataflows.owner.publisher import Publisher
+from dataflows.owner.senders import Senders
 from dataflows.owner.takes import Takes
 from schemas import codec, limits
 from schemas.errors import Corrupt, GapInOffsets, InvariantViolation, TopicShorter, UndecodableRecord
@@ -59,11 +60,13 @@ class Reader:
         leases: Leases,
         publisher: Publisher,
         group: str,
+        senders: Senders,
     ) -> None:
         self._connection = connection
         self._leases = leases
         self._publisher = publisher
         self._topic = kafka.topic(leases.service.commands_topic)
+        self._senders = senders
         self._takes = Takes(connection, leases, publisher, TopicOffsets(kafka, leases.service.commands_topic))
         self._stopping = threading.Event()
         lock = threading.Lock()  # guards the three below
@@ -163,6 +166,7 @@ class Reader:
         try:
             while not self._stopping.is_set():
                 self._check_joined()
+                self._senders.look()
                 self._read_again()
                 self._watch()
                 self._halt_faulty()
@@ -238,11 +242,34 @@ class Reader:
             if offset < reading.next_offset:
                 reading.fault = _witness_fault(reading.lease, message)
                 return None
-            return _record(offset, message)
+            return self._record(offset, message, reading.lease)
         if not reading.began <= offset < reading.position:  # else it was read under this lease, and is delivered again
             shift = reading.lease.offset_base  # an operator looks for it in Kafka
             reading.fault = GapInOffsets(expected=reading.position - shift, found=offset - shift)
         return None
+
+    def _record(self, offset: int, message: Message, lease: Lease) -> Record:
+        """A message as a record; nothing is raised for its content."""
+        value, service = message.value() or b"", self._leases.service
+        record = Record(offset, value, leader_epoch=message.leader_epoch())
+        needs_mac = lease.signed_from is None or offset >= lease.signed_from
+        told = self._senders.sender_of(service.commands_topic, message, needs_mac=needs_mac)
+        record.sender, record.refused = told.sender, told.refused
+        if record.refused:
+            return record
+        try:
+            command = codec.decode_command(value)
+        except Corrupt as fault:
+            record.fault = fault
+            return record
+        if reason := envelope_fault(command):
+            record.fault = UndecodableRecord(f"The envelope cannot be kept: {reason}.")
+            return record
+        operation = service.declared.operation_by_name.get(command.operation)
+        record.refused = self._senders.why_not(told.sender, command, operation, message.key())
+        if record.refused is None:
+            record.command = command
+        return record
 
     def _told(self, error: KafkaError, partition: int | None) -> None:
         """What comes in place of a message. Raises KafkaException for what starting over may mend."""
@@ -341,22 +368,6 @@ def _witness_fault(lease: Lease, message: Message) -> InvariantViolation | None:
     if message.leader_epoch() == lease.leader_epoch:
         return None
     return TopicShorter(offset=lease.place.offset, leader_epoch=lease.leader_epoch, found=message.leader_epoch())
-
-
-def _record(offset: int, message: Message) -> Record:
-    """A message as a record; nothing is raised for its content."""
-    value = message.value() or b""
-    record = Record(offset, value, leader_epoch=message.leader_epoch())
-    try:
-        command = codec.decode_command(value)
-    except Corrupt as fault:
-        record.fault = fault
-        return record
-    if reason := envelope_fault(command):
-        record.fault = UndecodableRecord(f"The envelope cannot be kept: {reason}.")
-    else:
-        record.command = command
-    return record
 
 
 def _number(place: int | None) -> int:

@@ -18,6 +18,7 @@ from confluent_kafka import KafkaException
 from dataflows.owner.drivers import Driver, runner
 from dataflows.owner.metrics import PARTITIONS_OWNED, RESTARTS
 from dataflows.owner.process import OwnerProcess
+from dataflows.owner.senders import Keys
 from dataflows.owner.service import OwnedService
 from schemas import limits
 from schemas.errors import OwnershipLost
@@ -33,6 +34,7 @@ def supervise(
     service: OwnedService,
     owner_id: str,
     stop: threading.Event,
+    keys: Keys,
     *,
     driver: Driver = "bytewax",
     group: str | None = None,
@@ -48,7 +50,7 @@ def supervise(
     while not stop.is_set():
         process = None
         try:
-            process = OwnerProcess(kafka, dsn, service, owner_id, group or f"owner-{service.name}", stop)
+            process = OwnerProcess(kafka, dsn, service, owner_id, group or f"owner-{service.name}", stop, keys)
             if on_start is not None:
                 on_start(process)
             PARTITIONS_OWNED.set_function(partial(_owned, process))

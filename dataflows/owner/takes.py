@@ -54,6 +54,7 @@ class Takes:
                 continue
             lease.has_witness = lease.leader_epoch is not None and lease.place.offset > found.low
             self._leases.keep_topic(self._connection, lease, found.topic_id)
+            self._leases.keep_signed_from(self._connection, lease, found.high)
             self._publisher.resume(self._connection, lease)
             log.info("partition_acquired", partition=lease.partition, epoch=lease.epoch, offset=lease.next_offset)
             taken[lease.partition] = lease

@@ -18,6 +18,7 @@ from dataflows.payments.domain.stored import payments_of
 from dataflows.payments.partition_memory import PartitionMemory
 from dataflows.payments.policies import PolicyBook
 from dataflows.payments.workspace import PaymentsWorkspace
+from schemas.payments import repair
 from schemas.records import Command
 from sinks.postgres import arrays
 from sinks.postgres.ledger_chain import GENESIS
@@ -54,6 +55,8 @@ class PaymentsPartition:
             }
         if journals:
             wanted["journals"] = (statements.SQL["journals_read"], (arrays.text_array(journals),))
+            if proposals := repair.proposals_named(commands):
+                wanted["proposals"] = (statements.SQL["proposals_read"], (arrays.text_array(proposals),))
         wanted |= account_workspace.reads(commands)
         self._asked = tuple(wanted)
         return list(wanted.values())
@@ -65,5 +68,11 @@ class PaymentsPartition:
         payments = payments_of(intents, found.pop("attempts", []))
         elsewhere = {row[0] for row in intents if row[-1] != self.memory.partition}
         journals = {row[0] for row in found.pop("journals", [])}
+        approved = [_approved(row) for row in found.pop("proposals", [])]
         accounts = AccountWorkspace(self.memory.partition, found)
-        return PaymentsWorkspace(self.memory, payments, elsewhere, journals, accounts)
+        return PaymentsWorkspace(self.memory, payments, elsewhere, journals, approved, accounts)
+
+
+def _approved(row: tuple[Any, ...]) -> Command:
+    proposal_id, template, entries, note, author, approver = row
+    return repair.command_of(proposal_id, template, entries, note, author, approver, issued_at=0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from dataflows.owner.batch import Statement
@@ -51,6 +51,7 @@ class PaymentsWorkspace:
         payments: dict[str, Payment],
         elsewhere: set[str],
         journals: set[str],
+        approved: Iterable[Command],
         accounts: AccountWorkspace,
     ) -> None:
         self.memory = memory
@@ -70,6 +71,7 @@ class PaymentsWorkspace:
         self.contradictions = Contradictions()
         self.late_captures = LateCaptures()
         self.journals = journals  # those that exist
+        self.approved = {one.idempotency_key: one for one in approved}  # repairs, as the database has them
         self.journals_new: list[tuple[JournalEntry, str, int]] = []
         self.accounts = accounts
         self.ledger = LedgerBatch(memory)
@@ -114,7 +116,8 @@ class PaymentsWorkspace:
         )
 
     def _journal(self, command: Command, offset: int, now: int) -> Committed | Rejection:
-        entry = journal.decide_post(command, exists=command.aggregate_key in self.journals)
+        approved = self.approved.get(command.idempotency_key)
+        entry = journal.decide_post(command, exists=command.aggregate_key in self.journals, approved=approved)
         if isinstance(entry, Rejection):
             return entry
         txns = self._post((entry.posting,), command, offset, now)

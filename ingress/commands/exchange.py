@@ -15,7 +15,7 @@ from ingress.commands.pending import Call, Pending
 from ingress.commands.producer import CommandProducer
 from ingress.commands.results import ResultsReader
 from ingress.http import metrics
-from schemas import codec, errors, limits, topics
+from schemas import errors, limits, topics
 from schemas.services import OPERATIONS
 
 if TYPE_CHECKING:
@@ -102,9 +102,7 @@ class Exchange:
         started_at = asyncio.get_running_loop().time()
         try:
             for n, pending in enumerate(call.pendings, 1):
-                topic = OPERATIONS[pending.command.operation].topic
-                value = codec.encode_command(pending.command)
-                producer.send(pending, topic, value, is_awaited=only_acknowledged)
+                producer.send(pending, is_awaited=only_acknowledged)
                 if n % limits.COMMANDS_PER_TURN == 0:
                     await asyncio.sleep(0)  # single commands must not wait for a long list
             await self._wait(call, wait_s, producer, None if only_acknowledged else self._stored)

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Final
 
 from confluent_kafka import KafkaException, Producer
 
-from schemas import errors, limits
+from schemas import codec, errors, limits
+from schemas.services import OPERATIONS
 
 if TYPE_CHECKING:
     import asyncio
@@ -35,7 +36,7 @@ class CommandProducer:
             "linger.ms": limits.INGRESS_LINGER_MS,
         }
         self._producer = Producer(connection.producer(client_id, **overrides))
-        self._named = connection.topic
+        self._connection = connection
         self._loop = loop
         self._reports: deque[tuple[Pending, bool, KafkaError | None, int, int]] = deque()
         self._awaited = 0  # sent and not reported, and a call waits for that; changed on the loop only
@@ -56,18 +57,20 @@ class CommandProducer:
         self._sent.set()
         self._thread.join()
 
-    def send(self, pending: Pending, topic: str, value: bytes, *, is_awaited: bool) -> None:
+    def send(self, pending: Pending, *, is_awaited: bool) -> None:
         """Queues one command; its pending hears of the acknowledgement or the failure. Order per key is kept.
 
         ``is_awaited``: a call waits for just that, so it is told at once.
         """
         command = pending.command
+        operation, value = OPERATIONS[command.operation], codec.encode_command(command)
+        signed = self._connection.signed(operation.senders, operation.topic, command.aggregate_key, value)
         try:
             self._producer.produce(
-                self._named(topic),
+                self._connection.topic(operation.topic),
                 value=value,
                 key=command.aggregate_key,
-                headers=[("trace_id", command.trace_id)],
+                headers=[("trace_id", command.trace_id), *signed],
                 on_delivery=partial(self._reported, pending, is_awaited),
             )
         except BufferError:

@@ -57,7 +57,7 @@ class ParkedCommands:
         if word != DECISIONS[decision]:
             raise errors.StateConflict(f"The command is {word.removeprefix('is_')} already.")
         if decision == "retry":
-            letter = parked_letter(place.topic, place.partition, aggregate_key, bytes(record))
+            letter = parked_letter(self._kafka, place.topic, place.partition, aggregate_key, bytes(record))
             producer = Producer(self._kafka.producer("console"))
             if (reason := await asyncio.to_thread(why_not_delivered, self._kafka, producer, [letter])) is not None:
                 raise errors.Unavailable("Kafka did not take the command; retry it again.", cause=reason)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from schemas import identity, validation
+from schemas import identity, senders, validation
 from schemas.limiter import limit_policy, limit_policy_fields, quota_fields
 from schemas.operation import Named, Operation
 
@@ -24,7 +24,13 @@ def _named_policy(named: Named) -> str:
 def _quota(name: str, record: str, payload: validation.Fields) -> Operation:
     """On the durable quotas of a tenant: what a gateway of the rate limiter decides with; no client may call it."""
     return Operation(
-        name=name, service=_SERVICE, method="CHECK", path=f"/quotas/{{id}}/{name}", record=record, payload=payload
+        name=name,
+        service=_SERVICE,
+        method="CHECK",
+        path=f"/quotas/{{id}}/{name}",
+        record=record,
+        payload=payload,
+        senders=(senders.GATEWAY,),
     )
 
 
@@ -43,6 +49,7 @@ _ALL: Final = (
         aggregate=_named_policy,
         together=limit_policy.wrong_terms,
         audited=True,
+        senders=(senders.OPERATORS,),
     ),
     _quota("consume_quota", "ConsumeQuota", quota_fields.CONSUME_QUOTA),
     _quota("refund_quota", "RefundQuota", quota_fields.REFUND_QUOTA),

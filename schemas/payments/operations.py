@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from schemas import identity, validation
+from schemas import identity, senders, validation
 from schemas.operation import Named, Operation
 from schemas.payments import payloads
 
@@ -54,9 +54,11 @@ def _intent(
     )
 
 
-def _fact(name: str, path: str, record: str, payload: validation.Fields) -> Operation:
-    """What our own processes found out; no client may call it."""
-    return Operation(name=name, service=_SERVICE, method="FACT", path=path, record=record, payload=payload)
+def _fact(name: str, path: str, record: str, payload: validation.Fields, *tellers: str) -> Operation:
+    """What our own processes (``tellers``) found out; no client may call it."""
+    return Operation(
+        name=name, service=_SERVICE, method="FACT", path=path, record=record, payload=payload, senders=tellers
+    )
 
 
 def _payout(name: str, path: str, record: str, payload: validation.Fields, summary: str) -> Operation:
@@ -91,6 +93,7 @@ def _of_account(name: str, verb: str, record: str, payload: validation.Fields) -
         id_form=payloads.MERCHANT,
         path_field="merchant_id",
         aggregate=_account_of_merchant,
+        senders=(senders.OPERATORS,),
     )
 
 
@@ -181,22 +184,34 @@ _ALL: Final = (
         aggregate=_of_part,
     ),
     _fact(
-        "record_attempt_outcome", "/processor_attempts/{id}/outcome", "RecordAttemptOutcome", payloads.ATTEMPT_OUTCOME
+        "record_attempt_outcome",
+        "/processor_attempts/{id}/outcome",
+        "RecordAttemptOutcome",
+        payloads.ATTEMPT_OUTCOME,
+        *(senders.PROCESSOR_WORKER, senders.WEBHOOK_WORKER, senders.RECONCILE, senders.REPAIRS),
     ),
     _fact(
         "expire_authorization",
         "/payment_intents/{id}/expire_authorization",
         "ExpireAuthorization",
         payloads.EXPIRE_AUTHORIZATION,
+        senders.WEBHOOK_WORKER,
     ),
-    _fact("record_dispute", "/payment_intents/{id}/dispute", "RecordDispute", payloads.DISPUTE),
+    _fact(
+        "record_dispute",
+        "/payment_intents/{id}/dispute",
+        "RecordDispute",
+        payloads.DISPUTE,
+        senders.WEBHOOK_WORKER,
+    ),
     _fact(
         "record_settlement_line",
         "/payment_intents/{id}/settlement_line",
         "RecordSettlementLine",
         payloads.SETTLEMENT_LINE,
+        senders.RECONCILE,
     ),
-    _fact("post_journal", "/journal/{id}", "PostJournal", payloads.JOURNAL),
+    _fact("post_journal", "/journal/{id}", "PostJournal", payloads.JOURNAL, senders.REPAIRS, senders.RECONCILE),
     Operation(
         name="review_payment_intent",
         service=_SERVICE,
@@ -204,6 +219,7 @@ _ALL: Final = (
         path=f"{_INTENTS}/{{id}}/review",
         record="ReviewPaymentIntent",
         payload=payloads.REVIEW,
+        senders=(senders.OPERATORS,),
     ),
     _payout("create_payout", "/v1/payouts", "CreatePayout", payloads.CREATE_PAYOUT, "Pay out what is available"),
     _payout(
@@ -222,6 +238,7 @@ _ALL: Final = (
         payload=payloads.PAYOUT_OUTCOME,
         path_field="payout",
         aggregate=_account_of_payout,
+        senders=(senders.OPERATORS, senders.RECONCILE),
     ),
     _of_account("hold_reserve", "hold_reserve", "HoldReserve", payloads.RESERVE),
     _of_account("release_reserve", "release_reserve", "ReleaseReserve", payloads.RESERVE),

@@ -19,6 +19,7 @@ from schemas.validation import Field
 Entry = dict[str, Any]  # account_id, debit, credit, currency
 
 LEDGER_SCOPE: Final = "ledger:repair"
+_REFERENCE: Final = "repair:"
 #: of a transaction in the ledger, by the template of its proposal
 KIND: Final = "repair"
 KIND_OF_REVERSAL: Final = "repair_reversal"
@@ -165,7 +166,12 @@ def read_decision(table: validation.Fields, payload: dict[str, Any]) -> dict[str
 
 def reference_of(proposal_id: str) -> str:
     """Of the ledger transaction: unique, so that a proposal posts once whatever is retried."""
-    return f"repair:{proposal_id}"
+    return _REFERENCE + proposal_id
+
+
+def proposals_named(commands: Sequence[Command]) -> list[str]:
+    """The ids of the proposals that repairs among these say they are of."""
+    return [c.idempotency_key.removeprefix(_REFERENCE) for c in commands if c.scope == LEDGER_SCOPE]
 
 
 def command_of(

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from schemas import limits
+from schemas.senders import Headers, Sender
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -13,12 +14,24 @@ class KafkaConnection:
     """Address and security of a cluster. ``security`` holds librdkafka settings (sasl.*, ssl.*), never printed.
 
     ``prefix`` begins the name of every topic and group, so that several installations share one cluster. What is
-    stored (owned partitions, outbox, positions) has the names of ``schemas.topics``, without it.
+    stored (owned partitions, outbox, positions) has the names of ``schemas.topics``, without it. ``senders`` are those
+    that commands over this connection may be of: owners take none without.
     """
 
     bootstrap: str
     prefix: str = ""
     security: dict[str, str] = field(default_factory=dict, repr=False)
+    senders: tuple[Sender, ...] = ()
+
+    def signed(self, roles: tuple[str, ...], topic: str, key: str | None, value: bytes) -> Headers:
+        """The headers of a command's record, by the first of our senders that may send it.
+
+        Raises LookupError when none may: who made this connection gave it another process's.
+        """
+        for sender in self.senders:
+            if sender.name in roles:
+                return sender.headers(topic, key, value)
+        raise LookupError(f"this process has no key of {' or '.join(roles)}")
 
     def topic(self, name: str) -> str:
         """What a topic of ``schemas.topics`` is called in the cluster."""

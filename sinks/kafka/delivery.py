@@ -9,12 +9,14 @@ from confluent_kafka import Producer
 
 from schemas import codec, limits
 from schemas.errors import Corrupt
-from schemas.payments import topics
 from schemas.records import Command
+from schemas.senders import PARKED, Headers
+from schemas.services import OPERATIONS
 from sinks.kafka.connection import KafkaConnection
 
 _FULL_WAIT_S: Final = 0.05
-Letter = tuple[str, bytes, str | None, int]  # topic, value, key, partition; -1 = the partitioner's
+#: topic, value, key, partition (-1 = the partitioner's), headers
+Letter = tuple[str, bytes, str | None, int, Headers | None]
 
 
 def why_not_delivered(kafka: KafkaConnection, producer: Producer, letters: Iterable[Letter]) -> str | None:
@@ -25,10 +27,10 @@ def why_not_delivered(kafka: KafkaConnection, producer: Producer, letters: Itera
         if error is not None:
             failed.append(error.str())
 
-    for topic, value, key, partition in letters:
+    for topic, value, key, partition, headers in letters:
         while True:
             try:
-                producer.produce(kafka.topic(topic), value, key, partition, on_delivery=delivered)
+                producer.produce(kafka.topic(topic), value, key, partition, delivered, headers=headers)
             except BufferError:  # the queue is full: acknowledgements make room
                 producer.poll(_FULL_WAIT_S)
             else:
@@ -40,12 +42,14 @@ def why_not_delivered(kafka: KafkaConnection, producer: Producer, letters: Itera
     return "no answer" if left else None
 
 
-def payments_letter(command: Command) -> Letter:
-    """A command of payments on its way to the owner of its aggregate."""
-    return (topics.COMMANDS, codec.encode_command(command), command.aggregate_key, -1)
+def command_letter(kafka: KafkaConnection, command: Command) -> Letter:
+    """A command on its way to the owner of its aggregate, signed by this process."""
+    operation, value = OPERATIONS[command.operation], codec.encode_command(command)
+    headers = kafka.signed(operation.senders, operation.topic, command.aggregate_key, value)
+    return (operation.topic, value, command.aggregate_key, -1, headers)
 
 
-def parked_letter(topic: str, partition: int, key: str | None, record: bytes) -> Letter:
+def parked_letter(kafka: KafkaConnection, topic: str, partition: int, key: str | None, record: bytes) -> Letter:
     """A parked command on its way into its topic again, where it was: the same one, except that nobody waits for it.
 
     What is unreadable goes as it came.
@@ -53,6 +57,8 @@ def parked_letter(topic: str, partition: int, key: str | None, record: bytes) ->
     try:
         command = codec.decode_command(record)
     except Corrupt:
-        return (topic, record, key, partition)
-    command.deadline_at, command.reply_to, command.reply_id = 0, -1, 0
-    return (topic, codec.encode_command(command), key, partition)
+        value = record
+    else:
+        command.deadline_at, command.reply_to, command.reply_id = 0, -1, 0
+        value = codec.encode_command(command)
+    return (topic, value, key, partition, kafka.signed((PARKED,), topic, key, value))

@@ -20,12 +20,14 @@ from tests.eventually import becomes, eventually, patient
 from tests.faults.owners import command
 from tests.migrated import clone_database, in_database
 from tests.property.payments.test_owner_model import Stream
+from tests.worlds.senders import KnownKeys, signed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from dataflows.owner.drivers import Driver
     from dataflows.owner.process import OwnerProcess
+    from dataflows.owner.senders import Keys
     from schemas.records import Command
     from tests.servers import World
 
@@ -37,7 +39,7 @@ class OwnedTopics:
 
     def __init__(self, stack: World, owner_dsn: str, superuser_dsn: str, operator_dsn: str) -> None:
         self.stream = Stream(stack.addresses.kafka)
-        self.kafka = stack.addresses.kafka
+        self.kafka = self.stream.kafka
         self.commands = self.stream.service.commands_topic
         self.events = self.stream.service.events_topic
         self.operator_dsn = operator_dsn
@@ -49,7 +51,7 @@ class OwnedTopics:
     # --- the owner -----------------------------------------------------------------------------------------
 
     @contextmanager
-    def owned(self, driver: Driver = "plain") -> Iterator[None]:
+    def owned(self, driver: Driver = "plain", keys: Keys | None = None) -> Iterator[None]:
         """An owner is at work inside the block, and has drained after it."""
         stop = threading.Event()
         arguments: dict[str, Any] = {
@@ -57,7 +59,7 @@ class OwnedTopics:
             "group": f"{self.commands}-owner",
             "on_start": lambda process: setattr(self, "process", process),
         }
-        where = (self.kafka, self._owner_dsn, self.stream.service, "owner-topics", stop)
+        where = (self.kafka, self._owner_dsn, self.stream.service, "owner-topics", stop, keys or KnownKeys())
         thread = threading.Thread(target=supervise, args=where, kwargs=arguments)
         thread.start()
         try:
@@ -70,6 +72,11 @@ class OwnedTopics:
     def stands_still(self) -> dict[int, str]:
         """What the owner's /readyz says."""
         return self.process.standing_still() if self.process is not None else {}
+
+    def known_senders(self) -> set[bytes]:
+        """Whose records the owner takes."""
+        assert self.process is not None
+        return set(self.process.reader._senders._known)
 
     # --- commands and what became of them ------------------------------------------------------------------
 
@@ -88,7 +95,7 @@ class OwnedTopics:
         """Appends them to the command topic, acknowledged."""
         producer = Producer(self.kafka.producer("topics"))
         for one in commands:
-            producer.produce(self.kafka.topic(self.commands), codec.encode_command(one), one.aggregate_key, partition)
+            self._produce(producer, one, partition)
         assert producer.flush(patient(30)) == 0
 
     def send_in_a_transaction(self, *commands: Command, partition: int = PARTITION) -> None:
@@ -98,8 +105,13 @@ class OwnedTopics:
         producer.init_transactions(patient(30))
         producer.begin_transaction()
         for one in commands:
-            producer.produce(self.kafka.topic(self.commands), codec.encode_command(one), one.aggregate_key, partition)
+            self._produce(producer, one, partition)
         producer.commit_transaction(patient(30))
+
+    def _produce(self, producer: Producer, one: Command, partition: int) -> None:
+        value, key = codec.encode_command(one), one.aggregate_key
+        headers = signed(self.kafka, self.commands, key, value)
+        producer.produce(self.kafka.topic(self.commands), value, key, partition, headers=headers)
 
     def decided(self) -> set[str]:
         """The aggregates of all commands that have a stored result."""

@@ -16,7 +16,9 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from schemas import codec, identity, records, services, validation
 from schemas.payments import topics
+from schemas.senders import ROLES
 from tests.eventually import becomes, eventually, patient
+from tests.worlds.senders import signed
 
 if TYPE_CHECKING:
     from compose.settings.settings import Settings
@@ -63,7 +65,7 @@ class OwnerWorld:
     def __post_init__(self) -> None:
         addresses = self.settings.addresses()
         self.dsn = addresses.postgres_superuser_dsn
-        self.kafka = addresses.kafka
+        self.kafka = self.settings.kafka_as(*ROLES)
         self.producer = Producer(self.kafka.producer("faults"))
 
     # --- owners --------------------------------------------------------------------------------------------
@@ -105,8 +107,13 @@ class OwnerWorld:
     def send(self, *commands: records.Command) -> None:
         """Writes commands to their topic, acknowledged by all replicas."""
         for one in commands:
-            self.producer.produce(topics.COMMANDS, codec.encode_command(one), one.aggregate_key)
+            self.append(codec.encode_command(one), one.aggregate_key)
         assert self.producer.flush(patient(30)) == 0
+
+    def append(self, value: bytes, key: str) -> None:
+        """A record as it is, by a sender who may."""
+        headers = signed(self.kafka, topics.COMMANDS, key, value)
+        self.producer.produce(topics.COMMANDS, value, key, headers=headers)
 
     def send_payments(self, count: int, *, duplicates: bool = True) -> list[str]:
         """Payments that are created, confirmed and captured; every command also a second time."""

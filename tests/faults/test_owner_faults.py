@@ -56,7 +56,7 @@ def test_killed_after_parking(owner_world: OwnerWorld) -> None:
     """A record that cannot be read is kept, the partition goes on, also when the owner dies just then."""
     doomed = owner_world.start_owner("after_park_before_publish")
     marker = os.urandom(12)
-    owner_world.producer.produce(payments_topics.COMMANDS, b"\x00not a command" + marker, "any")
+    owner_world.append(b"\x00not a command" + marker, "any")
     assert owner_world.producer.flush(patient(10)) == 0
     eventually(lambda: doomed.poll() is not None, 30, what="the fail point")
     owner_world.start_owner()

@@ -12,6 +12,7 @@ from reconciliation.parked import Decision, Place, parked_discard, parked_list, 
 from schemas import codec, errors
 from schemas.records import Command
 from sinks.kafka.connection import KafkaConnection
+from tests.worlds.senders import signing
 from tests.worlds.sink_stage import Stage, new_stage
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ def test_a_retry_produces_the_same_command_and_releases_its_object(stage: Stage,
     place = park(stage, 100, codec.encode_command(a_command()))
     (row,) = parked_list(operator)
     assert (row["offset"], row["state"], row["aggregate_refuses"]) == (100, "open", True)
-    parked_retry(operator, stage.kafka, place, ME)
+    parked_retry(operator, signing(stage.kafka), place, ME)
     key, value = produced(stage.kafka, place.topic)[-1]
     again = codec.decode_command(value or b"")
     assert key == b"pi_1"
@@ -99,12 +100,12 @@ def test_a_retry_produces_the_same_command_and_releases_its_object(stage: Stage,
     assert row["resolved_at"] <= row["republished_at"]
     assert not row["aggregate_refuses"]
     with pytest.raises(errors.StateConflict, match="is retried already"):
-        parked_retry(operator, stage.kafka, place, ME)
+        parked_retry(operator, signing(stage.kafka), place, ME)
 
 
 def test_an_unreadable_record_goes_back_as_it_came(stage: Stage, operator: psycopg.Connection) -> None:
     place = park(stage, 101, b"\xffgarbage")
-    parked_retry(operator, stage.kafka, place, ME)
+    parked_retry(operator, signing(stage.kafka), place, ME)
     assert produced(stage.kafka, place.topic)[-1][1] == b"\xffgarbage"
 
 
@@ -113,11 +114,11 @@ def test_a_retry_that_kafka_did_not_take_is_retried(stage: Stage, operator: psyc
     place = park(stage, 102, codec.encode_command(a_command()))
     nowhere = KafkaConnection(bootstrap="127.0.0.1:9", security={"message.timeout.ms": "1000", "log_level": "0"})
     with pytest.raises(errors.Unavailable, match="retry it again"):
-        parked_retry(operator, nowhere, place, ME)
+        parked_retry(operator, signing(nowhere), place, ME)
     (row,) = parked_list(operator)
     assert (row["state"], row["republished_at"]) == ("retried", None)
     before = len(produced(stage.kafka, place.topic))
-    parked_retry(operator, stage.kafka, place, ME)
+    parked_retry(operator, signing(stage.kafka), place, ME)
     assert len(produced(stage.kafka, place.topic)) == before + 1
     assert parked_list(operator) == []
 
@@ -129,7 +130,10 @@ def test_a_discard_releases_the_object_and_produces_nothing(stage: Stage, operat
     assert parked_list(operator) == []
     assert stage.value("select count(*) from parked_aggregate") == 0
     assert len(produced(stage.kafka, place.topic)) == before
-    for decide in (lambda: parked_discard(operator, place, ME), lambda: parked_retry(operator, stage.kafka, place, ME)):
+    for decide in (
+        lambda: parked_discard(operator, place, ME),
+        lambda: parked_retry(operator, signing(stage.kafka), place, ME),
+    ):
         with pytest.raises(errors.StateConflict, match="is discarded already"):
             decide()
 

@@ -19,6 +19,7 @@ from tests.eventually import becomes, eventually, patient
 from tests.faults.owners import command
 from tests.property.payments import end_state
 from tests.property.payments.test_owner_model import Stream
+from tests.worlds.senders import KnownKeys
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -45,7 +46,9 @@ class OneOwner:
 
     def process(self) -> OwnerProcess:
         group = f"{self.stream.service.events_topic}-lanes"
-        return OwnerProcess(self.stream.kafka, self.dsn, self.stream.service, "owner-lanes", group, self.stop)
+        return OwnerProcess(
+            self.stream.kafka, self.dsn, self.stream.service, "owner-lanes", group, self.stop, KnownKeys()
+        )
 
     def send(self, *commands: Command, partition: int = PARTITION) -> None:
         self.stream.append(*((partition, codec.encode_command(one), one.aggregate_key) for one in commands))
@@ -160,7 +163,9 @@ def test_a_command_in_a_partition_of_another_aggregate_is_refused_and_not_stored
 def _supervised(owner: OneOwner) -> threading.Thread:
     def run() -> None:
         group = f"{owner.stream.service.events_topic}-again"
-        supervise(owner.stream.kafka, owner.dsn, owner.stream.service, "owner-again", owner.stop, group=group)
+        supervise(
+            owner.stream.kafka, owner.dsn, owner.stream.service, "owner-again", owner.stop, KnownKeys(), group=group
+        )
 
     thread = threading.Thread(target=run)
     thread.start()

@@ -11,9 +11,11 @@ from confluent_kafka import KafkaException
 
 from dataflows.owner.batch import PartitionBatch, Record
 from dataflows.owner.reader import Reader
+from dataflows.owner.senders import Senders
 from schemas import limits
 from sinks.kafka.connection import KafkaConnection
 from tests.eventually import eventually, patient
+from tests.worlds.senders import KnownKeys
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,7 +48,7 @@ def reader(monkeypatch: pytest.MonkeyPatch) -> Iterator[Reader]:
     monkeypatch.setattr("dataflows.owner.reader._POLL_S", FOR_EVER_S)
     ours: Any = EveryPartitionIsOurs()
     nowhere = KafkaConnection(bootstrap="127.0.0.1:1")
-    made = Reader(nowhere, None, ours, ours, "test-reader")  # type: ignore[arg-type] # a queue asks no database
+    made = Reader(nowhere, None, ours, ours, "test-reader", Senders(KnownKeys()))  # type: ignore[arg-type] # a queue asks no database
     yield made
     made._consumer.close()
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from multiprocessing.connection import Connection
     from pathlib import Path
 
-    from compose.settings.settings import Addresses
+    from compose.settings.addresses import Addresses
 
 _ARRIVAL_S: Final = 110.0
 _POLL_S: Final = 0.05

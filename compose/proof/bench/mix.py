@@ -18,6 +18,8 @@ from compose.proof.bench.model import Model
 from schemas import codec, identity, records, topics
 from schemas.payments import operations
 from schemas.payments import topics as payments_topics
+from schemas.senders import Headers
+from sinks.kafka.connection import KafkaConnection
 
 _MERCHANTS: Final = 500
 _CURRENCIES: Final = ("USD", "EUR", "JPY", "GBP")
@@ -149,7 +151,16 @@ class Mix:
         }
 
 
-def encoded(command: records.Command) -> tuple[int, str, bytes]:
-    """A command as it lies in the topic: partition, key, record."""
-    key = command.aggregate_key
-    return topics.partition_for(key, payments_topics.PARTITIONS), key, codec.encode_command(command)
+#: a record as it lies in the topic: partition, key, value, headers
+Signed = tuple[int, str, bytes, Headers]
+
+
+def signed(command: records.Command, kafka: KafkaConnection) -> Signed:
+    """A command as its sender writes it."""
+    key, value, operation = (
+        command.aggregate_key,
+        codec.encode_command(command),
+        operations.OPERATIONS[command.operation],
+    )
+    headers = kafka.signed(operation.senders, operation.topic, key, value)
+    return topics.partition_for(key, payments_topics.PARTITIONS), key, value, headers

@@ -15,7 +15,7 @@ from confluent_kafka import Consumer, TopicPartition
 from hdrh.histogram import HdrHistogram
 
 from compose.proof.bench.cpu import cpu_seconds
-from compose.proof.bench.mix import Mix, encoded
+from compose.proof.bench.mix import Mix, Signed, signed
 from compose.proof.bench.owner_run import owners, process_groups, wait_until_joined
 from compose.proof.bench.world import World, hold_partitions
 from dataflows.owner.drivers import Driver
@@ -55,7 +55,8 @@ def measure_latency(world: World, dsn: str, driver: Driver, rate: float, seconds
     """Percentiles in milliseconds over all commands with a caller, after a warm-up."""
     warm_up = int(rate * limits.BENCH_WARM_UP_S)
     commands = list(Mix(_SEED, _OPEN_PAYMENTS, reply_to=_REPLY_TO).commands(warm_up + int(rate * seconds)))
-    records = [(command.reply_id if command.reply_to >= 0 else None, encoded(command)) for command in commands]
+    kafka = world.signer()
+    records = [(command.reply_id if command.reply_to >= 0 else None, signed(command, kafka)) for command in commands]
     with psycopg.connect(dsn, autocommit=True) as connection, owners(world, dsn, 1, driver) as running:
         hold_partitions(connection, world.command_ends(), held=False)
         wait_until_joined(connection, running, 1)
@@ -78,14 +79,14 @@ def measure_latency(world: World, dsn: str, driver: Driver, rate: float, seconds
     }
 
 
-def _send(world: World, records: list[tuple[int | None, tuple[int, str, bytes]]], rate: float) -> list[float]:
+def _send(world: World, records: list[tuple[int | None, Signed]], rate: float) -> list[float]:
     producer, topic = world.producer(linger_ms=0), world.addresses.kafka.topic(payments_topics.COMMANDS)
     began = time.perf_counter() + 0.1
     due = [began + n / rate for n in range(len(records))]
-    for at, (_, (partition, key, value)) in zip(due, records, strict=True):
+    for at, (_, (partition, key, value, headers)) in zip(due, records, strict=True):
         while (left := at - time.perf_counter()) > 0:
             time.sleep(left)
-        producer.produce(topic, value, key, partition)
+        producer.produce(topic, value, key, partition, headers=headers)
         producer.poll(0)
     producer.flush(limits.KAFKA_DELIVERY_TIMEOUT_MS / 1_000)
     return due

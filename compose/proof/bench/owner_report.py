@@ -18,7 +18,7 @@ import psycopg
 
 from compose.proof.bench.copy_ceiling import batches_of, measure
 from compose.proof.bench.end_state import differences
-from compose.proof.bench.mix import Mix, encoded
+from compose.proof.bench.mix import Mix, signed
 from compose.proof.bench.model import Model
 from compose.proof.bench.owner_latency import measure_latency
 from compose.proof.bench.owner_run import OwnerRun, run_owners
@@ -86,7 +86,8 @@ class OwnerBench:
         count = self._plan.commands
         self._say(f"generating {count} commands")
         mix = Mix(_SEED, min(_OPEN_PAYMENTS_MAX, max(1, count // _OPEN_SHARE)), reply_to=0)
-        records = [encoded(command) for command in mix.commands(count)]
+        kafka = self._world.signer()
+        records = [signed(command, kafka) for command in mix.commands(count)]
         self._model = mix.model
         self._say("filling the command topic")
         self._starts, self._ends = fill(self._world, records)

@@ -15,12 +15,15 @@ import psycopg
 from confluent_kafka import Consumer, Producer, TopicPartition
 from psycopg import sql
 
-from compose.settings.settings import Addresses, Settings
+from compose.proof.bench.mix import Signed
+from compose.settings.addresses import Addresses
+from compose.settings.settings import Settings
 from compose.stack.errors import StackError
 from compose.supervise import launch
 from compose.supervise.state import read_state
-from schemas import limits
+from schemas import limits, senders
 from schemas.payments import topics
+from sinks.kafka.connection import KafkaConnection
 from sinks.kafka.topics import ensure_topics
 from sinks.postgres.migrate import migrate
 
@@ -51,6 +54,10 @@ class World:
     def producer(self, linger_ms: int = 20) -> Producer:
         """A producer as durable as ours; lingering makes large batches, for filling a topic."""
         return Producer(self.addresses.kafka.producer("bench", **{"linger.ms": linger_ms}))
+
+    def signer(self) -> KafkaConnection:
+        """Kafka, for whoever signs as each of our own processes does."""
+        return self.settings.kafka_as(*senders.ROLES)
 
     def ends(self, topic: str, partitions: int) -> list[int]:
         """The end offset of every partition."""
@@ -94,14 +101,14 @@ def _prepared(settings: Settings) -> World:
     return world
 
 
-def fill(world: World, records: Sequence[tuple[int, str, bytes]]) -> tuple[list[int], list[int]]:
-    """Appends records (partition, key, value) to the command topic; returns its ends before and after."""
+def fill(world: World, records: Sequence[Signed]) -> tuple[list[int], list[int]]:
+    """Appends records to the command topic; returns its ends before and after."""
     before = world.command_ends()
     producer = world.producer()
-    for partition, key, value in records:
+    for partition, key, value, headers in records:
         while True:
             try:
-                producer.produce(world.addresses.kafka.topic(topics.COMMANDS), value, key, partition)
+                producer.produce(world.addresses.kafka.topic(topics.COMMANDS), value, key, partition, headers=headers)
             except BufferError:
                 producer.poll(0.05)
             else:

@@ -12,11 +12,12 @@ from compose.proof.demo.acts import CURRENCY, Act
 from reconciliation.payments.settlement.run import ReconcileSettings, reconcile
 from schemas import limits
 from schemas.errors import PlatformError
+from schemas.senders import RECONCILE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from compose.settings.settings import Addresses
+    from compose.settings.settings import Settings
     from reconciliation.payments.settlement.file_result import Discrepancy
     from reconciliation.payments.settlement.run import ReconcileReport
 
@@ -62,18 +63,19 @@ def breaks() -> list[Break]:
     ]
 
 
-def settle_and_reconcile(addresses: Addresses, planted: list[Break]) -> Settlement:
+def settle_and_reconcile(settings: Settings, planted: list[Break]) -> Settlement:
     """Lets the processor report everything with the breaks in it, and reconciles twice."""
     done = Settlement(planted)
+    addresses = settings.addresses()
     try:
         _report(addresses.processor_url, planted)
-        settings = ReconcileSettings(
+        given = ReconcileSettings(
             postgres_dsn=addresses.postgres_dsns[ROLE],
-            kafka=addresses.kafka,
+            kafka=settings.kafka_as(RECONCILE),
             processors={PROCESSOR: addresses.processor_url},
         )
-        first = reconcile(settings, [])
-        again = reconcile(settings, [])
+        first = reconcile(given, [])
+        again = reconcile(given, [])
     except (httpx.HTTPError, PlatformError) as error:
         done.problems.append(f"reconciliation: {str(error) or type(error).__name__}")
         return done

@@ -49,7 +49,7 @@ def play_one_of_each(stack: OwnStack, narrator: Narrator) -> OneOfEach:
     with narrator.busy("one of each: refunds, disputes, a webhook storm, a card in the vault"):
         asyncio.run(_play(stack, cast, [one.payment for one in planted]))
     with narrator.busy(f"a settlement with {len(planted)} planted breaks, and millrace reconcile"):
-        settled = settle_and_reconcile(stack.settings.addresses(), planted)
+        settled = settle_and_reconcile(stack.settings, planted)
     with narrator.busy("a repair that one person proposes and another approves"):
         short = next((one for one in planted if one.kind == "short"), None)
         repair = write_off(stack, settled.found.get(short.payment.intent_id) if short else None)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from compose.proof.demo.tally import StoryOutcome
-    from compose.settings.settings import Addresses
+    from compose.settings.addresses import Addresses
 
 _QUERIES: Final = queries("compose.proof.kit", "evidence.sql")
 _CLICKHOUSE_TABLES: Final = {

@@ -17,7 +17,7 @@ from sinks.postgres.sql_files import queries
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from compose.settings.settings import Addresses
+    from compose.settings.addresses import Addresses
     from reconciliation.payments.processor_book import Entry
 
 _QUERIES: Final = queries("compose.proof.kit", "evidence.sql")

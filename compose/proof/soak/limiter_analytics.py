@@ -15,7 +15,7 @@ from sinks.clickhouse.connection import ClickHouseConnection
 from sinks.postgres.sql_files import queries
 
 if TYPE_CHECKING:
-    from compose.settings.settings import Addresses
+    from compose.settings.addresses import Addresses
 
 _POSTGRES: Final = queries("compose.proof.soak", "limiter.sql")
 _CLICKHOUSE: Final = queries("compose.proof.soak", "limiter_clickhouse.sql")

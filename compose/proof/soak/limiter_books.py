@@ -20,7 +20,7 @@ from sinks.postgres.sql_files import queries
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from compose.settings.settings import Addresses
+    from compose.settings.addresses import Addresses
 
 _QUERIES: Final = queries("compose.proof.soak", "limiter.sql")
 _ROLE: Final = "millrace_operator"

@@ -33,6 +33,7 @@ from ingress.client.wire import POOL
 from ingress.identity.issuer import KeyFolder, issue_token
 from reconciliation.payments.settlement.run import ReconcileSettings
 from schemas import limits
+from schemas.senders import RECONCILE
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
@@ -73,7 +74,7 @@ class _Soak:
         self._settlements = Settlements(self._processors, self._pay_victims, run.books)
         self._reconcile = ReconcileSettings(
             postgres_dsn=self._addresses.postgres_dsns[ROLE],
-            kafka=self._addresses.kafka,
+            kafka=stack.settings.kafka_as(RECONCILE),
             processors=dict(self._addresses.simulator_urls),
         )
 

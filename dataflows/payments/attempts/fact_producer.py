@@ -14,6 +14,7 @@ from confluent_kafka import Producer
 from dataflows.payments.attempts import facts
 from schemas import limits
 from schemas.payments import topics
+from schemas.senders import PROCESSOR_WORKER
 
 if TYPE_CHECKING:
     from dataflows.payments.attempts.facts import Fact
@@ -28,6 +29,7 @@ class FactProducer:
 
     def __init__(self, kafka: KafkaConnection, client_id: str, metrics: AttemptMetrics) -> None:
         self._producer = Producer(kafka.producer(client_id))
+        self._kafka = kafka
         self._topic = kafka.topic(topics.COMMANDS)
         self._metrics = metrics
         self._loop = asyncio.get_running_loop()
@@ -40,6 +42,7 @@ class FactProducer:
     async def produce(self, fact: Fact) -> bool:
         """True once the fact is durable in Kafka; False when it is not known to be: then tell it again some time."""
         value = facts.encode(fact, issued_at=time.time_ns() // 1_000)
+        headers = self._kafka.signed((PROCESSOR_WORKER,), topics.COMMANDS, fact.intent_id, value)
         future: asyncio.Future[bool] = self._loop.create_future()
         while True:
             try:
@@ -48,6 +51,7 @@ class FactProducer:
                     value,
                     fact.intent_id,
                     on_delivery=lambda error, _: self._on_delivery(future, error),
+                    headers=headers,
                 )
                 break
             except BufferError:

@@ -1,7 +1,7 @@
 """Ledger transactions that belong to no payment: payouts, bank entries, approved repairs.
 
-Each is an aggregate of its own, at version 1 for ever. It balances, or it is refused before anything is kept. Who may
-ask for one is not decided here: only our own processes can write this fact, and a repair has its two persons before it.
+Each is an aggregate of its own, at version 1 for ever. It balances, or it is refused before anything is kept. A repair
+is posted as two persons approved it, and reconciliation moves what is between processors and banks, nobody's balance.
 """
 
 from __future__ import annotations
@@ -11,10 +11,16 @@ from typing import Any, Final
 from msgspec import Struct
 
 from dataflows.payments.domain.ledger import Posting, is_balanced
+from schemas.payments import repair
 from schemas.payments.facts import journal_id
-from schemas.records import Command, LedgerEntry, Rejection
+from schemas.records import Command, Denial, LedgerEntry, Rejection
 
 LEDGER_SCOPE: Final = "ledger:"
+RECONCILIATION_SCOPE: Final = "ledger:reconciliation"
+#: what the accounts begin with that reconciliation may touch
+_RECONCILED: Final = ("payout_in_transit:", "processor_receivable:", "processor_fee_expense:", "cash:")
+#: not stored: the same repair may be approved yet
+_NOT_APPROVED: Final = Denial("state_conflict", "No approved proposal says this.", {"current_state": "not_approved"})
 #: references that payments build for themselves
 _OF_PAYMENTS: Final = ("op_", "re_", "dp_")
 
@@ -27,8 +33,11 @@ class JournalEntry(Struct, frozen=True, kw_only=True):
     note: str | None
 
 
-def decide_post(command: Command, *, exists: bool) -> JournalEntry | Rejection:
-    """The entry, once: a reference posts once, whoever asks again."""
+def decide_post(command: Command, *, exists: bool, approved: Command | None = None) -> JournalEntry | Rejection:
+    """The entry, once: a reference posts once, whoever asks again.
+
+    ``approved`` is the command of the approved proposal that the reference names, as the database has it now.
+    """
     wanted: dict[str, Any] = command.payload
     reference: str = wanted["reference"]
     if not command.scope.startswith(LEDGER_SCOPE):
@@ -37,13 +46,31 @@ def decide_post(command: Command, *, exists: bool) -> JournalEntry | Rejection:
         return Rejection("state_conflict", "This reference was posted.", {"current_state": "posted"})
     if command.expected_version not in (None, 0):
         return Rejection("version_conflict", "The object does not exist yet.", {"current_version": 0})
-    if reference.startswith(_OF_PAYMENTS) or command.aggregate_key != journal_id(reference):
-        return Rejection("invalid_command", "The reference is not one of a journal entry, or not of this one.", {})
+    if command.scope == repair.LEDGER_SCOPE and (approved is None or not _is_same(command, approved)):
+        return _NOT_APPROVED
     entries = [LedgerEntry(**entry) for entry in wanted["entries"]]
-    if not is_balanced(entries) or any(not e.account_id.endswith(f":{e.currency}") for e in entries):
-        return Rejection(
-            "invalid_command", "Entries balance in every currency, one side each, on accounts of their currency.", {}
-        )
+    if wrong := _why_not(command, reference, entries):
+        return Rejection("invalid_command", wrong, {})
     return JournalEntry(
         id=command.aggregate_key, posting=Posting(reference, wanted["kind"], entries), note=wanted["note"]
+    )
+
+
+def _why_not(command: Command, reference: str, entries: list[LedgerEntry]) -> str | None:
+    if reference.startswith(_OF_PAYMENTS) or command.aggregate_key != journal_id(reference):
+        return "The reference is not one of a journal entry, or not of this one."
+    if not is_balanced(entries) or any(not e.account_id.endswith(f":{e.currency}") for e in entries):
+        return "Entries balance in every currency, one side each, on accounts of their currency."
+    if command.scope == RECONCILIATION_SCOPE and any(not e.account_id.startswith(_RECONCILED) for e in entries):
+        return "Reconciliation moves money between processors and banks only."
+    return None
+
+
+def _is_same(command: Command, approved: Command) -> bool:
+    """By content, not by the hash that the record claims to have."""
+    names = ("reference", "kind", "entries", "note")
+    said = all(command.payload[name] == approved.payload[name] for name in names)
+    return said and (command.aggregate_key, command.idempotency_key) == (
+        approved.aggregate_key,
+        approved.idempotency_key,
     )

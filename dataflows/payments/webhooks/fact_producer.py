@@ -12,6 +12,7 @@ from confluent_kafka import KafkaException, Producer
 from schemas import codec, limits
 from schemas.payments import topics
 from schemas.records import Command
+from schemas.senders import WEBHOOK_WORKER
 from sinks.kafka.connection import KafkaConnection
 
 log = structlog.get_logger()
@@ -22,6 +23,7 @@ class WebhookFactProducer:
 
     def __init__(self, kafka: KafkaConnection, client_id: str) -> None:
         self._producer = Producer(kafka.producer(client_id))
+        self._kafka = kafka
         self._topic = kafka.topic(topics.COMMANDS)
 
     def produce(self, commands: Sequence[Command]) -> set[str]:
@@ -36,11 +38,13 @@ class WebhookFactProducer:
                 failures.append(error)
 
         for command in commands:
+            value = codec.encode_command(command)
             self._producer.produce(
                 self._topic,
-                codec.encode_command(command),
+                value,
                 command.aggregate_key,
                 on_delivery=partial(delivered, command.request_id),
+                headers=self._kafka.signed((WEBHOOK_WORKER,), topics.COMMANDS, command.aggregate_key, value),
             )
         self._producer.flush(limits.WEBHOOK_FLUSH_TIMEOUT_S)
         for error in failures:

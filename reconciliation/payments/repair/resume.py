@@ -15,7 +15,7 @@ from msgspec import Struct
 from schemas import limits
 from schemas.errors import Unavailable
 from schemas.payments import attempt_outcome, repair
-from sinks.kafka.delivery import payments_letter, why_not_delivered
+from sinks.kafka.delivery import command_letter, why_not_delivered
 from sinks.postgres.sql_files import queries
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def _unfinished(connection: psycopg.Connection, bounds: dict[str, float]) -> dic
 def _send(kafka: KafkaConnection, commands: list[Command]) -> None:
     """Returns once Kafka holds every command on all in-sync replicas."""
     producer = Producer(kafka.producer("repair"))
-    reason = why_not_delivered(kafka, producer, map(payments_letter, commands))
+    reason = why_not_delivered(kafka, producer, (command_letter(kafka, command) for command in commands))
     if reason is not None:
         raise Unavailable(f"Kafka did not take every repair; run it again: {reason}")
 

@@ -17,7 +17,7 @@ from reconciliation.payments.settlement.commands import Due, command_of, late_fe
 from reconciliation.payments.settlement.store import Found, execute, found_table, keep_found
 from schemas import limits
 from schemas.errors import Unavailable
-from sinks.kafka.delivery import payments_letter, why_not_delivered
+from sinks.kafka.delivery import command_letter, why_not_delivered
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -47,7 +47,8 @@ class Teller:
 
     def tell(self, commands: Sequence[Command]) -> dict[tuple[str, str], tuple[str, bytes]]:
         """Status and answer by (scope, key) of every command that was decided in time. Raises errors.Unavailable."""
-        reason = why_not_delivered(self._kafka, self._producer, map(payments_letter, commands))
+        letters = (command_letter(self._kafka, command) for command in commands)
+        reason = why_not_delivered(self._kafka, self._producer, letters)
         if reason is not None:
             raise Unavailable(f"Kafka did not take every command; run it again: {reason}")
         return self._decisions({(command.scope, command.idempotency_key) for command in commands})

@@ -8,7 +8,7 @@ on conflict (topic, partition) do update
     set epoch = o.epoch + 1, owner_id = excluded.owner_id, updated_at = clock_timestamp()
 returning epoch, next_offset, published_seq, halted, topic_id, offset_base,
           case when read_offset = next_offset then leader_epoch end,
-          coalesce((extract(epoch from decided_at) * 1000000)::bigint, 0);
+          coalesce((extract(epoch from decided_at) * 1000000)::bigint, 0), signed_from;
 
 -- name: partition_position
 -- After partition_acquire, in a snapshot of its own: the newest event that the owner before us committed. Primary key.
@@ -19,6 +19,11 @@ where topic = %(topic)s and partition = %(partition)s order by seq desc limit 1;
 -- When a partition is taken for the first time: which topic its offsets are of.
 update partition_owner set topic_id = %(topic_id)s
 where topic = %(topic)s and partition = %(partition)s and epoch = %(epoch)s and topic_id is null;
+
+-- name: partition_keep_signed_from
+-- When a partition of an earlier release is taken for the first time: where its unsigned records end.
+update partition_owner set signed_from = %(signed_from)s
+where topic = %(topic)s and partition = %(partition)s and epoch = %(epoch)s and signed_from is null;
 
 -- name: partition_release
 -- After a drain: nobody owns it until the next assignment.
@@ -65,15 +70,15 @@ select aggregate_key from parked_aggregate where aggregate_key = any (%s::text[]
 -- name: identities_insert
 -- Results of a batch, keys sorted: two owners that race for one key wait in one order. The one that loses fails and repeats.
 insert into idempotency (merchant_id, key, request_hash, response, status, operation, request_id, aggregate_key,
-                         event_id, topic, partition, "offset", created_at)
+                         event_id, topic, partition, "offset", created_at, sender)
 select t.merchant_id, t.key, substr(h.blob, (t.n::int - 1) * 32 + 1, 32), substr(b.blob, t.start, t.length), t.status,
        t.operation, t.request_id, t.aggregate_key, nullif(t.event_id, ''), %s, %s, t."offset",
-       timestamptz 'epoch' + %s * interval '1 microsecond'
+       timestamptz 'epoch' + %s * interval '1 microsecond', t.sender
 from (select %b::bytea as blob) as b, (select %b::bytea as blob) as h,
      unnest(%s::text[], %s::text[], %s::int[], %s::int[], %s::text[], %s::text[], %s::text[], %s::text[], %s::text[],
-            %s::bigint[])
+            %s::bigint[], %s::text[])
          with ordinality
-         as t (merchant_id, key, start, length, status, operation, request_id, aggregate_key, event_id, "offset", n);
+         as t (merchant_id, key, start, length, status, operation, request_id, aggregate_key, event_id, "offset", sender, n);
 
 -- name: outbox_insert
 -- Events of a batch in commit order. Appended on the right of the primary key.
@@ -89,6 +94,18 @@ from (select %b::bytea as blob) as b,
 select seq, aggregate_key, payload from outbox
 where topic = %(topic)s and partition = %(partition)s and seq > %(after_seq)s
 order by seq limit %(limit)s;
+
+-- name: records_refused_insert
+-- Records whose sender may not say what they say, while there is room: kept for people, believed by nobody. Served by
+-- dead_letter_refused.
+insert into dead_letter (topic, partition, "offset", reason, record, parked_at, published, state)
+select %(topic)s, %(partition)s, t."offset", t.reason, substr(b.blob, t.start, t.length), clock_timestamp(), true, 'refused'
+from (select %(blob)b::bytea as blob) as b,
+     unnest(%(offsets)s::bigint[], %(reasons)s::text[], %(starts)s::int[], %(lengths)s::int[])
+         as t ("offset", reason, start, length)
+where (select count(*) from dead_letter d where d.topic = %(topic)s and d.partition = %(partition)s and d.state = 'refused')
+      < %(kept_max)s
+on conflict do nothing;
 
 -- name: dead_letter_insert
 -- Parks one record, as it came.

@@ -14,6 +14,7 @@ import pytest
 
 from reconciliation.payments.repair.loop import RepairLoop
 from schemas import identity, limits
+from schemas.senders import REPAIRS
 from tests.eventually import becomes, eventually, patient
 from tests.gate import examples, matrix
 from tests.seeds import seeds
@@ -211,7 +212,7 @@ def test_a_young_approval_is_left_to_its_ingress(webhooks: WebhookWorld) -> None
     addresses = system.settings.addresses()
     with psycopg.connect(addresses.postgres_dsns["millrace_ingress"], autocommit=True) as connection:
         connection.execute("select repair_approve(%s, 'merchant:bob')", (young,))
-    RepairLoop(addresses.postgres_dsns["millrace_worker"], addresses.kafka, "test").round()
+    RepairLoop(addresses.postgres_dsns["millrace_worker"], system.settings.kafka_as(REPAIRS), "test").round()
     assert [ann.http.get(f"/v1/repairs/{one}").json()["state"] for one in (unapproved, young)] == [
         "proposed",
         "approved",

@@ -32,6 +32,7 @@ from tests.worlds.limiter.counter_server import CounterServer, limiter, policy
 from tests.worlds.limiter.quota_owner import owner_process
 from tests.worlds.limiter.quota_world import LONG_WINDOW_MS, durable, put_policies
 from tests.worlds.payments.simulator_process import free_port
+from tests.worlds.senders import signing
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
@@ -62,7 +63,7 @@ class World:
 
     def __init__(self, stack: World, store: CounterServer, database: str) -> None:
         addresses = stack.addresses
-        self.kafka = addresses.kafka
+        self.kafka = signing(addresses.kafka)
         self.store = store
         self.superuser_dsn = urlunsplit(urlsplit(addresses.postgres_superuser_dsn)._replace(path=f"/{database}"))
         owner_dsn = addresses.postgres_dsns["millrace_limiter_owner"]
@@ -287,7 +288,7 @@ async def test_without_an_owner_nobody_knows_what_was_given_back(world: World, t
 @awaited
 async def test_without_kafka_the_failure_mode_decides(world: World, tmp_path: Path) -> None:
     """What the store was charged is kept by a request that passed, and given back by one that did not."""
-    nowhere = KafkaConnection(bootstrap=f"127.0.0.1:{free_port()}")
+    nowhere = signing(KafkaConnection(bootstrap=f"127.0.0.1:{free_port()}"))
     outcomes = {"closed": (False, 0), "open": (True, 2), "stale": (False, 0)}
     tenants = {mode: uuid.uuid4().hex for mode in outcomes}
     found = [narrow(failure_mode=mode, scope={"tenant": tenant}) for mode, tenant in tenants.items()]

@@ -13,7 +13,9 @@ from schemas import codec, identity
 from schemas.payments import topics
 from schemas.payments.operations import OPERATIONS
 from schemas.records import Command
-from tests.eventually import eventually, patient
+from schemas.senders import PARKED
+from sinks.kafka.delivery import parked_letter, why_not_delivered
+from tests.eventually import eventually
 from tests.integration.payments.test_ingress_refunds import UNKNOWN_INTENT, paid, refund, refused
 from tests.worlds.public_system import merchant, public, stranger
 
@@ -46,10 +48,9 @@ def produce(
         reply_id=0,
         payload=payload,
     )
-    producer = Producer(public.settings.addresses().kafka.producer("test-facts"))
-    topic = public.settings.addresses().kafka.topic(topics.COMMANDS)
-    producer.produce(topic, codec.encode_command(command), aggregate_key)
-    assert producer.flush(patient(20)) == 0
+    kafka = public.settings.kafka_as(PARKED)  # which may send in any name
+    letter = parked_letter(kafka, topics.COMMANDS, -1, aggregate_key, codec.encode_command(command))
+    assert why_not_delivered(kafka, Producer(kafka.producer("test-facts")), [letter]) is None
 
 
 def tell(public: PublicSystem, intent: dict[str, Any], ref: str, *, amount: int, status: str, funds: str) -> None:

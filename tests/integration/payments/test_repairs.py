@@ -121,9 +121,10 @@ count = itertools.count(1)
 def step(_):
     if next(count) == int(sys.argv[1]):
         os.kill(os.getpid(), signal.SIGKILL)
-a = load_settings().addresses()
+settings = load_settings()
+a = settings.addresses()
 with psycopg.connect(a.postgres_dsns["millrace_operator"], autocommit=True) as connection:
-    resume(connection, a.kafka, on_step=step)
+    resume(connection, settings.kafka_as("repairs"), on_step=step)
 """
 
 

@@ -32,6 +32,7 @@ from tests.gate import examples
 from tests.property.payments import end_state
 from tests.property.payments.history import History, Step, random_history
 from tests.seeds import seeds
+from tests.worlds.senders import KnownKeys, signed, signing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -75,7 +76,7 @@ class Stream:
 
     def __init__(self, kafka: KafkaConnection) -> None:
         name = uuid.uuid4().hex[:8]
-        self.kafka = kafka
+        self.kafka = signing(kafka)
         payments = payments_service()
         self.service = dataclasses.replace(payments, declared=dataclasses.replace(payments.declared, name=name))
         ensure_topics(kafka)
@@ -94,14 +95,18 @@ class Stream:
             if step.command is not None:
                 reply_id = self.reply_base + step.number
                 data = codec.encode_command(structs.replace(step.command, reply_id=reply_id))
-            self._producer.produce(self._commands, data, step.command and step.command.aggregate_key, step.partition)
+            self._append(step.partition, data, step.command and step.command.aggregate_key)
         assert self._producer.flush(patient(30)) == 0
 
     def append(self, *records: tuple[int, bytes, str]) -> None:
         """Appends records as they are: partition, value, key."""
         for partition, value, key in records:
-            self._producer.produce(self._commands, value, key, partition)
+            self._append(partition, value, key)
         assert self._producer.flush(patient(30)) == 0
+
+    def _append(self, partition: int, value: bytes, key: str | None) -> None:
+        headers = signed(self.kafka, self.service.commands_topic, key, value)
+        self._producer.produce(self._commands, value, key, partition, headers=headers)
 
     def read(self, topic: str, partition: int) -> list[bytes]:
         """Every record of a partition as it is now."""
@@ -155,7 +160,16 @@ def own(
     thread = threading.Thread(target=feeding)
     thread.start()
     try:
-        supervise(stream.kafka, dsn, stream.service, f"owner-{uuid.uuid4().hex[:6]}", stop, driver=driver, group=group)
+        supervise(
+            stream.kafka,
+            dsn,
+            stream.service,
+            f"owner-{uuid.uuid4().hex[:6]}",
+            stop,
+            KnownKeys(),
+            driver=driver,
+            group=group,
+        )
     finally:
         stop.set()
         thread.join()

@@ -8,8 +8,9 @@ import pytest
 from msgspec import structs
 
 from dataflows.payments.domain.journal import JournalEntry, decide_post
+from schemas.payments import repair
 from schemas.payments.facts import journal_id
-from schemas.records import Command, Rejection
+from schemas.records import Command, Denial, Rejection
 from tests.worlds.payments import payment_cases as cases
 
 REFERENCE = "payout:sim:1"
@@ -114,3 +115,29 @@ def test_each_currency_balances_by_itself() -> None:
     euros = [e | {"account_id": e["account_id"].replace("USD", "EUR"), "currency": "EUR"} for e in ENTRIES]
     entries = [*ENTRIES, *euros]
     assert isinstance(decide_post(command(entries), exists=False), JournalEntry)
+
+
+def _repair(**changes: Any) -> Command:
+    entries = [
+        {"account_id": "recon_suspense:sim:USD", "debit": 7, "credit": 0, "currency": "USD"},
+        {"account_id": "merchant_available:m_1:USD", "debit": 0, "credit": 7, "currency": "USD"},
+    ]
+    made = repair.command_of("rp_1", "write_off", entries, "why", "user:ann", "user:bob", 1)
+    return structs.replace(made, payload=made.payload | changes)
+
+
+def test_a_repair_is_posted_as_two_persons_approved_it() -> None:
+    """Nothing of the proposal, another proposal, or other content than was approved: refused for now, and not stored."""
+    assert isinstance(decide_post(_repair(), exists=False, approved=_repair()), JournalEntry)
+    for approved in (None, _repair(note="another"), _repair(entries=ENTRIES), _repair(kind="repair_reversal")):
+        found = decide_post(_repair(), exists=False, approved=approved)
+        assert isinstance(found, Denial)
+        assert found.extra == {"current_state": "not_approved"}
+
+
+def test_reconciliation_gives_no_merchant_anything() -> None:
+    entries = [
+        {"account_id": "cash:bank:USD", "debit": 7, "credit": 0, "currency": "USD"},
+        {"account_id": "merchant_available:m_1:USD", "debit": 0, "credit": 7, "currency": "USD"},
+    ]
+    assert code_of(decide_post(command(entries), exists=False)) == "invalid_command"

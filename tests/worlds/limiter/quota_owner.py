@@ -12,13 +12,14 @@ import subprocess
 import sys
 import threading
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 from dataflows.limiter.service import limiter_service
 from dataflows.owner.supervise import supervise
 from sinks.kafka.connection import KafkaConnection
 from tests.eventually import patient
+from tests.worlds.senders import KnownKeys
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,7 +30,13 @@ def owner_process(kafka: KafkaConnection, dsn: str, fail_point: str = "") -> Ite
     """The process, which is gone at the end, however the test ends."""
     environment = {**os.environ, "MILLRACE_FAIL_POINT": fail_point}
     process = subprocess.Popen(
-        [sys.executable, "-m", "tests.worlds.limiter.quota_owner", json.dumps([asdict(kafka), dsn])], env=environment
+        [
+            sys.executable,
+            "-m",
+            "tests.worlds.limiter.quota_owner",
+            json.dumps([asdict(replace(kafka, senders=())), dsn]),
+        ],
+        env=environment,
     )
     try:
         yield process
@@ -43,7 +50,7 @@ def main() -> None:
     kafka, dsn = json.loads(sys.argv[1])
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
-    supervise(KafkaConnection(**kafka), dsn, limiter_service(), f"owner-{os.getpid()}", stop)
+    supervise(KafkaConnection(**kafka), dsn, limiter_service(), f"owner-{os.getpid()}", stop, KnownKeys())
 
 
 if __name__ == "__main__":

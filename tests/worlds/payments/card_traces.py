@@ -21,7 +21,7 @@ from psycopg import sql
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from compose.settings.settings import Addresses
+    from compose.settings.addresses import Addresses
     from sinks.kafka.connection import KafkaConnection
 
 _CHUNK_BYTES: Final = 64 * 1024

@@ -40,6 +40,11 @@ from processor_attempt where intent_id = any (%s::text[]);
 -- Which of these journal entries exist. Primary key.
 select id from journal_entry where id = any (%s::text[]);
 
+-- name: proposals_read
+-- What two persons approved and is not known to be posted, among the references of a batch's repairs. Primary key.
+select id, template, entries, note, author, decided_by from repair_proposal
+where id = any (%s::text[]) and state = 'approved';
+
 -- name: chain_read
 -- On take-over: the newest link of the partition's ledger chain. Primary key, from the right.
 select link, hash from ledger_chain where partition = %s order by link desc limit 1;

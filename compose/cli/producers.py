@@ -1,0 +1,77 @@
+"""``millrace producers``: programs outside that write commands to Kafka themselves, each with a key and scopes."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+
+from compose.cli.cases import AsJson
+from compose.operator_access import operator_connection, shell_user
+from compose.settings.settings import load_settings
+from compose.stack.errors import StackError
+from schemas import limits
+
+app = typer.Typer(no_args_is_help=True)
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Of the program: a to z, 0 to 9, _ and -.")]
+
+
+@app.command()
+def add(
+    name: Name,
+    merchant: Annotated[
+        list[str] | None, typer.Option(help="A merchant that it speaks for; repeat for several.")
+    ] = None,
+    scope: Annotated[list[str] | None, typer.Option(help="Another scope: tenant:NAME or user:NAME.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make a key. The program may send what those merchants could call, in their names, and nothing else."""
+    from reconciliation.audit.log import announced  # noqa: PLC0415 - imports the driver
+
+    scopes = _scopes(merchant or [], scope or [])
+    keys = load_settings().sender_keys()
+    with (
+        operator_connection() as connection,  # it makes a line of a ValueError
+        announced(connection, shell_user(), "producer.add", name, scopes=scopes),
+    ):
+        file = keys.add(name, scopes)
+    print(json.dumps({"name": name, "scopes": scopes, "key_file": str(file)}) if as_json else f"the key is in {file}")
+
+
+@app.command()
+def remove(name: Name) -> None:
+    """Take the key away: within a second, owners refuse what the program sends."""
+    from reconciliation.audit.log import announced  # noqa: PLC0415 - imports the driver
+
+    with operator_connection() as connection, announced(connection, shell_user(), "producer.remove", name):
+        load_settings().sender_keys().remove(name)
+    print(f"{name} is removed")
+
+
+@app.command("list")
+def list_(as_json: AsJson = False) -> None:
+    """Show who may send, and for whom."""
+    found = load_settings().sender_keys().outside()
+    if as_json:
+        print(json.dumps({"data": [{"name": name, "scopes": scopes} for name, scopes in found.items()]}))
+        return
+    for name, scopes in found.items():
+        print(f"{name}  {' '.join(scopes)}")
+    if not found:
+        print("nobody outside may send")
+
+
+def _scopes(merchants: list[str], others: list[str]) -> tuple[str, ...]:
+    from ingress.identity.auth import NAME  # noqa: PLC0415 - imports cryptography
+
+    for merchant in merchants:
+        if not NAME.match(merchant):
+            raise StackError(f"--merchant {merchant!r} must be 1 to {limits.SCOPE_LENGTH_MAX} of A-Z a-z 0-9 _ -")
+    for other in others:
+        kind, _, rest = other.partition(":")
+        if kind not in ("tenant", "user") or not NAME.match(rest):
+            raise StackError(f"--scope {other!r} must be tenant:NAME or user:NAME")
+    if not merchants and not others:
+        raise StackError("say for whom it speaks: --merchant or --scope, once for each")
+    return (*merchants, *others)

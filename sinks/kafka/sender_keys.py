@@ -1,0 +1,111 @@
+"""The keys of producers, a private file each: a process reads those of its own roles, an owner all of them.
+
+A folder is the registry: who has a file may send, whose file is gone may not. Files are whole or absent, and never
+change: a key that is replaced gets a new file.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import secrets
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+
+from schemas import limits
+from schemas.senders import OUTSIDE, ROLES, Sender
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+#: of a producer outside: with a prefix, so that no name is ever a role
+NAME: Final = re.compile(rf"[a-z0-9][a-z0-9_-]{{0,{limits.PRODUCER_NAME_LENGTH_MAX - 1}}}")
+_KEY_BYTES: Final = 32
+_PRIVATE_FOLDER: Final = 0o700
+_PRIVATE_FILE: Final = 0o600
+
+
+class KnownSender(Struct, frozen=True):
+    """A sender as owners know it; ``scopes`` are those of a producer outside, None for a role of ours."""
+
+    sender: Sender
+    scopes: tuple[str, ...] | None = None
+
+
+class SenderKeys:
+    """The folder of one home. OSError and ValueError say that a file cannot be read."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def ensure(self) -> None:
+        """Every role has a key; at once by several processes, all see the same ones."""
+        self._folder.mkdir(mode=_PRIVATE_FOLDER, parents=True, exist_ok=True)
+        for role in ROLES:
+            if not self._file(role).exists():
+                self._write(role, {})
+
+    def senders(self, names: Iterable[str]) -> tuple[Sender, ...]:
+        """Those roles' own keys; read nothing else."""
+        return tuple(_read(self._file(name)).sender for name in names)
+
+    def known(self) -> dict[bytes, KnownSender]:
+        """Everybody who may send, by name as a header has it. For owners alone."""
+        found = (_read(path) for path in sorted(self._folder.glob("*.json")))
+        return {known.sender.name.encode(): known for known in found}
+
+    def changed_at(self) -> int:
+        """Differs after a key has come or gone."""
+        return self._folder.stat().st_mtime_ns
+
+    def add(self, name: str, scopes: tuple[str, ...]) -> Path:
+        """A producer outside with a new key: the file to hand to it. Raises ValueError for a name that will not do."""
+        if not NAME.fullmatch(name):
+            raise ValueError(f"{name!r} is no producer's name: 1 to {limits.PRODUCER_NAME_LENGTH_MAX} of a-z 0-9 _ -")
+        self.ensure()
+        if not self._write(OUTSIDE + name, {"scopes": list(scopes)}):
+            raise ValueError(f"there is a producer {name!r}: remove it first")
+        return self._file(OUTSIDE + name)
+
+    def remove(self, name: str) -> None:
+        """Owners take nothing of this producer any more, within a second. Raises ValueError when there is none."""
+        try:
+            self._file(OUTSIDE + name).unlink()
+        except FileNotFoundError:
+            raise ValueError(f"there is no producer {name!r}") from None
+
+    def outside(self) -> dict[str, tuple[str, ...]]:
+        """Producers outside by name, with the scopes that they may send in."""
+        known = (_read(path) for path in sorted(self._folder.glob(f"{OUTSIDE}*.json")))
+        return {one.sender.name.removeprefix(OUTSIDE): one.scopes or () for one in known}
+
+    def _file(self, name: str) -> Path:
+        return self._folder / f"{name}.json"
+
+    def _write(self, name: str, more: dict[str, object]) -> bool:
+        """The file, on the disk, unless there is one; False then."""
+        content = {"sender": name, "key": secrets.token_hex(_KEY_BYTES), **more}
+        draft = self._folder / f".{name}.{os.getpid()}.{secrets.token_hex(4)}"
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _PRIVATE_FILE)
+        try:
+            with os.fdopen(descriptor, "w") as file:
+                file.write(json.dumps(content))
+                file.flush()
+                os.fsync(file.fileno())
+            os.link(draft, self._file(name))
+        except FileExistsError:
+            return False
+        finally:
+            draft.unlink()
+        return True
+
+
+def _read(path: Path) -> KnownSender:
+    found = json.loads(path.read_text())
+    if found["sender"] != path.name.removesuffix(".json"):
+        raise ValueError(f"{path.name} holds another sender's key")
+    scopes = found.get("scopes")
+    return KnownSender(Sender(found["sender"], bytes.fromhex(found["key"])), None if scopes is None else tuple(scopes))

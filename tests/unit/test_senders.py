@@ -1,0 +1,66 @@
+"""The proof of who sent a record, and what each sender may say."""
+
+from __future__ import annotations
+
+import hmac
+from typing import TYPE_CHECKING
+
+import pytest
+
+from schemas.senders import INGRESS, OUTSIDE, ROLES, Sender, speaks_for
+from schemas.services import OPERATIONS
+from sinks.kafka.sender_keys import SenderKeys
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.mark.parametrize("length", [1, 32, 64])
+def test_the_mac_is_hmac_sha_256_over_what_is_written_down(length: int) -> None:
+    """Anybody can make it with a library: the first blocks are only hashed ahead."""
+    key = bytes(range(length))
+    said = b"commands.payments.v1\0erp\0" + (4).to_bytes(4, "big") + b"pi_1" + b"value"
+    sender = Sender("erp", key)
+    for _ in range(2):
+        assert sender.mac("commands.payments.v1", b"pi_1", b"value") == hmac.digest(key, said, "sha256")
+    assert sender.mac("commands.payments.v1", b"pi_1v", b"alue") != sender.mac(
+        "commands.payments.v1", b"pi_1", b"value"
+    )
+    assert "1" not in repr(sender)
+
+
+def test_every_operation_says_who_may_send_it_and_internal_ones_no_caller() -> None:
+    for operation in OPERATIONS.values():
+        assert operation.senders, operation.name
+        assert set(operation.senders) <= set(ROLES), operation.name
+        assert (INGRESS in operation.senders) == operation.is_callers, operation.name
+
+
+@pytest.mark.parametrize("scope", ["ledger:x", "processor:simulator", "settlement:a", "operator:by_1", "quota:q"])
+def test_the_ingress_speaks_for_callers_alone(scope: str) -> None:
+    assert not speaks_for(INGRESS, scope)
+    assert all(speaks_for(INGRESS, of) for of in ("m_1", "tenant:a", "user:b"))
+
+
+def test_keys_are_private_made_once_and_go_with_their_file(tmp_path: Path) -> None:
+    keys = SenderKeys(tmp_path / "senders")
+    keys.ensure()
+    first = keys.senders(ROLES)
+    keys.ensure()
+    assert [one.mac("t", b"", b"") for one in keys.senders(ROLES)] == [one.mac("t", b"", b"") for one in first]
+    assert len({one.mac("t", b"", b"") for one in first}) == len(ROLES)
+    file = keys.add("erp", ("m_1",))
+    assert {path.stat().st_mode & 0o777 for path in (tmp_path / "senders").iterdir()} == {0o600}
+    assert (tmp_path / "senders").stat().st_mode & 0o777 == 0o700
+    known = keys.known()
+    assert known.keys() == {role.encode() for role in ROLES} | {(OUTSIDE + "erp").encode()}
+    assert (known[b"producer.erp"].scopes, known[INGRESS.encode()].scopes) == (("m_1",), None)
+    assert keys.outside() == {"erp": ("m_1",)}
+    with pytest.raises(ValueError, match="there is a producer"):
+        keys.add("erp", ("m_2",))
+    for name in ("", "A", "../x", "a.b", "x" * 41):
+        with pytest.raises(ValueError, match="no producer's name"):
+            keys.add(name, ("m_1",))
+    seen = keys.changed_at()
+    keys.remove("erp")
+    assert (keys.changed_at() != seen, file.exists(), keys.outside()) == (True, False, {})
