@@ -40,7 +40,7 @@ class Operation:
     path: str
     record: str  # the Avro record of the command
     payload: validation.Fields
-    summary: str = ""  # one line for people who call it
+    summary: str = ""  # one line: what it is, for people who call it or read its schema
     result: str = ""  # the OpenAPI schema of what it answers with
     scope: str | None = None  # the token scope it needs; None = not callable from outside (our own workers, operators)
     creates: str | None = None  # the id prefix of what it makes, None when it works on an existing aggregate
@@ -49,6 +49,7 @@ class Operation:
     path_field: str | None = None
     aggregate: Callable[[Named], str] | None = None
     together: Callable[[dict[str, Any]], list[dict[str, str]]] | None = None  # what fields must fulfil with each other
+    signals: validation.Field | None = None  # what the ingress adds to a command beside the request
     audited: bool = False  # its route writes the audit log: it has no other door
 
     @property

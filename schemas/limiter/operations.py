@@ -21,10 +21,16 @@ def _named_policy(named: Named) -> str:
     return identity.derived_id(_POLICY, named.scope, _PUBLISH, named.idempotency_key)
 
 
-def _quota(name: str, record: str, payload: validation.Fields) -> Operation:
+def _quota(name: str, record: str, payload: validation.Fields, summary: str) -> Operation:
     """On the durable quotas of a tenant: what a gateway of the rate limiter decides with; no client may call it."""
     return Operation(
-        name=name, service=_SERVICE, method="CHECK", path=f"/quotas/{{id}}/{name}", record=record, payload=payload
+        name=name,
+        service=_SERVICE,
+        method="CHECK",
+        path=f"/quotas/{{id}}/{name}",
+        record=record,
+        payload=payload,
+        summary=summary,
     )
 
 
@@ -44,7 +50,17 @@ _ALL: Final = (
         together=limit_policy.wrong_terms,
         audited=True,
     ),
-    _quota("consume_quota", "ConsumeQuota", quota_fields.CONSUME_QUOTA),
-    _quota("refund_quota", "RefundQuota", quota_fields.REFUND_QUOTA),
+    _quota(
+        "consume_quota",
+        "ConsumeQuota",
+        quota_fields.CONSUME_QUOTA,
+        "a gateway asks whether a request fits the durable quotas of a tenant",
+    ),
+    _quota(
+        "refund_quota",
+        "RefundQuota",
+        quota_fields.REFUND_QUOTA,
+        "what a request consumed of the durable quotas of a tenant is given back, once",
+    ),
 )
 OPERATIONS: Final[dict[str, Operation]] = {operation.name: operation for operation in _ALL}

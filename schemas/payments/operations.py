@@ -7,6 +7,7 @@ from typing import Final
 from schemas import identity, validation
 from schemas.operation import Named, Operation
 from schemas.payments import payloads
+from schemas.payments.value_types import MERCHANT_NAME
 
 #: the scope of what merchants do with their payments and money: what maintenance switches off
 WRITE: Final = "payments:write"
@@ -37,7 +38,13 @@ def _account_of_payout(named: Named) -> str:
 
 
 def _intent(
-    name: str, path: str, record: str, payload: validation.Fields, summary: str, creates: str | None = None
+    name: str,
+    path: str,
+    record: str,
+    payload: validation.Fields,
+    summary: str,
+    creates: str | None = None,
+    signals: validation.Field | None = None,
 ) -> Operation:
     return Operation(
         name=name,
@@ -51,12 +58,15 @@ def _intent(
         scope=WRITE,
         creates=creates,
         id_name="intent_id",
+        signals=signals,
     )
 
 
-def _fact(name: str, path: str, record: str, payload: validation.Fields) -> Operation:
+def _fact(name: str, path: str, record: str, payload: validation.Fields, summary: str) -> Operation:
     """What our own processes found out; no client may call it."""
-    return Operation(name=name, service=_SERVICE, method="FACT", path=path, record=record, payload=payload)
+    return Operation(
+        name=name, service=_SERVICE, method="FACT", path=path, record=record, payload=payload, summary=summary
+    )
 
 
 def _payout(name: str, path: str, record: str, payload: validation.Fields, summary: str) -> Operation:
@@ -88,7 +98,7 @@ def _of_account(name: str, verb: str, record: str, payload: validation.Fields) -
         record=record,
         payload=payload,
         id_name="merchant_id",
-        id_form=payloads.MERCHANT,
+        id_form=MERCHANT_NAME,
         path_field="merchant_id",
         aggregate=_account_of_merchant,
     )
@@ -117,6 +127,7 @@ _ALL: Final = (
         "ConfirmPaymentIntent",
         payloads.CONFIRM,
         "Confirm: authorize or capture",
+        signals=payloads.SIGNALS_OF_CONFIRM,
     ),
     _intent(
         "capture_payment_intent",
@@ -181,22 +192,40 @@ _ALL: Final = (
         aggregate=_of_part,
     ),
     _fact(
-        "record_attempt_outcome", "/processor_attempts/{id}/outcome", "RecordAttemptOutcome", payloads.ATTEMPT_OUTCOME
+        "record_attempt_outcome",
+        "/processor_attempts/{id}/outcome",
+        "RecordAttemptOutcome",
+        payloads.ATTEMPT_OUTCOME,
+        "a fact about a processor attempt, whatever door it came through",
     ),
     _fact(
         "expire_authorization",
         "/payment_intents/{id}/expire_authorization",
         "ExpireAuthorization",
         payloads.EXPIRE_AUTHORIZATION,
+        "a fact of our own clock: the time of a hold is over",
     ),
-    _fact("record_dispute", "/payment_intents/{id}/dispute", "RecordDispute", payloads.DISPUTE),
+    _fact(
+        "record_dispute",
+        "/payment_intents/{id}/dispute",
+        "RecordDispute",
+        payloads.DISPUTE,
+        "a fact about a dispute, whatever door it came through",
+    ),
     _fact(
         "record_settlement_line",
         "/payment_intents/{id}/settlement_line",
         "RecordSettlementLine",
         payloads.SETTLEMENT_LINE,
+        "a line of a processor's settlement report that was matched to an attempt",
     ),
-    _fact("post_journal", "/journal/{id}", "PostJournal", payloads.JOURNAL),
+    _fact(
+        "post_journal",
+        "/journal/{id}",
+        "PostJournal",
+        payloads.JOURNAL,
+        "a ledger transaction that belongs to no payment: payouts, bank entries, approved repairs",
+    ),
     Operation(
         name="review_payment_intent",
         service=_SERVICE,
@@ -204,6 +233,7 @@ _ALL: Final = (
         path=f"{_INTENTS}/{{id}}/review",
         record="ReviewPaymentIntent",
         payload=payloads.REVIEW,
+        signals=payloads.SIGNALS_OF_REVIEW,
     ),
     _payout("create_payout", "/v1/payouts", "CreatePayout", payloads.CREATE_PAYOUT, "Pay out what is available"),
     _payout(
@@ -220,6 +250,7 @@ _ALL: Final = (
         path="/payouts/{id}/outcome",
         record="RecordPayoutOutcome",
         payload=payloads.PAYOUT_OUTCOME,
+        summary="What the bank did with a payout",
         path_field="payout",
         aggregate=_account_of_payout,
     ),
@@ -230,5 +261,5 @@ _ALL: Final = (
     _of_account("unfreeze_account", "unfreeze", "UnfreezeAccount", payloads.FREEZE),
 )
 #: those of operators on the account of a merchant
-ON_ACCOUNTS: Final = frozenset(operation.name for operation in _ALL if operation.id_form is payloads.MERCHANT)
+ON_ACCOUNTS: Final = frozenset(operation.name for operation in _ALL if operation.id_form is MERCHANT_NAME)
 OPERATIONS: Final[dict[str, Operation]] = {operation.name: operation for operation in _ALL}

@@ -6,7 +6,8 @@ from typing import Final
 
 from schemas.operation import Operation
 from schemas.service import EventType, Service
-from schemas.validation import Field, signed_minor, text
+from schemas.validation import Field
+from schemas.value_types import SIGNED_AMOUNT, TEXT
 
 _WRITE: Final = "counters:write"
 _ONE: Final = "/v1/counters/{id}"
@@ -18,7 +19,7 @@ OPERATIONS: Final = (
         method="POST",
         path="/v1/counters",
         record="CreateCounter",
-        payload={"label": Field(text)},
+        payload={"label": Field(TEXT, "what is counted")},
         summary="Make a counter",
         result="CommittedCounter",
         scope=_WRITE,
@@ -30,7 +31,7 @@ OPERATIONS: Final = (
         method="POST",
         path=f"{_ONE}/add",
         record="AddToCounter",
-        payload={"amount": Field(signed_minor)},
+        payload={"amount": Field(SIGNED_AMOUNT, "added to the value; may be negative")},
         summary="Add to a counter",
         result="CommittedCounter",
         scope=_WRITE,
