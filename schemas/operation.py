@@ -43,6 +43,7 @@ class Operation:
     summary: str = ""  # one line: what it is, for people who call it or read its schema
     result: str = ""  # the OpenAPI schema of what it answers with
     scope: str | None = None  # the token scope it needs; None = not callable from outside (our own workers, operators)
+    refusals: tuple[str, ...] = ()  # codes that its domain and its admission refuse with, beside those of any command
     creates: str | None = None  # the id prefix of what it makes, None when it works on an existing aggregate
     id_name: str = "id"  # of the path's parameter, as people read it
     id_form: re.Pattern[str] = ID  # what that may look like

@@ -10,7 +10,6 @@ from schemas.client_network import V4_BITS, V6_BITS, client_network
 from schemas.limiter import calendar_windows, limit_audit, limit_key, limit_policy
 from schemas.validation import Field, Fields, ValueType, clean_text, whole
 
-
 _capacity_range: Final = whole(1, limit_policy.CAPACITY_MAX)
 
 

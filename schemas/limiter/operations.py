@@ -45,6 +45,7 @@ _ALL: Final = (
         summary="Publish a quota policy, or the next version of one",
         result="CommittedQuotaPolicy",
         scope="limits:write",
+        refusals=("not_found", "state_conflict"),
         creates=_POLICY,
         aggregate=_named_policy,
         together=limit_policy.wrong_terms,

@@ -43,6 +43,7 @@ def _intent(
     record: str,
     payload: validation.Fields,
     summary: str,
+    refusals: tuple[str, ...] = (),
     creates: str | None = None,
     signals: validation.Field | None = None,
 ) -> Operation:
@@ -56,6 +57,7 @@ def _intent(
         summary=summary,
         result="Committed",
         scope=WRITE,
+        refusals=("state_conflict", "maintenance", *refusals),
         creates=creates,
         id_name="intent_id",
         signals=signals,
@@ -69,7 +71,7 @@ def _fact(name: str, path: str, record: str, payload: validation.Fields, summary
     )
 
 
-def _payout(name: str, path: str, record: str, payload: validation.Fields, summary: str) -> Operation:
+def _payout(name: str, path: str, record: str, payload: validation.Fields, summary: str, *refusals: str) -> Operation:
     is_new = name == "create_payout"
     return Operation(
         name=name,
@@ -81,6 +83,7 @@ def _payout(name: str, path: str, record: str, payload: validation.Fields, summa
         summary=summary,
         result="CommittedPayout",
         scope=WRITE,
+        refusals=(*refusals, "maintenance"),
         creates="pt" if is_new else None,
         id_name="payout_id",
         path_field=None if is_new else "payout",
@@ -88,7 +91,9 @@ def _payout(name: str, path: str, record: str, payload: validation.Fields, summa
     )
 
 
-def _of_account(name: str, verb: str, record: str, payload: validation.Fields) -> Operation:
+def _of_account(
+    name: str, verb: str, record: str, payload: validation.Fields, summary: str, *refusals: str
+) -> Operation:
     """An operator's, on a merchant's account; its route audits it."""
     return Operation(
         name=name,
@@ -97,6 +102,9 @@ def _of_account(name: str, verb: str, record: str, payload: validation.Fields) -
         path=f"/v1/accounts/{{id}}/{verb}",
         record=record,
         payload=payload,
+        summary=summary,
+        result="CommittedAccount",
+        refusals=refusals,
         id_name="merchant_id",
         id_form=MERCHANT_NAME,
         path_field="merchant_id",
@@ -112,6 +120,7 @@ _ALL: Final = (
         "CreatePaymentIntent",
         payloads.CREATE_INTENT,
         "Create a payment intent",
+        ("account_frozen",),
         creates="pi",
     ),
     _intent(
@@ -127,6 +136,7 @@ _ALL: Final = (
         "ConfirmPaymentIntent",
         payloads.CONFIRM,
         "Confirm: authorize or capture",
+        ("account_frozen",),
         signals=payloads.SIGNALS_OF_CONFIRM,
     ),
     _intent(
@@ -135,6 +145,7 @@ _ALL: Final = (
         "CapturePaymentIntent",
         payloads.CAPTURE,
         "Capture what was authorized",
+        ("amount_exceeds_capturable",),
     ),
     _intent(
         "cancel_payment_intent",
@@ -149,6 +160,7 @@ _ALL: Final = (
         "IncrementAuthorization",
         payloads.INCREMENT_AUTHORIZATION,
         "Hold more: the amount is the new total",
+        ("account_frozen", "amount_not_higher"),
     ),
     Operation(
         name="create_refund",
@@ -160,6 +172,7 @@ _ALL: Final = (
         summary="Refund a payment, in whole or in part",
         result="CommittedRefund",
         scope=WRITE,
+        refusals=("not_found", "account_frozen", "state_conflict", "amount_exceeds_refundable", "maintenance"),
         creates="re",
         aggregate=_of_payment,
     ),
@@ -173,6 +186,7 @@ _ALL: Final = (
         summary="Cancel a refund that has not begun",
         result="CommittedRefund",
         scope=WRITE,
+        refusals=("state_conflict", "maintenance"),
         id_name="refund_id",
         path_field="refund",
         aggregate=_of_part,
@@ -187,6 +201,7 @@ _ALL: Final = (
         summary="Draft evidence against a dispute, or submit it",
         result="CommittedDispute",
         scope=WRITE,
+        refusals=("state_conflict", "maintenance"),
         id_name="dispute_id",
         path_field="dispute",
         aggregate=_of_part,
@@ -233,15 +248,28 @@ _ALL: Final = (
         path=f"{_INTENTS}/{{id}}/review",
         record="ReviewPaymentIntent",
         payload=payloads.REVIEW,
+        summary="Approve or reject a payment that waits for it",
+        result="Committed",
+        refusals=("state_conflict",),
+        id_name="intent_id",
         signals=payloads.SIGNALS_OF_REVIEW,
     ),
-    _payout("create_payout", "/v1/payouts", "CreatePayout", payloads.CREATE_PAYOUT, "Pay out what is available"),
+    _payout(
+        "create_payout",
+        "/v1/payouts",
+        "CreatePayout",
+        payloads.CREATE_PAYOUT,
+        "Pay out what is available",
+        "account_frozen",
+        "insufficient_funds",
+    ),
     _payout(
         "cancel_payout",
         "/v1/payouts/{id}/cancel",
         "CancelPayout",
         payloads.CANCEL_PAYOUT,
         "Cancel a payout that is pending",
+        "state_conflict",
     ),
     Operation(
         name="record_payout_outcome",
@@ -251,14 +279,27 @@ _ALL: Final = (
         record="RecordPayoutOutcome",
         payload=payloads.PAYOUT_OUTCOME,
         summary="What the bank did with a payout",
+        result="CommittedPayout",
+        refusals=("amount_mismatch", "stale_fact"),
         path_field="payout",
         aggregate=_account_of_payout,
     ),
-    _of_account("hold_reserve", "hold_reserve", "HoldReserve", payloads.RESERVE),
-    _of_account("release_reserve", "release_reserve", "ReleaseReserve", payloads.RESERVE),
-    _of_account("convert_currency", "convert_currency", "ConvertCurrency", payloads.CONVERSION),
-    _of_account("freeze_account", "freeze", "FreezeAccount", payloads.FREEZE),
-    _of_account("unfreeze_account", "unfreeze", "UnfreezeAccount", payloads.FREEZE),
+    _of_account(
+        "hold_reserve", "hold_reserve", "HoldReserve", payloads.RESERVE, "Set money aside", "insufficient_funds"
+    ),
+    _of_account(
+        "release_reserve", "release_reserve", "ReleaseReserve", payloads.RESERVE, "Give it back", "insufficient_funds"
+    ),
+    _of_account(
+        "convert_currency",
+        "convert_currency",
+        "ConvertCurrency",
+        payloads.CONVERSION,
+        "Exchange at a stated rate",
+        "insufficient_funds",
+    ),
+    _of_account("freeze_account", "freeze", "FreezeAccount", payloads.FREEZE, "Nothing new is begun", "state_conflict"),
+    _of_account("unfreeze_account", "unfreeze", "UnfreezeAccount", payloads.FREEZE, "Work goes on", "state_conflict"),
 )
 #: those of operators on the account of a merchant
 ON_ACCOUNTS: Final = frozenset(operation.name for operation in _ALL if operation.id_form is MERCHANT_NAME)

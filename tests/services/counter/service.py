@@ -23,6 +23,7 @@ OPERATIONS: Final = (
         summary="Make a counter",
         result="CommittedCounter",
         scope=_WRITE,
+        refusals=("state_conflict",),
         creates="ct",
     ),
     Operation(
@@ -35,6 +36,7 @@ OPERATIONS: Final = (
         summary="Add to a counter",
         result="CommittedCounter",
         scope=_WRITE,
+        refusals=("state_conflict",),
         id_name="counter_id",
     ),
     Operation(
@@ -47,6 +49,7 @@ OPERATIONS: Final = (
         summary="Close a counter: its value stays",
         result="CommittedCounter",
         scope=_WRITE,
+        refusals=("state_conflict",),
         id_name="counter_id",
     ),
 )
