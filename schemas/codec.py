@@ -50,11 +50,16 @@ def schemas_by_id() -> dict[int, Schema]:
 
 
 def _text(folder: Traversable, row: dict[str, Any]) -> str:
-    """The schema of a row: its file, or what the operation of its record declares."""
+    """The schema of a row: its file, or what the operation or the event type of its record declares."""
     if "file" in row:
         return (folder / str(row["file"])).read_text()
-    operation = services.BY_RECORD[row["subject"].rpartition("-")[2]]
-    return json.dumps(avro_schemas.command(operation, row["version"]), indent=2, ensure_ascii=False) + "\n"
+    name = row["subject"].rpartition("-")[2]
+    if name in services.BY_RECORD:
+        made = avro_schemas.command(services.BY_RECORD[name], row["version"])
+    else:
+        service, event_type = services.EVENT_BY_RECORD[name]
+        made = avro_schemas.event(service.name, event_type, row["version"])
+    return json.dumps(made, indent=2, ensure_ascii=False) + "\n"
 
 
 def _load(schema_id: int, row: dict[str, Any], text: str) -> Schema:

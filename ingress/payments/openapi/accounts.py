@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, get_args
+from typing import Any, Final
 
 from ingress.http import openapi_commands, openapi_schemas
 from ingress.http import openapi_elements as elements
@@ -18,7 +18,6 @@ _STRING: Final[Json] = {"type": "string"}
 _TEXT_OR_NULL: Final[Json] = {"type": ["string", "null"]}
 _TIME: Final[Json] = {"type": "string", "format": "date-time"}
 _TIME_OR_NULL: Final[Json] = {"type": ["string", "null"], "format": "date-time"}
-_VERSION: Final[Json] = {"type": "integer", "minimum": 0}
 _CURRENCY: Final[Json] = {"enum": sorted(currency.EXPONENTS)}
 MERCHANT_PARAMETER: Final[Json] = {
     "name": "merchant",
@@ -107,27 +106,8 @@ def _operate(operation: Operation, parameter: Json) -> Json:
 
 def components() -> dict[str, Json]:
     """The named schemas of these routes."""
-    payout = {
-        **dict.fromkeys(("id", "merchant_id", "currency", "destination"), _STRING),
-        "object": {"const": "payout"},
-        "amount": openapi_schemas.AMOUNT,
-        "state": {"enum": list(get_args(records.PayoutState))},
-        "failure_reason": _TEXT_OR_NULL,
-        "version": _VERSION,
-        "metadata": {"type": "object", "additionalProperties": _STRING},
-        "created_at": _TIME,
-        "updated_at": _TIME,
-    }
-    account = {
-        "id": _STRING,
-        "object": {"const": "merchant_account"},
-        "merchant_id": _STRING,
-        "state": {"enum": list(get_args(records.AccountState))},
-        "frozen_reason": _TEXT_OR_NULL,
-        "version": _VERSION,
-        "created_at": _TIME_OR_NULL,
-        "updated_at": _TIME_OR_NULL,
-    }
+    account = openapi_schemas.resource(records.MerchantAccount, "merchant_account")
+    never = dict.fromkeys(("created_at", "updated_at"), _TIME_OR_NULL)  # of an account that nobody has touched
     pages = {"has_more": {"type": "boolean"}, "next_cursor": _TEXT_OR_NULL}
     rows = {"type": "array", "items": {"type": "object"}, "description": "One row for each line; see the CSV header"}
     report = {
@@ -141,11 +121,11 @@ def components() -> dict[str, Json]:
     }
     a_schema, ref = openapi_schemas.a_schema, openapi_schemas.ref
     return {
-        "Payout": a_schema(payout),
+        "Payout": openapi_schemas.resource(records.Payout, "payout"),
         "PayoutPage": a_schema({"data": {"type": "array", "items": ref("Payout")}, **pages}),
         "CommittedPayout": a_schema({"result": ref("Payout"), "event": ref("Event")}),
-        "MerchantAccount": a_schema(account),
-        "MerchantAccountRead": a_schema({**account, "balances": ref("Balances")}),
+        "MerchantAccount": account,
+        "MerchantAccountRead": a_schema({**account["properties"], **never, "balances": ref("Balances")}),
         "CommittedAccount": a_schema({"result": ref("MerchantAccount"), "event": ref("Event")}),
         "Report": a_schema(report),
     }

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Annotated, Final
 
+from msgspec import Struct
+
+from schemas.column import Column
 from schemas.operation import Operation
 from schemas.service import EventType, Service
 from schemas.validation import Field
@@ -11,6 +14,15 @@ from schemas.value_types import SIGNED_AMOUNT, TEXT
 
 _WRITE: Final = "counters:write"
 _ONE: Final = "/v1/counters/{id}"
+
+
+class CounterEventBody(Struct, kw_only=True):
+    """What an event of a counter says."""
+
+    label: Annotated[str, Column("what is counted")]
+    value: Annotated[int, Column("the value afterwards")]
+    added: Annotated[int, Column("what was added")]
+
 
 OPERATIONS: Final = (
     Operation(
@@ -62,8 +74,8 @@ SERVICE: Final = Service(
     partitions=2,
     operations=OPERATIONS,
     event_types=(
-        EventType(name="counter_committed", record="CounterCommitted"),
-        EventType(name="counter_closed", record="CounterClosed"),
+        EventType(name="counter_committed", record="CounterCommitted", body=CounterEventBody, doc="what was counted"),
+        EventType(name="counter_closed", record="CounterClosed", body=CounterEventBody, doc="the end of a counter"),
     ),
     home="tests.services.counter",
 )
