@@ -13,6 +13,7 @@ from starlette.routing import Match
 
 from ingress import openapi
 from ingress.commands import routes as command_routes
+from ingress.commands.operation_routes import router_of
 from ingress.console import routes as console
 from ingress.http import health, problems, registry, request_ids
 from ingress.http.plain_routes import plain_routes
@@ -23,7 +24,7 @@ from ingress.operators.access_watch import AccessWatch
 from ingress.services import HTTP_SERVICES
 from limiter.edge.asgi import QuotaMiddleware
 from limiter.edge.request_identity import idempotency_key
-from schemas import errors, limits
+from schemas import errors, limits, services
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
 #: what the OpenAPI document describes
 API_ROUTERS: Final = (
+    router_of(services.OPERATIONS.values()),
     *(router for service in HTTP_SERVICES for router in service.routers),
     command_routes.router,
     operators.router,

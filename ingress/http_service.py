@@ -38,7 +38,8 @@ class Platform:
 class HttpService:
     """One service in one ingress process. A service that needs no more than routes says no more.
 
-    ``routers`` are in the OpenAPI document, its commands by themselves; ``paths`` and ``components`` describe the rest.
+    Its operations have their routes and their place in the OpenAPI document by themselves; ``routers`` are the rest,
+    which ``paths`` and ``components`` describe.
     """
 
     declared: ClassVar[Service]
@@ -66,11 +67,6 @@ class HttpService:
     def event_body(body: Json) -> Json:
         """The public body of an event, made of its own."""
         return body
-
-    @staticmethod
-    def payloads() -> dict[str, Json]:
-        """The JSON schema of each payload that a client sends, by the record of its operation."""
-        return {}
 
     @staticmethod
     def paths() -> Json:

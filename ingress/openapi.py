@@ -1,7 +1,8 @@
 """The OpenAPI document, built from the tables and bounds that the code obeys; a test compares the routes.
 
-Bodies are read raw (for speed and for exact bytes), so FastAPI cannot derive their schemas; each service states what
-comes in and what is read (``ingress/<service>/service.py``), ``http/openapi_schemas.py`` what goes out.
+Bodies are read raw (for speed and for exact bytes), so FastAPI cannot derive their schemas; what comes in is what the
+operations declare, each service states what is read (``ingress/<service>/service.py``), ``http/openapi_schemas.py``
+what goes out.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from functools import cache
 from typing import Any, Final
 
 from ingress.commands.admission import DRY_RUN
+from ingress.commands.operation_routes import path_of
 from ingress.http import openapi_commands, openapi_schemas
 from ingress.http import openapi_elements as elements
 from ingress.services import HTTP_SERVICES
@@ -20,17 +22,6 @@ TITLE: Final = "Millrace payments"
 Json = dict[str, Any]
 
 _NDJSON: Final = "application/x-ndjson"
-_OF_A_COMMAND: Final = (
-    *elements.COMMON,
-    "malformed_request",
-    "not_found",
-    "version_conflict",
-    "too_large",
-    "unsupported_media_type",
-    "invalid_command",
-    "quota_exceeded",
-    "deadline_exceeded",
-)
 _DRY_RUN: Final = elements.query(
     DRY_RUN, {"enum": ["true", "false"]}, "true: only tell what it would come to; nothing is done"
 )
@@ -49,8 +40,7 @@ def document() -> Json:
         for path, item in room.items():
             paths.setdefault(path, {}).update(item)
     paths["/v1/commands"] = {"post": _commands()}
-    payloads = {record: schema for service in HTTP_SERVICES for record, schema in service.payloads().items()}
-    schemas: Json = openapi_schemas.components() | openapi_commands.components(payloads)
+    schemas: Json = openapi_schemas.components() | openapi_commands.components()
     for components in [service.components() for service in HTTP_SERVICES]:
         schemas |= components
     return {
@@ -62,11 +52,6 @@ def document() -> Json:
             "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer", "bearerFormat": "JWT"}},
         },
     }
-
-
-def path_of(operation: Operation) -> str:
-    """The route of an operation, with the name of its path parameter."""
-    return operation.path.replace("{id}", f"{{{operation.id_name}}}")
 
 
 def _command(operation: Operation) -> Json:
@@ -93,7 +78,7 @@ def _command(operation: Operation) -> Json:
             **forecast,
             status: result,
             "202": elements.answer("Accepted, not decided yet", elements.JSON, "Accepted", elements.ACCEPTED_HEADERS),
-            **elements.refusals(_OF_A_COMMAND),
+            **elements.refusals_of(operation),
         },
     }
 

@@ -11,12 +11,13 @@ import os
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
+from importlib.resources.abc import Traversable
 from typing import Any, Final
 
 import msgspec
 from fastavro import parse_schema
 
-from schemas import avro_decoder, avro_encoder, errors, records, services
+from schemas import avro_decoder, avro_encoder, avro_schemas, errors, records, services
 
 _PREFIX_BYTES: Final = 5
 
@@ -29,7 +30,7 @@ class Schema:
     subject: str
     version: int
     name: str  # the record's short name
-    text: str  # the .avsc as written
+    text: str  # as the registry gives it
     parsed: Any  # as fastavro takes it, for schema resolution
     encoder: avro_encoder.Encode  # of the whole record with its prefix
     decoder: avro_decoder.Decode
@@ -45,8 +46,21 @@ def schemas_by_id() -> dict[int, Schema]:
         for key, row in json.loads((folder / "ids.json").read_text()).items():
             if int(key) in found:
                 raise ValueError(f"{package} names schema {key} again")
-            found[int(key)] = _load(int(key), row, (folder / row["file"]).read_text())
+            found[int(key)] = _load(int(key), row, _text(folder, row))
     return found
+
+
+def _text(folder: Traversable, row: dict[str, Any]) -> str:
+    """The schema of a row: its file, or what the operation or the event type of its record declares."""
+    if "file" in row:
+        return (folder / str(row["file"])).read_text()
+    name = row["subject"].rpartition("-")[2]
+    if name in services.BY_RECORD:
+        made = avro_schemas.command(services.BY_RECORD[name], row["version"])
+    else:
+        service, event_type = services.EVENT_BY_RECORD[name]
+        made = avro_schemas.event(service.name, event_type, row["version"])
+    return json.dumps(made, indent=2, ensure_ascii=False) + "\n"
 
 
 def _load(schema_id: int, row: dict[str, Any], text: str) -> Schema:

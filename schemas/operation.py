@@ -41,15 +41,17 @@ class Operation:
     path: str
     record: str  # the Avro record of the command
     payload: validation.Fields
-    summary: str = ""  # one line for people who call it
+    summary: str = ""  # one line: what it is, for people who call it or read its schema
     result: str = ""  # the OpenAPI schema of what it answers with
     scope: str | None = None  # the token scope it needs; None = not callable from outside (our own workers, operators)
+    refusals: tuple[str, ...] = ()  # codes that its domain and its admission refuse with, beside those of any command
     creates: str | None = None  # the id prefix of what it makes, None when it works on an existing aggregate
     id_name: str = "id"  # of the path's parameter, as people read it
     id_form: re.Pattern[str] = ID  # what that may look like
     path_field: str | None = None
     aggregate: Callable[[Named], str] | None = None
     together: Callable[[dict[str, Any]], list[dict[str, str]]] | None = None  # what fields must fulfil with each other
+    signals: validation.Field | None = None  # what the ingress adds to a command beside the request
     audited: bool = False  # its route writes the audit log: it has no other door
     senders: tuple[str, ...] = (INGRESS,)  # the roles that may send it: see schemas.senders
 

@@ -9,16 +9,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
+from msgspec import Struct
+
 from schemas.operation import Operation
 from schemas.topics import FOR_EVER, WEEK_MS, Topic, commands_topic, dead_letters_topic, events_topic
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventType:
-    """One kind of event: its public name, and the Avro record that it travels as."""
+    """One kind of event: its public name, the Avro record that it travels as, and what is in it."""
 
     name: str
     record: str
+    body: type[Struct] | None = None  # None: all versions of its schema lie in ``avro/`` as files
+    doc: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)  # without slots: what is asked for every batch is made once

@@ -29,6 +29,7 @@ FURTHER: Final = tuple(service for service in SERVICES if service.home)
 BY_NAME: Final = {service.name: service for service in SERVICES}
 OPERATIONS: Final[dict[str, Operation]] = {o.name: o for service in SERVICES for o in service.operations}
 BY_RECORD: Final = {o.record: o for o in OPERATIONS.values()}
+EVENT_BY_RECORD: Final = {type_.record: (service, type_) for service in SERVICES for type_ in service.event_types}
 TOPICS: Final[tuple[Topic, ...]] = (*(topic for service in SERVICES for topic in service.topics), RESULTS_TOPIC)
 #: the token scopes that read anything, and those that change anything
 READ_SCOPES: Final = tuple(dict.fromkeys(service.read_scope for service in SERVICES))

@@ -1,4 +1,4 @@
-"""What values a payload may have, as data: one row per field. Ingress and owner read the same table.
+"""What values a payload may have, as data: one row per field. Ingress, owner, Avro and OpenAPI read the same table.
 
 ``normalize`` returns the payload with its defaults, so that a retry that leaves a default out hashes alike,
 or every error that it found; it never raises on any JSON value.
@@ -13,25 +13,41 @@ from typing import Any, Final
 from schemas import card_number, currency, limits
 
 Check = Callable[[Any], str | None]  # the reason why a value is refused, or None
+Json = dict[str, Any]
 
 _REQUIRED: Final = object()
 _A_CARD: Final = "(a card number)"  # what is shown instead of one
-_ORDINAL_MAX: Final = 2**31 - 1  # an Avro int
+ORDINAL_MAX: Final = 2**31 - 1  # an Avro int
+
+
+@dataclass(frozen=True, slots=True)
+class ValueType:
+    """A kind of value: why one is refused, its type in Avro, and what a JSON Schema can say of it."""
+
+    check: Check
+    avro: Any
+    json: Json
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One field of a payload: its check, and its default when it may be left out.
+    """One field of a payload: its type, what it is, and its default when it may be left out.
 
-    ``later``: it came to an operation that had retry identities already. A request without it hashes as it did before.
-    ``normal`` gives the one form of values that say the same.
+    ``since``: the version of the command's schema in which it came. One that came later is null in older commands, and
+    a request without it hashes as it did before. ``normal`` gives the one form of values that say the same.
     """
 
-    check: Check
+    type: ValueType
+    doc: str
     default: object = _REQUIRED
     nullable: bool = False
-    later: bool = False
+    since: int = 1
     normal: Callable[[Any], Any] | None = None
+
+    @property
+    def is_required(self) -> bool:
+        """Whether it must be given."""
+        return self.default is _REQUIRED
 
 
 Fields = dict[str, Field]
@@ -121,6 +137,12 @@ def choice(*allowed: str) -> Check:
     return lambda value: None if isinstance(value, str) and value in allowed else reason
 
 
+def whole(smallest: int, largest: int) -> Check:
+    """An integer of a range."""
+    reason = f"must be an integer from {smallest} to {largest}"
+    return lambda value: None if type(value) is int and smallest <= value <= largest else reason
+
+
 def text(value: object) -> str | None:
     """A line of text."""
     return clean_text(value, limits.TEXT_LENGTH_MAX)
@@ -138,7 +160,7 @@ def count(value: object) -> str | None:
 
 def ordinal(value: object) -> str | None:
     """The number of an attempt."""
-    return None if type(value) is int and 0 <= value <= _ORDINAL_MAX else "must be the number of an attempt"
+    return None if type(value) is int and 0 <= value <= ORDINAL_MAX else "must be the number of an attempt"
 
 
 def signed_minor(value: object) -> str | None:
@@ -186,7 +208,7 @@ def normalize(fields: Fields, payload: dict[str, Any]) -> tuple[dict[str, Any], 
             result[name] = spec.default
         elif value is None and spec.nullable:
             result[name] = None
-        elif reason := spec.check(value):
+        elif reason := spec.type.check(value):
             errors.append({"field": f"payload.{name}", "reason": reason})
         else:
             result[name] = value if spec.normal is None else spec.normal(value)
@@ -201,6 +223,6 @@ def normalize(fields: Fields, payload: dict[str, Any]) -> tuple[dict[str, Any], 
 
 def hashed(fields: Fields, payload: dict[str, Any]) -> dict[str, Any]:
     """The part of a normal payload that its hash is of: all of it, but for later fields that say nothing."""
-    if not any(field.later for field in fields.values()):
+    if not any(field.since > 1 for field in fields.values()):
         return payload
-    return {name: value for name, value in payload.items() if value is not None or not fields[name].later}
+    return {name: value for name, value in payload.items() if value is not None or fields[name].since == 1}

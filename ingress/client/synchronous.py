@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ingress.client import protocols, wire
+from ingress.client import declared, protocols, wire
 from ingress.client.connection import Connection
 from ingress.client.messages import CommandLine, Committed, LineAnswer
 from ingress.client.protocols import DISPUTES, INTENTS, PAYOUTS, REFUNDS
 from schemas import limits
+from schemas.records import PaymentIntent
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -28,10 +29,12 @@ class MillraceClient(Connection):
         metadata: dict[str, str] | None = None,
         idempotency_key: str | None = None,
         deadline_ms: int | None = None,
+        **further: Any,
     ) -> Committed:
-        """Creates a payment intent once."""
+        """Creates a payment intent once. ``further``: any other field that the operation declares."""
         payload: dict[str, Any] = {"amount": amount, "currency": currency, "capture_method": capture_method}
         payload |= {"payment_method": payment_method, "metadata": metadata or {}}
+        payload |= declared.fields("create_payment_intent", further)
         return self._command(INTENTS, payload, idempotency_key, None, deadline_ms)
 
     def confirm(
@@ -129,9 +132,9 @@ class MillraceClient(Connection):
         """The intent once it is in one of the states (none given: not processing). Raises StillProcessing."""
         return self._run(protocols.wait(intent_id, states, wire.polls(within_s), self._jitter))
 
-    def list(self, *, page_limit: int = limits.PAGE_LIMIT_MAX) -> Iterator[dict[str, Any]]:
-        """Every intent of the merchant, newest first, page by page as it is iterated."""
-        return self._pages(INTENTS, page_limit)
+    def list(self, *, page_limit: int = limits.PAGE_LIMIT_MAX, **filters: str) -> Iterator[dict[str, Any]]:
+        """Every intent of the merchant, or with the value of a field that the list filters by, newest first."""
+        return self._pages(INTENTS, page_limit, **declared.filters(PaymentIntent, filters))
 
     def refund(
         self,

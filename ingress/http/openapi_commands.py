@@ -2,15 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from ingress.http.openapi_schemas import IDEMPOTENCY_KEY, REQUEST_ID, a_schema, ref
 from schemas import limits
 from schemas.operation import Operation
 from schemas.services import OPERATIONS
+from schemas.validation import Field
 
 Json = dict[str, Any]
+_OF_THE_ROUTE = "The id of the route, which says it already"
+
+
+def field_schema(field: Field) -> Json:
+    """What one field of a payload may be, and what it is."""
+    kind = dict(field.type.json)
+    if field.nullable and "type" in kind:
+        kind["type"] = [kind["type"], "null"]
+    elif field.nullable and "enum" in kind:
+        kind["enum"] = [*kind["enum"], None]
+    elif field.nullable:
+        kind["anyOf"] = [*kind["anyOf"], {"type": "null"}]
+    return {**kind, "description": field.doc}
+
+
+def payload(operation: Operation, without: tuple[str, ...] = ()) -> Json:
+    """The payload of an operation; the id of the path need not be said again. ``without``: what the caller may not."""
+    fields = {name: field for name, field in operation.payload.items() if name not in without}
+    properties = {name: field_schema(field) for name, field in fields.items()}
+    if operation.path_field in properties:
+        properties[operation.path_field]["description"] = _OF_THE_ROUTE
+    required = [name for name, field in fields.items() if field.is_required and name != operation.path_field]
+    return a_schema(properties, required, closed=True)
 
 
 def _envelope(operation: Operation, is_required: bool) -> Json:
@@ -30,11 +53,12 @@ def _envelope(operation: Operation, is_required: bool) -> Json:
     return a_schema(properties, ["payload"] if is_required else [], closed=True)
 
 
-def components(payloads: Mapping[str, Json]) -> dict[str, Json]:
-    """The two forms of every operation that a client may call. ``payloads``: their schemas, by record."""
+def components() -> dict[str, Json]:
+    """The two forms of every operation that a client may call."""
     found: dict[str, Json] = {}
     for operation in OPERATIONS.values():
         if operation.scope:
-            found[f"{operation.record}Payload"] = payloads[operation.record]
-            found[f"{operation.record}Command"] = _envelope(operation, bool(payloads[operation.record]["required"]))
+            bare = payload(operation)
+            found[f"{operation.record}Payload"] = bare
+            found[f"{operation.record}Command"] = _envelope(operation, bool(bare["required"]))
     return found

@@ -6,11 +6,32 @@ from typing import Any, Final
 
 from ingress.http import openapi_schemas, problems
 from schemas import limits
+from schemas.operation import Operation
 
 Json = dict[str, Any]
 
 JSON: Final = "application/json"
 COMMON: Final = ("unauthenticated", "forbidden", "quota_exceeded", "headers_too_large", "internal_error", "unavailable")
+
+
+#: what any command may be refused with; what its domain refuses is declared by the operation
+_OF_A_COMMAND: Final = (
+    *COMMON,
+    "malformed_request",
+    "idempotency_key_required",
+    "signature_required",
+    "signature_invalid",
+    "signature_expired",
+    "version_conflict",
+    "parked",
+    "too_large",
+    "request_timeout",
+    "unsupported_media_type",
+    "invalid_command",
+    "key_reused",
+    "overloaded",
+    "deadline_exceeded",
+)
 
 
 def answer(description: str, media: str, schema: str, headers: Json | None = None) -> Json:
@@ -19,14 +40,30 @@ def answer(description: str, media: str, schema: str, headers: Json | None = Non
     return {"description": description, "content": content, "headers": headers or {}}
 
 
+def refusals_of(operation: Operation) -> Json:
+    """One response per status; its description lists exactly the codes that this operation may be refused with."""
+    return _responses(codes_of(operation))
+
+
+def codes_of(operation: Operation) -> list[str]:
+    """Every code that an operation may be refused with."""
+    own_id = () if operation.creates else ("not_found",)
+    codes = {*_OF_A_COMMAND, *own_id, *operation.refusals}
+    return [code for code in problems.TABLE if code in codes]
+
+
 def refusals(codes: tuple[str, ...]) -> Json:
-    """One response per status; its description lists the codes that may come with it."""
+    """One response per status of these; its description lists the codes that may come with it."""
     if "too_large" in codes:  # whoever reads a body waits for it
         codes = (*codes, "request_timeout")
+    statuses = {problems.row(code).status for code in codes}
+    return _responses([code for code, row in problems.TABLE.items() if row.status in statuses])
+
+
+def _responses(codes: list[str]) -> Json:
     by_status: dict[int, list[str]] = {}
-    for code, row in problems.TABLE.items():
-        if row.status in {problems.row(c).status for c in codes}:
-            by_status.setdefault(row.status, []).append(code)
+    for code in codes:
+        by_status.setdefault(problems.TABLE[code].status, []).append(code)
     content = {problems.MEDIA_TYPE: {"schema": openapi_schemas.ref("Problem")}}
     named = {"X-Request-Id": header("What names this request to us; the caller's own, when it gave one")}
     return {

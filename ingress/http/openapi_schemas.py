@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final, get_args
 
+from msgspec import Struct
+
 from schemas import limits, records
+from schemas.column import Declared, Kind
+from schemas.renderer import shown
 
 Json = dict[str, Any]
 
@@ -60,66 +65,54 @@ def a_schema(properties: Json, required: list[str] | None = None, *, closed: boo
     return made
 
 
+def resource(record: type[Struct], name: str, forms: Mapping[str, Json] | None = None) -> Json:
+    """A record as the API shows it (``schemas.renderer``). ``forms``: those of what is not shown as it is."""
+    forms = forms or {}
+    first, *rest = shown(record)
+    members = {str(field.public): forms.get(field.name) or _column(field) for field in (first, *rest)}
+    return a_schema({str(first.public): members[str(first.public)], "object": {"const": name}} | members)
+
+
+def _column(field: Declared) -> Json:
+    if field.choices:
+        return {"enum": [*field.choices, *([None] if field.nullable else [])]}
+    made: Json = dict(_KINDS[field.kind])
+    if field.nullable:
+        made["type"] = [made["type"], "null"]
+    if field.column.minimum is not None:
+        made["minimum"] = field.column.minimum
+    if field.column.length_max is not None:
+        made["maxLength"] = field.column.length_max
+    return made
+
+
+_KINDS: Final[dict[Kind, Json]] = {
+    "text": _STRING,
+    "integer": _INTEGER,
+    "bigint": _INTEGER,
+    "time": _TIME,
+    "boolean": {"type": "boolean"},
+    "texts": _METADATA,
+}
+
+
 def _intent() -> Json:
-    return a_schema(
+    return resource(
+        records.PaymentIntent,
+        "payment_intent",
         {
-            "id": _STRING,
-            "object": {"const": "payment_intent"},
-            "merchant_id": _STRING,
-            "amount": AMOUNT,
-            "currency": _STRING,
-            "state": {"enum": list(get_args(records.IntentState))},
-            "version": {"type": "integer", "minimum": 1},
-            "capture_method": {"enum": ["automatic", "manual"]},
-            "payment_method": _TEXT_OR_NULL,
-            "processor": _STRING,
-            "amount_capturable": _SUM,
-            "amount_received": _SUM,
-            "amount_refunded": _SUM,
-            "amount_disputed": _SUM,
             "last_payment_error": {"anyOf": [a_schema({"code": _STRING}), {"type": "null"}]},
-            "cancellation_reason": _TEXT_OR_NULL,
-            "latest_attempt": _SUM,
             "next_action": {"anyOf": [a_schema({"type": _STRING, "url": _STRING}), {"type": "null"}]},
-            "authorized_until": {"type": ["string", "null"], "format": "date-time"},
-            "metadata": _METADATA,
-            "created_at": _TIME,
-            "updated_at": _TIME,
-        }
-    )
-
-
-def _part(name: str, state: object, properties: Json) -> Json:
-    """A refund or a dispute: a part of a payment with a version of its own."""
-    return a_schema(
-        {
-            "id": _STRING,
-            "object": {"const": name},
-            "merchant_id": _STRING,
-            "payment_intent": _STRING,
-            "amount": AMOUNT,
-            "currency": _STRING,
-            "state": {"enum": list(get_args(state))},
-            "reason": _TEXT_OR_NULL,
-            "version": {"type": "integer", "minimum": 1},
-            **properties,
-            "created_at": _TIME,
-            "updated_at": _TIME,
-        }
+        },
     )
 
 
 def _refund() -> Json:
-    waits = {"enum": [*get_args(records.RefundPendingReason), None]}
-    properties = {"pending_reason": waits, "failure_reason": _TEXT_OR_NULL, "metadata": _METADATA}
-    return _part("refund", records.RefundState, properties)
+    return resource(records.Refund, "refund")
 
 
 def _dispute() -> Json:
-    funds = {"enum": list(get_args(records.DisputeFunds))}
-    evidence = {"enum": [*get_args(records.EvidenceState), None]}
-    properties = {"processor": _STRING, "fee": _SUM, "funds": funds, "evidence_state": evidence}
-    return _part("dispute", records.DisputeState, properties)
+    return resource(records.Dispute, "dispute")
 
 
 def _fee_policy() -> Json:

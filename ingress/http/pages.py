@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, TypeVar
+from urllib.parse import quote
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -37,10 +38,14 @@ class NewestFirst:
     ) -> dict[str, Any]:
         """One page and the cursor of the next one, which is good for this caller, list and filter only.
 
-        ``filters`` are also parameters of the query; their values have no colon in them. Raises MalformedRequest for
+        ``filters`` are also parameters of the query. Raises MalformedRequest for
         a cursor that is not of this list.
         """
-        bound = ":".join([name, *(value or "" for value in filters.values())]) if any(filters.values()) else name
+        bound = (
+            ":".join([name, *(quote(value or "", safe="") for value in filters.values())])
+            if any(filters.values())
+            else name
+        )
         place = self._cursors.read(caller, bound, cursor, tuple[int, str]) if cursor else BEFORE_ALL
         parameters = {**filters, "merchant": caller, "created_at": place[0], "id": place[1], "limit": limit + 1}
         rows = await self._store.rows(query, parameters)

@@ -18,6 +18,7 @@ from psycopg.rows import tuple_row
 from ingress.http import metrics
 from ingress.http.breaker import Breaker
 from schemas import errors, limits
+from sinks.postgres.column_lists import variants
 from sinks.postgres.session import INDEXED
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def _read_queries(package: str) -> dict[str, LiteralString]:
             elif entry.name.endswith(".sql"):
                 if entry.name.removesuffix(".sql") in found:
                     raise ValueError(f"two queries are named {entry.name}")
-                found[entry.name.removesuffix(".sql")] = entry.read_text()
+                found |= variants(entry.name.removesuffix(".sql"), entry.read_text())
     return found
 
 

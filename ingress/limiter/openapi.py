@@ -2,69 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, get_args
+from typing import Any, Final
 
 from ingress.http import openapi_elements as elements
-from ingress.http.openapi_schemas import OBJECT_ID, TEXT, a_schema, ref
-from schemas import limits
-from schemas.client_network import V4_BITS, V6_BITS
-from schemas.limiter import limit_audit, limit_policy
-from schemas.limiter.calendar_windows import Unit
+from ingress.http.openapi_commands import field_schema
+from ingress.http.openapi_schemas import a_schema, ref
+from schemas.limiter.limit_policy_fields import PUBLISH_POLICY
 
 Json = dict[str, Any]
 
-_PART: Final[Json] = {"type": "string", "minLength": 1, "maxLength": limits.LIMIT_KEY_PART_LENGTH_MAX, "pattern": TEXT}
-_NETWORK: Final[Json] = {
-    "type": "string",
-    "minLength": 1,
-    "maxLength": 43,
-    "description": "* or a network such as 192.0.2.0/24",
-}
-_SCOPE: Final[Json] = a_schema(
-    {**dict.fromkeys(limit_policy.KEY_PARTS, _PART), limit_policy.NETWORK: _NETWORK},
-    list(limit_policy.KEY_PARTS),
-    closed=True,
-)
 _COUNT: Final[Json] = {"type": "integer", "minimum": 0}
 _TIME_OR_NULL: Final[Json] = {"type": ["string", "null"], "format": "date-time"}
 _OF_A_LIST: Final = ("malformed_request", "invalid_command")
-_PERIOD: Final[Json] = {"type": "integer", "minimum": 1, "maximum": limits.LIMIT_WINDOW_MS_MAX}
-_CALENDAR: Final[Json] = a_schema(
-    {
-        "unit": {"enum": list(get_args(Unit))},
-        "time_zone": {"type": "string", "description": "IANA name, such as Europe/Berlin"},
-    },
-    ["unit", "time_zone"],
-    closed=True,
-) | {"description": "Of a fixed_window, in place of window_ms: hours, days, weeks or months by the clocks of a zone"}
-_TERMS: Final[Json] = {
-    "scope": _SCOPE,
-    "per": {"type": "array", "items": {"enum": list(limit_policy.COUNTED_BY)}, "minItems": 1, "uniqueItems": True},
-    "algorithm": {"enum": list(get_args(limit_policy.Algorithm))},
-    "capacity": {"type": ["integer", "null"], "minimum": 1, "maximum": limit_policy.CAPACITY_MAX},
-    "refill_rate": {"type": ["integer", "null"], "minimum": 1, "maximum": limit_policy.CAPACITY_MAX},
-    "refill_period_ms": _PERIOD,
-    "window_ms": {**_PERIOD, "type": ["integer", "null"]},
-    "slots": {"type": "integer", "minimum": 1, "maximum": limits.LIMIT_SLOTS_MAX},
-    "strict": {"type": "boolean"},
-    "consistency": {"enum": list(get_args(limit_policy.Consistency))},
-    "failure_mode": {"enum": list(get_args(limit_policy.FailureMode))},
-    "shadow": {"type": "boolean"},
-    "audit": {"type": "string", "pattern": limit_audit.PATTERN},
-    "calendar": {"anyOf": [_CALENDAR, {"type": "null"}]},
-    "boundary_guard": {
-        "type": ["integer", "null"],
-        "minimum": 1,
-        "maximum": limit_policy.CAPACITY_MAX,
-        "description": "Of a fixed_window: so much passes at once, the rest evenly over the window. In any interval "
-        "as long as a window at most capacity + boundary_guard is admitted, in place of twice the capacity",
-    },
-    "network_prefix_v4": {"type": ["integer", "null"], "minimum": 1, "maximum": V4_BITS},
-    "network_prefix_v6": {"type": ["integer", "null"], "minimum": 1, "maximum": V6_BITS},
-}
-PAYLOAD: Final[Json] = a_schema(
-    {"policy_id": {**OBJECT_ID, "type": ["string", "null"]}, **_TERMS}, ["scope", "algorithm"], closed=True
-)
+_TERMS: Final[Json] = {name: field_schema(field) for name, field in PUBLISH_POLICY.items() if name != "policy_id"}
 
 
 def components() -> dict[str, Json]:

@@ -32,11 +32,6 @@ class LimiterHttp(HttpService):
             await self._counters.close()
 
     @staticmethod
-    def payloads() -> dict[str, Json]:
-        """A policy as it is published."""
-        return {"PublishPolicy": openapi.PAYLOAD}
-
-    @staticmethod
     def paths() -> Json:
         """What is read of policies and usage."""
         return openapi.paths()

@@ -64,7 +64,9 @@ class Expansions:
             elif name == "latest_attempt":
                 found[name] = await self._attempt(document["id"], document[name])
             else:
-                first = await self._parts[name].page(merchant, limits.PAGE_LIMIT_DEFAULT, None, document["id"])
+                first = await self._parts[name].page(
+                    merchant, limits.PAGE_LIMIT_DEFAULT, None, {"payment_intent": document["id"]}
+                )
                 found[name] = {"data": first["data"], "has_more": first["has_more"]}
         return found
 

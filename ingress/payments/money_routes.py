@@ -1,4 +1,4 @@
-"""The routes of money after the payment: refunds, disputes, and what is owed to the merchant."""
+"""The reads of money after the payment: refunds, disputes, and what is owed to the merchant."""
 
 from __future__ import annotations
 
@@ -15,21 +15,8 @@ from ingress.payments import reads
 from ingress.payments.merchants.balances import Balances
 from ingress.payments.merchants.fee_terms import FeePolicies
 from ingress.payments.resources import Collections
-from schemas.payments.operations import OPERATIONS
 
 router: Final = APIRouter()
-
-
-@router.post("/v1/refunds")
-async def create_refund(request: Request) -> Response:
-    """Gives money of a payment back; the same identity again answers the same."""
-    return await calling.command(request, OPERATIONS["create_refund"], None)
-
-
-@router.post("/v1/refunds/{refund_id}/cancel")
-async def cancel_refund(request: Request, refund_id: str) -> Response:
-    """Takes a refund back that no processor has begun with."""
-    return await calling.command(request, OPERATIONS["cancel_refund"], refund_id)
 
 
 @router.get("/v1/refunds/{refund_id}")
@@ -42,12 +29,6 @@ async def get_refund(request: Request, refund_id: str) -> Response:
 async def list_refunds(request: Request) -> Response:
     """The caller's refunds, or those of one payment, newest first."""
     return await reads.page(request, parts_of(request).get(Collections).refunds)
-
-
-@router.post("/v1/disputes/{dispute_id}/evidence")
-async def submit_evidence(request: Request, dispute_id: str) -> Response:
-    """Adds to the draft of what the merchant says against a dispute; with submit, sends all of it."""
-    return await calling.command(request, OPERATIONS["submit_dispute_evidence"], dispute_id)
 
 
 @router.get("/v1/disputes/{dispute_id}")

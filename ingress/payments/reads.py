@@ -11,6 +11,7 @@ from ingress.http import preferences, reading
 from ingress.http.parts import parts_of
 from ingress.payments import expansion
 from ingress.payments.expansion import Expansions
+from schemas import errors, limits, validation
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -42,8 +43,23 @@ async def resource(request: Request, resources: Resources[Record], object_id: st
 
 
 async def page(request: Request, resources: Resources[Record]) -> Response:
-    """The caller's own, newest first; of one payment where the list knows that filter."""
+    """The caller's own, newest first; with one filter where the list knows it."""
     caller = await calling.caller_of(request, READ)
     limit, cursor = calling.place(request)
+    return calling.json(await resources.page(caller.merchant, limit, cursor, _filters(request, resources)))
+
+
+def _filters(request: Request, resources: Resources[Record]) -> dict[str, str]:
+    """By what the list is filtered. Raises InvalidCommand for a value that nothing has, and for two filters."""
     intent = reading.identity(request, "payment_intent") if resources.kind.of_intent else None
-    return calling.json(await resources.page(caller.merchant, limit, cursor, intent))
+    found = {} if intent is None else {"payment_intent": intent}
+    for field in resources.kind.listed:
+        value = reading.query(request, field.name)
+        if value is None:
+            continue
+        if reason := validation.free_text(value, field.column.length_max or limits.TEXT_LENGTH_MAX):
+            raise errors.InvalidCommand([{"field": field.name, "reason": reason}])
+        found[field.name] = value
+    if len(found) > 1:
+        raise errors.InvalidCommand([{"field": name, "reason": "is not taken with another filter"} for name in found])
+    return found

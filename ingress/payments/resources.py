@@ -15,9 +15,10 @@ from ingress.commands.watch import Watch
 from ingress.http.coalescer import Coalescer
 from ingress.http.pages import NewestFirst
 from schemas import errors, limits, records, rendering
+from schemas.column import Declared, declared
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from ingress.http.cursors import Cursors
     from ingress.http.pages import Place
@@ -40,6 +41,11 @@ class Kind(Generic[Record]):
     of_intent: str | None = None  # the list with a filter by payment
     unsettled: str | None = None  # the state that a caller may wait for the end of, and the query that tells the end
     moved_on: str | None = None
+
+    @property
+    def listed(self) -> list[Declared]:
+        """The fields that its list filters by."""
+        return [field for field in declared(self.record) if field.column.listed]
 
 
 INTENTS: Final[Kind[records.PaymentIntent]] = Kind(
@@ -101,22 +107,18 @@ class Resources(Generic[Record]):
             found = await self._own(merchant, object_id)
         return found
 
-    async def page(
-        self, merchant: str, limit: int, cursor: str | None, payment_intent: str | None = None
-    ) -> dict[str, Any]:
-        """One page of the caller's own, newest first; of one payment when it is asked for."""
-        of_intent = self.kind.of_intent if payment_intent else None
+    async def page(self, merchant: str, limit: int, cursor: str | None, filters: Mapping[str, str]) -> dict[str, Any]:
+        """One page of the caller's own, newest first; of one payment, or with one field's value, when asked for."""
+        query = self.kind.of_merchant
+        for name in filters:  # one at most
+            query = self.kind.of_intent or query if name == "payment_intent" else f"{query}.{name}"
         return await self._pages.page(
-            of_intent or self.kind.of_merchant,
-            self.kind.name,
-            merchant,
-            {"payment_intent": payment_intent} if of_intent else {},
-            limit,
-            cursor,
-            self._read,
-            _place,
-            self.kind.render,
+            query, self._bound(filters), merchant, filters, limit, cursor, self._read, _place, self.kind.render
         )
+
+    def _bound(self, filters: Mapping[str, str]) -> str:
+        """What a cursor is bound to: the list, and by what it is filtered."""
+        return ":".join([self.kind.name, *(name for name in filters if name != "payment_intent")])
 
     def drain(self) -> None:
         """Ends every long poll: each answers with the state as it is."""

@@ -16,7 +16,7 @@ from ingress.payments.merchants.balances import Balances
 from ingress.payments.merchants.endpoints import Endpoints
 from ingress.payments.merchants.fee_terms import FeePolicies
 from ingress.payments.merchants.reports import Reports
-from ingress.payments.openapi import document, payloads
+from ingress.payments.openapi import document
 from ingress.payments.payment_methods import PaymentMethods
 from ingress.payments.processors import Processors
 from ingress.payments.repair import closing_routes, outcome_routes, repair_routes
@@ -116,11 +116,6 @@ class PaymentsHttp(HttpService):
     def event_body(body: Json) -> Json:
         """Its parts as they look in answers."""
         return rendering.payment_event_body(body)
-
-    @staticmethod
-    def payloads() -> dict[str, Json]:
-        """What merchants send."""
-        return payloads.PAYLOADS
 
     @staticmethod
     def paths() -> Json:

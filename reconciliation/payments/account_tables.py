@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from reconciliation.payments.replayed_tables import SQL, PaymentsTable, with_times
+from reconciliation.payments.replayed_tables import SQL, PaymentsTable, as_row, compared
+from schemas.records import MerchantAccount, Payout
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -68,19 +69,10 @@ class MerchantAccountCurrent(_Current):
 
     name = _table = "merchant_account"
     part = "account"
-    columns: tuple[str, ...] = (
-        "id",
-        "version",
-        "merchant_id",
-        "state",
-        "frozen_reason",
-        "partition",
-        "created_at",
-        "updated_at",
-    )
+    columns: tuple[str, ...] = (*compared(MerchantAccount), "partition")
 
     def _row(self, record: dict[str, Any], partition: int) -> dict[str, Any]:
-        return with_times(record) | {"partition": partition}
+        return as_row(MerchantAccount, record) | {"partition": partition}
 
 
 class PayoutCurrent(_Current):
@@ -88,10 +80,7 @@ class PayoutCurrent(_Current):
 
     name = _table = "payout"
     part = "payout"
-    columns: tuple[str, ...] = (
-        *("id", "version", "account_id", "merchant_id", "amount", "currency", "state", "destination"),
-        *("failure_reason", "metadata", "created_at", "updated_at"),
-    )
+    columns: tuple[str, ...] = compared(Payout)
 
     def _row(self, record: dict[str, Any], partition: int) -> dict[str, Any]:  # noqa: ARG002 - its account has it
-        return with_times(record) | {"metadata": msgspec.json.encode(record["metadata"]).decode()}
+        return as_row(Payout, record)

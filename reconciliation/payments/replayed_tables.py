@@ -6,8 +6,11 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
+from msgspec import Struct
 
 from reconciliation.contract.postgres_table import PostgresTable
+from schemas.column import declared
+from schemas.records import PaymentIntent
 from sinks.postgres.sql_files import queries
 
 if TYPE_CHECKING:
@@ -21,6 +24,11 @@ if TYPE_CHECKING:
 
 SQL: Final = queries("reconciliation.payments", "replayed_tables.sql")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def compared(record: type[Struct]) -> tuple[str, ...]:
+    """The columns of a record that a replay compares: all of them."""
+    return tuple(field.name for field in declared(record))
 
 
 class PaymentsTable(PostgresTable):
@@ -103,22 +111,7 @@ class PaymentIntentCurrent(PaymentsTable):
 
     name = "payment_intent"
     _table = "payment_intent"
-    columns: tuple[str, ...] = (
-        *(
-            "id",
-            "version",
-            "merchant_id",
-            "amount",
-            "currency",
-            "state",
-            "capture_method",
-            "payment_method",
-            "processor",
-        ),
-        *("amount_capturable", "amount_received", "amount_refunded", "amount_disputed", "last_payment_error"),
-        *("cancellation_reason", "latest_attempt", "metadata", "partition", "created_at", "updated_at"),
-        "amount_pending",
-    )
+    columns: tuple[str, ...] = (*compared(PaymentIntent), "partition")
     key_width = 1
 
     def __init__(self, snapshot: psycopg.Connection, writer: psycopg.Connection, topic: str) -> None:
@@ -138,6 +131,7 @@ class PaymentIntentCurrent(PaymentsTable):
     def complete(self, extent: Extent, *, from_zero: bool) -> None:  # noqa: ARG002 - as every projection
         """An event holds the whole intent: nothing before it is needed."""
         self._from_zero = from_zero
+        self._writer.execute(SQL["intents_unsaid"].encode())
 
     def live_rows(self, extent: Extent) -> Iterator[Row]:
         """The live intents that the replay touched."""
@@ -156,13 +150,16 @@ class PaymentIntentCurrent(PaymentsTable):
 
 
 def _intent_row(intent: dict[str, Any], partition: int) -> dict[str, Any]:
-    return with_times(intent) | {
-        "partition": partition,
-        "metadata": msgspec.json.encode(intent["metadata"]).decode(),
-    }
+    return as_row(PaymentIntent, intent) | {"partition": partition}
 
 
-def with_times(record: dict[str, Any]) -> dict[str, Any]:
-    """A record of an event with its times as Postgres reads them in JSON."""
-    times = {name: record[name] for name in ("created_at", "updated_at")}
-    return record | {name: (_EPOCH + timedelta(microseconds=us)).isoformat() for name, us in times.items()}
+def as_row(record: type[Struct], said: dict[str, Any]) -> dict[str, Any]:
+    """A record of an event as Postgres reads a row in JSON: times as text, texts by name as JSON of their own."""
+    row = dict(said)
+    for field in declared(record):
+        value = said.get(field.name)
+        if value is not None and field.kind == "time":
+            row[field.name] = (_EPOCH + timedelta(microseconds=value)).isoformat()
+        elif value is not None and field.kind == "texts":
+            row[field.name] = msgspec.json.encode(value).decode()
+    return row

@@ -29,23 +29,12 @@ where partition = any (%(partitions)s) order by account_id, partition;
 -- The newest version of a chunk per intent. Primary key.
 insert into millrace_replay.payment_intent as i
 select * from jsonb_populate_recordset(null::millrace_replay.payment_intent, %(rows)s::jsonb)
-on conflict (id) do update set
-    amount = excluded.amount, currency = excluded.currency, state = excluded.state, version = excluded.version,
-    capture_method = excluded.capture_method, payment_method = excluded.payment_method, processor = excluded.processor,
-    amount_capturable = excluded.amount_capturable, amount_received = excluded.amount_received,
-    amount_refunded = excluded.amount_refunded, amount_disputed = excluded.amount_disputed,
-    last_payment_error = excluded.last_payment_error, cancellation_reason = excluded.cancellation_reason,
-    latest_attempt = excluded.latest_attempt, metadata = excluded.metadata, partition = excluded.partition,
-    merchant_id = excluded.merchant_id, created_at = excluded.created_at, updated_at = excluded.updated_at,
-    amount_pending = excluded.amount_pending
+on conflict (id) do update set partition = excluded.partition, {{excluded PaymentIntent}}
 where i.version < excluded.version;
 
 -- name: intents_live
 -- Only those that the replay touched: an older intent is not in it.
-select l.id, l.version, l.merchant_id, l.amount, l.currency, l.state, l.capture_method, l.payment_method, l.processor,
-       l.amount_capturable, l.amount_received, l.amount_refunded, l.amount_disputed, l.last_payment_error,
-       l.cancellation_reason, l.latest_attempt, l.metadata::jsonb::text, l.partition, l.created_at, l.updated_at,
-       l.amount_pending
+select {{compared PaymentIntent l}}, l.partition
 from public.payment_intent l
 where l.partition = any (%(partitions)s) and (%(from_zero)s or l.id in (
     select o.aggregate_key
@@ -56,28 +45,27 @@ where l.partition = any (%(partitions)s) and (%(from_zero)s or l.id in (
 ))
 order by l.id;
 
+-- name: intents_unsaid
+-- Before the comparison. Events of version 1 do not say what is pending: there the live amount stands, and invariant 7
+-- compares it with the ledger.
+update millrace_replay.payment_intent s set amount_pending = l.amount_pending
+from public.payment_intent l where l.id = s.id and s.amount_pending is null;
+
 -- name: intents_shadow
--- The comparison: intents as the replay rebuilt them, in the order of the live ones. Events of version 1 do not say
--- what is pending: there the live amount stands, and invariant 7 compares it with the ledger.
-select s.id, s.version, s.merchant_id, s.amount, s.currency, s.state, s.capture_method, s.payment_method, s.processor,
-       s.amount_capturable, s.amount_received, s.amount_refunded, s.amount_disputed, s.last_payment_error,
-       s.cancellation_reason, s.latest_attempt, s.metadata::jsonb::text, s.partition, s.created_at, s.updated_at,
-       coalesce(s.amount_pending, l.amount_pending)
-from millrace_replay.payment_intent s left join public.payment_intent l using (id)
-where s.partition = any (%(partitions)s) order by s.id;
+-- The comparison: intents as the replay rebuilt them, in the order of the live ones.
+select {{compared PaymentIntent s}}, s.partition
+from millrace_replay.payment_intent s where s.partition = any (%(partitions)s) order by s.id;
 
 -- name: merchant_account_upsert
 -- The newest version of a chunk per account. Primary key.
 insert into millrace_replay.merchant_account as a
 select * from jsonb_populate_recordset(null::millrace_replay.merchant_account, %(rows)s::jsonb)
-on conflict (id) do update set
-    state = excluded.state, frozen_reason = excluded.frozen_reason, version = excluded.version,
-    updated_at = excluded.updated_at
+on conflict (id) do update set {{excluded MerchantAccount}}
 where a.version < excluded.version;
 
 -- name: merchant_account_live
 -- Only those that the replay touched: an older account is not in it.
-select l.id, l.version, l.merchant_id, l.state, l.frozen_reason, l.partition, l.created_at, l.updated_at
+select {{compared MerchantAccount l}}, l.partition
 from public.merchant_account l
 where l.partition = any (%(partitions)s) and (%(from_zero)s or l.id in (
     select o.aggregate_key
@@ -90,22 +78,19 @@ order by l.id;
 
 -- name: merchant_account_shadow
 -- The comparison: accounts as the replay rebuilt them, in the order of the live ones.
-select id, version, merchant_id, state, frozen_reason, partition, created_at, updated_at
-from millrace_replay.merchant_account order by id;
+select {{compared MerchantAccount s}}, s.partition
+from millrace_replay.merchant_account s order by s.id;
 
 -- name: payout_upsert
 -- The newest version of a chunk per payout. Primary key.
 insert into millrace_replay.payout as p
 select * from jsonb_populate_recordset(null::millrace_replay.payout, %(rows)s::jsonb)
-on conflict (id) do update set
-    state = excluded.state, failure_reason = excluded.failure_reason, version = excluded.version,
-    updated_at = excluded.updated_at
+on conflict (id) do update set {{excluded Payout}}
 where p.version < excluded.version;
 
 -- name: payout_live
 -- Only those that the replay touched: of accounts of its partitions, and changed at the time of one of its events.
-select l.id, l.version, l.account_id, l.merchant_id, l.amount, l.currency, l.state, l.destination, l.failure_reason,
-       l.metadata::jsonb::text, l.created_at, l.updated_at
+select {{compared Payout l}}
 from public.payout l join public.merchant_account a on a.id = l.account_id
 where a.partition = any (%(partitions)s) and (%(from_zero)s or exists (
     select from outbox o
@@ -117,6 +102,5 @@ order by l.id;
 
 -- name: payout_shadow
 -- The comparison: payouts as the replay rebuilt them, in the order of the live ones.
-select id, version, account_id, merchant_id, amount, currency, state, destination, failure_reason, metadata::jsonb::text,
-       created_at, updated_at
-from millrace_replay.payout order by id;
+select {{compared Payout s}}
+from millrace_replay.payout s order by s.id;

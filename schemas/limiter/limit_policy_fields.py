@@ -5,17 +5,12 @@ from __future__ import annotations
 from typing import Any, Final, get_args
 
 from schemas import limits
+from schemas import value_types as types
 from schemas.client_network import V4_BITS, V6_BITS, client_network
 from schemas.limiter import calendar_windows, limit_audit, limit_key, limit_policy
-from schemas.validation import Check, Field, Fields, boolean, choice, clean_text, identity
+from schemas.validation import Field, Fields, ValueType, clean_text, whole
 
-
-def _whole(smallest: int, largest: int) -> Check:
-    reason = f"must be an integer from {smallest} to {largest}"
-    return lambda value: None if type(value) is int and smallest <= value <= largest else reason
-
-
-_capacity_range: Final = _whole(1, limit_policy.CAPACITY_MAX)
+_capacity_range: Final = whole(1, limit_policy.CAPACITY_MAX)
 
 
 def _capacity(value: object) -> str | None:
@@ -96,24 +91,111 @@ def _calendar(value: object) -> str | None:
     return None
 
 
+_PART: Final = types.text_schema(limits.LIMIT_KEY_PART_LENGTH_MAX)
+_SCOPE_SCHEMA: Final = {
+    "type": "record",
+    "name": "PolicyScope",
+    "fields": [
+        {"name": "tenant", "type": "string", "doc": "a tenant, or * for all"},
+        {"name": "user", "type": "string", "doc": "a user, or *"},
+        {"name": "route", "type": "string", "doc": "a route, or *"},
+        {"name": "network", "type": ["null", "string"], "default": None, "doc": "a network, or null for any"},
+    ],
+}
+_CALENDAR_SCHEMA: Final = {
+    "type": "record",
+    "name": "PolicyCalendar",
+    "fields": [
+        {"name": "unit", "type": "string", "doc": "hour, day, week or month"},
+        {"name": "time_zone", "type": "string", "doc": "IANA name of the zone whose clocks count"},
+    ],
+}
+_SCOPE: Final = ValueType(
+    _limit_scope,
+    _SCOPE_SCHEMA,
+    {
+        "type": "object",
+        "properties": {
+            **dict.fromkeys(limit_policy.KEY_PARTS, _PART),
+            limit_policy.NETWORK: {
+                "type": "string",
+                "minLength": 1,
+                "maxLength": 43,
+                "description": "* or a network such as 192.0.2.0/24",
+            },
+        },
+        "required": list(limit_policy.KEY_PARTS),
+        "additionalProperties": False,
+    },
+)
+_PER: Final = ValueType(
+    _key_parts,
+    {"type": "array", "items": "string"},
+    {"type": "array", "items": {"enum": list(limit_policy.COUNTED_BY)}, "minItems": 1, "uniqueItems": True},
+)
+_CALENDAR: Final = ValueType(
+    _calendar,
+    _CALENDAR_SCHEMA,
+    {
+        "type": "object",
+        "properties": {
+            "unit": {"enum": list(get_args(calendar_windows.Unit))},
+            "time_zone": {"type": "string", "description": "IANA name, such as Europe/Berlin"},
+        },
+        "required": ["unit", "time_zone"],
+        "additionalProperties": False,
+    },
+)
+_AUDIT: Final = ValueType(limit_audit.wrong_audit, "string", {"type": "string", "pattern": limit_audit.PATTERN})
+_CAPACITY: Final = types.whole(1, limit_policy.CAPACITY_MAX, _capacity)
+_TOKENS: Final = types.whole(1, limit_policy.CAPACITY_MAX)
+_PERIOD_MS: Final = types.whole(1, limits.LIMIT_WINDOW_MS_MAX)
+
+
 PUBLISH_POLICY: Final[Fields] = {
-    "policy_id": Field(identity, None, nullable=True),  # absent = a new policy
-    "scope": Field(_limit_scope, normal=_normal_scope),
-    "per": Field(_key_parts, list(limit_policy.KEY_PARTS)),  # the parts that a counter is kept by
-    "algorithm": Field(choice(*get_args(limit_policy.Algorithm))),
-    "capacity": Field(_capacity, None, nullable=True),  # of what is counted
-    "refill_rate": Field(_whole(1, limit_policy.CAPACITY_MAX), None, nullable=True),
-    "refill_period_ms": Field(_whole(1, limits.LIMIT_WINDOW_MS_MAX), 1_000),
-    "window_ms": Field(_whole(1, limits.LIMIT_WINDOW_MS_MAX), None, nullable=True),
-    "slots": Field(_whole(1, limits.LIMIT_SLOTS_MAX), 10),
-    "strict": Field(boolean, default=False),
-    "consistency": Field(choice(*get_args(limit_policy.Consistency)), "leased"),
-    "failure_mode": Field(choice(*get_args(limit_policy.FailureMode)), "closed"),
-    "shadow": Field(boolean, default=False),
-    "audit": Field(limit_audit.wrong_audit, "full"),
-    "calendar": Field(_calendar, None, nullable=True, later=True),  # in place of window_ms
-    "boundary_guard": Field(_whole(1, limit_policy.CAPACITY_MAX), None, nullable=True, later=True),
-    # how wide the networks are that counters are kept by
-    "network_prefix_v4": Field(_whole(1, V4_BITS), None, nullable=True, later=True),
-    "network_prefix_v6": Field(_whole(1, V6_BITS), None, nullable=True, later=True),
+    "policy_id": Field(types.ID, "the policy that gets a new version; null = a new policy", None, nullable=True),
+    "scope": Field(_SCOPE, "which keys the policy is for", normal=_normal_scope),
+    "per": Field(_PER, "the parts that a counter is kept by", list(limit_policy.KEY_PARTS)),
+    "algorithm": Field(
+        types.choice(*get_args(limit_policy.Algorithm)),
+        "token_bucket, sliding_window, fixed_window, concurrency, unlimited or deny",
+    ),
+    "capacity": Field(_CAPACITY, "most tokens at once, or in a window; null = nothing is counted", None, nullable=True),
+    "refill_rate": Field(_TOKENS, "tokens per refill_period_ms", None, nullable=True),
+    "refill_period_ms": Field(_PERIOD_MS, "a second unless said otherwise", 1_000),
+    "window_ms": Field(_PERIOD_MS, "length of a window", None, nullable=True),
+    "slots": Field(types.whole(1, limits.LIMIT_SLOTS_MAX, avro="int"), "of a sliding window", 10),
+    "strict": Field(types.BOOLEAN, "the fading slot counts whole", default=False),
+    "consistency": Field(types.choice(*get_args(limit_policy.Consistency)), "exact, leased or durable", "leased"),
+    "failure_mode": Field(
+        types.choice(*get_args(limit_policy.FailureMode)),
+        "open, closed or stale: what is answered without the store",
+        "closed",
+    ),
+    "shadow": Field(types.BOOLEAN, "decides nothing, is recorded", default=False),
+    "audit": Field(_AUDIT, "full, denied or aggregate", "full"),
+    "calendar": Field(
+        _CALENDAR, "windows of a calendar in place of window_ms; null = none", None, nullable=True, since=3
+    ),
+    "boundary_guard": Field(
+        _TOKENS,
+        "so much of a fixed window passes at once, the rest evenly; null = all of it",
+        None,
+        nullable=True,
+        since=4,
+    ),
+    "network_prefix_v4": Field(
+        types.whole(1, V4_BITS, avro="int"),
+        "of the IPv4 networks that counters are kept by; null = 24",
+        None,
+        nullable=True,
+        since=2,
+    ),
+    "network_prefix_v6": Field(
+        types.whole(1, V6_BITS, avro="int"),
+        "of the IPv6 networks that counters are kept by; null = 56",
+        None,
+        nullable=True,
+        since=2,
+    ),
 }

@@ -21,7 +21,7 @@ def _named_policy(named: Named) -> str:
     return identity.derived_id(_POLICY, named.scope, _PUBLISH, named.idempotency_key)
 
 
-def _quota(name: str, record: str, payload: validation.Fields) -> Operation:
+def _quota(name: str, record: str, payload: validation.Fields, summary: str) -> Operation:
     """On the durable quotas of a tenant: what a gateway of the rate limiter decides with; no client may call it."""
     return Operation(
         name=name,
@@ -31,6 +31,7 @@ def _quota(name: str, record: str, payload: validation.Fields) -> Operation:
         record=record,
         payload=payload,
         senders=(senders.GATEWAY,),
+        summary=summary,
     )
 
 
@@ -45,13 +46,24 @@ _ALL: Final = (
         summary="Publish a quota policy, or the next version of one",
         result="CommittedQuotaPolicy",
         scope="limits:write",
+        refusals=("not_found", "state_conflict"),
         creates=_POLICY,
         aggregate=_named_policy,
         together=limit_policy.wrong_terms,
         audited=True,
         senders=(senders.OPERATORS,),
     ),
-    _quota("consume_quota", "ConsumeQuota", quota_fields.CONSUME_QUOTA),
-    _quota("refund_quota", "RefundQuota", quota_fields.REFUND_QUOTA),
+    _quota(
+        "consume_quota",
+        "ConsumeQuota",
+        quota_fields.CONSUME_QUOTA,
+        "a gateway asks whether a request fits the durable quotas of a tenant",
+    ),
+    _quota(
+        "refund_quota",
+        "RefundQuota",
+        quota_fields.REFUND_QUOTA,
+        "what a request consumed of the durable quotas of a tenant is given back, once",
+    ),
 )
 OPERATIONS: Final[dict[str, Operation]] = {operation.name: operation for operation in _ALL}

@@ -9,8 +9,9 @@ import re
 from typing import Final
 
 from schemas import limits
+from schemas import value_types as types
 from schemas.identity import derived_id
-from schemas.validation import Field, Fields, clean_text, identity
+from schemas.validation import Field, Fields, ValueType, clean_text, identity
 
 DIGEST: Final = re.compile(r"[0-9a-f]{32}\Z")
 _LEVEL_FIELDS: Final = frozenset(("policy_id", "version", "counted_by"))
@@ -30,11 +31,6 @@ def scope_of(quotas: str) -> str:
 
 def _key_part(value: object) -> str | None:
     return clean_text(value, limits.LIMIT_KEY_PART_LENGTH_MAX)
-
-
-def _cost(value: object) -> str | None:
-    reason = f"must be an integer from 0 to {limits.LIMIT_COST_MAX}"
-    return None if type(value) is int and 0 <= value <= limits.LIMIT_COST_MAX else reason
 
 
 def _digest(value: object) -> str | None:
@@ -60,14 +56,34 @@ def _level(value: object) -> str | None:
     return None
 
 
+_LEVEL_SCHEMA: Final = {
+    "type": "record",
+    "name": "QuotaLevel",
+    "fields": [
+        {"name": "policy_id", "type": "string", "doc": "a durable policy that governs the key"},
+        {
+            "name": "version",
+            "type": "long",
+            "doc": "that the gateway knows; the owner decides by the one in force",
+        },
+        {"name": "counted_by", "type": "string", "doc": "the values of the key that its counter is kept by"},
+    ],
+}
+_KEY_PART: Final = ValueType(_key_part, "string", types.text_schema(limits.LIMIT_KEY_PART_LENGTH_MAX))
+_DIGEST: Final = ValueType(_digest, "string", {"type": "string", "pattern": "^[0-9a-f]{32}$"})
+_LEVELS: Final = ValueType(
+    _levels,
+    {"type": "array", "items": _LEVEL_SCHEMA},
+    {"type": "array", "items": {"type": "object"}, "minItems": 1, "maxItems": limits.LIMIT_LEVELS_MAX},
+)
 CONSUME_QUOTA: Final[Fields] = {
-    "tenant": Field(_key_part),
-    "user": Field(_key_part),
-    "route": Field(_key_part),
-    "cost": Field(_cost),
-    "levels": Field(_levels),  # the durable policies that govern the key, as the gateway knows them
+    "tenant": Field(_KEY_PART, "of the limit key"),
+    "user": Field(_KEY_PART, "of the limit key"),
+    "route": Field(_KEY_PART, "of the limit key"),
+    "cost": Field(types.whole(0, limits.LIMIT_COST_MAX), "tokens that the request takes"),
+    "levels": Field(_LEVELS, "all of them must allow"),
 }
 REFUND_QUOTA: Final[Fields] = {
-    "tenant": Field(_key_part),
-    "identity": Field(_digest),  # of the consumption: its idempotency key
+    "tenant": Field(_KEY_PART, "of the limit key"),
+    "identity": Field(_DIGEST, "of the consumption: its idempotency key"),
 }

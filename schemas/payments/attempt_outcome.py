@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from schemas import validation
+from schemas import value_types as types
 from schemas.payments import facts, payloads, repair
 from schemas.records import Command
 from schemas.validation import Field
@@ -16,9 +17,9 @@ from schemas.validation import Field
 PREFIX: Final = "ao_"  # of a proposal's id
 STATUSES: Final = ("authorized", "captured", "voided", "refunded", "submitted", "declined", "failed")
 OUTCOME: Final[validation.Fields] = {
-    "status": Field(validation.choice(*STATUSES)),
-    "amount": Field(payloads.CREATE_INTENT["amount"].check, None, nullable=True),  # of a success: what was asked for
-    "currency": Field(payloads.CREATE_INTENT["currency"].check, None, nullable=True),
+    "status": Field(types.choice(*STATUSES), "what the processor did"),
+    "amount": Field(types.AMOUNT, "of a success: what was asked for", None, nullable=True),
+    "currency": Field(types.CURRENCY, "of a success: ISO 4217", None, nullable=True),
     "provider_ref": payloads.ATTEMPT_OUTCOME["provider_ref"],
     "error_code": payloads.ATTEMPT_OUTCOME["error_code"],
     "note": repair.REVERSE["note"],  # the evidence

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from schemas import validation
+from schemas import value_types as types
 from schemas.payments import repair
 from schemas.validation import Field
 
@@ -20,7 +21,7 @@ REASONS: Final = (
     "test",  # a drill, or a test of the processor's
 )
 CLOSING: Final[validation.Fields] = {
-    "reason": Field(validation.choice(*REASONS)),
+    "reason": Field(types.choice(*REASONS), "why nothing has to be posted"),
     "note": repair.REVERSE["note"],
 }
 REOPENING: Final[validation.Fields] = {"note": repair.REVERSE["note"]}

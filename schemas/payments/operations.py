@@ -7,6 +7,7 @@ from typing import Final
 from schemas import identity, senders, validation
 from schemas.operation import Named, Operation
 from schemas.payments import payloads
+from schemas.payments.value_types import MERCHANT_NAME
 
 #: the scope of what merchants do with their payments and money: what maintenance switches off
 WRITE: Final = "payments:write"
@@ -37,7 +38,14 @@ def _account_of_payout(named: Named) -> str:
 
 
 def _intent(
-    name: str, path: str, record: str, payload: validation.Fields, summary: str, creates: str | None = None
+    name: str,
+    path: str,
+    record: str,
+    payload: validation.Fields,
+    summary: str,
+    refusals: tuple[str, ...] = (),
+    creates: str | None = None,
+    signals: validation.Field | None = None,
 ) -> Operation:
     return Operation(
         name=name,
@@ -49,19 +57,28 @@ def _intent(
         summary=summary,
         result="Committed",
         scope=WRITE,
+        refusals=("state_conflict", "maintenance", *refusals),
         creates=creates,
         id_name="intent_id",
+        signals=signals,
     )
 
 
-def _fact(name: str, path: str, record: str, payload: validation.Fields, *tellers: str) -> Operation:
+def _fact(name: str, path: str, record: str, payload: validation.Fields, summary: str, *tellers: str) -> Operation:
     """What our own processes (``tellers``) found out; no client may call it."""
     return Operation(
-        name=name, service=_SERVICE, method="FACT", path=path, record=record, payload=payload, senders=tellers
+        name=name,
+        service=_SERVICE,
+        method="FACT",
+        path=path,
+        record=record,
+        payload=payload,
+        summary=summary,
+        senders=tellers,
     )
 
 
-def _payout(name: str, path: str, record: str, payload: validation.Fields, summary: str) -> Operation:
+def _payout(name: str, path: str, record: str, payload: validation.Fields, summary: str, *refusals: str) -> Operation:
     is_new = name == "create_payout"
     return Operation(
         name=name,
@@ -73,6 +90,7 @@ def _payout(name: str, path: str, record: str, payload: validation.Fields, summa
         summary=summary,
         result="CommittedPayout",
         scope=WRITE,
+        refusals=(*refusals, "maintenance"),
         creates="pt" if is_new else None,
         id_name="payout_id",
         path_field=None if is_new else "payout",
@@ -80,7 +98,9 @@ def _payout(name: str, path: str, record: str, payload: validation.Fields, summa
     )
 
 
-def _of_account(name: str, verb: str, record: str, payload: validation.Fields) -> Operation:
+def _of_account(
+    name: str, verb: str, record: str, payload: validation.Fields, summary: str, *refusals: str
+) -> Operation:
     """An operator's, on a merchant's account; its route audits it."""
     return Operation(
         name=name,
@@ -89,8 +109,11 @@ def _of_account(name: str, verb: str, record: str, payload: validation.Fields) -
         path=f"/v1/accounts/{{id}}/{verb}",
         record=record,
         payload=payload,
+        summary=summary,
+        result="CommittedAccount",
+        refusals=refusals,
         id_name="merchant_id",
-        id_form=payloads.MERCHANT,
+        id_form=MERCHANT_NAME,
         path_field="merchant_id",
         aggregate=_account_of_merchant,
         senders=(senders.OPERATORS,),
@@ -105,6 +128,7 @@ _ALL: Final = (
         "CreatePaymentIntent",
         payloads.CREATE_INTENT,
         "Create a payment intent",
+        ("account_frozen",),
         creates="pi",
     ),
     _intent(
@@ -120,6 +144,8 @@ _ALL: Final = (
         "ConfirmPaymentIntent",
         payloads.CONFIRM,
         "Confirm: authorize or capture",
+        ("account_frozen",),
+        signals=payloads.SIGNALS_OF_CONFIRM,
     ),
     _intent(
         "capture_payment_intent",
@@ -127,6 +153,7 @@ _ALL: Final = (
         "CapturePaymentIntent",
         payloads.CAPTURE,
         "Capture what was authorized",
+        ("amount_exceeds_capturable",),
     ),
     _intent(
         "cancel_payment_intent",
@@ -141,6 +168,7 @@ _ALL: Final = (
         "IncrementAuthorization",
         payloads.INCREMENT_AUTHORIZATION,
         "Hold more: the amount is the new total",
+        ("account_frozen", "amount_not_higher"),
     ),
     Operation(
         name="create_refund",
@@ -152,6 +180,7 @@ _ALL: Final = (
         summary="Refund a payment, in whole or in part",
         result="CommittedRefund",
         scope=WRITE,
+        refusals=("not_found", "account_frozen", "state_conflict", "amount_exceeds_refundable", "maintenance"),
         creates="re",
         aggregate=_of_payment,
     ),
@@ -165,6 +194,7 @@ _ALL: Final = (
         summary="Cancel a refund that has not begun",
         result="CommittedRefund",
         scope=WRITE,
+        refusals=("state_conflict", "maintenance"),
         id_name="refund_id",
         path_field="refund",
         aggregate=_of_part,
@@ -179,6 +209,7 @@ _ALL: Final = (
         summary="Draft evidence against a dispute, or submit it",
         result="CommittedDispute",
         scope=WRITE,
+        refusals=("state_conflict", "maintenance"),
         id_name="dispute_id",
         path_field="dispute",
         aggregate=_of_part,
@@ -188,6 +219,7 @@ _ALL: Final = (
         "/processor_attempts/{id}/outcome",
         "RecordAttemptOutcome",
         payloads.ATTEMPT_OUTCOME,
+        "a fact about a processor attempt, whatever door it came through",
         *(senders.PROCESSOR_WORKER, senders.WEBHOOK_WORKER, senders.RECONCILE, senders.REPAIRS),
     ),
     _fact(
@@ -195,6 +227,7 @@ _ALL: Final = (
         "/payment_intents/{id}/expire_authorization",
         "ExpireAuthorization",
         payloads.EXPIRE_AUTHORIZATION,
+        "a fact of our own clock: the time of a hold is over",
         senders.WEBHOOK_WORKER,
     ),
     _fact(
@@ -202,6 +235,7 @@ _ALL: Final = (
         "/payment_intents/{id}/dispute",
         "RecordDispute",
         payloads.DISPUTE,
+        "a fact about a dispute, whatever door it came through",
         senders.WEBHOOK_WORKER,
     ),
     _fact(
@@ -209,9 +243,18 @@ _ALL: Final = (
         "/payment_intents/{id}/settlement_line",
         "RecordSettlementLine",
         payloads.SETTLEMENT_LINE,
+        "a line of a processor's settlement report that was matched to an attempt",
         senders.RECONCILE,
     ),
-    _fact("post_journal", "/journal/{id}", "PostJournal", payloads.JOURNAL, senders.REPAIRS, senders.RECONCILE),
+    _fact(
+        "post_journal",
+        "/journal/{id}",
+        "PostJournal",
+        payloads.JOURNAL,
+        "a ledger transaction that belongs to no payment: payouts, bank entries, approved repairs",
+        senders.REPAIRS,
+        senders.RECONCILE,
+    ),
     Operation(
         name="review_payment_intent",
         service=_SERVICE,
@@ -219,15 +262,29 @@ _ALL: Final = (
         path=f"{_INTENTS}/{{id}}/review",
         record="ReviewPaymentIntent",
         payload=payloads.REVIEW,
+        summary="Approve or reject a payment that waits for it",
+        result="Committed",
+        refusals=("state_conflict",),
+        id_name="intent_id",
+        signals=payloads.SIGNALS_OF_REVIEW,
         senders=(senders.OPERATORS,),
     ),
-    _payout("create_payout", "/v1/payouts", "CreatePayout", payloads.CREATE_PAYOUT, "Pay out what is available"),
+    _payout(
+        "create_payout",
+        "/v1/payouts",
+        "CreatePayout",
+        payloads.CREATE_PAYOUT,
+        "Pay out what is available",
+        "account_frozen",
+        "insufficient_funds",
+    ),
     _payout(
         "cancel_payout",
         "/v1/payouts/{id}/cancel",
         "CancelPayout",
         payloads.CANCEL_PAYOUT,
         "Cancel a payout that is pending",
+        "state_conflict",
     ),
     Operation(
         name="record_payout_outcome",
@@ -236,16 +293,30 @@ _ALL: Final = (
         path="/payouts/{id}/outcome",
         record="RecordPayoutOutcome",
         payload=payloads.PAYOUT_OUTCOME,
+        summary="What the bank did with a payout",
+        result="CommittedPayout",
+        refusals=("amount_mismatch", "stale_fact"),
         path_field="payout",
         aggregate=_account_of_payout,
         senders=(senders.OPERATORS, senders.RECONCILE),
     ),
-    _of_account("hold_reserve", "hold_reserve", "HoldReserve", payloads.RESERVE),
-    _of_account("release_reserve", "release_reserve", "ReleaseReserve", payloads.RESERVE),
-    _of_account("convert_currency", "convert_currency", "ConvertCurrency", payloads.CONVERSION),
-    _of_account("freeze_account", "freeze", "FreezeAccount", payloads.FREEZE),
-    _of_account("unfreeze_account", "unfreeze", "UnfreezeAccount", payloads.FREEZE),
+    _of_account(
+        "hold_reserve", "hold_reserve", "HoldReserve", payloads.RESERVE, "Set money aside", "insufficient_funds"
+    ),
+    _of_account(
+        "release_reserve", "release_reserve", "ReleaseReserve", payloads.RESERVE, "Give it back", "insufficient_funds"
+    ),
+    _of_account(
+        "convert_currency",
+        "convert_currency",
+        "ConvertCurrency",
+        payloads.CONVERSION,
+        "Exchange at a stated rate",
+        "insufficient_funds",
+    ),
+    _of_account("freeze_account", "freeze", "FreezeAccount", payloads.FREEZE, "Nothing new is begun", "state_conflict"),
+    _of_account("unfreeze_account", "unfreeze", "UnfreezeAccount", payloads.FREEZE, "Work goes on", "state_conflict"),
 )
 #: those of operators on the account of a merchant
-ON_ACCOUNTS: Final = frozenset(operation.name for operation in _ALL if operation.id_form is payloads.MERCHANT)
+ON_ACCOUNTS: Final = frozenset(operation.name for operation in _ALL if operation.id_form is MERCHANT_NAME)
 OPERATIONS: Final[dict[str, Operation]] = {operation.name: operation for operation in _ALL}

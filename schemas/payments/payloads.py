@@ -2,221 +2,186 @@
 
 from __future__ import annotations
 
-import ipaddress
-import re
 from typing import Final, get_args
 
-from schemas import limits, records, validation
+from schemas import limits, records
+from schemas import value_types as types
+from schemas.payments import value_types as own
 from schemas.validation import Field, Fields
 
-_COUNTRY_LENGTH: Final = 2
-
-
-def _token(value: object) -> str | None:
-    if reason := validation.free_text(value, limits.TOKEN_LENGTH_MAX):
-        return reason
-    if isinstance(value, str) and not (value.startswith(("tok_", "pm_")) and value.isascii()):
-        return "must be a token that starts with tok_ or pm_; never send card numbers here"
-    return None
-
-
-def _evidence(value: object) -> str | None:
-    """Texts by kind, such as "receipt" or "customer_communication"."""
-    if not isinstance(value, dict):
-        return "must be an object of strings"
-    if len(value) > limits.EVIDENCE_KINDS_MAX:
-        return f"must have at most {limits.EVIDENCE_KINDS_MAX} kinds"
-    for kind, text in value.items():
-        if reason := validation.free_text(kind, limits.EVIDENCE_KIND_LENGTH_MAX):
-            return f"a kind {reason}"
-        if reason := validation.free_text(text, limits.EVIDENCE_TEXT_LENGTH_MAX):
-            return f"the evidence of {kind[:20]!r} {reason}"
-    return None
-
-
-def _entries(value: object) -> str | None:
-    """Lines of a ledger transaction as they travel; whether they balance is the domain's matter."""
-    if not isinstance(value, list) or not 1 < len(value) <= limits.JOURNAL_ENTRIES_MAX:
-        return f"must be a list of 2 to {limits.JOURNAL_ENTRIES_MAX} entries"
-    for entry in value:
-        if not isinstance(entry, dict) or entry.keys() != {"account_id", "debit", "credit", "currency"}:
-            return "an entry has account_id, debit, credit and currency"
-        if reason := validation.text(entry["account_id"]) or validation.currency_code(entry["currency"]):
-            return f"an entry's account or currency {reason}"
-        if reason := validation.count(entry["debit"]) or validation.count(entry["credit"]):
-            return f"an entry's amount {reason}"
-    return None
-
-
-def _ip(value: object) -> str | None:
-    reason = "must be an IPv4 or IPv6 address"
-    if not isinstance(value, str) or len(value) > limits.IP_LENGTH_MAX or "%" in value:
-        return reason
-    try:
-        address = ipaddress.ip_address(value)
-    except ValueError:
-        return reason
-    return None if str(address) == value else f"must be written as {address}"
-
-
-def _country(value: object) -> str | None:
-    if (
-        isinstance(value, str)
-        and len(value) == _COUNTRY_LENGTH
-        and value.isascii()
-        and value.isalpha()
-        and value.isupper()
-    ):
-        return None
-    return "must be a country of two upper-case letters (ISO 3166-1)"
-
+_CAPTURE_METHODS: Final = ("automatic", "manual")
 
 CREATE_INTENT: Final[Fields] = {
-    "amount": Field(validation.amount_minor),
-    "currency": Field(validation.currency_code),
-    "payment_method": Field(_token, None, nullable=True),
-    "capture_method": Field(validation.choice("automatic", "manual"), "automatic"),
-    "metadata": Field(validation.metadata, {}),
+    "amount": Field(types.AMOUNT, "minor units"),
+    "currency": Field(types.CURRENCY, "ISO 4217"),
+    "payment_method": Field(own.TOKEN, "token of a funding instrument", None, nullable=True),
+    "capture_method": Field(
+        types.choice(*_CAPTURE_METHODS, avro={"type": "enum", "name": "CaptureMethod", "symbols": [*_CAPTURE_METHODS]}),
+        "when money is taken",
+        "automatic",
+    ),
+    "metadata": Field(types.METADATA, "the merchant's own", {}),
 }
 CONFIRM: Final[Fields] = {
-    "payment_method": Field(_token, None, nullable=True),
-    "customer_ip": Field(_ip, None, nullable=True, later=True),
-    "customer_country": Field(_country, None, nullable=True, later=True),
-    "card_country": Field(_country, None, nullable=True, later=True),
+    "payment_method": Field(own.TOKEN, "replaces the intent's token", None, nullable=True),
+    "customer_ip": Field(own.IP, "the payer's address, as the merchant saw it", None, nullable=True, since=2),
+    "customer_country": Field(own.COUNTRY, "the payer's country, ISO 3166-1 alpha-2", None, nullable=True, since=2),
+    "card_country": Field(own.COUNTRY, "the country of the card, ISO 3166-1 alpha-2", None, nullable=True, since=2),
 }
-UPDATE_INTENT: Final[Fields] = {  # absent = as it is
-    "amount": Field(validation.amount_minor, None, nullable=True),
-    "currency": Field(validation.currency_code, None, nullable=True),
-    "payment_method": Field(_token, None, nullable=True),
-    "capture_method": Field(validation.choice("automatic", "manual"), None, nullable=True),
-    "metadata": Field(validation.metadata, None, nullable=True),  # in place of what was there
+UPDATE_INTENT: Final[Fields] = {
+    "amount": Field(types.AMOUNT, "minor units; null = as it is", None, nullable=True),
+    "currency": Field(types.CURRENCY, "ISO 4217; null = as it is", None, nullable=True),
+    "payment_method": Field(own.TOKEN, "token of a funding instrument; null = as it is", None, nullable=True),
+    "capture_method": Field(
+        types.choice(*_CAPTURE_METHODS), "automatic or manual; null = as it is", None, nullable=True
+    ),
+    "metadata": Field(
+        types.METADATA, "the merchant's own, in place of what was there; null = as it is", None, nullable=True
+    ),
 }
-INCREMENT_AUTHORIZATION: Final[Fields] = {"amount": Field(validation.amount_minor)}  # the new total
+INCREMENT_AUTHORIZATION: Final[Fields] = {
+    "amount": Field(types.AMOUNT, "the new total of the authorization, minor units")
+}
 CAPTURE: Final[Fields] = {
-    "amount": Field(validation.amount_minor, None, nullable=True),  # absent = all that is capturable
-    "final": Field(validation.boolean, True),  # a final capture releases what it does not take
+    "amount": Field(types.AMOUNT, "minor units; null = all that is capturable", None, nullable=True),
+    "final": Field(types.BOOLEAN, "release what is not taken", True),
 }
 CANCEL: Final[Fields] = {
     "cancellation_reason": Field(
-        validation.choice("duplicate", "fraudulent", "requested_by_customer", "abandoned"), None, nullable=True
+        types.choice("duplicate", "fraudulent", "requested_by_customer", "abandoned"), "why", None, nullable=True
     )
 }
 ATTEMPT_OUTCOME: Final[Fields] = {
-    "operation_id": Field(validation.text),
-    "attempt": Field(validation.ordinal),
+    "operation_id": Field(types.TEXT, "identity of the attempt at the processor"),
+    "attempt": Field(types.ORDINAL, "number of the attempt in its intent"),
     "status": Field(
-        validation.choice(
+        types.choice(
             *("pending", "unknown", "requires_action", "authorized", "captured", "voided", "refunded", "submitted"),
             *("declined", "failed", "manual_review"),
-        )
+        ),
+        "what the processor says, in our words",
     ),
-    "provider_ref": Field(validation.text, None, nullable=True),
-    "amount": Field(validation.count, None, nullable=True),  # as the processor echoed it; absent when it did not
-    "currency": Field(validation.text, None, nullable=True),
-    "error_code": Field(validation.text, None, nullable=True),
+    "provider_ref": Field(types.TEXT, "the processor's own id", None, nullable=True),
+    "amount": Field(types.COUNT, "as echoed, minor units", None, nullable=True),  # absent when it did not
+    "currency": Field(types.TEXT, "as echoed", None, nullable=True),
+    "error_code": Field(types.TEXT, "why it was declined or failed", None, nullable=True),
     "redirect_url": Field(
-        validation.web_address, None, nullable=True, later=True
-    ),  # where the payer goes: with requires_action
+        types.WEB_ADDRESS, "where the payer has to go; only with requires_action", None, nullable=True, since=2
+    ),
     "authorized_until": Field(
-        validation.time_us, None, nullable=True, later=True
-    ),  # when the hold ends, as the processor says
+        types.TIME_US,
+        "when the hold ends, as the processor says; microseconds since the epoch",
+        None,
+        nullable=True,
+        since=2,
+    ),
     "pending_reason": Field(
-        validation.choice(*get_args(records.RefundPendingReason)), None, nullable=True, later=True
-    ),  # of a refund: with pending
+        types.choice(*get_args(records.RefundPendingReason)),
+        "why a refund is pending, as the processor says; only with pending",
+        None,
+        nullable=True,
+        since=3,
+    ),
 }
 
 REVIEW: Final[Fields] = {
-    "decision": Field(validation.choice("approve", "reject")),
-    "note": Field(validation.note, None, nullable=True),
-    "reviewer": Field(validation.text),  # the token's subject, filled in by the route
+    "decision": Field(types.choice("approve", "reject"), "approve or reject"),
+    "note": Field(types.NOTE, "why, for people", None, nullable=True),
+    "reviewer": Field(types.TEXT, "who decided: the subject of the token"),  # filled in by the route
 }
 CREATE_REFUND: Final[Fields] = {
-    "payment_intent": Field(validation.identity),
-    "amount": Field(validation.amount_minor, None, nullable=True),  # absent = all that is refundable
-    "reason": Field(validation.choice("duplicate", "fraudulent", "requested_by_customer"), None, nullable=True),
-    "metadata": Field(validation.metadata, {}),
+    "payment_intent": Field(types.ID, "the payment to refund"),
+    "amount": Field(types.AMOUNT, "minor units; null = all that is refundable", None, nullable=True),
+    "reason": Field(
+        types.choice("duplicate", "fraudulent", "requested_by_customer"), "the merchant's", None, nullable=True
+    ),
+    "metadata": Field(types.METADATA, "the merchant's own", {}),
 }
-CANCEL_REFUND: Final[Fields] = {"refund": Field(validation.identity)}
+CANCEL_REFUND: Final[Fields] = {"refund": Field(types.ID, "the refund to cancel")}
 DISPUTE: Final[Fields] = {
-    "provider_ref": Field(validation.text),
-    "status": Field(validation.choice(*get_args(records.DisputeState))),
-    "funds": Field(validation.choice(*get_args(records.DisputeFunds))),
-    "amount": Field(validation.amount_minor),
-    "currency": Field(validation.currency_code),
-    "fee": Field(validation.count, 0),
-    "reason": Field(validation.text, None, nullable=True),
+    "provider_ref": Field(types.TEXT, "the processor's own id of the dispute"),
+    "status": Field(types.choice(*get_args(records.DisputeState)), "what the processor says, in our words"),
+    "funds": Field(
+        types.choice(*get_args(records.DisputeFunds)),
+        "none, withdrawn or reinstated: what has happened to the money so far",
+    ),
+    "amount": Field(types.AMOUNT, "minor units"),
+    "currency": Field(types.CURRENCY, "ISO 4217"),
+    "fee": Field(types.COUNT, "minor units", 0),
+    "reason": Field(types.TEXT, "the network's", None, nullable=True),
 }
 DISPUTE_EVIDENCE: Final[Fields] = {
-    "dispute": Field(validation.identity),
-    "evidence": Field(_evidence, {}),
-    "submit": Field(validation.boolean, False),
+    "dispute": Field(types.ID, "the dispute that it is about"),
+    "evidence": Field(own.EVIDENCE, "the merchant's texts by kind; they replace those of the same kind", {}),
+    "submit": Field(types.BOOLEAN, "send all of it to the processor, for good", False),
 }
 EXPIRE_AUTHORIZATION: Final[Fields] = {
-    "operation_id": Field(validation.text),
-    "authorized_until": Field(validation.time_us),
+    "operation_id": Field(types.TEXT, "identity of the authorization at the processor"),
+    "authorized_until": Field(types.TIME_US, "when the hold ended, microseconds since the epoch"),
 }
 SETTLEMENT_LINE: Final[Fields] = {
-    "line_id": Field(validation.text),
-    "attempt": Field(validation.ordinal),
-    "operation_id": Field(validation.text),
-    "finding": Field(validation.choice("matched", "short", "over", "duplicate")),
-    "gross": Field(validation.signed_minor),
-    "fee": Field(validation.signed_minor),
-    "difference": Field(validation.count),
-    "currency": Field(validation.currency_code),
+    "line_id": Field(types.TEXT, "identity of the line: report and place"),
+    "attempt": Field(types.ORDINAL, "number of the attempt in its intent"),
+    "operation_id": Field(types.TEXT, "identity of the attempt at the processor"),
+    "finding": Field(types.choice("matched", "short", "over", "duplicate"), "matched, short, over or duplicate"),
+    "gross": Field(types.SIGNED_AMOUNT, "as reported, signed, minor units"),
+    "fee": Field(types.SIGNED_AMOUNT, "as reported, minor units"),
+    "difference": Field(types.COUNT, "how much is short or over, minor units, 0 or more"),
+    "currency": Field(types.CURRENCY, "ISO 4217"),
 }
 JOURNAL: Final[Fields] = {
-    "reference": Field(validation.text),
-    "kind": Field(validation.text),
-    "entries": Field(_entries),
-    "note": Field(validation.note, None, nullable=True),
+    "reference": Field(types.TEXT, "unique: it posts once"),
+    "kind": Field(types.TEXT, "what it is"),
+    "entries": Field(own.ENTRIES, "balanced per currency"),
+    "note": Field(types.NOTE, "why, and who approved it", None, nullable=True),
 }
-
-
-def _merchant(value: object) -> str | None:
-    return None if isinstance(value, str) and MERCHANT.fullmatch(value) else "must be the name of a merchant"
-
-
-def _destination(value: object) -> str | None:
-    return validation.free_text(value, limits.PAYOUT_DESTINATION_LENGTH_MAX)
-
-
-def _rate(value: object) -> str | None:
-    if isinstance(value, str) and _RATE.fullmatch(value) and value.strip("0."):
-        return None
-    return f"must be a decimal above zero as text, with at most {limits.FX_RATE_DIGITS_MAX} digits on a side"
-
-
-MERCHANT: Final = re.compile(rf"[A-Za-z0-9_-]{{1,{limits.SCOPE_LENGTH_MAX}}}")
-_RATE: Final = re.compile(rf"\d{{1,{limits.FX_RATE_DIGITS_MAX}}}(\.\d{{1,{limits.FX_RATE_DIGITS_MAX}}})?", re.ASCII)
-
 CREATE_PAYOUT: Final[Fields] = {
-    "amount": Field(validation.amount_minor),
-    "currency": Field(validation.currency_code),
-    "destination": Field(_destination),
-    "metadata": Field(validation.metadata, {}),
+    "amount": Field(types.AMOUNT, "minor units"),
+    "currency": Field(types.CURRENCY, "ISO 4217"),
+    "destination": Field(
+        types.free_text(limits.PAYOUT_DESTINATION_LENGTH_MAX), "the merchant's name of its bank account"
+    ),
+    "metadata": Field(types.METADATA, "the merchant's own", {}),
 }
-CANCEL_PAYOUT: Final[Fields] = {"payout": Field(validation.identity)}
+CANCEL_PAYOUT: Final[Fields] = {"payout": Field(types.ID, "the payout to cancel")}
 PAYOUT_OUTCOME: Final[Fields] = {
-    "payout": Field(validation.identity),
-    "status": Field(validation.choice("paid", "failed")),
-    "amount": Field(validation.amount_minor),
-    "currency": Field(validation.currency_code),
-    "bank": Field(validation.text),  # our own account that the money left, or came back to
-    "reason": Field(validation.note, None, nullable=True),
+    "payout": Field(types.ID, "the payout"),
+    "status": Field(types.choice("paid", "failed"), "paid | failed"),
+    "amount": Field(types.AMOUNT, "minor units, as the bank says it"),
+    "currency": Field(types.CURRENCY, "as the bank says it"),
+    "bank": Field(types.TEXT, "our own account that the money left, or came back to"),
+    "reason": Field(types.NOTE, "why it failed", None, nullable=True),
 }
 RESERVE: Final[Fields] = {
-    "merchant_id": Field(_merchant),
-    "amount": Field(validation.amount_minor),
-    "currency": Field(validation.currency_code),
-    "reason": Field(validation.note),
+    "merchant_id": Field(own.MERCHANT, "whose account"),
+    "amount": Field(types.AMOUNT, "minor units"),
+    "currency": Field(types.CURRENCY, "ISO 4217"),
+    "reason": Field(types.NOTE, "the operator's"),
 }
 CONVERSION: Final[Fields] = {
-    "merchant_id": Field(_merchant),
-    "source_amount": Field(validation.amount_minor),
-    "source_currency": Field(validation.currency_code),
-    "target_amount": Field(validation.amount_minor),
-    "target_currency": Field(validation.currency_code),
-    "rate": Field(_rate),  # target per source, in whole units of both
+    "merchant_id": Field(own.MERCHANT, "whose account"),
+    "source_amount": Field(types.AMOUNT, "minor units taken"),
+    "source_currency": Field(types.CURRENCY, "ISO 4217"),
+    "target_amount": Field(types.AMOUNT, "minor units given"),
+    "target_currency": Field(types.CURRENCY, "ISO 4217"),
+    "rate": Field(own.RATE, "target per source in whole units, an exact decimal"),
 }
-FREEZE: Final[Fields] = {"merchant_id": Field(_merchant), "reason": Field(validation.note)}
+FREEZE: Final[Fields] = {
+    "merchant_id": Field(own.MERCHANT, "whose account"),
+    "reason": Field(types.NOTE, "the operator's"),
+}
+
+SIGNALS_OF_CONFIRM: Final = Field(
+    types.SIGNALS,
+    "what the ingress saw (velocity counts, the card's fingerprint and network); null = it could not look",
+    None,
+    nullable=True,
+    since=2,
+)
+SIGNALS_OF_REVIEW: Final = Field(
+    types.SIGNALS,
+    "what the case says of the card of the confirm that waits (network, card_country); null = nothing",
+    None,
+    nullable=True,
+    since=2,
+)

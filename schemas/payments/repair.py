@@ -11,10 +11,11 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from schemas import limits, validation
+from schemas import value_types as types
 from schemas.errors import InvalidCommand
-from schemas.payments import facts, payloads
+from schemas.payments import facts, value_types
 from schemas.records import Command
-from schemas.validation import Field
+from schemas.validation import Field, ValueType
 
 Entry = dict[str, Any]  # account_id, debit, credit, currency
 
@@ -41,11 +42,6 @@ def _note(value: object) -> str | None:
     return None if str(value).strip() else "must say something"
 
 
-def _one_of(*allowed: str) -> validation.Check:
-    reason = "must be one of " + ", ".join(allowed)
-    return lambda value: None if isinstance(value, str) and value in allowed else reason
-
-
 def _account(value: object) -> str | None:
     is_account = isinstance(value, str) and _ACCOUNT.match(value) is not None
     return None if is_account else "must be an account that a repair may touch, without its currency"
@@ -55,23 +51,22 @@ def _name(value: object) -> str | None:
     return None if isinstance(value, str) and re.fullmatch(_NAME, value) else "must be a name"
 
 
-def _reference(value: object) -> str | None:
-    return validation.clean_text(value, limits.TEXT_LENGTH_MAX)
-
-
+_NOTE_TYPE: Final = ValueType(_note, "string", types.text_schema(limits.REPAIR_NOTE_LENGTH_MAX))
+_ACCOUNT_TYPE: Final = ValueType(_account, "string", {"type": "string"})
+_NAME_TYPE: Final = ValueType(_name, "string", {"type": "string", "pattern": f"^{_NAME}$"})
 PROPOSAL: Final[validation.Fields] = {
-    "template": Field(_one_of(*TEMPLATES), None, nullable=True),  # absent: the entries are given
-    "entries": Field(payloads.JOURNAL["entries"].check, None, nullable=True),
-    "amount": Field(payloads.CREATE_INTENT["amount"].check, None, nullable=True),
-    "currency": Field(payloads.CREATE_INTENT["currency"].check, None, nullable=True),
-    "account": Field(_account, None, nullable=True),  # without its currency
-    "processor": Field(_name, None, nullable=True),  # absent: the case's own
-    "side": Field(_one_of(*SIDES), None, nullable=True),
-    "reference": Field(_reference, None, nullable=True),  # of the transaction that is reversed
-    "note": Field(_note),
+    "template": Field(types.choice(*TEMPLATES), "absent: the entries are given", None, nullable=True),
+    "entries": Field(value_types.ENTRIES, "balanced per currency", None, nullable=True),
+    "amount": Field(types.AMOUNT, "minor units", None, nullable=True),
+    "currency": Field(types.CURRENCY, "ISO 4217", None, nullable=True),
+    "account": Field(_ACCOUNT_TYPE, "without its currency", None, nullable=True),
+    "processor": Field(_NAME_TYPE, "absent: the case's own", None, nullable=True),
+    "side": Field(types.choice(*SIDES), "whose side a write-off takes", None, nullable=True),
+    "reference": Field(types.TEXT, "of the transaction that is reversed", None, nullable=True),
+    "note": Field(_NOTE_TYPE, "why"),
 }
-DECISION: Final[validation.Fields] = {"note": Field(_note, None, nullable=True)}
-REVERSE: Final[validation.Fields] = {"note": Field(_note)}
+DECISION: Final[validation.Fields] = {"note": Field(_NOTE_TYPE, "why", None, nullable=True)}
+REVERSE: Final[validation.Fields] = {"note": Field(_NOTE_TYPE, "why")}
 #: what each form of a proposal needs; what is neither needed nor optional has no meaning and is refused
 _NEEDED: Final = {
     None: {"entries"},

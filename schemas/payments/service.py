@@ -6,6 +6,7 @@ from typing import Final
 
 from schemas.payments import topics
 from schemas.payments.operations import OPERATIONS
+from schemas.records import PaymentEventBody
 from schemas.service import EventType, Service
 
 SERVICE: Final = Service(
@@ -16,5 +17,12 @@ SERVICE: Final = Service(
     owner_role="millrace_owner",
     partitions=topics.PARTITIONS,
     operations=tuple(OPERATIONS.values()),
-    event_types=(EventType(name="payment_system_committed", record="PaymentSystemCommitted"),),
+    event_types=(
+        EventType(
+            name="payment_system_committed",
+            record="PaymentSystemCommitted",
+            body=PaymentEventBody,
+            doc="one committed operation on a payment intent",
+        ),
+    ),
 )

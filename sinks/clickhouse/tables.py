@@ -11,7 +11,9 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any, Final
 
 from clickhouse_connect.driver.exceptions import ClickHouseError
+from msgspec import Struct
 
+from schemas.column import Declared, declared
 from schemas.errors import InvariantViolation, Unavailable
 
 if TYPE_CHECKING:
@@ -40,6 +42,17 @@ class Table:
     def identity(self) -> tuple[str, ...]:
         """The columns that tell a row from every other."""
         return ("kafka_partition", "seq", *self.row_key)
+
+
+def analytical(record: type[Struct]) -> list[Declared]:
+    """The fields of a record that analytics has."""
+    return [field for field in declared(record) if field.column.analytical]
+
+
+def of_record(name: str, record: type[Struct], *further: str, row_key: tuple[str, ...] = ()) -> Table:
+    """The table of a record: a row for every state of it. ``further``: what its event says beside it, in order."""
+    fields = tuple(field.column.shown or field.name for field in analytical(record))
+    return Table(name=name, columns=("kafka_partition", "seq", *further, *fields), row_key=row_key)
 
 
 def schema_files(package: str) -> list[tuple[str, str]]:

@@ -1,10 +1,15 @@
-"""Named queries in .sql files: a block starts with ``-- name: query_name`` and its comment says who calls it."""
+"""Named queries in .sql files: a block starts with ``-- name: query_name`` and its comment says who calls it.
+
+Column lists in them are those of the records (``column_lists``).
+"""
 
 from __future__ import annotations
 
 import re
 from functools import cache
 from importlib import resources
+
+from sinks.postgres.column_lists import expanded
 
 _NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
 
@@ -16,7 +21,7 @@ def queries(package: str, file: str) -> dict[str, str]:
     names, bodies = parts[::2], parts[1::2]
     if len(set(names)) != len(names):
         raise ValueError(f"{file} names a query twice")
-    return {n: _without_comments(b) for n, b in zip(names, bodies, strict=True)}
+    return {n: expanded(_without_comments(b)) for n, b in zip(names, bodies, strict=True)}
 
 
 def _without_comments(text: str) -> str:

@@ -59,7 +59,8 @@ def test_ledger_lines_are_numbered_as_in_postgres() -> None:
 
 
 def test_exponents_follow_the_currency() -> None:
-    found = {row[6]: row[7] for row in all_rows()["payment_intents"]}
+    at = [tables.PAYMENT_INTENTS.columns.index(name) for name in ("currency", "currency_exponent")]
+    found = {row[at[0]]: row[at[1]] for row in all_rows()["payment_intents"]}
     assert found == {"USD": 2, "EUR": 2, "GBP": 2, "JPY": 0, "KWD": 3}
 
 

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ingress.client import errors, protocols, sse, wire
+from ingress.client import declared, errors, protocols, sse, wire
 from ingress.client.messages import CommandLine, Committed, Lost, Pause, Reply, Send
 from schemas import limits
+from schemas.records import PaymentIntent
 
 if TYPE_CHECKING:
     from ingress.client.messages import Heard
@@ -239,3 +240,11 @@ def test_a_filter_travels_with_every_page() -> None:
         {"payment_intent": "pi_1", "limit": "5"},
         {"limit": "5", "cursor": "c"},
     ]
+
+
+def test_a_field_or_filter_that_the_service_does_not_declare_is_refused_before_anything_is_sent() -> None:
+    with pytest.raises(TypeError, match="create_payment_intent has no metadta"):
+        declared.fields("create_payment_intent", {"metadta": {}})
+    with pytest.raises(TypeError, match="PaymentIntent has no state"):
+        declared.filters(PaymentIntent, {"state": "succeeded"})
+    assert declared.fields("create_payment_intent", {"amount": 1}) == {"amount": 1}

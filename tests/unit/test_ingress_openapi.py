@@ -9,13 +9,10 @@ from typing import Any
 import pytest
 
 from ingress import app, openapi
-from ingress.http import openapi_commands, openapi_schemas
-from ingress.services import HTTP_SERVICES
+from ingress.http import openapi_commands, openapi_schemas, problems
 from schemas import limits, records, rendering
 from schemas.services import OPERATIONS
 from tests.worlds.payments import payment_cases
-
-PAYLOADS = {record: schema for service in HTTP_SERVICES for record, schema in service.payloads().items()}
 
 DOCUMENT = openapi.document()
 
@@ -44,7 +41,7 @@ def test_every_reference_leads_somewhere() -> None:
 
 @pytest.mark.parametrize("operation", [o for o in OPERATIONS.values() if o.scope], ids=lambda o: o.name)
 def test_payload_fields_are_those_of_the_validation_table(operation: Any) -> None:
-    schema = openapi_commands.components(PAYLOADS)[f"{operation.record}Payload"]
+    schema = openapi_commands.components()[f"{operation.record}Payload"]
     assert set(schema["properties"]) == set(operation.payload)
     assert schema["additionalProperties"] is False
 
@@ -64,3 +61,17 @@ def test_bounds_are_the_named_ones() -> None:
     text = json.dumps(DOCUMENT)
     for bound in (limits.AMOUNT_MINOR_MAX, limits.PAGE_LIMIT_MAX, limits.METADATA_KEYS_MAX):
         assert str(bound) in text
+
+
+def test_an_operation_lists_its_own_refusals_and_no_other_code() -> None:
+    """What a client has to handle: a refund is never more than can be captured, and a capture never more than refundable."""
+    for name, own, others in (
+        ("capture_payment_intent", "amount_exceeds_capturable", "amount_exceeds_refundable"),
+        ("create_refund", "amount_exceeds_refundable", "amount_exceeds_capturable"),
+        ("create_payment_intent", "account_frozen", "not_found"),
+    ):
+        answers = DOCUMENT["paths"][openapi.path_of(OPERATIONS[name])]["post"]["responses"]
+        listed = {code for answer in answers.values() for code in answer["description"].split(" or ")}
+        assert own in listed
+        assert others not in listed
+    assert all(code in problems.TABLE for o in OPERATIONS.values() for code in o.refusals)

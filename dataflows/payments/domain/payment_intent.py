@@ -32,14 +32,11 @@ def decide_create(payment: Payment | None, command: Command, context: Context) -
     wanted: dict[str, Any] = command.payload
     return Decision(
         intent=PaymentIntent(
+            **wanted,  # what was agreed on is called in the intent as it is in the command
             id=command.aggregate_key,
             merchant_id=command.scope,
-            amount=wanted["amount"],
-            currency=wanted["currency"],
             state="requires_confirmation" if wanted["payment_method"] else "requires_payment_method",
             version=1,
-            capture_method=wanted["capture_method"],
-            payment_method=wanted["payment_method"],
             processor=context.processor,
             amount_capturable=0,
             amount_received=0,
@@ -48,7 +45,6 @@ def decide_create(payment: Payment | None, command: Command, context: Context) -
             last_payment_error=None,
             cancellation_reason=None,
             latest_attempt=0,
-            metadata=wanted["metadata"],
             created_at=context.now,
             updated_at=context.now,
         )

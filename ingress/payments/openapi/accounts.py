@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, get_args
+from typing import Any, Final
 
+from ingress.http import openapi_commands, openapi_schemas
 from ingress.http import openapi_elements as elements
-from ingress.http import openapi_schemas
 from ingress.identity.auth import NAME
 from ingress.payments.merchants.reports import FORMATS, REPORTS
 from schemas import currency, limits, records
+from schemas.operation import Operation
+from schemas.payments.operations import ON_ACCOUNTS, OPERATIONS
 
 Json = dict[str, Any]
 
@@ -16,53 +18,15 @@ _STRING: Final[Json] = {"type": "string"}
 _TEXT_OR_NULL: Final[Json] = {"type": ["string", "null"]}
 _TIME: Final[Json] = {"type": "string", "format": "date-time"}
 _TIME_OR_NULL: Final[Json] = {"type": ["string", "null"], "format": "date-time"}
-_VERSION: Final[Json] = {"type": "integer", "minimum": 0}
 _CURRENCY: Final[Json] = {"enum": sorted(currency.EXPONENTS)}
-_NOTE: Final[Json] = {
-    "type": "string",
-    "minLength": 1,
-    "maxLength": limits.TEXT_LENGTH_MAX,
-    "pattern": openapi_schemas.TEXT,
-}
 MERCHANT_PARAMETER: Final[Json] = {
     "name": "merchant",
     "in": "path",
     "required": True,
     "schema": {"type": "string", "pattern": f"^{NAME.pattern.removesuffix(chr(92) + 'Z')}$"},
 }
-_RESERVE: Final[Json] = {"amount": openapi_schemas.AMOUNT, "currency": _CURRENCY, "reason": _NOTE}
-_REASON: Final[Json] = {"reason": _NOTE}
-_CONVERSION: Final[Json] = {
-    "source_amount": openapi_schemas.AMOUNT,
-    "source_currency": _CURRENCY,
-    "target_amount": openapi_schemas.AMOUNT,
-    "target_currency": _CURRENCY,
-    "rate": {
-        "type": "string",
-        "pattern": rf"^[0-9]{{1,{limits.FX_RATE_DIGITS_MAX}}}(\.[0-9]{{1,{limits.FX_RATE_DIGITS_MAX}}})?$",
-        "description": "Target per source, in whole units of both; an exact decimal",
-    },
-}
-_OUTCOME: Final[Json] = {
-    "status": {"enum": ["paid", "failed"]},
-    "amount": openapi_schemas.AMOUNT,
-    "currency": _CURRENCY,
-    "bank": _NOTE,
-    "reason": {"anyOf": [_NOTE, {"type": "null"}]},
-}
-#: an operator's command by its path: its name in OPERATIONS, what it does, its payload, what it answers with
-_COMMANDS: Final = {
-    "/v1/accounts/{merchant}/hold_reserve": ("hold_reserve", "Set money aside", _RESERVE),
-    "/v1/accounts/{merchant}/release_reserve": ("release_reserve", "Give it back", _RESERVE),
-    "/v1/accounts/{merchant}/convert_currency": ("convert_currency", "Exchange at a stated rate", _CONVERSION),
-    "/v1/accounts/{merchant}/freeze": ("freeze_account", "Nothing new is begun", _REASON),
-    "/v1/accounts/{merchant}/unfreeze": ("unfreeze_account", "Work goes on", _REASON),
-    "/v1/payouts/{payout_id}/outcome": ("record_payout_outcome", "What the bank did with a payout", _OUTCOME),
-}
-_OF_A_COMMAND: Final = (
-    *(*elements.COMMON, "malformed_request", "not_found", "version_conflict", "too_large"),
-    *("unsupported_media_type", "invalid_command", "quota_exceeded", "deadline_exceeded"),
-)
+#: the commands of operators on accounts and payouts
+_COMMANDS: Final = tuple(OPERATIONS[name] for name in (*sorted(ON_ACCOUNTS), "record_payout_outcome"))
 _TIME_DOC: Final = "The report is of the time from `from` up to, and without, `to`"
 
 
@@ -81,8 +45,10 @@ def paths() -> Json:
         },
         "/v1/reports/{report}": {"get": _report()},
     }
-    for path, (operation, summary, payload) in _COMMANDS.items():
-        found[path] = {"post": _operate(path, operation, summary, payload)}
+    for operation in _COMMANDS:
+        path = operation.path if operation.path.startswith("/v1/") else f"/v1{operation.path}"
+        parameter = MERCHANT_PARAMETER if operation.name in ON_ACCOUNTS else elements.object_id("payout_id")
+        found[path.replace("{id}", f"{{{parameter['name']}}}")] = {"post": _operate(operation, parameter)}
     return found
 
 
@@ -120,50 +86,28 @@ def _report() -> Json:
     return made
 
 
-def _operate(path: str, operation: str, summary: str, payload: Json) -> Json:
-    parameter = MERCHANT_PARAMETER if "{merchant}" in path else elements.object_id("payout_id")
-    required = [name for name in payload if operation != "record_payout_outcome" or name != "reason"]
-    bare = openapi_schemas.a_schema(payload, required, closed=True)
+def _operate(operation: Operation, parameter: Json) -> Json:
+    bare = openapi_commands.payload(operation, without=(operation.path_field or "",))
     # The key may come in the header.
     key = {"idempotency_key": {**openapi_schemas.IDEMPOTENCY_KEY, "type": ["string", "null"]}}
     envelope = openapi_schemas.a_schema(key | {"payload": bare}, ["payload"], closed=True)
-    schema = "CommittedPayout" if operation == "record_payout_outcome" else "CommittedAccount"
-    found = elements.answer("Committed", elements.JSON, schema, elements.COMMITTED_HEADERS)
+    found = elements.answer("Committed", elements.JSON, operation.result, elements.COMMITTED_HEADERS)
     accepted = elements.answer("Accepted, not decided yet", elements.JSON, "Accepted", elements.ACCEPTED_HEADERS)
     return {
-        "operationId": operation,
-        "summary": summary,
+        "operationId": operation.name,
+        "summary": operation.summary,
         "tags": ["operators"],
         "security": [{"bearer": ["operator"]}],
         "parameters": [parameter, *elements.COMMAND_HEADERS],
         "requestBody": {"required": True, "content": {elements.JSON: {"schema": {"anyOf": [bare, envelope]}}}},
-        "responses": {"200": found, "202": accepted, **elements.refusals(_OF_A_COMMAND)},
+        "responses": {"200": found, "202": accepted, **elements.refusals_of(operation)},
     }
 
 
 def components() -> dict[str, Json]:
     """The named schemas of these routes."""
-    payout = {
-        **dict.fromkeys(("id", "merchant_id", "currency", "destination"), _STRING),
-        "object": {"const": "payout"},
-        "amount": openapi_schemas.AMOUNT,
-        "state": {"enum": list(get_args(records.PayoutState))},
-        "failure_reason": _TEXT_OR_NULL,
-        "version": _VERSION,
-        "metadata": {"type": "object", "additionalProperties": _STRING},
-        "created_at": _TIME,
-        "updated_at": _TIME,
-    }
-    account = {
-        "id": _STRING,
-        "object": {"const": "merchant_account"},
-        "merchant_id": _STRING,
-        "state": {"enum": list(get_args(records.AccountState))},
-        "frozen_reason": _TEXT_OR_NULL,
-        "version": _VERSION,
-        "created_at": _TIME_OR_NULL,
-        "updated_at": _TIME_OR_NULL,
-    }
+    account = openapi_schemas.resource(records.MerchantAccount, "merchant_account")
+    never = dict.fromkeys(("created_at", "updated_at"), _TIME_OR_NULL)  # of an account that nobody has touched
     pages = {"has_more": {"type": "boolean"}, "next_cursor": _TEXT_OR_NULL}
     rows = {"type": "array", "items": {"type": "object"}, "description": "One row for each line; see the CSV header"}
     report = {
@@ -177,11 +121,11 @@ def components() -> dict[str, Json]:
     }
     a_schema, ref = openapi_schemas.a_schema, openapi_schemas.ref
     return {
-        "Payout": a_schema(payout),
+        "Payout": openapi_schemas.resource(records.Payout, "payout"),
         "PayoutPage": a_schema({"data": {"type": "array", "items": ref("Payout")}, **pages}),
         "CommittedPayout": a_schema({"result": ref("Payout"), "event": ref("Event")}),
-        "MerchantAccount": a_schema(account),
-        "MerchantAccountRead": a_schema({**account, "balances": ref("Balances")}),
+        "MerchantAccount": account,
+        "MerchantAccountRead": a_schema({**account["properties"], **never, "balances": ref("Balances")}),
         "CommittedAccount": a_schema({"result": ref("MerchantAccount"), "event": ref("Event")}),
         "Report": a_schema(report),
     }

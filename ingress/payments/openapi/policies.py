@@ -7,10 +7,11 @@ from typing import Any, Final
 
 import msgspec
 
+from ingress.http import openapi_commands, openapi_schemas
 from ingress.http import openapi_elements as elements
-from ingress.http import openapi_schemas
 from schemas import limits, maintenance
 from schemas.payments import bank_rules, fee_policy, risk_policy, routing
+from schemas.payments.operations import OPERATIONS
 
 Json = dict[str, Any]
 
@@ -23,7 +24,7 @@ _DOCUMENTS: Final[dict[str, Any]] = {
 }
 _READ: Final = (*elements.COMMON, "not_found", "malformed_request", "invalid_command")
 _WRITTEN: Final = (*_READ, "too_large", "unsupported_media_type", "version_conflict")
-_REVIEWED: Final = (*_WRITTEN, "state_conflict", "quota_exceeded", "deadline_exceeded")
+_REVIEW: Final = OPERATIONS["review_payment_intent"]
 _STRING: Final[Json] = {"type": "string"}
 _TEXT_OR_NULL: Final[Json] = {"type": ["string", "null"]}
 _TIME: Final[Json] = {"type": "string", "format": "date-time"}
@@ -87,13 +88,14 @@ def _review(intent: Json) -> Json:
         "202": elements.answer("Accepted, not decided yet", elements.JSON, "Accepted", elements.ACCEPTED_HEADERS),
     }
     made = _call(
-        "review_payment_intent",
-        "Approve or reject a payment that waits for it",
+        _REVIEW.name,
+        _REVIEW.summary,
         [intent, *elements.COMMAND_HEADERS],
         responses,
-        _REVIEWED,
+        (),
     )
     content = {elements.JSON: {"schema": {"anyOf": [envelope, payload]}}}
+    made["responses"] = responses | elements.refusals_of(_REVIEW)
     return made | {"requestBody": {"required": True, "content": content}}
 
 
@@ -154,11 +156,9 @@ def _of_risk() -> dict[str, Json]:
         "reasons": {"type": "array", "items": openapi_schemas.a_schema(reason)},
         "created_at": _TIME,
     }
-    note = {"type": ["string", "null"], "minLength": 1, "maxLength": limits.TEXT_LENGTH_MAX}
-    review = {"decision": {"enum": ["approve", "reject"]}, "note": {**note, "pattern": openapi_schemas.TEXT}}
     data = {"type": "array", "items": openapi_schemas.ref("RiskAssessment")}
     return {
         "RiskAssessment": openapi_schemas.a_schema(assessment),
         "RiskAssessments": openapi_schemas.a_schema({"data": data}),
-        "ReviewPayload": openapi_schemas.a_schema(review, ["decision"], closed=True),
+        "ReviewPayload": openapi_commands.payload(_REVIEW, without=("reviewer",)),
     }

@@ -8,7 +8,8 @@ from ingress.http import openapi_elements as elements
 from ingress.http import openapi_schemas
 from ingress.operators import cases
 from ingress.payments import expansion
-from schemas import limits
+from ingress.payments.resources import INTENTS, Kind
+from schemas import limits, value_types
 
 Json = dict[str, Any]
 
@@ -25,7 +26,7 @@ def paths() -> Json:
     """The GET of every path that has one."""
     return {
         "/v1/payment_intents": _list(
-            "payment_intents", "The caller's payment intents, newest first", "PaymentIntentPage"
+            "payment_intents", "The caller's payment intents, newest first", "PaymentIntentPage", *_filters(INTENTS)
         ),
         "/v1/payment_intents/{intent_id}": _resource(
             "payment_intent", "intent_id", "One payment intent", "PaymentIntentRead", "payment_intents"
@@ -45,6 +46,18 @@ def paths() -> Json:
         "/v1/recovery_checkpoints": _checkpoints(),
         **_public(),
     }
+
+
+def _filters(kind: Kind[Any]) -> list[Json]:
+    """By which fields of a record its list filters."""
+    return [
+        elements.query(
+            field.name,
+            value_types.text_schema(field.column.length_max or limits.TEXT_LENGTH_MAX),
+            f"Only those with this {field.name}",
+        )
+        for field in kind.listed
+    ]
 
 
 def _read(operation_id: str, summary: str, parameters: list[Json], responses: Json, codes: tuple[str, ...]) -> Json:

@@ -1,9 +1,6 @@
 -- GET /v1/disputes: newest first, after a place in that order. Served by dispute_of_merchant.
-select id, intent_id, merchant_id, processor, provider_ref, amount, currency, fee, reason, state, funds, version,
-       (extract(epoch from created_at) * 1000000)::bigint as created_at,
-       (extract(epoch from updated_at) * 1000000)::bigint as updated_at,
-       null as evidence, evidence_state  -- what the merchant says is for its bank alone
-from dispute
+select {{read Dispute d}}
+from dispute d
 where merchant_id = %(merchant)s
   and (created_at, id) < (timestamptz 'epoch' + %(created_at)s::bigint * interval '1 microsecond', %(id)s::text)
 order by merchant_id desc, created_at desc, id desc

@@ -1,9 +1,4 @@
 -- GET /v1/payment_intents/{id}, many at once. Served by the primary key; the caller compares the merchant.
-select id, merchant_id, amount, currency, state, version, capture_method, payment_method, processor,
-       amount_capturable, amount_received, amount_refunded, amount_disputed, last_payment_error,
-       cancellation_reason, latest_attempt, metadata,
-       (extract(epoch from created_at) * 1000000)::bigint as created_at,
-       (extract(epoch from updated_at) * 1000000)::bigint as updated_at, amount_pending,
-       next_action, (extract(epoch from authorized_until) * 1000000)::bigint as authorized_until
-from payment_intent
+select {{read PaymentIntent i}}
+from payment_intent i
 where id = any(%(ids)s::text[])

@@ -8,9 +8,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from schemas.currency import EXPONENTS
+from schemas.records import Dispute, MerchantAccount, PaymentIntent, Payout, ProcessorAttempt, Refund
+from sinks.clickhouse.tables import analytical
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
+
+    from msgspec import Struct
 
     from schemas.records import Event
     from sinks.clickhouse.tables import Row, TableRows
@@ -49,18 +53,19 @@ def add_event(rows: TableRows, partition: int, event: Event) -> None:
         )
     )
     if intent:
-        rows["payment_intents"].append(_intent_row(place, intent))
+        rows["payment_intents"].append((*place, EXPONENTS[intent["currency"]], *_INTENT(intent)))
     for changed in (body.get("caused_by"), attempt):
         if changed:
-            rows["processor_attempts"].append(_attempt_row(place, event, changed))
+            beside = (event.version, event.scope, EXPONENTS[changed["currency"]])
+            rows["processor_attempts"].append((*place, *beside, *_ATTEMPT(changed)))
     if refund := body.get("refund"):
-        rows["refunds"].append(_refund_row(place, refund))
+        rows["refunds"].append((*place, EXPONENTS[refund["currency"]], *_REFUND(refund)))
     if dispute := body.get("dispute"):
-        rows["disputes"].append(_dispute_row(place, dispute))
+        rows["disputes"].append((*place, EXPONENTS[dispute["currency"]], *_DISPUTE(dispute)))
     if account := body.get("account"):
-        rows["merchant_accounts"].append(_account_row(place, account))
+        rows["merchant_accounts"].append((*place, *_ACCOUNT(account)))
     if payout := body.get("payout"):
-        rows["payouts"].append(_payout_row(place, payout))
+        rows["payouts"].append((*place, EXPONENTS[payout["currency"]], *_PAYOUT(payout)))
     rows["ledger_lines"].extend(lines)
 
 
@@ -87,112 +92,11 @@ def _ledger_rows(place: tuple[int, int], event: Event, txns: Iterable[dict[str, 
     ]
 
 
-def _intent_row(place: tuple[int, int], intent: dict[str, Any]) -> Row:
-    return (
-        *place,
-        intent["id"],
-        intent["version"],
-        intent["merchant_id"],
-        intent["amount"],
-        intent["currency"],
-        EXPONENTS[intent["currency"]],
-        intent["state"],
-        intent["capture_method"],
-        intent["processor"],
-        intent["amount_capturable"],
-        intent["amount_received"],
-        intent["amount_refunded"],
-        intent["amount_disputed"],
-        intent["last_payment_error"],
-        intent["cancellation_reason"],
-        intent["latest_attempt"],
-        intent["created_at"],
-        intent["updated_at"],
-    )
+def _fields(record: type[Struct]) -> Callable[[dict[str, Any]], list[Any]]:
+    """What analytics has of a record in an event; an older event does not say what came later."""
+    names = [field.name for field in analytical(record)]
+    return lambda said: [said.get(name) for name in names]
 
 
-def _attempt_row(place: tuple[int, int], event: Event, attempt: dict[str, Any]) -> Row:
-    return (
-        *place,
-        attempt["intent_id"],
-        attempt["attempt"],
-        event.version,
-        event.scope,
-        attempt["kind"],
-        attempt["status"],
-        attempt["operation_id"],
-        attempt["processor"],
-        attempt["amount"],
-        attempt["currency"],
-        EXPONENTS[attempt["currency"]],
-        attempt["parent_ref"],
-        attempt["final"],
-        attempt["provider_ref"],
-        attempt["error_code"],
-        attempt["created_at"],
-        attempt["updated_at"],
-    )
-
-
-def _refund_row(place: tuple[int, int], refund: dict[str, Any]) -> Row:
-    return (
-        *place,
-        refund["id"],
-        refund["version"],
-        refund["intent_id"],
-        refund["merchant_id"],
-        refund["attempt"],
-        refund["amount"],
-        refund["currency"],
-        EXPONENTS[refund["currency"]],
-        refund["state"],
-        refund["reason"],
-        refund["failure_reason"],
-        refund["from_pending"],
-        refund["created_at"],
-        refund["updated_at"],
-        refund.get("pending_reason"),  # of events before version 4, nobody kept it
-    )
-
-
-def _dispute_row(place: tuple[int, int], dispute: dict[str, Any]) -> Row:
-    return (
-        *place,
-        dispute["id"],
-        dispute["version"],
-        dispute["intent_id"],
-        dispute["merchant_id"],
-        dispute["processor"],
-        dispute["provider_ref"],
-        dispute["amount"],
-        dispute["currency"],
-        EXPONENTS[dispute["currency"]],
-        dispute["fee"],
-        dispute["reason"],
-        dispute["state"],
-        dispute["funds"],
-        dispute["created_at"],
-        dispute["updated_at"],
-    )
-
-
-def _account_row(place: tuple[int, int], account: dict[str, Any]) -> Row:
-    names = ("id", "version", "merchant_id", "state", "created_at", "updated_at")
-    return (*place, *(account[name] for name in names))
-
-
-def _payout_row(place: tuple[int, int], payout: dict[str, Any]) -> Row:
-    return (
-        *place,
-        payout["id"],
-        payout["version"],
-        payout["account_id"],
-        payout["merchant_id"],
-        payout["amount"],
-        payout["currency"],
-        EXPONENTS[payout["currency"]],
-        payout["state"],
-        payout["failure_reason"],
-        payout["created_at"],
-        payout["updated_at"],
-    )
+_INTENT, _ATTEMPT, _REFUND = _fields(PaymentIntent), _fields(ProcessorAttempt), _fields(Refund)
+_DISPUTE, _ACCOUNT, _PAYOUT = _fields(Dispute), _fields(MerchantAccount), _fields(Payout)

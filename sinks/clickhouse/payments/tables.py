@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from sinks.clickhouse.tables import Table
+from schemas.records import Dispute, MerchantAccount, PaymentIntent, Payout, ProcessorAttempt, Refund
+from sinks.clickhouse.tables import Table, of_record
 
 EVENTS: Final = Table(
     name="events",
@@ -22,49 +23,14 @@ LEDGER_LINES: Final = Table(
     ),
     row_key=("txn_id", "line"),
 )
-PAYMENT_INTENTS: Final = Table(
-    name="payment_intents",
-    columns=(
-        *("kafka_partition", "seq", "id", "version", "merchant_id", "amount", "currency", "currency_exponent", "state"),
-        *("capture_method", "processor", "amount_capturable", "amount_received", "amount_refunded", "amount_disputed"),
-        *("last_payment_error", "cancellation_reason", "latest_attempt", "created_at", "updated_at"),
-    ),
+PAYMENT_INTENTS: Final = of_record("payment_intents", PaymentIntent, "currency_exponent")
+PROCESSOR_ATTEMPTS: Final = of_record(
+    "processor_attempts", ProcessorAttempt, "version", "merchant_id", "currency_exponent", row_key=("attempt",)
 )
-PROCESSOR_ATTEMPTS: Final = Table(
-    name="processor_attempts",
-    columns=(
-        *("kafka_partition", "seq", "intent_id", "attempt", "version", "merchant_id", "kind", "status", "operation_id"),
-        *("processor", "amount", "currency", "currency_exponent", "parent_ref", "final", "provider_ref", "error_code"),
-        *("created_at", "updated_at"),
-    ),
-    row_key=("attempt",),
-)
-REFUNDS: Final = Table(
-    name="refunds",
-    columns=(
-        *("kafka_partition", "seq", "id", "version", "payment_intent", "merchant_id", "attempt", "amount", "currency"),
-        *("currency_exponent", "state", "reason", "failure_reason", "from_pending", "created_at", "updated_at"),
-        "pending_reason",
-    ),
-)
-DISPUTES: Final = Table(
-    name="disputes",
-    columns=(
-        *("kafka_partition", "seq", "id", "version", "payment_intent", "merchant_id", "processor", "provider_ref"),
-        *("amount", "currency", "currency_exponent", "fee", "reason", "state", "funds", "created_at", "updated_at"),
-    ),
-)
-MERCHANT_ACCOUNTS: Final = Table(
-    name="merchant_accounts",
-    columns=("kafka_partition", "seq", "id", "version", "merchant_id", "state", "created_at", "updated_at"),
-)
-PAYOUTS: Final = Table(
-    name="payouts",
-    columns=(
-        *("kafka_partition", "seq", "id", "version", "account_id", "merchant_id", "amount", "currency"),
-        *("currency_exponent", "state", "failure_reason", "created_at", "updated_at"),
-    ),
-)
+REFUNDS: Final = of_record("refunds", Refund, "currency_exponent")
+DISPUTES: Final = of_record("disputes", Dispute, "currency_exponent")
+MERCHANT_ACCOUNTS: Final = of_record("merchant_accounts", MerchantAccount)
+PAYOUTS: Final = of_record("payouts", Payout, "currency_exponent")
 TABLES: Final = (
     *(EVENTS, LEDGER_LINES, PAYMENT_INTENTS, PROCESSOR_ATTEMPTS, REFUNDS, DISPUTES),
     *(MERCHANT_ACCOUNTS, PAYOUTS),

@@ -17,6 +17,8 @@ from dataflows.payments.domain.decision import Context, Decision, Payment
 from dataflows.payments.domain.fees import FeeSchedule, fee_minor
 from dataflows.payments.domain.ledger import is_balanced
 from dataflows.payments.domain.processor_attempt import OPEN
+from ingress.http.openapi_elements import codes_of
+from schemas.payments.operations import OPERATIONS
 from schemas.records import Command, Rejection
 from tests.worlds.payments import payment_cases as cases
 
@@ -79,7 +81,8 @@ def folded(create: Command, history: list[Any], context: Context = cases.CONTEXT
         assert payment == before, "a decision changes nothing by itself"
         assert decision == commands.decide(copy.deepcopy(payment), command, context), "deterministic"
         if isinstance(decision, Rejection):
-            assert decision.code
+            operation = OPERATIONS[command.operation]
+            assert not operation.scope or decision.code in codes_of(operation), "OpenAPI names every refusal"
             assert decision.detail
             continue
         _one_step(payment, decision)

@@ -17,12 +17,11 @@ from ingress.http.store import Store
 from ingress.http_service import HttpService, Json
 from schemas import errors
 from tests.services.counter.domain import Counter, rendered
-from tests.services.counter.service import OPERATIONS, SERVICE
+from tests.services.counter.service import SERVICE
 
 if TYPE_CHECKING:
     from ingress.http_service import Platform
 
-CREATE, ADD, CLOSE = OPERATIONS
 router: Final = APIRouter()
 
 
@@ -47,24 +46,6 @@ class Counters:
 
 def _read(row: tuple[Any, ...]) -> Counter:
     return Counter(**dict(zip(Counter.__struct_fields__, row, strict=True)))
-
-
-@router.post("/v1/counters")
-async def create(request: Request) -> Response:
-    """Makes a counter."""
-    return await calling.command(request, CREATE, None)
-
-
-@router.post("/v1/counters/{counter_id}/add")
-async def add(request: Request, counter_id: str) -> Response:
-    """Adds to it."""
-    return await calling.command(request, ADD, counter_id)
-
-
-@router.post("/v1/counters/{counter_id}/close")
-async def close(request: Request, counter_id: str) -> Response:
-    """Closes it."""
-    return await calling.command(request, CLOSE, counter_id)
 
 
 @router.get("/v1/counters/{counter_id}")
@@ -100,14 +81,6 @@ class CounterHttp(HttpService):
 
     async def close(self) -> None:
         await self._store.close()
-
-    @staticmethod
-    def payloads() -> dict[str, Json]:
-        return {
-            "CreateCounter": a_schema({"label": {"type": "string"}}),
-            "AddToCounter": a_schema({"amount": {"type": "integer"}}),
-            "CloseCounter": a_schema({}),
-        }
 
     @staticmethod
     def paths() -> Json:

@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Annotated, Final
 
+from msgspec import Struct
+
+from schemas.column import Column
 from schemas.operation import Operation
 from schemas.service import EventType, Service
-from schemas.validation import Field, signed_minor, text
+from schemas.validation import Field
+from schemas.value_types import SIGNED_AMOUNT, TEXT
 
 _WRITE: Final = "counters:write"
 _ONE: Final = "/v1/counters/{id}"
+
+
+class CounterEventBody(Struct, kw_only=True):
+    """What an event of a counter says."""
+
+    label: Annotated[str, Column("what is counted")]
+    value: Annotated[int, Column("the value afterwards")]
+    added: Annotated[int, Column("what was added")]
+
 
 OPERATIONS: Final = (
     Operation(
@@ -18,10 +31,11 @@ OPERATIONS: Final = (
         method="POST",
         path="/v1/counters",
         record="CreateCounter",
-        payload={"label": Field(text)},
+        payload={"label": Field(TEXT, "what is counted")},
         summary="Make a counter",
         result="CommittedCounter",
         scope=_WRITE,
+        refusals=("state_conflict",),
         creates="ct",
     ),
     Operation(
@@ -30,10 +44,11 @@ OPERATIONS: Final = (
         method="POST",
         path=f"{_ONE}/add",
         record="AddToCounter",
-        payload={"amount": Field(signed_minor)},
+        payload={"amount": Field(SIGNED_AMOUNT, "added to the value; may be negative")},
         summary="Add to a counter",
         result="CommittedCounter",
         scope=_WRITE,
+        refusals=("state_conflict",),
         id_name="counter_id",
     ),
     Operation(
@@ -46,6 +61,7 @@ OPERATIONS: Final = (
         summary="Close a counter: its value stays",
         result="CommittedCounter",
         scope=_WRITE,
+        refusals=("state_conflict",),
         id_name="counter_id",
     ),
 )
@@ -58,8 +74,8 @@ SERVICE: Final = Service(
     partitions=2,
     operations=OPERATIONS,
     event_types=(
-        EventType(name="counter_committed", record="CounterCommitted"),
-        EventType(name="counter_closed", record="CounterClosed"),
+        EventType(name="counter_committed", record="CounterCommitted", body=CounterEventBody, doc="what was counted"),
+        EventType(name="counter_closed", record="CounterClosed", body=CounterEventBody, doc="the end of a counter"),
     ),
     home="tests.services.counter",
 )

@@ -3,38 +3,17 @@
 -- name: intents_read
 -- The aggregates of a batch, each with its refunds and disputes as JSON of the records' own fields. Primary key;
 -- refund_of_intent and dispute_of_intent, only for payments that were tried at a processor.
-select i.id, i.merchant_id, i.amount, i.currency, i.state, i.version, i.capture_method, i.payment_method, i.processor,
-       i.amount_capturable, i.amount_received, i.amount_refunded, i.amount_disputed, i.last_payment_error,
-       i.cancellation_reason, i.latest_attempt, i.metadata, (extract(epoch from i.created_at) * 1000000)::bigint,
-       (extract(epoch from i.updated_at) * 1000000)::bigint, i.amount_pending, i.next_action,
-       (extract(epoch from i.authorized_until) * 1000000)::bigint,
+select {{read PaymentIntent i}},
        case when i.latest_attempt > 0 then (
-           select json_agg(json_build_object(
-               'id', r.id, 'intent_id', r.intent_id, 'merchant_id', r.merchant_id, 'attempt', r.attempt,
-               'amount', r.amount, 'currency', r.currency, 'state', r.state, 'reason', r.reason,
-               'failure_reason', r.failure_reason, 'from_pending', r.from_pending, 'metadata', r.metadata::json,
-               'version', r.version, 'created_at', (extract(epoch from r.created_at) * 1000000)::bigint,
-               'updated_at', (extract(epoch from r.updated_at) * 1000000)::bigint,
-               'pending_reason', r.pending_reason))::text
-           from refund r where r.intent_id = i.id) end,
+           select json_agg(json_build_object({{json Refund r}}))::text from refund r where r.intent_id = i.id) end,
        case when i.latest_attempt > 0 then (
-           select json_agg(json_build_object(
-               'id', d.id, 'intent_id', d.intent_id, 'merchant_id', d.merchant_id, 'processor', d.processor,
-               'provider_ref', d.provider_ref, 'amount', d.amount, 'currency', d.currency, 'fee', d.fee,
-               'reason', d.reason, 'state', d.state, 'funds', d.funds, 'version', d.version,
-               'created_at', (extract(epoch from d.created_at) * 1000000)::bigint,
-               'updated_at', (extract(epoch from d.updated_at) * 1000000)::bigint,
-               'evidence', d.evidence::json, 'evidence_state', d.evidence_state))::text
-           from dispute d where d.intent_id = i.id) end,
+           select json_agg(json_build_object({{json Dispute d}}))::text from dispute d where d.intent_id = i.id) end,
        i.partition
 from payment_intent i where i.id = any (%s::text[]);
 
 -- name: attempts_read
 -- All attempts of those aggregates. Primary key prefix.
-select intent_id, attempt, kind, status, operation_id, processor, amount, currency, payment_method, parent_ref, final,
-       provider_ref, error_code, (extract(epoch from created_at) * 1000000)::bigint,
-       (extract(epoch from updated_at) * 1000000)::bigint, settled_line, route
-from processor_attempt where intent_id = any (%s::text[]);
+select {{read ProcessorAttempt a}} from processor_attempt a where a.intent_id = any (%s::text[]);
 
 -- name: journals_read
 -- Which of these journal entries exist. Primary key.
@@ -51,40 +30,16 @@ select link, hash from ledger_chain where partition = %s order by link desc limi
 
 -- name: intents_insert
 -- Intents that the batch created. An id that exists fails the batch: nothing is overwritten.
-insert into payment_intent (id, merchant_id, amount, currency, state, version, capture_method, payment_method, processor,
-                            amount_capturable, amount_received, amount_refunded, amount_disputed, last_payment_error,
-                            cancellation_reason, latest_attempt, metadata, partition, created_at, updated_at,
-                            amount_pending)
-select t.id, t.merchant_id, t.amount, t.currency, t.state, t.version, t.capture_method, nullif(t.payment_method, ''),
-       t.processor, t.amount_capturable, t.amount_received, t.amount_refunded, t.amount_disputed,
-       nullif(t.last_payment_error, ''), nullif(t.cancellation_reason, ''), t.latest_attempt, t.metadata, %s,
-       timestamptz 'epoch' + t.created_at * interval '1 microsecond',
-       timestamptz 'epoch' + t.updated_at * interval '1 microsecond', t.amount_pending
-from unnest(%s::text[], %s::text[], %s::bigint[], %s::text[], %s::text[], %s::bigint[], %s::text[], %s::text[],
-            %s::text[], %s::bigint[], %s::bigint[], %s::bigint[], %s::bigint[], %s::text[], %s::text[], %s::int[],
-            %s::text[], %s::bigint[], %s::bigint[], %s::bigint[])
-         as t (id, merchant_id, amount, currency, state, version, capture_method, payment_method, processor,
-               amount_capturable, amount_received, amount_refunded, amount_disputed, last_payment_error,
-               cancellation_reason, latest_attempt, metadata, created_at, updated_at, amount_pending);
+insert into payment_intent (partition, {{names PaymentIntent insert}})
+select %s, {{values PaymentIntent insert}}
+from unnest({{arrays PaymentIntent insert}}) as t ({{names PaymentIntent insert}});
 
 -- name: intents_update
 -- Compare-and-set against the versions read. A miss divides by zero, so the commit queued behind it does nothing.
 with written as (
     update payment_intent a
-    set state = t.state, version = t.version, payment_method = nullif(t.payment_method, ''),
-        processor = t.processor, amount_capturable = t.amount_capturable, amount_received = t.amount_received,
-        amount_refunded = t.amount_refunded, amount_disputed = t.amount_disputed,
-        last_payment_error = nullif(t.last_payment_error, ''),
-        cancellation_reason = nullif(t.cancellation_reason, ''), latest_attempt = t.latest_attempt,
-        updated_at = timestamptz 'epoch' + t.updated_at * interval '1 microsecond', amount_pending = t.amount_pending,
-        next_action = nullif(t.next_action, ''),
-        authorized_until = timestamptz 'epoch' + nullif(t.authorized_until, 0) * interval '1 microsecond'
-    from unnest(%s::text[], %s::bigint[], %s::text[], %s::bigint[], %s::text[], %s::bigint[], %s::bigint[], %s::bigint[],
-                %s::bigint[], %s::text[], %s::text[], %s::int[], %s::bigint[], %s::bigint[], %s::text[], %s::text[],
-                %s::bigint[])
-             as t (id, read_version, state, version, payment_method, amount_capturable, amount_received, amount_refunded,
-                   amount_disputed, last_payment_error, cancellation_reason, latest_attempt, updated_at, amount_pending,
-                   processor, next_action, authorized_until)
+    set {{sets PaymentIntent update}}
+    from unnest(%s::bigint[], {{arrays PaymentIntent update}}) as t (read_version, {{names PaymentIntent update}})
     where a.id = t.id and a.version = t.read_version
     returning 1
 )
@@ -95,11 +50,8 @@ select 1 / (count(*) = %s)::int from written;
 -- held, or a payment went further in the batch that made it than its insert can say. Primary key.
 with written as (
     update payment_intent a
-    set amount = t.amount, currency = t.currency, capture_method = t.capture_method, metadata = t.metadata,
-        next_action = nullif(t.next_action, ''),
-        authorized_until = timestamptz 'epoch' + nullif(t.authorized_until, 0) * interval '1 microsecond'
-    from unnest(%s::text[], %s::bigint[], %s::bigint[], %s::text[], %s::text[], %s::text[], %s::text[], %s::bigint[])
-             as t (id, version, amount, currency, capture_method, metadata, next_action, authorized_until)
+    set {{sets PaymentIntent amend}}
+    from unnest({{arrays PaymentIntent amend}}) as t ({{names PaymentIntent amend}})
     where a.id = t.id and a.version = t.version
     returning 1
 )
@@ -107,27 +59,16 @@ select 1 / (count(*) = %s)::int from written;
 
 -- name: attempts_insert
 -- Attempts that the batch started: durable before any I/O. A second live charge of an intent fails (invariant 9).
-insert into processor_attempt (intent_id, attempt, kind, status, operation_id, processor, amount, currency,
-                               payment_method, parent_ref, final, provider_ref, error_code, created_at, updated_at,
-                               settled_line, route)
-select t.intent_id, t.attempt, t.kind, t.status, t.operation_id, t.processor, t.amount, t.currency, t.payment_method,
-       nullif(t.parent_ref, ''), t.final, nullif(t.provider_ref, ''), nullif(t.error_code, ''),
-       timestamptz 'epoch' + t.created_at * interval '1 microsecond',
-       timestamptz 'epoch' + t.updated_at * interval '1 microsecond', nullif(t.settled_line, ''), nullif(t.route, '')
-from unnest(%s::text[], %s::int[], %s::text[], %s::text[], %s::text[], %s::text[], %s::bigint[], %s::text[], %s::text[],
-            %s::text[], %s::boolean[], %s::text[], %s::text[], %s::bigint[], %s::bigint[], %s::text[], %s::text[])
-         as t (intent_id, attempt, kind, status, operation_id, processor, amount, currency, payment_method, parent_ref,
-               final, provider_ref, error_code, created_at, updated_at, settled_line, route);
+insert into processor_attempt ({{names ProcessorAttempt insert}})
+select {{values ProcessorAttempt insert}}
+from unnest({{arrays ProcessorAttempt insert}}) as t ({{names ProcessorAttempt insert}});
 
 -- name: attempts_update
 -- Attempts have no version of their own: their intent's compare-and-set guards them. Primary key.
 with written as (
     update processor_attempt a
-    set status = t.status, provider_ref = nullif(t.provider_ref, ''), error_code = nullif(t.error_code, ''),
-        updated_at = timestamptz 'epoch' + t.updated_at * interval '1 microsecond', final = t.final,
-        settled_line = nullif(t.settled_line, '')
-    from unnest(%s::text[], %s::int[], %s::text[], %s::text[], %s::text[], %s::bigint[], %s::boolean[], %s::text[])
-             as t (intent_id, attempt, status, provider_ref, error_code, updated_at, final, settled_line)
+    set {{sets ProcessorAttempt update}}
+    from unnest({{arrays ProcessorAttempt update}}) as t ({{names ProcessorAttempt update}})
     where a.intent_id = t.intent_id and a.attempt = t.attempt
     returning 1
 )
@@ -135,54 +76,34 @@ select 1 / (count(*) = %s)::int from written;
 
 -- name: refunds_insert
 -- Refunds that the batch made. Their intent's compare-and-set guards them, as it guards all its parts. Primary key.
-insert into refund (id, intent_id, merchant_id, attempt, amount, currency, state, reason, failure_reason, from_pending,
-                    metadata, version, created_at, updated_at, pending_reason)
-select t.id, t.intent_id, t.merchant_id, t.attempt, t.amount, t.currency, t.state, nullif(t.reason, ''),
-       nullif(t.failure_reason, ''), t.from_pending, t.metadata, t.version,
-       timestamptz 'epoch' + t.created_at * interval '1 microsecond',
-       timestamptz 'epoch' + t.updated_at * interval '1 microsecond', nullif(t.pending_reason, '')
-from unnest(%s::text[], %s::text[], %s::text[], %s::int[], %s::bigint[], %s::text[], %s::text[], %s::text[], %s::text[],
-            %s::bigint[], %s::text[], %s::bigint[], %s::bigint[], %s::bigint[], %s::text[])
-         as t (id, intent_id, merchant_id, attempt, amount, currency, state, reason, failure_reason, from_pending,
-               metadata, version, created_at, updated_at, pending_reason);
+insert into refund ({{names Refund insert}})
+select {{values Refund insert}}
+from unnest({{arrays Refund insert}}) as t ({{names Refund insert}});
 
 -- name: refunds_update
 -- What a fact may change of a refund. Primary key.
 with written as (
-    update refund r
-    set state = t.state, failure_reason = nullif(t.failure_reason, ''), from_pending = t.from_pending,
-        version = t.version, updated_at = timestamptz 'epoch' + t.updated_at * interval '1 microsecond',
-        pending_reason = nullif(t.pending_reason, '')
-    from unnest(%s::text[], %s::text[], %s::text[], %s::bigint[], %s::bigint[], %s::bigint[], %s::text[])
-             as t (id, state, failure_reason, from_pending, version, updated_at, pending_reason)
-    where r.id = t.id
+    update refund a
+    set {{sets Refund update}}
+    from unnest({{arrays Refund update}}) as t ({{names Refund update}})
+    where a.id = t.id
     returning 1
 )
 select 1 / (count(*) = %s)::int from written;
 
 -- name: disputes_insert
 -- Disputes that the batch heard of for the first time. Primary key, and unique (processor, provider_ref).
-insert into dispute (id, intent_id, merchant_id, processor, provider_ref, amount, currency, fee, reason, state, funds,
-                     version, created_at, updated_at)
-select t.id, t.intent_id, t.merchant_id, t.processor, t.provider_ref, t.amount, t.currency, t.fee, nullif(t.reason, ''),
-       t.state, t.funds, t.version, timestamptz 'epoch' + t.created_at * interval '1 microsecond',
-       timestamptz 'epoch' + t.updated_at * interval '1 microsecond'
-from unnest(%s::text[], %s::text[], %s::text[], %s::text[], %s::text[], %s::bigint[], %s::text[], %s::bigint[],
-            %s::text[], %s::text[], %s::text[], %s::bigint[], %s::bigint[], %s::bigint[])
-         as t (id, intent_id, merchant_id, processor, provider_ref, amount, currency, fee, reason, state, funds, version,
-               created_at, updated_at);
+insert into dispute ({{names Dispute insert}})
+select {{values Dispute insert}}
+from unnest({{arrays Dispute insert}}) as t ({{names Dispute insert}});
 
 -- name: disputes_update
 -- What a fact may change of a dispute. Primary key.
 with written as (
-    update dispute d
-    set state = t.state, funds = t.funds, fee = t.fee, reason = nullif(t.reason, ''), version = t.version,
-        evidence = nullif(t.evidence, ''), evidence_state = nullif(t.evidence_state, ''),
-        updated_at = timestamptz 'epoch' + t.updated_at * interval '1 microsecond'
-    from unnest(%s::text[], %s::text[], %s::text[], %s::bigint[], %s::text[], %s::bigint[], %s::bigint[],
-                %s::text[], %s::text[])
-             as t (id, state, funds, fee, reason, version, updated_at, evidence, evidence_state)
-    where d.id = t.id
+    update dispute a
+    set {{sets Dispute update}}
+    from unnest({{arrays Dispute update}}) as t ({{names Dispute update}})
+    where a.id = t.id
     returning 1
 )
 select 1 / (count(*) = %s)::int from written;

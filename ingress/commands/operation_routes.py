@@ -1,0 +1,37 @@
+"""One route for each operation that clients call, from its declaration. What is audited has a route of its own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from ingress.commands import calling
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Iterable
+
+    from schemas.operation import Operation
+
+
+def path_of(operation: Operation) -> str:
+    """The route of an operation, with the name of its path parameter."""
+    return operation.path.replace("{id}", f"{{{operation.id_name}}}")
+
+
+def router_of(operations: Iterable[Operation]) -> APIRouter:
+    """The routes of these operations; bodies are read raw, because digests are of the exact bytes."""
+    router = APIRouter()
+    for operation in operations:
+        if operation.scope and not operation.audited:
+            router.add_api_route(path_of(operation), _endpoint(operation), methods=[operation.method])
+    return router
+
+
+def _endpoint(operation: Operation) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+    async def carry_out(request: Request) -> Response:
+        return await calling.command(request, operation, request.path_params.get(operation.id_name))
+
+    return carry_out

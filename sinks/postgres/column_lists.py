@@ -1,0 +1,138 @@
+"""The column lists of SQL, from the records: ``{{read PaymentIntent i}}`` in a query becomes its columns, in order.
+
+``read R a``       what the fields of R are read as, from alias a, in the record's order
+``json R a``       the same as pairs of json_build_object
+``names R s``      the columns that the statement s (insert, update, amend) writes
+``arrays R s``     their parameters, for unnest; ``packed`` gives the values in the same order
+``values R s``     what is inserted of t, the rows of that unnest
+``sets R s``       what is updated from t, without the key
+``compared R a``   what a replay compares of alias a
+``excluded R``     what a replay overwrites on conflict
+``listed R a``     the filter of a list, in the variant of the query that has it (``variants``)
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from functools import cache
+from operator import attrgetter
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct
+
+from schemas import records
+from schemas.column import Declared, Kind, Statement, declared
+from sinks.postgres.arrays import Bigints, Integers, bool_array, optional_text_array, text_array
+
+_MARK: Final = re.compile(r"\{\{(\w+) (\w+)(?: (\w+))?\}\}")
+_LISTED: Final = re.compile(r"\{\{listed (\w+) (\w+)\}\}")
+_ARRAYS: Final[dict[Kind, str]] = {
+    "text": "text",
+    "texts": "text",
+    "integer": "int",
+    "bigint": "bigint",
+    "time": "bigint",
+    "boolean": "boolean",
+}
+_encode: Final = msgspec.json.Encoder().encode
+
+
+def expanded(text: str) -> str:
+    """A query with its column lists. Raises KeyError or AttributeError for a mark that means nothing."""
+    return _MARK.sub(lambda mark: _LISTS[mark[1]](getattr(records, mark[2]), mark[3] or ""), text)
+
+
+def variants(name: str, text: str) -> dict[str, str]:
+    """A query by its name; and where it has a mark ``listed``, once more for each field that lists filter by.
+
+    The name of such a one is ``name.field``, and the field is a parameter of it.
+    """
+    mark = _LISTED.search(text)
+    if mark is None:
+        return {name: expanded(text)}
+    fields = [field for field in declared(getattr(records, mark[1])) if field.column.listed]
+    filtered = {f"{name}.{f.name}": f"and {mark[2]}.{f.name} = %({f.name})s" for f in fields}
+    return {n: expanded(_LISTED.sub(condition, text)) for n, condition in {name: "", **filtered}.items()}
+
+
+def packed(record: type[Struct], statement: Statement, rows: Sequence[Struct]) -> tuple[Any, ...]:
+    """The rows as columns: one parameter for each of ``arrays``."""
+    return tuple(pack([of(row) for row in rows]) for of, pack in _packers(record, statement))
+
+
+@cache
+def _packers(
+    record: type[Struct], statement: Statement
+) -> tuple[tuple[Callable[[Any], Any], Callable[[list[Any]], Any]], ...]:
+    return tuple((attrgetter(field.name), _packer(field)) for field in _written(record, statement))
+
+
+def _packer(field: Declared) -> Callable[[list[Any]], Any]:
+    if field.kind == "texts":
+        return _optional_texts if field.nullable else _texts
+    if field.kind == "text":
+        return optional_text_array if field.nullable else text_array
+    if field.kind == "integer":
+        return Integers
+    if field.kind == "boolean":
+        return bool_array
+    return _optional_bigints if field.nullable else Bigints
+
+
+def _texts(values: list[dict[str, str]]) -> str:
+    return text_array([_encode(value).decode() if value else "{}" for value in values])
+
+
+def _optional_texts(values: list[dict[str, str] | None]) -> str:
+    return optional_text_array([None if value is None else _encode(value).decode() for value in values])
+
+
+def _optional_bigints(values: list[int | None]) -> Bigints:
+    return Bigints([value or 0 for value in values])
+
+
+def _written(record: type[Struct], statement: Statement) -> list[Declared]:
+    return [field for field in declared(record) if field.is_written(statement)]
+
+
+def _value(field: Declared) -> str:
+    """A column of t as its table keeps it: null travels as the empty text, or as zero."""
+    given = f"t.{field.name}"
+    if field.nullable:
+        given = f"nullif({given}, {'0' if field.kind in ('time', 'bigint', 'integer') else chr(39) * 2})"
+    return f"timestamptz 'epoch' + {given} * interval '1 microsecond'" if field.kind == "time" else given
+
+
+def _read(field: Declared, alias: str) -> str:
+    column = f"{alias}.{field.name}"
+    return f"(extract(epoch from {column}) * 1000000)::bigint" if field.kind == "time" else column
+
+
+def _as_json(field: Declared, alias: str) -> str:
+    return _read(field, alias) + ("::json" if field.kind == "texts" else "")
+
+
+def _compared(field: Declared, alias: str) -> str:
+    return f"{alias}.{field.name}" + ("::jsonb::text" if field.kind == "texts" else "")
+
+
+def _joined(parts: Sequence[str]) -> str:
+    return ", ".join(parts)
+
+
+_LISTS: Final[dict[str, Callable[[type[Struct], Any], str]]] = {
+    "read": lambda record, alias: _joined([_read(field, alias) for field in declared(record)]),
+    "json": lambda record, alias: _joined([f"'{f.name}', {_as_json(f, alias)}" for f in declared(record)]),
+    "names": lambda record, statement: _joined([field.name for field in _written(record, statement)]),
+    "arrays": lambda record, statement: _joined([f"%s::{_ARRAYS[f.kind]}[]" for f in _written(record, statement)]),
+    "values": lambda record, statement: _joined([_value(field) for field in _written(record, statement)]),
+    "sets": lambda record, statement: _joined(
+        [f"{f.name} = {_value(f)}" for f in _written(record, statement) if not f.column.key]
+    ),
+    "compared": lambda record, alias: _joined([_compared(field, alias) for field in declared(record)]),
+    "excluded": lambda record, _: _joined(
+        [f"{field.name} = excluded.{field.name}" for field in declared(record) if not field.column.key]
+    ),
+}

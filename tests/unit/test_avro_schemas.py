@@ -1,0 +1,46 @@
+"""The schemas of commands come from the operations: each version has its id, and no field is without a description."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from fastavro import parse_schema
+
+from schemas import avro_schemas, codec
+from schemas.operation import Operation
+from schemas.services import OPERATIONS
+from schemas.validation import Field
+from schemas.value_types import TEXT
+
+ALL = list(OPERATIONS.values())
+
+
+@pytest.mark.parametrize("operation", ALL, ids=lambda o: o.name)
+def test_what_an_operation_declares_has_an_id(operation: Operation) -> None:
+    """A field that came later makes a version: without a row for it in ids.json, nobody could be told of the field."""
+    assert codec.schema_named(operation.record).version == avro_schemas.newest_version(operation)
+
+
+@pytest.mark.parametrize("operation", ALL, ids=lambda o: o.name)
+def test_every_field_says_what_it_is(operation: Operation) -> None:
+    assert all(field.doc for field in operation.payload.values())
+
+
+@pytest.mark.parametrize("operation", ALL, ids=lambda o: o.name)
+def test_what_came_later_may_be_left_out(operation: Operation) -> None:
+    """Its hash is the older one then, and an older record reads as one without it."""
+    later = [field for field in operation.payload.values() if field.since > 1]
+    assert all(field.nullable and field.default is None for field in later)
+
+
+def test_a_later_field_is_behind_all_earlier_ones_and_null_in_older_records() -> None:
+    operation = OPERATIONS["cancel_refund"]
+    grown = replace(
+        operation, payload={"came": Field(TEXT, "later", None, nullable=True, since=2), **operation.payload}
+    )
+    assert avro_schemas.command(grown, 1) == avro_schemas.command(operation, 1)
+    payload = next(f for f in avro_schemas.command(grown, 2)["fields"] if f["name"] == "payload")["type"]["fields"]
+    assert [field["name"] for field in payload] == ["refund", "came"]
+    assert payload[-1] == {"name": "came", "type": ["null", "string"], "doc": "later", "default": None}
+    parse_schema(avro_schemas.command(grown, 2))
