@@ -6,7 +6,7 @@ from schemas import codec, rendering, services
 from sinks.clickhouse import tables
 from sinks.clickhouse.payments import rows
 from sinks.clickhouse.payments.service import SINKS
-from sinks.clickhouse.payments.tables import REFUNDS, TABLES
+from sinks.clickhouse.payments.tables import PAYMENT_INTENTS, REFUNDS, TABLES
 from sinks.clickhouse.services import SINKS as ALL_SINKS
 from sinks.clickhouse.tables import TableRows
 from tests.contracts import golden
@@ -59,7 +59,7 @@ def test_ledger_lines_are_numbered_as_in_postgres() -> None:
 
 
 def test_exponents_follow_the_currency() -> None:
-    at = [tables.PAYMENT_INTENTS.columns.index(name) for name in ("currency", "currency_exponent")]
+    at = [PAYMENT_INTENTS.columns.index(name) for name in ("currency", "currency_exponent")]
     found = {row[at[0]]: row[at[1]] for row in all_rows()["payment_intents"]}
     assert found == {"USD": 2, "EUR": 2, "GBP": 2, "JPY": 0, "KWD": 3}
 
