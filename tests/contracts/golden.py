@@ -15,7 +15,7 @@ from fastavro.schema import fingerprint, to_parsing_canonical_form
 from schemas import codec
 from tests.contracts import golden_limiter
 
-FOLDER: Final = Path(codec.__file__).parent / "avro" / "golden"
+FOLDER: Final = Path(__file__).parent / "golden_files"
 IDS: Final = FOLDER / "ids.json"
 
 _ENVELOPE: Final[dict[str, Any]] = {
