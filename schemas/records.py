@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 
 from msgspec import Struct, field
 
+from schemas import limits
 from schemas.column import AGREED, ALWAYS, LATER, MOVES, UPDATED, Column
 
 IntentState = Literal[
@@ -130,6 +131,17 @@ class PaymentIntent(Struct, kw_only=True):
     )
     authorized_until: Annotated[
         int | None, Column("when the hold on the card ends, microseconds since the epoch", time=True, written=LATER)
+    ] = None
+    reference: Annotated[
+        str | None,
+        Column(
+            "the merchant's own name of it, to find it by",
+            written=AGREED,
+            analytical=True,
+            listed=True,
+            length_max=limits.REFERENCE_LENGTH_MAX,
+            since=5,
+        ),
     ] = None
 
 

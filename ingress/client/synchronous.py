@@ -1,4 +1,4 @@
-"""The blocking client. Safe to share between threads."""
+"""The blocking client, made of ``asynchronous.py`` by ``sync_twin``. Safe to share between threads."""
 
 from __future__ import annotations
 

@@ -10,6 +10,7 @@ from schemas.payments import value_types as own
 from schemas.validation import Field, Fields
 
 _CAPTURE_METHODS: Final = ("automatic", "manual")
+_REFERENCE: Final = types.free_text(limits.REFERENCE_LENGTH_MAX)
 
 CREATE_INTENT: Final[Fields] = {
     "amount": Field(types.AMOUNT, "minor units"),
@@ -21,6 +22,7 @@ CREATE_INTENT: Final[Fields] = {
         "automatic",
     ),
     "metadata": Field(types.METADATA, "the merchant's own", {}),
+    "reference": Field(_REFERENCE, "the merchant's own name of it, to find it by", None, nullable=True, since=2),
 }
 CONFIRM: Final[Fields] = {
     "payment_method": Field(own.TOKEN, "replaces the intent's token", None, nullable=True),
@@ -38,6 +40,7 @@ UPDATE_INTENT: Final[Fields] = {
     "metadata": Field(
         types.METADATA, "the merchant's own, in place of what was there; null = as it is", None, nullable=True
     ),
+    "reference": Field(_REFERENCE, "the merchant's own name of it; null = as it is", None, nullable=True, since=2),
 }
 INCREMENT_AUTHORIZATION: Final[Fields] = {
     "amount": Field(types.AMOUNT, "the new total of the authorization, minor units")

@@ -58,18 +58,19 @@ def variants(name: str, text: str) -> dict[str, str]:
 
 
 def packed(record: type[Struct], statement: Statement, rows: Sequence[Struct]) -> tuple[Any, ...]:
-    """The rows as columns: one parameter for each of ``arrays``."""
-    return tuple(pack([of(row) for row in rows]) for of, pack in _packers(record, statement))
+    """The rows as columns: one parameter for each of ``arrays``. At least one row."""
+    values_of, packers = _packing(record, statement)
+    columns = zip(*map(values_of, rows), strict=True)  # a row at a time, without a step of Python for each value
+    return tuple(pack(column) for pack, column in zip(packers, columns, strict=True))
 
 
 @cache
-def _packers(
-    record: type[Struct], statement: Statement
-) -> tuple[tuple[Callable[[Any], Any], Callable[[list[Any]], Any]], ...]:
-    return tuple((attrgetter(field.name), _packer(field)) for field in _written(record, statement))
+def _packing(record: type[Struct], statement: Statement) -> tuple[Callable[[Any], Any], list[Callable[[Any], Any]]]:
+    fields = _written(record, statement)
+    return attrgetter(*(field.name for field in fields)), [_packer(field) for field in fields]
 
 
-def _packer(field: Declared) -> Callable[[list[Any]], Any]:
+def _packer(field: Declared) -> Callable[[Any], Any]:
     if field.kind == "texts":
         return _optional_texts if field.nullable else _texts
     if field.kind == "text":
@@ -81,15 +82,15 @@ def _packer(field: Declared) -> Callable[[list[Any]], Any]:
     return _optional_bigints if field.nullable else Bigints
 
 
-def _texts(values: list[dict[str, str]]) -> str:
+def _texts(values: Sequence[dict[str, str]]) -> str:
     return text_array([_encode(value).decode() if value else "{}" for value in values])
 
 
-def _optional_texts(values: list[dict[str, str] | None]) -> str:
+def _optional_texts(values: Sequence[dict[str, str] | None]) -> str:
     return optional_text_array([None if value is None else _encode(value).decode() for value in values])
 
 
-def _optional_bigints(values: list[int | None]) -> Bigints:
+def _optional_bigints(values: Sequence[int | None]) -> Bigints:
     return Bigints([value or 0 for value in values])
 
 

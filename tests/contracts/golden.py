@@ -15,7 +15,7 @@ from fastavro.schema import fingerprint, to_parsing_canonical_form
 from schemas import codec
 from tests.contracts import golden_limiter
 
-FOLDER: Final = Path(codec.__file__).parent / "avro" / "golden"
+FOLDER: Final = Path(__file__).parent / "golden_files"
 IDS: Final = FOLDER / "ids.json"
 
 _ENVELOPE: Final[dict[str, Any]] = {
@@ -54,6 +54,7 @@ _INTENT: Final[dict[str, Any]] = {
     "amount_pending": 1,
     "next_action": "https://acs.example/challenge",
     "authorized_until": 1_800_000_600_000_000,
+    "reference": "Auftrag Nr. 7",
 }
 _ATTEMPT: Final[dict[str, Any]] = {
     "intent_id": "pi_golden",
@@ -132,6 +133,7 @@ RECORDS: Final[dict[str, dict[str, Any]]] = {
             "payment_method": None,
             "capture_method": "automatic",
             "metadata": {"k": ""},
+            "reference": "Auftrag Nr. 7",
         }
     },
     "ConfirmPaymentIntent": _ENVELOPE
@@ -261,6 +263,7 @@ RECORDS: Final[dict[str, dict[str, Any]]] = {
             "payment_method": None,
             "capture_method": "manual",
             "metadata": {"bestellung": "Ä-1"},
+            "reference": None,
         }
     },
     "IncrementAuthorization": _ENVELOPE | {"payload": {"amount": 2**53 - 1}},
@@ -276,7 +279,7 @@ RECORDS: Final[dict[str, dict[str, Any]]] = {
         "event_id": "evt_p0007000000000001",
         "aggregate_key": "pi_golden",
         "event_type": "payment_system_committed",
-        "schema_version": 4,
+        "schema_version": 5,
         "trace_id": "0123456789abcdef0123456789abcdef",
         "seq": 1,
         "occurred_at": 1_800_000_000_000_002,

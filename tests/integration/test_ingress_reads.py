@@ -52,6 +52,34 @@ def test_pages_show_each_intent_once_also_while_others_are_made(merchant: Mercha
     assert order == sorted(order, reverse=True)
 
 
+def test_a_payment_is_found_by_the_merchants_own_reference(merchant: Merchant, stranger: Merchant) -> None:
+    """Created with it, given it later, carried through events; another's and another reference are not in the list."""
+    named = 'Auftrag Nr. 7: "Ä" & more'
+    made = [merchant.create(reference=named).json()["result"]["id"] for _ in range(3)]
+    later = merchant.create().json()["result"]
+    assert later["reference"] is None
+    change = {"idempotency_key": "named-later", "payload": {"reference": named}}
+    updated = merchant.http.post(f"/v1/payment_intents/{later['id']}", json=change)
+    assert (updated.status_code, updated.json()["result"]["reference"]) == (200, named)
+    merchant.create(reference="another")
+    stranger.create(reference=named)
+    listed = merchant.http.get("/v1/payment_intents", params={"reference": named}).json()["data"]
+    assert [intent["id"] for intent in listed] == [later["id"], *reversed(made)]
+    assert {intent["reference"] for intent in listed} == {named}
+    first = merchant.http.get("/v1/payment_intents", params={"reference": named, "limit": 2}).json()
+    rest = {"reference": named, "limit": 2, "cursor": first["next_cursor"]}
+    second = merchant.http.get("/v1/payment_intents", params=rest).json()
+    assert [i["id"] for i in (*first["data"], *second["data"])] == [i["id"] for i in listed]
+    assert merchant.http.get("/v1/payment_intents", params=rest | {"reference": "another"}).status_code == 400
+    events = merchant.http.get("/v1/events", params={"limit": 100}).json()["data"]
+    told = [e["body"]["payment_intent"]["reference"] for e in events if e["aggregate_key"] == later["id"]]
+    assert told == [None, named]
+    for wrong in ("", "x" * 65, "4242 4242 4242 4242", "a\nb"):
+        refused = merchant.http.get("/v1/payment_intents", params={"reference": wrong})
+        assert (refused.status_code, refused.json()["code"]) == (422, "invalid_command"), wrong
+        assert merchant.create(reference=wrong).status_code == 422
+
+
 def test_a_cursor_is_bound_to_its_caller_and_list(merchant: Merchant, stranger: Merchant) -> None:
     _make(merchant, 5)
     cursor = merchant.http.get("/v1/payment_intents?limit=2").json()["next_cursor"]

@@ -69,6 +69,18 @@ def test_a_write_is_conditional_on_the_version_that_it_names(caller: Caller) -> 
     assert (read.json()["value"], read.headers["ETag"]) == (5, '"2"')
 
 
+def test_a_reset_is_an_operation_like_the_others(caller: Caller) -> None:
+    """Declared, numbered and decided: its route, documents, schema and refusals follow from that."""
+    one = f"/v1/counters/{caller.counter()['id']}"
+    caller.post(f"{one}/add", {"amount": 5})
+    assert caller.post(f"{one}/reset", {}).json()["result"]["value"] == 0
+    caller.post(f"{one}/close", {})
+    assert caller.post(f"{one}/reset", {}).json()["code"] == "state_conflict"
+    described = caller.http.get("/openapi.json").json()["paths"]["/v1/counters/{counter_id}/reset"]["post"]
+    assert described["summary"] == "Set a counter back to zero"
+    assert described["responses"]["409"]["description"] == "version_conflict or state_conflict or parked"
+
+
 def test_many_at_once_are_each_counted_once(caller: Caller) -> None:
     one = f"/v1/counters/{caller.counter()['id']}/add"
     keys = [f"add{n % 20}" for n in range(60)]  # each three times

@@ -84,7 +84,7 @@ def schemas_apart_from_their_table() -> list[str]:
     written = {f.rpartition("/")[2] for f in SCHEMAS}
     odd = written ^ {row["file"] for row in table.values() if "file" in row}
     stems = [f"{row['subject'].rpartition('-')[2]}.v{row['version']}" for row in table.values()]
-    golden = [f"schemas/avro/golden/{stem}{end}" for stem in stems for end in (".bin", ".json")]
+    golden = [f"tests/contracts/golden_files/{stem}{end}" for stem in stems for end in (".bin", ".json")]
     missing = sorted(set(golden) - set(tree.files()))
     only_one = [f"{name}: is a schema, or has an id, but not both" for name in sorted(odd)]
     return only_one + [f"{file}: the golden bytes are missing" for file in missing]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ingress.client import declared, errors, protocols, sse, wire
+from ingress.client import declared, errors, protocols, sse, sync_twin, wire
 from ingress.client.messages import CommandLine, Committed, Lost, Pause, Reply, Send
 from schemas import limits
 from schemas.records import PaymentIntent
@@ -248,3 +248,8 @@ def test_a_field_or_filter_that_the_service_does_not_declare_is_refused_before_a
     with pytest.raises(TypeError, match="PaymentIntent has no state"):
         declared.filters(PaymentIntent, {"state": "succeeded"})
     assert declared.fields("create_payment_intent", {"amount": 1}) == {"amount": 1}
+
+
+def test_the_blocking_client_is_the_twin_of_the_other() -> None:
+    """If not: ``python -m ingress.client.sync_twin``."""
+    assert sync_twin.TWIN.read_text() == sync_twin.made()

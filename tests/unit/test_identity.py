@@ -83,6 +83,28 @@ def test_requests_hash_as_they_did_before_fields_were_added() -> None:
     assert other == {"payment_method": None, "customer_ip": "203.0.113.7"}, "what is said is part of the request"
 
 
+def test_a_request_without_a_reference_hashes_as_before_there_was_one() -> None:
+    """Computed by the build before it."""
+    for template, table, said, digest in (
+        (
+            "POST /v1/payment_intents",
+            payloads.CREATE_INTENT,
+            {"amount": 1_099, "currency": "USD"},
+            "0af46b038ad1eba445ff7e572c049410f60c95b37a59ec01b777e1239c1c1b1c",
+        ),
+        (
+            "POST /v1/payment_intents/{id}",
+            payloads.UPDATE_INTENT,
+            {"amount": 5},
+            "ae2696fb521518d612ed12ef1087dbc698aaa12ca13842f714cb5d1791ae2b4a",
+        ),
+    ):
+        for without in ({}, {"reference": None}):
+            normal, errors = validation.normalize(table, said | without)
+            assert not errors
+            assert identity.request_hash(template, "pi_1", validation.hashed(table, normal)).hex() == digest
+
+
 def test_the_order_of_fields_does_not_matter() -> None:
     one = PAYLOAD | {"metadata": {"a": "1", "b": "2"}}
     other = {"metadata": {"b": "2", "a": "1"}, "currency": "USD", "amount": 1_099}

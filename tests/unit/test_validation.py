@@ -175,7 +175,8 @@ def test_required_fields_and_defaults() -> None:
     assert [e["reason"] for e in errors] == ["is required", "is required"]
     payload, errors = validation.normalize(payloads.CREATE_INTENT, dict(CREATE))
     assert errors == []
-    assert payload == CREATE | {"payment_method": None, "capture_method": "automatic", "metadata": {}}
+    defaults = {"payment_method": None, "capture_method": "automatic", "metadata": {}, "reference": None}
+    assert payload == CREATE | defaults
 
 
 def test_every_error_is_told_at_once() -> None:

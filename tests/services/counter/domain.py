@@ -38,7 +38,11 @@ def decide(known: Counter | None, command: Command, now: int) -> Counter | Rejec
         detail = f"Version {command.expected_version} was expected; the current one is {known.version}."
         return Rejection("version_conflict", detail, {"current_version": known.version})
     is_closing = command.operation == "close_counter"
-    value = known.value + (0 if is_closing else int(str(command.payload["amount"])))
+    value = known.value
+    if command.operation == "add_to_counter":
+        value += int(str(command.payload["amount"]))
+    elif command.operation == "reset_counter":
+        value = 0
     if known.state == "closed" or abs(value) > limits.AMOUNT_MINOR_MAX:
         return Rejection("state_conflict", "The counter is closed, or would leave its range.")
     state = "closed" if is_closing else "open"

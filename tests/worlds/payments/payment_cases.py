@@ -71,6 +71,7 @@ def create(
             "payment_method": method,
             "capture_method": capture,
             "metadata": {},
+            "reference": None,
         },
     )
 

@@ -1,0 +1,34 @@
+"""Whatever an operation declares is one thing: what its check takes, its Avro carries and its JSON Schema allows."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import jsonschema_rs
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ingress.http import openapi_commands
+from schemas import codec
+from schemas.operation import Operation
+from schemas.services import OPERATIONS
+from tests.contracts import golden
+from tests.worlds.payload_strategies import payloads
+
+
+@pytest.mark.parametrize("operation", OPERATIONS.values(), ids=lambda operation: operation.name)
+@settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_what_is_taken_travels_and_is_documented(operation: Operation, data: st.DataObject) -> None:
+    given_: dict[str, Any] = data.draw(payloads(operation))
+    normal, errors = operation.normalize(given_)
+    if errors:  # of what fields must fulfil together
+        assert operation.together is not None
+        return
+    schema = openapi_commands.payload(operation)
+    jsonschema_rs.validator_for(schema).validate(json.loads(json.dumps(given_)))
+    envelope = golden.RECORDS[operation.record]
+    _, fields = codec.decode(codec.encode(operation.record, envelope | {"payload": normal}))
+    assert {name: fields["payload"][name] for name in normal} == normal
