@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from msgspec import Struct
 
 from dataflows.payments.domain.fees import FeeSchedule, fee_minor
+from reconciliation.payments.settlement.contracts import contracts_of, plain_bps, priced
 from reconciliation.payments.settlement.judging import Candidate, judge_report, line_of, line_row
 from reconciliation.payments.settlement.line import Defect, UnreadableReport
 from reconciliation.payments.settlement.matching import Settled
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
     from reconciliation.payments.settlement.line import Line, PlainRow
 
-#: what the platform accrues of a capture; a line's fee is compared with it
+#: what the platform accrues of a capture; the fee of a line that pays several is split by it
 FEE_BPS: Final = FeeSchedule().processor_bps
 
 
@@ -101,6 +102,9 @@ def _take_in(
     processor, report_id = report.processor, report.report_id
     # 1. Its lines, as they are read.
     defects: list[Defect] = []
+    contracts = contracts_of(connection, processor)
+    if plain_bps(contracts) is None:
+        lines = priced(contracts, lines)
     stage_lines(connection, _readable(lines, defects), on_lines)
     execute(connection, "stage_number_repeats")
     connection.execute("analyze settlement_stage")
@@ -126,7 +130,7 @@ def _take_in(
 def _match(
     connection: psycopg.Connection, processor: str, report_id: str, batches: dict[tuple[str, str], tuple[int, int]]
 ) -> _Matched:
-    names = {"processor": processor, "fee_bps": FEE_BPS}
+    names = {"processor": processor, "fee_bps": plain_bps(contracts_of(connection, processor))}
     plain, *plain_span = _row(
         execute(connection, "candidates_sort", report_id=report_id, list_lines=limits.SETTLEMENT_COPY_LINES, **names)
     )
