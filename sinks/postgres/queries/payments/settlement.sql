@@ -64,6 +64,17 @@ select coalesce(batch, ''), net_currency,
 from settlement_stage group by batch, net_currency
 having count(*) filter (where type = 'payout') > 0;
 
+-- name: stage_forget_implied
+-- A payout that only its lines name (its id is that of its batch) is told by the report that brought them: another one that
+-- has some of them again says nothing of it. Primary key.
+delete from settlement_stage s
+where s.type = 'payout' and s.line_id = s.batch || ':' || s.net_currency
+  and exists (select from settlement_line k where k.processor = %(processor)s and k.line_id = s.line_id)
+  and not exists (select from settlement_stage n
+                  where n.batch = s.batch and n.line_id <> s.line_id
+                    and not exists (select from settlement_line k
+                                    where k.processor = %(processor)s and k.line_id = n.line_id));
+
 -- name: changed_lines
 -- A line that was taken in before and now says something else: told, and left as it was.
 select s.line_no, s.line_id, s.type, s.operation_id, s.reference, s.currency, s.gross, k.gross, k.intent_id
