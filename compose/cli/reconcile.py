@@ -35,6 +35,9 @@ def reconcile(
     ] = None,
     file_format: Annotated[str | None, typer.Option("--format", help="Of the files: " + ", ".join(FORMATS))] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    propose_fees: Annotated[
+        bool, typer.Option("--propose-fees", help="Only print contracts that explain the fees of the files.")
+    ] = False,
 ) -> None:
     """Take in what is new, post it through the owners, and show what is not explained; safe to run again.
 
@@ -44,6 +47,9 @@ def reconcile(
     from reconciliation.payments.settlement.run import reconcile as run  # noqa: PLC0415 - imports every client
     from schemas.errors import PlatformError  # noqa: PLC0415
 
+    if propose_fees:
+        print(json.dumps(_proposed_fees(_files(file or [], file_format, processor)), indent=2))
+        return
     settings, files = _settings(processor, is_file_given=bool(file)), _files(file or [], file_format, processor)
     with nullcontext() if as_json else _progress() as status:
         tell = (lambda _: None) if status is None else status.update
@@ -87,6 +93,21 @@ def _files(paths: list[Path], file_format: str | None, processor: str | None) ->
     if file_format is not None and not paths:
         raise StackError("--format says how a file is written: give --file")
     return [GivenFile(path=path, format=file_format, processor=processor) for path in paths]  # type: ignore[arg-type]  # one of FORMATS
+
+
+def _proposed_fees(files: list[GivenFile]) -> list[dict[str, Any]]:
+    from itertools import chain  # noqa: PLC0415
+
+    from reconciliation.payments.settlement.contracts import proposed  # noqa: PLC0415
+    from reconciliation.payments.settlement.line import UnreadableReport  # noqa: PLC0415
+    from reconciliation.payments.settlement.sources import lines_of_file  # noqa: PLC0415
+
+    if not files or any(file.format == "camt053" for file in files):
+        raise StackError("give --propose-fees the settlement reports of one processor: --file F --format stripe|adyen")
+    try:
+        return proposed(files[0].processor or files[0].format, chain.from_iterable(map(lines_of_file, files)))
+    except (UnreadableReport, OSError) as error:
+        raise StackError(str(error)) from error
 
 
 def _as_object(report: ReconcileReport) -> dict[str, Any]:

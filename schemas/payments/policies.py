@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from schemas import errors, limits, maintenance
-from schemas.payments import bank_rules, fee_policy, risk_policy, routing
+from schemas.payments import bank_rules, fee_policy, processor_fees, risk_policy, routing
 
 #: the document that a published body of a kind holds, as canonical JSON; raises InvalidCommand
 Reader = Callable[[dict[str, Any], Collection[str]], str]
@@ -60,6 +60,16 @@ def _bank_rules(document: dict[str, Any], _: Collection[str]) -> str:
     return _encode(found).decode()
 
 
+def _processor_fees(document: dict[str, Any], _: Collection[str]) -> str:
+    try:
+        found = msgspec.convert(document, processor_fees.ProcessorFees)
+    except msgspec.ValidationError as error:
+        raise errors.InvalidCommand([fault_of(error)]) from error
+    if faults := processor_fees.faults(found):
+        raise errors.InvalidCommand(faults[: limits.POLICY_FAULTS_TOLD_MAX])
+    return _encode(found).decode()
+
+
 def _maintenance(document: dict[str, Any], _: Collection[str]) -> str:
     try:
         return maintenance.canonical(document)
@@ -80,4 +90,5 @@ READERS: Final[dict[str, Reader]] = {
     "fees": _fees,
     "maintenance": _maintenance,
     "bank_rules": _bank_rules,
+    "processor_fees": _processor_fees,
 }

@@ -16,7 +16,7 @@ from dataflows.payments.attempts.stripe_calls import ADAPTER, increment_name
 from schemas import limits
 from schemas.payments.processor_currency import from_processor
 from schemas.records import RefundPendingReason
-from schemas.validation import clean_text
+from schemas.validation import clean_text, web_address
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -37,6 +37,8 @@ _OF_STATE: Final = frozenset(
     }
 )
 _PENDING_REASONS: Final[dict[str, RefundPendingReason]] = {r: r for r in get_args(RefundPendingReason)}
+#: addresses of next actions: redirect_to_url, use_stripe_sdk (a challenge of 3-D Secure), vouchers and transfers
+_ADDRESSES: Final = ("url", "stripe_js", "hosted_instructions_url", "hosted_voucher_url", "hosted_verification_url")
 _REFUNDED: Final = {"succeeded": "refunded", "failed": "failed", "canceled": "failed"}
 
 
@@ -54,7 +56,7 @@ def answer_to_charge(call: Call, intent: Object) -> Answer:
         case (_, "processing"):
             answer = Pending(ref)
         case (_, "requires_action"):
-            answer = RequiresAction(ref, _redirect_of(intent))
+            answer = RequiresAction(ref, redirect_of(intent))
         case (_, "requires_payment_method") if isinstance(error, dict):
             answer = _refused("declined", ref, error)
         case ("authorize", "canceled") if intent.get("cancellation_reason") == "automatic":
@@ -204,11 +206,12 @@ def _refused(status: DefinitiveStatus, ref: str | None, problem: Mapping[str, An
     return Definitive(status=status, provider_ref=ref, amount=None, currency=None, error_code=code)
 
 
-def _redirect_of(intent: Object) -> str | None:
+def redirect_of(intent: Object) -> str | None:
+    """Where the payer has to go, whatever the kind of the next action: the first address that it tells."""
     action = intent.get("next_action")
-    redirect = action.get("redirect_to_url") if isinstance(action, dict) else None
-    url = redirect.get("url") if isinstance(redirect, dict) else None
-    return url if isinstance(url, str) and url.startswith("https://") else None
+    kinds = [told for told in action.values() if isinstance(told, dict)] if isinstance(action, dict) else []
+    urls = (told.get(name) for told in kinds for name in _ADDRESSES)
+    return next((u for u in urls if isinstance(u, str) and u.startswith("https://") and not web_address(u)), None)
 
 
 def _ref_of(intent: object) -> str | None:

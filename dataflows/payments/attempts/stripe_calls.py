@@ -18,8 +18,12 @@ INCREMENT: Final = "more_"
 _CHARGE_PREFIX: Final = "ch_"
 #: cards only: no method that sends the payer elsewhere for days
 _CARD_ONLY: Final = {"payment_method_types": ["card"]}
-#: only holds that were asked for so may grow
-_MAY_GROW: Final = {"payment_method_options": {"card": {"request_incremental_authorization": "if_available"}}}
+#: only holds that were asked for so may grow, and be captured in several parts
+_MAY_GROW: Final = {
+    "payment_method_options": {
+        "card": {"request_incremental_authorization": "if_available", "request_multicapture": "if_available"}
+    }
+}
 #: evidence that Stripe takes as a text of its own; its other kinds are files
 EVIDENCE_TEXTS: Final = frozenset(
     {

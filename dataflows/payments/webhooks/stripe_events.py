@@ -66,7 +66,6 @@ def _payment(event_type: str, found: dict[str, Any]) -> Finding:
     error_code = fields.optional_text(error, "decline_code") or fields.optional_text(error, "code")
     if status == "voided" and found.get("cancellation_reason") == "automatic":  # Stripe lets holds end after some days
         error_code, only_kind = "expired", "authorize"
-    action = fields.part(fields.part(found, "next_action"), "redirect_to_url")
     currency = fields.currency(found, "currency")
     return AttemptOutcome(
         operation_id=operation_id,
@@ -76,7 +75,7 @@ def _payment(event_type: str, found: dict[str, Any]) -> Finding:
         currency=currency,
         error_code=error_code,
         only_kind=only_kind,
-        redirect_url=fields.optional_url(action, "url") if status == "requires_action" else None,
+        redirect_url=stripe_answers.redirect_of(found) if status == "requires_action" else None,
     )
 
 

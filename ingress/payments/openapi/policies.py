@@ -10,7 +10,7 @@ import msgspec
 from ingress.http import openapi_commands, openapi_schemas
 from ingress.http import openapi_elements as elements
 from schemas import limits, maintenance
-from schemas.payments import bank_rules, fee_policy, risk_policy, routing
+from schemas.payments import bank_rules, fee_policy, processor_fees, risk_policy, routing
 from schemas.payments.operations import OPERATIONS
 
 Json = dict[str, Any]
@@ -21,6 +21,7 @@ _DOCUMENTS: Final[dict[str, Any]] = {
     "fees": fee_policy.FeePolicy,
     "maintenance": maintenance.Maintenance,
     "bank_rules": bank_rules.BankRules,
+    "processor_fees": processor_fees.ProcessorFees,
 }
 _READ: Final = (*elements.COMMON, "not_found", "malformed_request", "invalid_command")
 _WRITTEN: Final = (*_READ, "too_large", "unsupported_media_type", "version_conflict")

@@ -120,6 +120,8 @@ def _line(number: int, cells: _Cells) -> Line:
         net_currency=net_code,
         batch=batch,
         created=cells.text("Creation Date") or None,
+        scheme=cells.text("Payment Method") or None,
+        tier=cells.text("Payment Method Variant") or None,
     )
 
 

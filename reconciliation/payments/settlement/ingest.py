@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from msgspec import Struct
 
 from dataflows.payments.domain.fees import FeeSchedule, fee_minor
+from reconciliation.payments.settlement.contracts import contracts_of, plain_bps, priced
 from reconciliation.payments.settlement.judging import Candidate, judge_report, line_of, line_row
 from reconciliation.payments.settlement.line import Defect, UnreadableReport
 from reconciliation.payments.settlement.matching import Settled
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
     from reconciliation.payments.settlement.line import Line, PlainRow
 
-#: what the platform accrues of a capture; a line's fee is compared with it
+#: what the platform accrues of a capture; the fee of a line that pays several is split by it
 FEE_BPS: Final = FeeSchedule().processor_bps
 
 
@@ -101,11 +102,15 @@ def _take_in(
     processor, report_id = report.processor, report.report_id
     # 1. Its lines, as they are read.
     defects: list[Defect] = []
+    contracts = contracts_of(connection, processor)
+    if plain_bps(contracts) is None:
+        lines = priced(contracts, lines)
     stage_lines(connection, _readable(lines, defects), on_lines)
     execute(connection, "stage_number_repeats")
     connection.execute("analyze settlement_stage")
     # 2. What its payouts say, before the lines that are known already leave.
     batches = {(row[0], row[1]): (row[2], row[3]) for row in execute(connection, "batches_paid_out")}
+    execute(connection, "stage_forget_implied", processor=processor)
     found = [_defect_found(report, defect) for defect in defects]
     found += [_changed_found(row) for row in execute(connection, "changed_lines", processor=processor)]
     execute(connection, "stage_forget_known", processor=processor)
@@ -126,7 +131,7 @@ def _take_in(
 def _match(
     connection: psycopg.Connection, processor: str, report_id: str, batches: dict[tuple[str, str], tuple[int, int]]
 ) -> _Matched:
-    names = {"processor": processor, "fee_bps": FEE_BPS}
+    names = {"processor": processor, "fee_bps": plain_bps(contracts_of(connection, processor))}
     plain, *plain_span = _row(
         execute(connection, "candidates_sort", report_id=report_id, list_lines=limits.SETTLEMENT_COPY_LINES, **names)
     )

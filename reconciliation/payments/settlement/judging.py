@@ -43,6 +43,7 @@ class Candidate(Struct, frozen=True, kw_only=True):
     expected_currency: str | None
     expected_fee: int | None
     settled: Settled
+    is_fee_of_line: bool = False
 
     @property
     def reference(self) -> str:
@@ -122,7 +123,8 @@ def _expected(candidate: Candidate) -> Expected | str:
     return Expected(
         amount=-candidate.amount if is_out else candidate.amount,
         currency=candidate.expected_currency,
-        fee=0 if _is_exchanged(candidate.line) else candidate.expected_fee or 0,
+        fee=None if _is_exchanged(candidate.line) else candidate.expected_fee,
+        is_fee_of_line=candidate.is_fee_of_line,
     )
 
 
@@ -176,8 +178,7 @@ def _judged(processor: str, report_id: str, candidate: Candidate, verdict: Verdi
     ends = candidate.matched if verdict.settles_rest else None
     if verdict.line_class == "matched":
         return Judged(row=row, exchange=exchange, ends_shortage_of=ends)
-    is_case = verdict.line_class != "fee_difference"  # the owner books the true fee
-    found = found_of(candidate, verdict.line_class, verdict.difference, is_case=is_case)
+    found = found_of(candidate, verdict.line_class, verdict.difference)
     return Judged(row=row, exchange=exchange, found=found, ends_shortage_of=ends)
 
 
@@ -197,7 +198,7 @@ def _exchange_row(processor: str, report_id: str, candidate: Candidate) -> tuple
     )
 
 
-def found_of(candidate: Candidate, found_class: str, amount: int, *, is_case: bool = True) -> Found:
+def found_of(candidate: Candidate, found_class: str, amount: int) -> Found:
     """The finding about one line."""
     line = candidate.line
     return Found(
@@ -211,7 +212,6 @@ def found_of(candidate: Candidate, found_class: str, amount: int, *, is_case: bo
         detail=f"{line.type} of {line.gross}, fee {line.fee}, expected {candidate.amount}"
         if candidate.amount
         else None,
-        is_case=is_case,
     )
 
 
@@ -270,6 +270,7 @@ def _candidate(row: tuple[Any, ...]) -> Candidate:
         expected_currency=row[19],
         expected_fee=row[20],
         settled=Settled(gross=row[21], fee=row[22], lines=row[23]),
+        is_fee_of_line=row[24],
     )
 
 

@@ -47,6 +47,9 @@ class Line(Struct, kw_only=True):
     net_currency: str
     batch: str | None = None  # the payout that the line is paid out with; None = that of the whole report
     created: str | None = None
+    scheme: str | None = None  # whose card it was, as the report writes it
+    tier: str | None = None  # and what kind of card
+    contract_fee: int | None = None  # what a published contract says of it
 
 
 #: a line as its row of the stage (stage.PLAIN_ROW): every cell was found plain by the reader

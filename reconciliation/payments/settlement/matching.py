@@ -42,7 +42,12 @@ class Expected(Struct, frozen=True, kw_only=True):
 
     amount: int
     currency: str
-    fee: int
+    fee: int | None  # None: nobody says what it should be, and whatever was taken is right
+    is_fee_of_line: bool = False  # of the one line that a contract speaks of; of parts it says nothing
+
+    def fee_gap(self, fee: int, *, are_parts: bool) -> int:
+        """How far the fee that was taken is from the one expected."""
+        return 0 if self.fee is None or (are_parts and self.is_fee_of_line) else abs(fee - self.fee)
 
 
 class Settled(Struct, frozen=True, kw_only=True):
@@ -101,7 +106,7 @@ def judge(expected: Expected, settled: Settled, line: Line) -> Verdict:
         return _later(expected, settled, line)
     difference = line.gross - expected.amount  # signed: of a refund, less taken is more left to us
     if difference == 0:
-        fee = abs(line.fee - expected.fee)
+        fee = expected.fee_gap(line.fee, are_parts=False)
         return _posted(line, "fee_difference" if fee else "matched", "matched", fee, 0)
     found: Posting = "short" if difference < 0 else "over"
     return _posted(line, found, found, abs(difference), abs(difference))
@@ -124,7 +129,7 @@ def _later(expected: Expected, settled: Settled, line: Line) -> Verdict:
     difference = settled.gross + line.gross - expected.amount
     found: LineClass = "short" if difference < 0 else "over"
     if difference == 0:  # all parts are there: their fees must add up, too
-        difference = settled.fee + line.fee - expected.fee
+        difference = expected.fee_gap(settled.fee + line.fee, are_parts=True)
         found = "fee_difference" if difference else "matched"
     return _posted(line, found, "duplicate", abs(difference), abs(line.gross), settles_rest=True)
 
@@ -146,7 +151,7 @@ def _parts(expected: Expected, lines: list[Line]) -> int:
 def _in_parts(expected: Expected, lines: list[Line]) -> Iterator[Verdict]:
     """One settlement in several lines: it is posted once, with the first of them."""
     fees = sum(line.fee for line in lines)
-    difference = abs(fees - expected.fee)
+    difference = expected.fee_gap(fees, are_parts=True)
     yield Verdict(
         line=lines[0],
         line_class="fee_difference" if difference else "matched",

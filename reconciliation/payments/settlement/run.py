@@ -15,7 +15,9 @@ import psycopg
 from msgspec import Struct, field
 
 from reconciliation.payments.repair.lists import aged_cases_open
+from reconciliation.payments.settlement import simulator_report
 from reconciliation.payments.settlement.bank import take_in_statements
+from reconciliation.payments.settlement.contracts import contracts_of, plain_bps
 from reconciliation.payments.settlement.file_result import (
     Discrepancy,
     FileResult,
@@ -202,8 +204,11 @@ class _Run:
         )
 
     def _take_report(self, report: ReportFile, path: Path) -> Taken:
+        read = READERS[report.format]
+        if report.format == "simulator" and plain_bps(contracts_of(self._connection, report.processor)) is None:
+            read = simulator_report.read_lines  # the fee depends on the line: none of them is plain
         with path.open("rb") as stream:
-            taken = take_in(self._connection, report, READERS[report.format](stream), self._on_lines)
+            taken = take_in(self._connection, report, read(stream), self._on_lines)
         self._new_lines += taken.lines
         self._on_step(f"took in {report.report_id}")
         return taken

@@ -99,6 +99,13 @@ def given_file(given: GivenFile) -> ReportFile:
     )
 
 
+def lines_of_file(given: GivenFile) -> Iterator[Line | PlainRow | Defect]:
+    """What a given report says, line by line and none of them plain. Raises line.UnreadableReport."""
+    read = simulator_report.read_lines if given.format == "simulator" else READERS[given.format]
+    with given.path.open("rb") as stream:
+        yield from read(stream)
+
+
 def digest(path: Path) -> bytes:
     """SHA-256 of a file's bytes."""
     with path.open("rb") as file:

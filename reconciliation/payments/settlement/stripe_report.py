@@ -123,6 +123,8 @@ def _line(number: int, cells: list[str], columns: dict[str, int]) -> Line:
         net_currency=code,
         batch=next(iter(named("automatic_payout_id")), None),
         created=cells[created] if created is not None else None,
+        scheme=next(iter(named("card_brand", "payment_method_type")), None),
+        tier=next(iter(named("card_funding")), None),
     )
 
 

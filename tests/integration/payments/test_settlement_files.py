@@ -79,9 +79,9 @@ COLUMNS = (
 )
 
 
-def stripe_report(world: SettlementWorld, text: str) -> None:
+def stripe_report(world: SettlementWorld, text: str, columns: str = COLUMNS) -> None:
     """Takes a report of Stripe's in, before anything is told to owners."""
-    data = (COLUMNS + text).encode()
+    data = (columns + text).encode()
     report = ReportFile(processor="stripe", report_id="rpt", sha256=b"", format="stripe", is_complete_history=False)
     with world.operator() as connection:
         take_in(connection, report, READERS["stripe"](io.BytesIO(data)))
@@ -116,4 +116,27 @@ def test_stripe_s_partial_captures_exchanges_and_unknown_lines_are_paid_out(worl
     ]
     before = world.state()
     stripe_report(world, "txn_5,x,po_1,usd,-1.00,0,-1.00,surprise,,,\n")
-    assert [line for line in world.state()[0] if line not in before[0]] == []
+    assert world.state() == before, "a report that has some of its lines again says nothing of the payout"
+    stripe_report(world, "txn_6,ch_6,po_1,usd,3.00,0,3.00,charge,,,\n")
+    found = [found for found, *_ in world.open_discrepancies()]
+    assert found == ["changed_line", "orphan", "unknown_line"], "and one that has more of them is told"
+
+
+def test_a_fee_is_a_difference_only_where_a_contract_says_otherwise(world: SettlementWorld) -> None:
+    """Whatever was taken is booked. A line of a card that no contract speaks of is right as it stands."""
+    made = [world.capture(1_000, processor="stripe")["operation_id"] for _ in range(5)]
+    row = "txn_{0},ch_{0},,usd,10.00,0.46,9.54,charge,{1},,\n"
+    stripe_report(world, row.format(0, made[0]))
+    assert world.open_discrepancies() == []
+    contracts = '{"contracts": [{"processor": "stripe", "scheme": "visa", "bps": 140, "fixed": {"USD": 30}}]}'
+    world.sql("insert into policy_version values ('processor_fees', 1, %s, 'active', 'm_ops')", contracts)
+    visa, other = row.replace(",,\n", ",,,visa\n"), row.replace(",,\n", ",,,amex\n")
+    agreed = visa.replace("0.46,9.54", "0.44,9.56")
+    parts = visa.replace("10.00,0.46,9.54", "4.00,0.30,3.70") + visa.replace("10.00,0.46,9.54", "6.00,0.30,5.70")
+    lines = agreed.format(1, made[1]) + visa.format(2, made[2]) + other.format(3, made[3])
+    columns = COLUMNS.replace("\n", ",card_brand\n")
+    stripe_report(world, lines + parts.format(4, made[4]), columns)
+    ((found, _, amount),) = world.open_discrepancies()
+    assert (found, amount) == ("fee_difference", 2)
+    assert [row[1] for row in world.state()[2]] == ["settlement_difference"], "a case, that a person can close"
+    assert sorted(fee for *_, fee, _ in world.due().values()) == [44, 46, 46, 46, 60]

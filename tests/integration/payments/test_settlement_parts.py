@@ -37,7 +37,7 @@ def test_a_part_of_a_later_report_ends_the_shortage(world: SettlementWorld) -> N
 
 
 def test_fees_of_parts_over_two_reports_must_add_up(world: SettlementWorld) -> None:
-    """Every part brings its own fee; what all of them are off by is told when the last one is there, and is no case."""
+    """Every part brings its own fee; what all of them are off by is told when the last one is there."""
     charge = line_of(world.capture(), "ln_1")
     fee = charge["fee"]
     first = charge | {"gross": 500, "fee": 3, "net": 497}
@@ -50,7 +50,7 @@ def test_fees_of_parts_over_two_reports_must_add_up(world: SettlementWorld) -> N
     assert world.open_discrepancies() == [("fee_difference", charge["reference"], 3)]
     assert world.due() == {"ln_1": ("short", 500, 3, 1_500), "ln_rest": ("duplicate", 1_500, fee, 1_500)}
     assert world.suspense() == 0
-    assert world.sql("select state from repair_case") == [("resolved",)]
+    assert world.sql("select state from repair_case order by 1") == [("open",), ("resolved",)], "of the fee; of short"
 
 
 def test_a_duplicate_is_told_with_the_fee_that_was_taken_for_it(world: SettlementWorld) -> None:

@@ -47,6 +47,8 @@ def done(status: str, ref: str = "pi_s", amount: int | None = 1_099, code: str |
     return Definitive(status=status, provider_ref=ref, amount=amount, currency=currency, error_code=code)  # type: ignore[arg-type] # of the literals
 
 
+SDK = {"type": "use_stripe_sdk",
+       "use_stripe_sdk": {"type": "three_d_secure_redirect", "stripe_js": "https://hooks.example/sdk"}}  # fmt: skip
 REDIRECT = {"type": "redirect_to_url", "redirect_to_url": {"url": "https://hooks.example/3ds"}}
 
 
@@ -57,6 +59,7 @@ REDIRECT = {"type": "redirect_to_url", "redirect_to_url": {"url": "https://hooks
         (AUTHORIZE, intent(status="requires_capture", amount_capturable=1_099), done("authorized")),
         (PURCHASE, intent(amount_received=5), done("captured", amount=5)),  # the owner compares
         (PURCHASE, intent(status="processing"), Pending("pi_s")),
+        (PURCHASE, intent(status="requires_action", next_action=SDK), RequiresAction("pi_s", "https://hooks.example/sdk")),
         (PURCHASE, intent(status="requires_action", next_action=REDIRECT), RequiresAction("pi_s", "https://hooks.example/3ds")),
         (PURCHASE, intent(status="requires_action"), RequiresAction("pi_s", None)),
         (PURCHASE, intent(status="requires_payment_method", last_payment_error={"code": "card_declined", "decline_code": "lost"}), done("declined", amount=None, code="lost")),
@@ -255,7 +258,11 @@ def test_parameters_are_the_same_for_every_send_and_name_the_operation() -> None
     charge = stripe_calls.charge_parameters(replace(PURCHASE, currency="ISK", amount=5), "pm_1")
     assert (charge["amount"], charge["currency"], charge["metadata"]) == (500, "isk", OURS)
     assert (charge["confirm"], charge["capture_method"], charge["payment_method"]) == (True, "automatic", "pm_1")
-    assert stripe_calls.charge_parameters(AUTHORIZE, "pm_1")["capture_method"] == "manual"
+    held = stripe_calls.charge_parameters(AUTHORIZE, "pm_1")
+    assert held["capture_method"] == "manual"
+    assert held["payment_method_options"]["card"]["request_multicapture"] == "if_available", (
+        "or no part can be captured"
+    )
     assert stripe_calls.capture_parameters(CAPTURE)["metadata"] == OURS | {"op_a_1": "1099"}
     assert "final_capture" not in stripe_calls.capture_parameters(CAPTURE)
     assert stripe_calls.capture_parameters(replace(CAPTURE, final=False))["final_capture"] is False

@@ -6,7 +6,7 @@ create temp table settlement_stage (
     line_no integer not null, line_id text collate "C" not null, type text collate "C" not null,
     operation_id text collate "C", intent_id text collate "C", attempt integer, reference text collate "C",
     provider_refs text[] not null, currency text collate "C" not null, gross bigint not null, fee bigint not null,
-    net bigint not null, net_currency text collate "C" not null, batch text collate "C", created text
+    net bigint not null, net_currency text collate "C" not null, batch text collate "C", created text, contract_fee bigint
 ) on commit drop;
 create temp table settlement_found (
     subject text collate "C" not null, class text collate "C" not null, reference text collate "C" not null,
@@ -17,15 +17,15 @@ create temp table settlement_candidate (
     line_no integer not null, line_id text collate "C" not null, type text collate "C" not null,
     operation_id text collate "C", reference text collate "C", provider_refs text[] not null,
     currency text collate "C" not null, gross bigint not null, fee bigint not null, net bigint not null,
-    net_currency text collate "C" not null, batch text collate "C", created text, matched text collate "C",
-    intent_id text collate "C", attempt integer, status text collate "C", came_back boolean, begun_at timestamptz,
+    net_currency text collate "C" not null, batch text collate "C", created text, contract_fee bigint,
+    matched text collate "C", intent_id text collate "C", attempt integer, status text collate "C", came_back boolean, begun_at timestamptz,
     amount bigint, expected_currency text collate "C", expected_fee bigint
 ) on commit drop;
 
 -- name: stage_copy
 -- ingest, as lines are read.
 copy settlement_stage (line_no, line_id, type, operation_id, intent_id, attempt, reference, provider_refs, currency,
-                       gross, fee, net, net_currency, batch, created) from stdin;
+                       gross, fee, net, net_currency, batch, created, contract_fee) from stdin;
 
 -- name: found_copy
 -- store.keep_found, and the next statement takes them from there.
@@ -52,7 +52,7 @@ with again as (
 )
 insert into settlement_stage
 select line_no, line_id, type, operation_id, intent_id, attempt, reference, array_remove(array[provider_ref], null), currency,
-       gross, fee, net, net_currency, batch, created
+       gross, fee, net, net_currency, batch, created, null
 from again;
 
 -- name: batches_paid_out
@@ -63,6 +63,17 @@ select coalesce(batch, ''), net_currency,
        abs(coalesce(sum(net) filter (where type = 'payout'), 0))::bigint as paid
 from settlement_stage group by batch, net_currency
 having count(*) filter (where type = 'payout') > 0;
+
+-- name: stage_forget_implied
+-- A payout that only its lines name (its id is that of its batch) is told by the report that brought them: another one that
+-- has some of them again says nothing of it. Primary key.
+delete from settlement_stage s
+where s.type = 'payout' and s.line_id = s.batch || ':' || s.net_currency
+  and exists (select from settlement_line k where k.processor = %(processor)s and k.line_id = s.line_id)
+  and not exists (select from settlement_stage n
+                  where n.batch = s.batch and n.line_id <> s.line_id
+                    and not exists (select from settlement_line k
+                                    where k.processor = %(processor)s and k.line_id = n.line_id));
 
 -- name: changed_lines
 -- A line that was taken in before and now says something else: told, and left as it was.
@@ -77,7 +88,7 @@ delete from settlement_stage s using settlement_line k
 where k.processor = %(processor)s and k.line_id = s.line_id;
 
 -- name: candidates_sort
--- Every line beside the attempt that its operation names. The plain case, the one line of a movement that is equal in
+-- Every line beside the attempt that its operation names, and what it should have cost: null = nobody says. The plain case, the one line of a movement that is equal in
 -- everything, is kept as matched at once; the others become candidates. Tells how many were plain, and between which
 -- captures they reach.
 with repeated as (
@@ -86,7 +97,8 @@ with repeated as (
 ), named as (
     select s.*, a.operation_id as matched, a.status, a.kind, a.created_at as begun_at, a.final as came_back,
            a.currency as expected_currency, a.amount,
-           case when a.kind <> 'refund' then (a.amount * %(fee_bps)s + 5000) / 10000 else 0 end as expected_fee
+           coalesce(s.contract_fee, case when a.kind <> 'refund' then (a.amount * %(fee_bps)s::bigint + 5000) / 10000
+                                         else 0 * %(fee_bps)s::bigint end) as expected_fee
     from settlement_stage s
     left join processor_attempt a
         on a.intent_id = s.intent_id and a.attempt = s.attempt and a.operation_id = s.operation_id
@@ -96,7 +108,7 @@ with repeated as (
     select n.*,
            coalesce(
                n.currency = n.expected_currency and n.net_currency = n.currency and n.net = n.gross - n.fee
-               and n.fee = n.expected_fee
+               and n.fee = coalesce(n.expected_fee, n.fee)
                and ((n.type = 'charge' and n.status = 'captured' and n.gross = n.amount)
                     or (n.type = 'refund' and n.status = 'refunded' and n.gross = -n.amount))
                and r.operation_id is null
@@ -118,8 +130,8 @@ with repeated as (
 ), others as (
     insert into settlement_candidate
     select line_no, line_id, type, operation_id, reference, provider_refs, currency, gross, fee, net, net_currency,
-           batch, created, matched, intent_id, attempt, status, came_back, begun_at, amount, expected_currency,
-           expected_fee
+           batch, created, contract_fee, matched, intent_id, attempt, status, came_back, begun_at, amount,
+           expected_currency, expected_fee
     from judged where not is_exact
 )
 select count(*), min(begun_at) filter (where type = 'charge'), max(begun_at) filter (where type = 'charge')
@@ -150,7 +162,9 @@ with named as (
 update settlement_candidate c
 set matched = a.operation_id, intent_id = a.intent_id, attempt = a.attempt, status = a.status, came_back = a.final,
     begun_at = a.created_at, amount = a.amount, expected_currency = a.currency,
-    expected_fee = case when a.kind <> 'refund' then (a.amount * %(fee_bps)s + 5000) / 10000 else 0 end
+    expected_fee = coalesce(
+        c.contract_fee, case when a.kind <> 'refund' then (a.amount * %(fee_bps)s::bigint + 5000) / 10000
+                             else 0 * %(fee_bps)s::bigint end)
 from hit h join processor_attempt a on a.operation_id = h.operation_id and a.provider_ref is not null
 where c.line_no = h.line_no;
 
@@ -184,7 +198,9 @@ with lines as (
 update settlement_candidate c
 set matched = h.operation_id, intent_id = h.intent_id, attempt = h.attempt, status = h.status, came_back = h.final,
     begun_at = h.created_at, amount = h.amount, expected_currency = h.currency,
-    expected_fee = case when h.kind <> 'refund' then (h.amount * %(fee_bps)s + 5000) / 10000 else 0 end
+    expected_fee = coalesce(
+        c.contract_fee, case when h.kind <> 'refund' then (h.amount * %(fee_bps)s::bigint + 5000) / 10000
+                             else 0 * %(fee_bps)s::bigint end)
 from hit h where c.line_no = h.line_no;
 
 -- name: candidate_drop
@@ -247,7 +263,7 @@ where c.type = 'payout_reversal' and p.processor = %(processor)s and p.type = 'p
 -- Everything but the plain case, movement by movement, with what earlier lines paid.
 select c.line_no, c.line_id, c.type, c.operation_id, c.reference, c.provider_refs, c.currency, c.gross, c.fee, c.net,
        c.net_currency, c.batch, c.created, c.matched, c.intent_id, c.attempt, c.status, c.came_back, c.amount,
-       c.expected_currency, c.expected_fee, p.gross::bigint, p.fee::bigint, p.lines
+       c.expected_currency, c.expected_fee, p.gross::bigint, p.fee::bigint, p.lines, c.contract_fee is not null
 from settlement_candidate c
 cross join lateral (
     select coalesce(sum(l.gross), 0) as gross, count(*) as lines,
@@ -255,7 +271,10 @@ cross join lateral (
     from settlement_line l
     where l.matched = c.matched and l.part_of is null and l.class = any(%(paying)s)
 ) p
-where c.type <> 'payout' order by c.matched nulls last, c.type, c.line_no;
+where c.type <> 'payout'
+-- what is taken back of a charge comes behind it
+order by c.matched nulls last, case c.type when 'capture_reversal' then 'charge' else c.type end,
+         c.type = 'capture_reversal', c.line_no;
 
 -- name: missing_arrived
 -- What was missing has its line now; its case is closed unless somebody proposed something already.
@@ -541,6 +560,10 @@ select line_id, class,
                 is not distinct from (%(amount)s::bigint, %(currency)s::text, %(created)s::text, %(reference)s::text))
 from settlement_line
 where processor = %(processor)s and (content = %(content)s or line_id = %(line_id)s);
+
+-- name: processor_fees_active
+-- contracts: the published contracts. policy_version_active.
+select body from policy_version where kind = 'processor_fees' and state = 'active';
 
 -- name: bank_rules_active
 -- bank: the published rules. policy_version_active.
