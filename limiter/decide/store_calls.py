@@ -12,7 +12,7 @@ import time
 from typing import TYPE_CHECKING
 
 from limiter.decide.bucket_migration import arrive, settle
-from limiter.decide.store_exchange import asked_terms, asks_for_lease, lease_end_ns, taken_in
+from limiter.decide.store_exchange import asked_terms, asks_for_lease, lease_end_ns, shadows_that_refuse, taken_in
 from limiter.decide.unsure_permits import UnsurePermits
 from limiter.policy import keys
 from limiter.store import store
@@ -87,6 +87,8 @@ class StoreCalls:
             raise errors.KeyReused
         if answer[0] in (store.STALE_EPOCH, store.WRONG):
             return None
+        for policy_id in shadows_that_refuse(key, answer):
+            self._recorder.outcomes.would_refuse(policy_id)
         return taken_in(key, cost, answer, asked_ns, lease_id, counters.epoch)
 
     async def _settle_before(self, key: KeyState, counters: CounterStore) -> None:

@@ -117,7 +117,7 @@ class Bucket(BucketFields):
     def wanted(self, now_ns: int) -> int:
         """How large a lease the demand of the moment deserves; 0 for a quiet key, and where leases are not allowed."""
         level = self.level
-        if level.policy.consistency != "leased" or level.lease_cap < _LEASE_MIN:
+        if not level.is_leased or level.lease_cap < _LEASE_MIN:
             return 0
         elapsed = now_ns - self.seen_since_ns
         if elapsed <= 0 or elapsed > _SECOND_NS:  # no demand is remembered for longer

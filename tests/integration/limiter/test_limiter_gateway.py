@@ -192,6 +192,27 @@ def test_a_shadow_policy_never_refuses(server: CounterServer, tmp_path: Path) ->
     asyncio.run(test())
 
 
+@pytest.mark.parametrize("consistency", ["leased", "exact"])
+def test_an_exhausted_shadow_level_costs_no_store_call_and_is_told_of(
+    server: CounterServer, tmp_path: Path, consistency: str
+) -> None:
+    """Leases of the real level go on deciding; what the shadow would have refused is counted to the last."""
+    real = policy("pl_real", capacity=10**9)
+    shadow = policy("pl_shadow", capacity=5, shadow=True, consistency=consistency)
+
+    async def test() -> None:
+        async with limiter(server.url, tmp_path, real, shadow) as gateway:
+            asked = 20_000
+            for n in range(asked):
+                assert (await gateway.check("t", "u", "/r")).allowed
+                if n % 1_000 == 0:
+                    await gateway.maintain()
+            assert gateway.store_calls < asked / 10  # a refusal is remembered for a quarter of a second
+            assert gateway._recorder.outcomes.refused_in_shadow == {"pl_shadow": asked - 5}
+
+    asyncio.run(test())
+
+
 def test_a_thousand_first_requests_on_a_cold_key(server: CounterServer, tmp_path: Path) -> None:
     """Two levels, all at once: exactly the capacity, and the other level is charged for the allowed ones only."""
 
