@@ -700,6 +700,7 @@ LIMIT_STORE_RETRY_S: Final = 0.5  # how long a store that failed is left alone; 
 LIMIT_STORE_CALLS_MAX: Final = 4_096  # in flight of one gateway; past it a decision takes the failure mode
 LIMIT_CLOCK_LOOK_S: Final = 10.0  # between two looks at a store's clock
 LIMIT_KEYS_MAX: Final = 500_000  # that one gateway holds at once
+LIMIT_KEYS_LET_GO: Final = 5_000  # of void keys and counters, every LIMIT_MAINTAIN_S: some milliseconds
 LIMIT_LEASE_MS: Final = 1_000
 LIMIT_LEASE_SHARE: Final = 10  # leases of one key hold at most a tenth of its capacity
 LIMIT_LEASE_SIZE_MAX: Final = 4_096
