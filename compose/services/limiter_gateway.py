@@ -58,7 +58,7 @@ async def _serve(settings: Settings, instance: int) -> None:
     keys.ensure()
     issuer = KeyFolder(home / "keys")
     issuer.ensure()
-    store = ShardedStore(addresses.redis_url)
+    store = ShardedStore(addresses.redis_url, timeout_s=settings.limiter_store_timeout_ms / 1_000)
     blocks = KafkaBlocks(addresses.kafka, name)
     ring_file = settings.the_home().data("limiter") / f"decisions-{instance}.ring"
     reports = KafkaReports(addresses.kafka, f"{name}-leases")

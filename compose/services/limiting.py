@@ -104,7 +104,7 @@ async def api_limiter(settings: Settings, name: str, instance: int) -> AsyncIter
     addresses = settings.addresses()
     folder = settings.the_home().data("limiter")
     keys = settings.the_home().path / "keys"
-    store = ShardedStore(addresses.redis_url)
+    store = ShardedStore(addresses.redis_url, timeout_s=settings.limiter_store_timeout_ms / 1_000)
     blocks = KafkaBlocks(addresses.kafka, name)
     ring_file = folder / f"decisions-ingress-{instance}.ring"
     reports = KafkaReports(addresses.kafka, f"{name}-leases")

@@ -22,6 +22,9 @@ class GatewaySettings(BaseSettings):
         default=limits.LIMIT_SNAPSHOT_MAX_STALE_S, ge=0, le=limits.LIMIT_SNAPSHOT_MAX_STALE_MAX_S
     )
 
+    #: for so long a decision waits for the counter store; then leases or its policy's failure mode decide
+    limiter_store_timeout_ms: int = Field(default=int(limits.LIMIT_STORE_TIMEOUT_S * 1_000), ge=1, le=10_000)
+
     #: gateways of this machine, each with its own leases, ring, book and sockets
     limiter_gateway_processes: int = Field(default=1, ge=1, le=limits.LIMIT_GATEWAY_PROCESSES_MAX)
     #: how many gateways of all machines decide by the same policies, when that is more than this machine's processes:

@@ -136,13 +136,16 @@ class Supervisor:
         _say(f"{child.spec.name} is ready")
 
     def _prepare_data(self) -> None:
-        from sinks.kafka.topics import ensure_topics  # noqa: PLC0415 - servers alone need neither
+        from compose.supervise.counter_stores import begin_shards  # noqa: PLC0415 - servers alone need none of them
+        from sinks.kafka.topics import ensure_topics  # noqa: PLC0415
         from sinks.postgres.migrate import migrate  # noqa: PLC0415
 
         addresses = self._settings.addresses()
         migrate(addresses.postgres_superuser_dsn, self._settings.role_passwords())
         ensure_topics(addresses.kafka)
         self._settings.sender_keys().ensure()  # before an owner asks who may send
+        if refused := begin_shards(addresses):
+            _say(refused)
 
     # --- run ---------------------------------------------------------------------------------------------
 

@@ -34,6 +34,7 @@ def otherwise_over(
     refill_soon: Callable[[Bucket], None],
 ) -> Callable[[KeyState, int, str | None], Decision | None]:
     """Decides for a key what its single lease does not; None when the store has to be asked."""
+    would_refuse = recorder.outcomes.would_refuse
 
     def otherwise(key: KeyState, cost: int, request_id: str | None) -> Decision | None:
         """Repetitions, keys of several levels, refusals, and what policies decide without counting."""
@@ -54,7 +55,8 @@ def otherwise_over(
                 recorder.record(key.name, cost, decided, identity=request_id)
                 return decided
         now = monotonic_ns()
-        decided = local_decisions.spent_of_all(key, cost, now, refill_soon) or local_decisions.refused(key, cost, now)
+        decided = local_decisions.spent_of_all(key, cost, now, refill_soon, would_refuse)
+        decided = decided or local_decisions.refused(key, cost, now)
         if decided is None:
             return None
         if decided.allowed and request_id is not None:

@@ -6,7 +6,8 @@ whoever keeps some lets them go. Counters outlive that, with their leases.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from itertools import islice
+from typing import TYPE_CHECKING, Any
 
 from limiter.decide.access_lists import verdict
 from limiter.policy import keys
@@ -33,6 +34,8 @@ class KeyCache:
         self.is_lapsed = False  # the policies are too old to decide by
         self.keys: dict[Named, KeyState] = {}  # by tenant, user, route, and the client where it matters
         self.buckets: dict[tuple[str, int, str], Bucket] = {}
+        self.active: set[Bucket] = set()  # those that hold a lease, or have one to settle
+        self._retired: list[dict[Any, Any]] = []  # what is void and goes bit by bit: no turn of the loop pays for all
         #: called when keys that were found are void; whoever keeps them has to let them go
         self.when_void: set[Callable[[], None]] = set()
 
@@ -45,8 +48,8 @@ class KeyCache:
             {(level.id_, level.version): auditing(level.policy.audit) for level in policies.all_levels()}
         )
         levels = {(level.store_id, level.version): level for level in policies.all_levels()}
-        for (store_id, version, _), bucket in self.buckets.items():
-            level = levels.get((store_id, version))
+        for bucket in [*self.active]:
+            level = levels.get((bucket.level.store_id, bucket.version))
             if level is None:
                 bucket.end_lease()
             else:
@@ -56,7 +59,7 @@ class KeyCache:
         """The policies are too old to count by, until ``use`` brings others: no lease is spent any more."""
         self.is_lapsed = True
         self._void()
-        for bucket in self.buckets.values():
+        for bucket in [*self.active]:
             bucket.end_lease()
 
     def place(self, tenant: str, user: str, route: str, client: str) -> Named:
@@ -98,16 +101,33 @@ class KeyCache:
         if bucket is None:
             if len(self.buckets) >= limits.LIMIT_KEYS_MAX:
                 self._make_room()
-            bucket = self.buckets[place] = Bucket(level, values, self._recorder.leases)
+            bucket = self.buckets[place] = Bucket(level, values, self._recorder.leases, self.active)
+        elif bucket.level is not level:
+            bucket.level = level  # of the newest snapshot
         return bucket
 
     def _make_room(self) -> None:
         """Buckets that hold nothing are made again when they are asked for."""
         self._void()
-        for place in [p for p, b in self.buckets.items() if not b.lease_id and not b.settling]:
-            del self.buckets[place]
+        kept = {bucket.place: bucket for bucket in self.active if self.buckets.get(bucket.place) is bucket}
+        self._retired.append(self.buckets.copy())
+        self.buckets.clear()
+        self.buckets.update(kept)
 
     def _void(self) -> None:
+        self._retired.append(self.keys.copy())  # only counts of references change now
         self.keys.clear()
         for forget in self.when_void:
             forget()
+
+    def let_go(self) -> int:
+        """A part of what is void, at every turn of ``maintain``; gives how many that were."""
+        for retired in [*self._retired]:
+            going = [*islice(reversed(retired), limits.LIMIT_KEYS_LET_GO)]
+            for place in going:
+                del retired[place]
+            if not retired:
+                self._retired.remove(retired)
+            if going:
+                return len(going)
+        return 0

@@ -81,7 +81,7 @@ class Limiter:
 
     def leases(self) -> int:
         """How many are held now."""
-        return sum(bool(bucket.lease_id) for bucket in list(self._buckets.values()))
+        return sum(bool(bucket.lease_id) for bucket in self._key_cache.active.copy())
 
     def use(self, policies: PolicySet) -> None:
         """Other policies from now on. Leases of policies that changed end; what was spent of them is settled."""
@@ -218,18 +218,21 @@ class Limiter:
         return decided
 
     async def maintain(self) -> None:
-        """Settles leases that ran out, and lets old identities go; called every now and then.
+        """Settles leases that ran out, and lets old identities and void keys go; called every now and then.
+
+        Looks at buckets that hold a lease or have one to settle, however many keys were ever asked.
 
         Raises StoreUnavailable for the first bucket that could not be settled, when all others are.
         """
         now_ns = time.monotonic_ns()
         self._identities.turn(now_ns)
-        await self._calls.settle_ended(list(self._buckets.values()), now_ns)
+        self._key_cache.let_go()
+        await self._calls.settle_ended(self._key_cache.active, now_ns)
 
     async def close(self) -> None:
         """Gives every lease back. What cannot be told the store charges whole, in time. Raises StoreUnavailable."""
         if self._calls.refills:
             await asyncio.wait(self._calls.refills)  # a lease that came later would be nobody's
-        for bucket in self._buckets.values():
+        for bucket in [*self._key_cache.active]:
             bucket.end_lease()
         await self.maintain()

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Final
 
-from limiter.spending.decision import Decision
+from limiter.spending.decision import UNLIMITED, Decision
 from schemas import errors
 from schemas.limiter.limit_policy import CALENDAR_CODE
 
@@ -25,17 +25,35 @@ _TOKEN_BUCKET: Final = 0
 _WINDOWS: Final = (2, CALENDAR_CODE)  # all that fits in one passes when it ends
 
 
-def spent_of_all(key: KeyState, cost: int, now_ns: int, refill_soon: Callable[[Bucket], None]) -> Decision | None:
-    """Spends of the lease of every level, or of none when one of them does not hold enough: then None."""
+def spent_of_all(
+    key: KeyState,
+    cost: int,
+    now_ns: int,
+    refill_soon: Callable[[Bucket], None],
+    would_refuse: Callable[[str], None],
+) -> Decision | None:
+    """Spends of the lease of every level, or of none when one of them does not hold enough: then None.
+
+    A level in shadow mode that the store found exhausted lately is not waited for: it would refuse, and is told of.
+    """
     for bucket in key.buckets:
-        if bucket.left < cost or now_ns >= bucket.lease_ends_ns:
+        if (bucket.left < cost or now_ns >= bucket.lease_ends_ns) and not _is_exhausted_shadow(bucket, cost, now_ns):
             return None
     for bucket in key.buckets:
+        if bucket.left < cost:
+            would_refuse(bucket.id_)
+            continue
         bucket.left -= cost
         if bucket.left < bucket.refill_below:
             bucket.refill_below = 0
             refill_soon(bucket)
     return allowed(key)
+
+
+def _is_exhausted_shadow(bucket: Bucket, cost: int, now_ns: int) -> bool:
+    """Its refusal of so much still holds. One that holds a lease is asked of the store, which then has it back."""
+    is_refused = now_ns < bucket.deny_until_ns and cost >= bucket.deny_cost > 0
+    return bucket.level.policy.shadow and is_refused and not bucket.lease_id
 
 
 def refused(key: KeyState, cost: int, now_ns: int) -> Decision | None:
@@ -76,7 +94,9 @@ def _may_pass_ns(bucket: Bucket, cost: int) -> float | None:
 
 
 def allowed(key: KeyState) -> Decision:
-    """Of the level that has least left."""
+    """Of the level that has least left; of none when all are in shadow mode."""
+    if not key.real:
+        return UNLIMITED
     least = min(key.real, key=lambda bucket: bucket.remaining + bucket.left)
     return Decision(
         allowed=True,

@@ -12,15 +12,13 @@ import time
 from typing import TYPE_CHECKING
 
 from limiter.decide.bucket_migration import arrive, settle
-from limiter.decide.store_exchange import asked_terms, asks_for_lease, lease_end_ns, taken_in
+from limiter.decide.store_exchange import asked_terms, asks_for_lease, lease_end_ns, shadows_that_refuse, taken_in
 from limiter.decide.unsure_permits import UnsurePermits
 from limiter.policy import keys
 from limiter.store import store
 from schemas import errors, limits
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from limiter.decide.identities import Identities
     from limiter.decide.key_cache import KeyCache
     from limiter.spending.buckets import Bucket
@@ -87,6 +85,8 @@ class StoreCalls:
             raise errors.KeyReused
         if answer[0] in (store.STALE_EPOCH, store.WRONG):
             return None
+        for policy_id in shadows_that_refuse(key, answer):
+            self._recorder.outcomes.would_refuse(policy_id)
         return taken_in(key, cost, answer, asked_ns, lease_id, counters.epoch)
 
     async def _settle_before(self, key: KeyState, counters: CounterStore) -> None:
@@ -164,10 +164,13 @@ class StoreCalls:
         """A lease is not asked for when its spend could not be reported."""
         return self._recorder.leases is None or self._recorder.leases.may_open()
 
-    async def settle_ended(self, buckets: Iterable[Bucket], now_ns: int) -> None:
-        """Settles leases that ran out. Raises StoreUnavailable for the first that could not be, when all others are."""
+    async def settle_ended(self, active: set[Bucket], now_ns: int) -> None:
+        """Settles leases that ran out; who holds none and has none to settle is active no more.
+
+        Raises StoreUnavailable for the first that could not be settled, when all others are.
+        """
         first: store.StoreUnavailable | None = None
-        for bucket in buckets:
+        for bucket in [*active]:
             if bucket.lease_id and now_ns >= bucket.lease_ends_ns:
                 bucket.end_lease()
             moved = bucket.lease_id and bucket.store is not None and bucket.store.replaced
@@ -176,6 +179,8 @@ class StoreCalls:
                     await self.settle(bucket, self._store.store_of((bucket,)))
                 except store.StoreUnavailable as error:
                     first = first or error
+            if not bucket.lease_id and not bucket.settling:
+                active.discard(bucket)
         if first is None:
             await self._unsure.take_back(self.store_of)
         if first is not None:

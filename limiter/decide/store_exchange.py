@@ -44,6 +44,14 @@ def lease_end_ns(asked_ns: int, lease_us: int) -> int:
     return asked_ns + int(lease_us * _NS_PER_US * _LEASE_CAUTION)
 
 
+def shadows_that_refuse(key: KeyState, answer: list[int]) -> list[str]:
+    """The policies in shadow mode that would have refused what the store has just decided for the first time."""
+    if key.real is key.buckets or answer[0] not in (store.OK, store.DENIED):
+        return []
+    waits = answer[3 :: store.ROW]
+    return [b.id_ for b, wait in zip(key.buckets, waits, strict=False) if b.level.policy.shadow and wait]
+
+
 def taken_in(key: KeyState, cost: int, answer: list[int], asked_ns: int, lease_id: bytes, epoch: int) -> Decision:
     """What the store said of every bucket; the decision is that of the one to wait for longest, or with least left."""
     code = answer[0]
@@ -54,13 +62,14 @@ def taken_in(key: KeyState, cost: int, answer: list[int], asked_ns: int, lease_i
         bucket.remaining, bucket.reset_ms = available + bucket.held, -(-reset_us // _US_PER_MS)
         if granted:
             bucket.begin_lease(lease_id, granted, lease_end_ns(asked_ns, lease_us), epoch)
-        if bucket.level.policy.shadow:
-            continue
-        if code == store.DENIED and retry_us:
+        is_shadow = bucket.level.policy.shadow
+        if retry_us and (code == store.DENIED or (is_shadow and code == store.OK)):
             kept_ns = _DENIAL_KEPT_NS if retry_us < 0 else min(_DENIAL_KEPT_NS, retry_us * _NS_PER_US)
             bucket.deny_until_ns, bucket.deny_cost = asked_ns + kept_ns, cost
             bucket.deny_retry_ns = -1 if retry_us < 0 else asked_ns + retry_us * _NS_PER_US
             bucket.end_lease()  # of one level of several: what it holds is missing at the store now
+        if is_shadow:
+            continue
         weight = _NEVER if retry_us < 0 else -retry_us if retry_us else available
         if least is None or weight < least[0]:
             least = (weight, bucket, retry_us)

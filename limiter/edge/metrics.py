@@ -77,6 +77,11 @@ class GatewayMetrics(Collector):
         for outcome, count in outcomes.named().items():
             decisions.add_metric((outcome,), count)
         yield decisions
+        # High: the policy would refuse so many, if it were not in shadow mode.
+        shadow = CounterMetricFamily("millrace_limiter_shadow_refusals", "Refusals in shadow", labels=("policy",))
+        for policy_id, count in list(outcomes.refused_in_shadow.items()):
+            shadow.add_metric((policy_id,), count)
+        yield shadow
         # Low against decisions that were allowed, where policies are leased: keys are asked for too seldom to hold one.
         leased = outcomes.from_leases
         yield CounterMetricFamily("millrace_limiter_lease_decisions", "Allowed out of leases", value=leased)

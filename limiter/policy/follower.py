@@ -106,7 +106,8 @@ class SnapshotFollower:
         try:
             answer = await self._client.get(PATH, headers=headers)
             if answer.status_code == _OK:
-                self.take(answer.content)
+                # a loop that decides does not wait for signatures and tens of thousands of policies
+                self._put_in_use(*await asyncio.to_thread(self._read, answer.content))
                 self._etag = answer.headers.get("etag", "")
             elif answer.status_code != _NOT_MODIFIED:
                 _log.warning("snapshot_not_fetched", status=answer.status_code)
@@ -118,8 +119,14 @@ class SnapshotFollower:
 
     def take(self, document: bytes) -> None:
         """Uses a document from now on. Raises SnapshotRefused, and then nothing changed."""
+        self._put_in_use(*self._read(document))
+
+    def _read(self, document: bytes) -> tuple[Snapshot, PolicySet]:
+        """Verified and computed; whoever asks is alone in it. Raises SnapshotRefused."""
         snapshot = verified(document, self._keys(), self._last_revision(), time.time())
-        policies = PolicySet(snapshot.policies, snapshot.revision, snapshot.calendars)
+        return snapshot, PolicySet(snapshot.policies, snapshot.revision, snapshot.calendars)
+
+    def _put_in_use(self, snapshot: Snapshot, policies: PolicySet) -> None:
         if snapshot.shards is not None and self._use_shards is not None:
             self._use_shards(snapshot.shards)
         self._use(policies)

@@ -166,6 +166,14 @@ class Level:
             flags,
         )
 
+    @property
+    def is_leased(self) -> bool:
+        """Whether leases may decide it. In shadow mode nothing depends on it: no request goes to the store for it."""
+        policy = self.policy
+        if policy.consistency == "leased":
+            return True
+        return policy.shadow and policy.consistency == "exact" and policy.algorithm != "concurrency"
+
     def counted_by(self, parts: dict[str, str]) -> str:
         """The values of a key that this policy keeps one counter for."""
         return counted_by(self.policy, parts)

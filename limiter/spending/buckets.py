@@ -55,6 +55,7 @@ class Bucket(BucketFields):
     __slots__ = (
         "account",
         "accounts",
+        "active",
         "asking",
         "demand_counted",
         "deny_cost",
@@ -66,6 +67,7 @@ class Bucket(BucketFields):
         "keys",
         "lease_id",
         "level",
+        "place",
         "refill_from",
         "seen",
         "seen_since_ns",
@@ -74,15 +76,20 @@ class Bucket(BucketFields):
         "tenant",
     )
 
-    def __init__(self, level: Level, values: str, accounts: SpendAccounts | None = None) -> None:
+    def __init__(
+        self, level: Level, values: str, accounts: SpendAccounts | None = None, active: set[Bucket] | None = None
+    ) -> None:
+        """``active`` has it from a lease on, until whoever tends them finds neither a lease nor one to settle."""
         self.key_hash = bucket_hash(level, values)
         self.keys = store_keys(self.key_hash, kind_of(level))
         self.level = level
+        self.place = (level.store_id, level.version, values)
         self.tenant = level.tenant_of(values)  # "" when it counts over tenants
         self.store: CounterStore | None = None  # where it is, and its lease was granted
         self.id_ = level.id_
         self.version = level.version
         self.accounts = accounts  # None: what leases spend is not reported, and nothing of them is held back
+        self.active: set[Bucket] = set() if active is None else active
         self.account: SpendAccount | None = None
         self.lease_flags = _LEASED  # of decisions out of the lease: they tell its place in the book of leases
         self.left = 0  # of the lease, to be spent now
@@ -117,7 +124,7 @@ class Bucket(BucketFields):
     def wanted(self, now_ns: int) -> int:
         """How large a lease the demand of the moment deserves; 0 for a quiet key, and where leases are not allowed."""
         level = self.level
-        if level.policy.consistency != "leased" or level.lease_cap < _LEASE_MIN:
+        if not level.is_leased or level.lease_cap < _LEASE_MIN:
             return 0
         elapsed = now_ns - self.seen_since_ns
         if elapsed <= 0 or elapsed > _SECOND_NS:  # no demand is remembered for longer
@@ -148,6 +155,7 @@ class Bucket(BucketFields):
             self.to_settle(lease_id, 0)
             return
         self.end_lease()
+        self.active.add(self)
         self.lease_id, self.granted, self.left, self.lease_ends_ns = lease_id, granted, granted, ends_ns
         self.refill_below = self.refill_from = granted // _REFILL_SHARE
         if self.accounts is not None:
@@ -184,3 +192,4 @@ class Bucket(BucketFields):
         if self.accounts is not None and len(self.settling) == limits.LIMIT_SETTLING_MAX:
             self.accounts.settled(self.settling[0][0], is_known=False)
         self.settling.append((lease_id, spent))
+        self.active.add(self)

@@ -34,8 +34,8 @@ class KeyState(KeyFields):
         self.buckets = buckets
         real = tuple(bucket for bucket in buckets if not bucket.level.policy.shadow)
         self.real = buckets if len(real) == len(buckets) else real  # those that may refuse
-        self.leased = leases and bool(real) and all(b.level.policy.consistency == "leased" for b in buckets)
-        self.single = buckets[0] if len(buckets) == 1 and self.leased else None  # decides it alone
+        self.leased = leases and bool(buckets) and all(b.level.is_leased for b in buckets)
+        self.single = buckets[0] if len(real) == len(buckets) == 1 and self.leased else None  # decides it alone
         self.verdict = verdict  # of policies that decide without counting: there are no buckets then
         if self.single is not None and auditing(self.single.level.policy.audit).is_sampled:
             self.single = None  # its identity draws whether a decision is a row: not on the fastest path

@@ -99,9 +99,29 @@ class ShardChanges:
         restored = None if is_whole or not restores else self._restored(promoted.shard(name))
         return Promoted(self._written(promoted), is_whole, seen.heard_s, restored)
 
+    def begin(self) -> ShardMap:
+        """Every shard has an epoch afterwards: from then on a store that says none has lost its counters."""
+        found = newest(self._connection)
+        without = tuple(shard.name for shard in found.shards if shard.epoch == 0)
+        return self._moved(found, without, lambda m: m.with_fences(without)) if without else found
+
     def restore(self, name: str) -> Restored:
-        """What the stream of leases knows by now is charged at a shard. Where nothing is missing nothing changes."""
-        return self._restored(newest(self._connection).shard(name))
+        """What the stream of leases knows by now is charged at a shard. Where nothing is missing nothing changes.
+
+        A store that lost everything, its epoch too, gets the next one, and answers again when it was told.
+        """
+        found = newest(self._connection)
+        shard = found.shard(name)
+        if shard.epoch == 0 or _epoch_at(url_of(shard.address, self._own_url)) > 0:
+            return self._restored(shard)
+        taken = self._written(found.with_reserved({name: shard.reserved + 1}))
+        with connected(url_of(shard.address, self._own_url)) as server:
+            server.check_fit()
+            server.raise_epoch(shard.reserved + 1)
+        promoted = taken.with_primary(name, shard.address, int(time.time()))
+        restored = self._restored(promoted.shard(name))
+        self._written(promoted)
+        return restored
 
     def _restored(self, shard: Shard) -> Restored:
         return restore(self._connection, shard, self._own_url)

@@ -50,6 +50,8 @@ def judged(shard: Shard, seen: Seen) -> str:
         return f"evicts counters (maxmemory-policy {seen.eviction}): set maxmemory-policy noeviction"
     if not seen.is_primary:
         return "is a replica: promote the shard to its primary"
+    if seen.epoch == 0 < shard.epoch:
+        return f"lost its counters: 'millrace limiter shards restore {shard.name}' lets it answer again"
     if seen.epoch != shard.epoch:
         said = f"the store is at epoch {seen.epoch}, the map says {shard.epoch}"
         return f"{said}: run the last change again, or promote {shard.name} to a primary"

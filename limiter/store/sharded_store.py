@@ -131,6 +131,8 @@ class ShardedStore:
         for name, store in list(self.stores.items()):
             if store.unfit is not None:
                 return store.unfit if len(self.stores) == 1 else f"shard {name}: {store.unfit}"
+            if store.fenced_by == 0:
+                return f"shard {name} lost its counters: run 'millrace limiter shards restore {name}'"
             if store.fenced_by is not None:
                 return (
                     f"shard {name} is at epoch {store.fenced_by}, the map says {store.epoch}: if it stays so, "

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from limiter.policy import keys as names
 from limiter.policy.shard_map import ONE_SHARD
 from limiter.store.store_clock import ahead_s
-from limiter.store.store_line import LineLost, Reply, StoreLine, opened
+from limiter.store.store_line import AnswerLate, LineLost, Reply, StoreLine, opened
 from limiter.store.store_script import EVICTION, AsFunctions, AsScript, is_not_offered, is_there, unfit
 from schemas import limits
 from schemas.errors import Unavailable
@@ -260,6 +260,8 @@ class CounterStore:
             if line is None or line.lost:
                 line = await self._connected()
             answer = await line.send(words)
+        except AnswerLate as error:  # others may be well
+            raise StoreUnavailable(cause=str(error)) from error
         except (OSError, LineLost) as error:  # TimeoutError is an OSError
             raise self._failed(str(error) or type(error).__name__) from error
         finally:
@@ -272,9 +274,14 @@ class CounterStore:
         async with self._connecting:
             if self._line is None or self._line.lost:
                 self._check_still_open()
-                self._line = await opened(self.url, self._timeout_s)
-                evicts, self.clock_ahead_s = await asyncio.gather(self._line.send(EVICTION), ahead_s(self._line))
+                self._line = line = await opened(self.url, max(self._timeout_s, limits.LIMIT_STORE_SILENCE_S))
+                try:
+                    evicts, self.clock_ahead_s = await asyncio.gather(line.send(EVICTION), ahead_s(line))
+                except AnswerLate:
+                    line.lose("it did not say in time whether it may count")
+                    raise LineLost("it did not say in time whether it may count") from None
                 self.unfit = unfit(evicts)
+                line.timeout_s = self._timeout_s
             return self._line
 
     async def compare_clocks(self) -> None:

@@ -1,16 +1,20 @@
 """One connection to the counter store: commands of one turn of the loop leave in one write, answers come in order.
 
-A command is sent once. When an answer is late, or the connection ends, everybody who waits is told: whether the store
-charged is not known then. Only the answers that our functions give are understood: integers, rows of them, short texts.
+A command is sent once. When its answer is late whoever waits is told, and nobody else: whether the store charged is not
+known then. When nothing at all came for longer, or the connection ends, everybody is told. Only the answers that our
+functions give are understood: integers, rows of them, short texts.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from redis.asyncio.connection import parse_url
+
+from schemas import limits
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,6 +27,10 @@ class LineLost(Exception):
     """The answer was late or never came."""
 
 
+class AnswerLate(LineLost):
+    """The answer was late; the store answers others."""
+
+
 class Refusal(str):
     """What the server answers instead of a result."""
 
@@ -33,14 +41,20 @@ Reply = int | list[int] | str | Refusal
 
 
 class StoreLine(asyncio.Protocol):
-    """A connection; ``send`` gives the future of the answer, which ends within ``timeout_s`` of the sending."""
+    """A connection; ``send`` gives the future of the answer, which ends within ``timeout_s`` of the sending.
+
+    ``timeout_s`` may be changed: what is sent from then on has so long.
+    """
 
     def __init__(self, timeout_s: float) -> None:
-        self._timeout_s = timeout_s
+        self.timeout_s = timeout_s
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
         self._leaving: list[bytes] = []
+        self._silence_s = max(timeout_s, limits.LIMIT_STORE_SILENCE_S)
+        self._heard = self._loop.time()
         self._waiting: deque[tuple[asyncio.Future[Reply], float]] = deque()
+        self._told_late = 0  # of those who wait, the first so many were told
         self._rest = b""
         self._watch: asyncio.TimerHandle | None = None
         self.lost = False
@@ -62,7 +76,7 @@ class StoreLine(asyncio.Protocol):
         now = self._loop.time()
         self._waiting.append((answered, now))
         if self._watch is None:
-            self._watch = self._loop.call_at(now + self._timeout_s, self._look)
+            self._watch = self._loop.call_at(now + self.timeout_s, self._look)
         return answered
 
     def _flush(self) -> None:
@@ -71,15 +85,23 @@ class StoreLine(asyncio.Protocol):
             self._transport.write(b"".join(leaving))
 
     def _look(self) -> None:
-        """The oldest question tells whether the store answers in time."""
+        """Who waits for too long is told; the oldest question tells whether the store answers at all."""
         self._watch = None
         if not self._waiting:
             return
-        until = self._waiting[0][1] + self._timeout_s
-        if self._loop.time() >= until:
+        now = self._loop.time()
+        silent_until = max(self._heard, self._waiting[0][1]) + self._silence_s
+        if now >= silent_until:
             self.lose("no answer in time")
-        else:
-            self._watch = self._loop.call_at(until, self._look)
+            return
+        for answered, sent in islice(self._waiting, self._told_late, None):
+            if now < sent + self.timeout_s:
+                silent_until = min(silent_until, sent + self.timeout_s)
+                break
+            self._told_late += 1
+            if not answered.done():
+                answered.set_exception(AnswerLate("no answer in time"))
+        self._watch = self._loop.call_at(silent_until, self._look)
 
     def lose(self, why: str) -> None:
         """Ends the connection; everybody who waits is told why."""
@@ -94,6 +116,7 @@ class StoreLine(asyncio.Protocol):
             self._transport.abort()
 
     def data_received(self, data: bytes) -> None:  # noqa: D102 - of asyncio.Protocol
+        self._heard = self._loop.time()
         lines = (self._rest + data).split(_END)
         self._rest = lines.pop()
         at, end = 0, len(lines)
@@ -105,6 +128,7 @@ class StoreLine(asyncio.Protocol):
                     return
                 at = after
                 answered, _ = self._waiting.popleft()
+                self._told_late = max(0, self._told_late - 1)
                 if not answered.done():
                     answered.set_result(reply)
         except (ValueError, IndexError):

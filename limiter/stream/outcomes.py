@@ -22,11 +22,16 @@ class Outcomes:
         self._by_flags = dict.fromkeys(_OUTCOMES, 0)
         self.from_leases = 0  # allowed, and no store was asked
         self.overshoot = 0  # cost that was allowed without store and lease: so much may be past the quotas
+        self.refused_in_shadow: dict[str, int] = {}  # decisions that a policy in shadow mode would have refused
         self.degraded_s = 0.0  # time between two flushes in which the failure mode decided
 
     def named(self) -> dict[str, int]:
         """Decisions by what was decided."""
         return {name: self._by_flags[flags] for flags, name in _OUTCOMES.items()}
+
+    def would_refuse(self, policy_id: str) -> None:
+        """A policy in shadow mode would have refused a request; what the others say of it is counted elsewhere."""
+        self.refused_in_shadow[policy_id] = self.refused_in_shadow.get(policy_id, 0) + 1
 
     def count(self, taken: Records) -> bool:
         """Adds what was taken from the ring; True when the failure mode decided some of it."""

@@ -87,6 +87,7 @@ KINDS: dict[str, Kind] = {
     "builtins.ConnectionError": A,
     "httpx.ReadError": A,
     "limiter.store.store_line.LineLost": A,
+    "limiter.store.store_line.AnswerLate": A,
     "limiter.frames.frame_requests.ConnectionFull": T,  # the same is asked on a new connection
     "limiter.stream.usage._PositionLost": T,
     "vault.forwarding.OutcomeUnknown": A,

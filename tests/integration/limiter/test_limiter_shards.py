@@ -6,7 +6,7 @@ import asyncio
 import json
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
@@ -16,6 +16,7 @@ from dataflows.limiter.partition import LimiterPartition
 from dataflows.owner.service import Committed
 from limiter.policy.shard_map import ONE_SHARD, ShardsRefused, encoded
 from limiter.store.shard_changes import ShardChanges, newest
+from limiter.store.shard_health import rows
 from reconciliation.audit.log import entries
 from schemas import limits
 from schemas.limiter.operations import OPERATIONS
@@ -209,6 +210,36 @@ def test_where_there_are_several_shards_no_policy_over_tenants_is_published(shar
         decided, writes = publication(owner, "late")
     assert isinstance(decided, Rejection)
     assert (decided.code, decided.extra["shards"], writes) == ("state_conflict", 2, [])
+
+
+def test_a_store_that_lost_everything_answers_nobody_until_it_is_restored(shards: ShardWorld, tmp_path: Path) -> None:
+    """On a fresh stack too: its epoch goes with the counters, and is not made anew by a start."""
+
+    async def test() -> None:
+        with shards.changes() as changes:
+            assert changes.begin().shard("main").epoch == 1
+            assert changes.begin() == newest(changes._connection)  # every start says so
+        async with limiter(shards.one.url, tmp_path, EXACT, timeout_s=PATIENT_S) as gateway:
+            shards.told(gateway, tmp_path)
+            assert await allowed(gateway, "t0", CAPACITY + 1) == CAPACITY
+            store: Any = gateway._store
+            assert store.unfit is None
+            with redis.Redis.from_url(shards.one.url) as connection:
+                connection.flushall()
+            decided = await gateway.check("t0", "u", "/r")
+            assert (decided.allowed, decided.degraded) == (False, True)
+            assert store.unfit == "shard main lost its counters: run 'millrace limiter shards restore main'"
+            with shards.changes() as changes:
+                changes.begin()
+                assert "lost its counters" in rows(newest(changes._connection), shards.one.url)[0]["health"]
+                changes.restore("main")
+                assert newest(changes._connection).shard("main").state == "live"
+            assert (await gateway.check("t0", "u", "/r")).degraded  # by the old map
+            shards.told(gateway, tmp_path)
+            assert not (await answer_of_store(gateway, "u", 1)).degraded
+            assert store.unfit is None
+
+    asyncio.run(test())
 
 
 def test_of_two_operators_at_once_one_is_refused_and_no_epoch_goes_back(shards: ShardWorld) -> None:

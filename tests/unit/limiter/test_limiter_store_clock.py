@@ -7,7 +7,8 @@ import asyncio
 import pytest
 
 from limiter.store.store_clock import surely_ahead_s
-from limiter.store.store_line import Reply, StoreLine
+from limiter.store.store_line import AnswerLate, LineLost, Reply, StoreLine
+from schemas import limits
 
 
 @pytest.mark.parametrize(
@@ -32,3 +33,35 @@ def test_integers_that_a_server_writes_as_texts_are_read_in_any_pieces(cut: int)
         return found
 
     assert asyncio.run(test()) == [[1_800_000_000, 250], [1, 7], 5]
+
+
+def test_a_late_answer_fails_its_own_call_and_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its place is kept: what comes in the end is nobody's, and the next answer is the next call's."""
+    monkeypatch.setattr(limits, "LIMIT_STORE_SILENCE_S", 60)
+
+    async def test() -> None:
+        line = StoreLine(0.02)
+        late = line.send(b"")
+        with pytest.raises(AnswerLate):
+            await late
+        line.timeout_s = 60
+        patient = line.send(b"")
+        assert not line.lost
+        line.data_received(b":1\r\n:2\r\n")
+        assert await patient == 2
+        line.lose("the test is over")
+
+    asyncio.run(test())
+
+
+def test_a_store_that_says_nothing_at_all_loses_everybody(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "LIMIT_STORE_SILENCE_S", 0.02)
+
+    async def test() -> None:
+        line = StoreLine(0.02)
+        asked = [line.send(b"") for _ in range(3)]
+        found = await asyncio.gather(*asked, return_exceptions=True)
+        assert [type(error) for error in found] == [LineLost] * 3
+        assert line.lost
+
+    asyncio.run(test())
