@@ -19,15 +19,13 @@ from compose.supervise.state import state_of_line
 from schemas import limits
 
 if TYPE_CHECKING:
-    import subprocess
-
     from compose.stack.home import Home
     from compose.supervise.state import StackState
 
 _FAST_STOP: Final = {"postgres": signal.SIGINT}
 
 
-def start(home: Home) -> tuple[subprocess.Popen[bytes], int]:
+def start(home: Home) -> tuple[processes.ChildProcess, int]:
     """Starts the guard; the returned descriptor must stay open, and in no other process, while the stack may run."""
     read_end, write_end = os.pipe()
     os.set_inheritable(read_end, True)
