@@ -11,7 +11,7 @@ import hypothesis
 import psutil
 import pytest
 
-from tests import run_folder, servers, time_by_file
+from tests import run_folder, servers, starts, time_by_file
 from tests.eventually import begin_test
 from tests.gate import PROOF, RUN_SEED, examples
 
@@ -60,6 +60,7 @@ def pytest_configure(config: pytest.Config) -> None:
     xdist would begin with the files of the most tests, and end waiting for those of few and long ones.
     """
     config.pluginmanager.register(time_by_file)
+    starts.install()
     if config.option.hypothesis_seed is None:
         config.option.hypothesis_seed = str(RUN_SEED)
     if hasattr(config.option, "loadscopereorder"):

@@ -10,7 +10,6 @@ import gc
 import importlib
 import sys
 
-from compose.services.gate import pass_gate
 from compose.services.logs import configure_logs
 from compose.settings.further_owners import FURTHER_OWNERS
 from compose.settings.settings import SERVICES, load_settings
@@ -18,7 +17,7 @@ from compose.stack.errors import StackError
 
 
 def main() -> None:
-    """Imports only the service that is asked for, and runs it once the gate is open."""
+    """Imports only the service that is asked for, and runs it."""
     gc.disable()  # while modules are imported, nothing goes that was made
     parser = argparse.ArgumentParser(prog="services")
     parser.add_argument("service", choices=(*SERVICES, *FURTHER_OWNERS))
@@ -31,7 +30,6 @@ def main() -> None:
         module = importlib.import_module(f"compose.services.{'further_owner' if further else arguments.service}")
         gc.freeze()  # what is imported stays: a collection looks at what the service makes
         gc.enable()
-        pass_gate()
         module.run(settings, arguments.instance, *((further,) if further else ()))
     except StackError as error:
         sys.exit(str(error))

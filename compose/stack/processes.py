@@ -17,6 +17,7 @@ from schemas import limits
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from typing import BinaryIO
 
 _STATE_FIELD = 0  # of /proc/<pid>/stat after the name: the state letter
 _PARENT_FIELD = 1  # and the pid of its parent
@@ -57,6 +58,31 @@ def _fields(pid: int) -> list[str] | None:
     return text.rpartition(")")[2].split()
 
 
+@dataclass(slots=True)
+class ChildProcess:
+    """A child of this process, which may outlive it. For one thread at a time."""
+
+    pid: int
+    _status: int | None = None
+
+    def poll(self) -> int | None:
+        """Its exit status, below 0 the signal that ended it; None while it runs."""
+        if self._status is None:
+            ended, status = os.waitpid(self.pid, os.WNOHANG)
+            if ended:
+                self._status = os.waitstatus_to_exitcode(status)
+        return self._status
+
+    def wait(self, within_s: float) -> int:
+        """Its exit status once it ended; raises ``TimeoutError`` when it still runs after that."""
+        deadline = time.monotonic() + within_s
+        while (status := self.poll()) is None:
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"process {self.pid} runs on after {within_s} s")
+            time.sleep(limits.HEALTH_POLL_INTERVAL_S)
+        return status
+
+
 def spawn(
     command: Sequence[str],
     *,
@@ -64,12 +90,10 @@ def spawn(
     log: Path,
     folder: Path,
     keep: Sequence[int] = (),
-) -> subprocess.Popen[bytes]:
+) -> ChildProcess:
     """Starts a session of its own whose output goes to the end of ``log``; only ``keep`` stays open in it."""
-    if log.exists() and log.stat().st_size > limits.LOG_BYTES_MAX:
-        log.replace(log.with_suffix(".log.1"))
-    with log.open("ab") as output:
-        return subprocess.Popen(
+    with end_of(log) as output:
+        handle = subprocess.Popen(
             command,
             env={**os.environ, **environment},
             cwd=folder,
@@ -79,6 +103,15 @@ def spawn(
             start_new_session=True,
             pass_fds=keep,
         )
+    handle.returncode = 0  # its status is not Popen's to take, nor its end Popen's to wait for
+    return ChildProcess(handle.pid)
+
+
+def end_of(log: Path) -> BinaryIO:
+    """The log, to be written at its end; one that became too long is turned over first."""
+    if log.exists() and log.stat().st_size > limits.LOG_BYTES_MAX:
+        log.replace(log.with_suffix(".log.1"))
+    return log.open("ab")
 
 
 def send(process: ProcessId, number: signal.Signals) -> None:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import argparse
 import sys
+import uuid
 
 from compose.settings.settings import load_settings
 from compose.stack.errors import StackError
+from compose.supervise import forking
+from compose.supervise.plan import forked_modules
+from compose.supervise.state import STACK_ID_VARIABLE
 from compose.supervise.supervisor import Supervisor
 
 
@@ -17,8 +21,12 @@ def main() -> int:
     parser.add_argument("--lifeline", type=int)
     arguments = parser.parse_args()
     try:
-        supervisor = Supervisor(load_settings(), servers_only=arguments.servers_only, lifeline=arguments.lifeline)
-        return supervisor.run()
+        settings = load_settings()
+        stack_id = uuid.uuid4().hex
+        fork_server = None  # before anything else is opened or started
+        if not arguments.servers_only:
+            fork_server = forking.start(forked_modules(settings), {STACK_ID_VARIABLE: stack_id})
+        return Supervisor(settings, stack_id, fork_server, lifeline=arguments.lifeline).run()
     except StackError as error:
         print(error, file=sys.stderr, flush=True)
         return 1

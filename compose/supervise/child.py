@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
-    from compose.services.gate import Gate
-    from compose.stack.processes import ProcessId
+    from compose.stack.processes import ChildProcess, ProcessId
+    from compose.supervise.forking import ForkServer
 
 _MINUTE_S = 60.0
 
@@ -46,6 +46,7 @@ class ChildSpec:
     address: str | None = None
     ops_url: str | None = None
     silent: Callable[[], str | None] | None = None
+    fork_server: ForkServer | None = None  # None: executed
 
 
 @dataclass(slots=True)
@@ -57,23 +58,18 @@ class Child:
     note: str = ""
     process: ProcessId | None = None
     restarts: int = 0
-    _handle: subprocess.Popen[bytes] | None = None
+    _handle: ChildProcess | None = None
     _started_at: float = 0.0
     start_again_at: float = 0.0
     _silences: int = 0  # questions in a row that had no answer
     _ask_again_at: float = 0.0
     _recent: deque[float] = field(default_factory=deque)
 
-    def start(self, gate: Gate | None = None) -> None:
-        """Starts the process, behind the gate if there is one; whether it serves is asked with ``check``."""
+    def start(self) -> None:
+        """Starts the process; whether it serves is asked with ``check``."""
         spec = self.spec
-        self._handle = processes.spawn(
-            spec.command(),
-            environment={**spec.environment, **(gate.environment() if gate else {})},
-            log=spec.log,
-            folder=spec.folder,
-            keep=(gate.read_end,) if gate else (),
-        )
+        spawn = spec.fork_server.spawn if spec.fork_server else processes.spawn
+        self._handle = spawn(spec.command(), environment=spec.environment, log=spec.log, folder=spec.folder)
         self.process = processes.identify(self._handle.pid)
         self._started_at = time.monotonic()
         self.condition = "starting"
@@ -169,7 +165,6 @@ class Child:
 
     def wait_ready(self, stopping: Callable[[], bool]) -> None:
         """Waits until it serves for the first time; dying meanwhile is a ``StackError``, not a restart."""
-        self._started_at = time.monotonic()  # its time begins now: until now it may have waited at a gate
         while True:
             self.check()
             if self.condition == "ready":

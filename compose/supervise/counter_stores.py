@@ -11,7 +11,7 @@ from limiter.store.shard_changes import ShardChanges
 from schemas import limits
 
 if TYPE_CHECKING:
-    from compose.settings.settings import Addresses
+    from compose.settings.addresses import Addresses
 
 
 def begin_shards(addresses: Addresses) -> str | None:

@@ -19,8 +19,6 @@ from compose.supervise.state import state_of_line
 from schemas import limits
 
 if TYPE_CHECKING:
-    import subprocess
-
     from compose.stack.home import Home
     from compose.supervise.state import StackState
 
@@ -59,7 +57,7 @@ class Lifeline:
         os.close(self._descriptor)
 
 
-def start(home: Home) -> tuple[subprocess.Popen[bytes], Lifeline]:
+def start(home: Home) -> tuple[processes.ChildProcess, Lifeline]:
     """Starts the guard of a stack."""
     read_end, write_end = os.pipe()
     os.set_inheritable(read_end, True)

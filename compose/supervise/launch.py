@@ -18,14 +18,13 @@ from schemas import limits
 from schemas.payments.processors import adapter_of
 
 if TYPE_CHECKING:
-    import subprocess
     from collections.abc import Callable
 
     from compose.settings.settings import Settings
     from compose.stack.home import Home
 
 #: supervisors that this process started, kept until they ended so that their exit status is taken
-_started: list[subprocess.Popen[bytes]] = []
+_started: list[processes.ChildProcess] = []
 
 
 def up(

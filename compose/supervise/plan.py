@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import signal
 import sys
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -27,6 +28,7 @@ from sinks.clickhouse.services import SINKS
 if TYPE_CHECKING:
     from compose.settings.settings import Settings
     from compose.stack.server import EmbeddedServer
+    from compose.supervise.forking import ForkServer
 
 _PORTS_OF: Final = {
     "kafka_bootstrap": ("kafka_port", "kafka_controller_port"),
@@ -34,6 +36,8 @@ _PORTS_OF: Final = {
     "redis_url": ("redis_port",),
     "clickhouse_url": ("clickhouse_port",),
 }
+#: services that share nothing with others, not even where code lies in memory
+_EXECUTED: Final = ("vault",)
 _OK: Final = 200
 
 
@@ -98,7 +102,15 @@ def server_spec(settings: Settings, server: EmbeddedServer, stack_id: str) -> Ch
     )
 
 
-def service_specs(settings: Settings, leases: PortLeases, stack_id: str) -> list[ChildSpec]:
+def forked_modules(settings: Settings) -> list[str]:
+    """What the fork server imports: the modules of the services that it forks."""
+    modules = [f"compose.services.{service}" for service in settings.services if service not in _EXECUTED]
+    return ["compose.services.logs", *modules, *(["compose.services.further_owner"] if FURTHER_OWNERS else [])]
+
+
+def service_specs(
+    settings: Settings, leases: PortLeases, stack_id: str, fork_server: ForkServer | None
+) -> list[ChildSpec]:
     """How the supervisor runs our own processes, each with a loopback port for its health and metrics."""
     counts = {
         "ingress": settings.ingress_processes,
@@ -109,7 +121,10 @@ def service_specs(settings: Settings, leases: PortLeases, stack_id: str) -> list
         "clickhouse_sink": 1 if settings.clickhouse_sinks == "together" else len(SINKS),
     }
     return [
-        _service_spec(settings, service, instance, leases.take_any(), stack_id)
+        replace(
+            _service_spec(settings, service, instance, leases.take_any(), stack_id),
+            fork_server=None if service in _EXECUTED else fork_server,
+        )
         for service in (*settings.services, *FURTHER_OWNERS)
         for instance in range(counts.get(service, 1))
     ]

@@ -9,12 +9,10 @@ import select
 import signal
 import sys
 import time
-import uuid
 from concurrent.futures import ThreadPoolExecutor
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 
-from compose.services.gate import Gate
 from compose.stack import processes
 from compose.stack.errors import StackError
 from compose.stack.ports import PortLeases
@@ -22,7 +20,7 @@ from compose.supervise import guard
 from compose.supervise.child import Child
 from compose.supervise.disk_reserve import DiskReserve
 from compose.supervise.plan import assign_ports, embedded_servers, server_spec, service_specs
-from compose.supervise.state import Phase, ProcessState, StackState, read_state
+from compose.supervise.state import Condition, Phase, ProcessState, StackState, read_state
 from schemas import limits
 
 if TYPE_CHECKING:
@@ -31,19 +29,26 @@ if TYPE_CHECKING:
     from compose.settings.settings import Settings
     from compose.stack.home import Home
     from compose.stack.server import EmbeddedServer
+    from compose.supervise.forking import ForkServer
 
 _STARTERS_MAX: Final = 16
 
 
 class Supervisor:
-    """One run of a stack. ``run`` is the whole life; the lock in the home makes it the only one."""
+    """One run of a stack; of its servers only, without a fork server.
 
-    def __init__(self, settings: Settings, *, servers_only: bool, lifeline: int | None) -> None:
+    ``run`` is the whole life; the lock in the home makes it the only one.
+    """
+
+    def __init__(
+        self, settings: Settings, stack_id: str, fork_server: ForkServer | None, *, lifeline: int | None
+    ) -> None:
         self._settings = settings
         self._home: Home = settings.the_home()
-        self._servers_only = servers_only
+        self._fork_server = fork_server
+        self._servers_only = fork_server is None
         self._lifeline = lifeline
-        self._stack_id = uuid.uuid4().hex
+        self._stack_id = stack_id
         self._phase: Phase = "starting"
         self._error = ""
         self._servers: list[Child] = []
@@ -105,22 +110,17 @@ class Supervisor:
         ports = assign_ports(self._settings, self._leases, servers_only=self._servers_only)
         servers = embedded_servers(self._settings, ports)
         self._servers = [Child(server_spec(self._settings, server, self._stack_id)) for server in servers]
-        gate = Gate()
-        try:
-            if not self._servers_only:
-                self._load_services(gate)
-            _side_by_side(self._start_server, self._servers, servers)
-            if not self._servers_only:
-                self._prepare_data()
-                gate.open(len(self._services))
-                _side_by_side(self._await, self._services)
-        finally:
-            gate.close()
+        _side_by_side(self._start_server, self._servers, servers)
+        if not self._servers_only:
+            self._prepare_data()
+            self._start_services()
+            _side_by_side(self._await, self._services)
 
-    def _load_services(self, gate: Gate) -> None:
-        self._services = [Child(spec) for spec in service_specs(self._settings, self._leases, self._stack_id)]
+    def _start_services(self) -> None:
+        specs = service_specs(self._settings, self._leases, self._stack_id, self._fork_server)
+        self._services = [Child(spec) for spec in specs]
         for child in self._services:
-            child.start(gate)
+            child.start()
             self._write()
 
     def _start_server(self, child: Child, server: EmbeddedServer) -> None:
@@ -192,6 +192,8 @@ class Supervisor:
                 child.condition = "stopped"
                 if child.process is not None and child.process.pid in killed:
                     _say(f"{child.spec.name} did not end within {within_s} s and was killed")
+        if self._fork_server is not None:
+            self._fork_server.end()
         self._phase = "failed" if self._error else "stopped"
         self._write()
         _say(self._phase)
@@ -202,6 +204,8 @@ class Supervisor:
             states = [_own_state("supervisor", own)]
             if self._guard is not None:
                 states.append(_own_state("guard", self._guard))
+            if self._fork_server is not None:
+                states.append(_own_state("fork_server", self._fork_server.process))
             states += [child.state() for child in (*self._servers, *self._services)]
             state = StackState(
                 stack_id=self._stack_id,
@@ -234,7 +238,8 @@ def _side_by_side(start: Callable[..., None], *arguments: Sequence[object]) -> N
 
 
 def _own_state(name: str, process: processes.ProcessId) -> ProcessState:
-    return ProcessState(name=name, kind="supervisor", pid=process.pid, started=process.started, condition="ready")
+    condition: Condition = "ready" if process.alive() else "stopped"
+    return ProcessState(name=name, kind="supervisor", pid=process.pid, started=process.started, condition=condition)
 
 
 def _say(line: str) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import signal
+from functools import cache
 from typing import Final
 
 NAMES: Final = (
@@ -39,7 +40,8 @@ NAMES: Final = (
 )
 
 
-def _armed() -> dict[str, int]:
+@cache
+def _passes_left() -> dict[str, int]:
     name, _, nth = os.environ.get("MILLRACE_FAIL_POINT", "").partition(":")
     if not name:
         return {}
@@ -48,12 +50,10 @@ def _armed() -> dict[str, int]:
     return {name: int(nth or 1)}
 
 
-_passes_left = _armed()
-
-
 def reach(name: str) -> None:
     """Does nothing unless this fail point is armed; then kills this process with SIGKILL at the armed pass."""
-    if name in _passes_left:
-        _passes_left[name] -= 1
-        if _passes_left[name] == 0:
+    passes_left = _passes_left()  # read late: a forked process has an environment of its own
+    if name in passes_left:
+        passes_left[name] -= 1
+        if passes_left[name] == 0:
             os.kill(os.getpid(), signal.SIGKILL)

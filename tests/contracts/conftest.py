@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -15,7 +16,6 @@ from compose.stack.ports import PortLeases
 from tests.eventually import eventually, patient
 
 if TYPE_CHECKING:
-    import subprocess
     from collections.abc import Iterator
     from pathlib import Path
 
@@ -30,7 +30,7 @@ class FrontProcess:
 
     folder: Path
     server: ClickHouse
-    handle: subprocess.Popen[bytes] | None = field(default=None)
+    handle: processes.ChildProcess | None = field(default=None)
 
     def start(self) -> None:
         self.server.prepare()
@@ -53,8 +53,8 @@ class FrontProcess:
 
     def stop(self, number: signal.Signals) -> int:
         assert self.handle is not None
-        self.handle.send_signal(number)
-        return self.handle.wait(timeout=patient(20))
+        os.kill(self.handle.pid, number)
+        return self.handle.wait(patient(20))
 
     def client(self, **options: object) -> Client:
         return clickhouse_connect.get_client(

@@ -86,6 +86,30 @@ def test_killed_services_come_back(operator: Operator, world: dict[str, Any]) ->
     assert get(world["base_url"], "/healthz") == 200
 
 
+def test_without_the_fork_server_every_service_comes_back_all_the_same(
+    operator: Operator, world: dict[str, Any]
+) -> None:
+    """kill -9 of the fork server, then of every service: each is executed, as ``python -m compose.services`` by itself."""
+    assert operator.run("status").returncode == 0
+    os.kill(operator.process("fork_server").pid, signal.SIGKILL)
+    killed = {name: operator.process(name) for name in pids(world) if name.endswith("-0")}
+    for process in killed.values():
+        os.kill(process.pid, signal.SIGKILL)
+
+    def not_back() -> list[str]:
+        entries = {entry.name: entry for entry in operator.state().processes}
+        return [
+            name
+            for name, process in killed.items()
+            if entries[name].condition != "ready" or entries[name].process == process
+        ]
+
+    becomes(not_back, [], within_s=100, what="all are back")
+    assert len(killed) == len(SERVICES) + 1  # two simulators
+    assert {entry.name: entry.condition for entry in operator.state().processes}["fork_server"] == "stopped"
+    assert get(world["base_url"], "/healthz") == 200
+
+
 def test_servers_only_is_satisfied_by_a_stack_that_has_more(operator: Operator) -> None:
     """The other way round is refused: see test_stack_lifecycle."""
     assert operator.run("up", "--detach", "--json", "--servers-only").returncode == 0

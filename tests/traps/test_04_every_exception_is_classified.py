@@ -74,6 +74,7 @@ KINDS: dict[str, Kind] = {
     "builtins.StopIteration": T,
     "builtins.KeyError": T,
     "builtins.ProcessLookupError": T,
+    "builtins.TimeoutError": A,  # of a child that does not end
     "confluent_kafka.KafkaException": T,
     "cimpl.KafkaException": T,
     "dataflows.owner.process.OtherLaneFailed": T,

@@ -1,0 +1,25 @@
+"""The process that starts of a worker are forked from (``tests.starts``): ``python -m tests.fork_server DESCRIPTOR``."""
+
+from __future__ import annotations
+
+import importlib.util
+import socket
+import sys
+from typing import Final
+
+from compose.cli import COMMANDS
+from compose.settings.settings import SERVICES
+from compose.supervise.fork_server import serve
+
+_LONG: Final = ("demo", "soak", "bench")  # minutes of work: their imports do not count
+
+
+def _modules() -> list[str]:
+    services = [f"compose.services.{name}" for name in SERVICES]
+    commands = [f"compose.cli.{name}" for name in COMMANDS if name not in _LONG]
+    known = [name for name in (*services, *commands) if importlib.util.find_spec(name)]
+    return ["compose.services.logs", "compose.supervise.supervisor", "compose.simulator.app", *known]
+
+
+if __name__ == "__main__":
+    serve(socket.socket(fileno=int(sys.argv[1])), _modules())
