@@ -80,8 +80,8 @@ def _payout(name: str, path: str, record: str, payload: validation.Fields, summa
     )
 
 
-def _of_account(name: str, verb: str, record: str, payload: validation.Fields) -> Operation:
-    """An operator's, on a merchant's account; its route audits it."""
+def _of_account(name: str, verb: str, record: str, payload: validation.Fields, sender: str) -> Operation:
+    """An operator's, on a merchant's account; its route audits it. What moves money is sent when two persons agree."""
     return Operation(
         name=name,
         service=_SERVICE,
@@ -93,7 +93,7 @@ def _of_account(name: str, verb: str, record: str, payload: validation.Fields) -
         id_form=payloads.MERCHANT,
         path_field="merchant_id",
         aggregate=_account_of_merchant,
-        senders=(senders.OPERATORS,),
+        senders=(sender,),
     )
 
 
@@ -238,13 +238,13 @@ _ALL: Final = (
         payload=payloads.PAYOUT_OUTCOME,
         path_field="payout",
         aggregate=_account_of_payout,
-        senders=(senders.OPERATORS, senders.RECONCILE),
+        senders=(senders.REPAIRS, senders.RECONCILE),
     ),
-    _of_account("hold_reserve", "hold_reserve", "HoldReserve", payloads.RESERVE),
-    _of_account("release_reserve", "release_reserve", "ReleaseReserve", payloads.RESERVE),
-    _of_account("convert_currency", "convert_currency", "ConvertCurrency", payloads.CONVERSION),
-    _of_account("freeze_account", "freeze", "FreezeAccount", payloads.FREEZE),
-    _of_account("unfreeze_account", "unfreeze", "UnfreezeAccount", payloads.FREEZE),
+    _of_account("hold_reserve", "hold_reserve", "HoldReserve", payloads.RESERVE, senders.REPAIRS),
+    _of_account("release_reserve", "release_reserve", "ReleaseReserve", payloads.RESERVE, senders.REPAIRS),
+    _of_account("convert_currency", "convert_currency", "ConvertCurrency", payloads.CONVERSION, senders.REPAIRS),
+    _of_account("freeze_account", "freeze", "FreezeAccount", payloads.FREEZE, senders.OPERATORS),
+    _of_account("unfreeze_account", "unfreeze", "UnfreezeAccount", payloads.FREEZE, senders.OPERATORS),
 )
 #: those of operators on the account of a merchant
 ON_ACCOUNTS: Final = frozenset(operation.name for operation in _ALL if operation.id_form is payloads.MERCHANT)

@@ -89,10 +89,11 @@ class Operators:
         _content(await self._decided(self._bob, f"/v1/accounts/{merchant}/{verb}", body))
 
     async def tell(self, payout_id: str, amount: int, currency: str, status: str) -> None:
-        """Says what the bank did with a payout."""
+        """Says what the bank did with a payout; the other person approves it."""
         said = {"status": status, "amount": amount, "currency": currency, "bank": "AT61", "reason": None}
         body = {"idempotency_key": f"{payout_id}-told", "payload": said}
-        _content(await self._decided(self._ann, f"/v1/payouts/{payout_id}/outcome", body))
+        made = await self._post(self._ann, f"/v1/payouts/{payout_id}/outcome", body)
+        _content(await self._decided(self._bob, f"/v1/money_proposals/{made['id']}/approve", None))
 
     async def repair(self) -> None:
         """Writes off one short line, rejects the same for one that is over, and takes a repair of a third one back."""
@@ -142,7 +143,7 @@ class Operators:
 
         await until(decided, f"{made} is not {until_state}")
 
-    async def _decided(self, person: httpx.AsyncClient, path: str, body: dict[str, Any]) -> httpx.Response:
+    async def _decided(self, person: httpx.AsyncClient, path: str, body: dict[str, Any] | None) -> httpx.Response:
         """The answer once an owner has decided: the same identity asks again after a 202."""
 
         async def decided() -> httpx.Response | None:

@@ -8,7 +8,9 @@ from ingress.http import openapi_elements as elements
 from ingress.http import openapi_schemas
 from ingress.identity.auth import NAME
 from ingress.payments.merchants.reports import FORMATS, REPORTS
+from ingress.payments.openapi import money
 from schemas import currency, limits, records
+from schemas.payments import money_by_hand
 
 Json = dict[str, Any]
 
@@ -127,9 +129,9 @@ def _operate(path: str, operation: str, summary: str, payload: Json) -> Json:
     # The key may come in the header.
     key = {"idempotency_key": {**openapi_schemas.IDEMPOTENCY_KEY, "type": ["string", "null"]}}
     envelope = openapi_schemas.a_schema(key | {"payload": bare}, ["payload"], closed=True)
-    schema = "CommittedPayout" if operation == "record_payout_outcome" else "CommittedAccount"
-    found = elements.answer("Committed", elements.JSON, schema, elements.COMMITTED_HEADERS)
+    found = elements.answer("Committed", elements.JSON, "CommittedAccount", elements.COMMITTED_HEADERS)
     accepted = elements.answer("Accepted, not decided yet", elements.JSON, "Accepted", elements.ACCEPTED_HEADERS)
+    responses = money.PROPOSED if operation in money_by_hand.BY_HAND else {"200": found, "202": accepted}
     return {
         "operationId": operation,
         "summary": summary,
@@ -137,7 +139,7 @@ def _operate(path: str, operation: str, summary: str, payload: Json) -> Json:
         "security": [{"bearer": ["operator"]}],
         "parameters": [parameter, *elements.COMMAND_HEADERS],
         "requestBody": {"required": True, "content": {elements.JSON: {"schema": {"anyOf": [bare, envelope]}}}},
-        "responses": {"200": found, "202": accepted, **elements.refusals(_OF_A_COMMAND)},
+        "responses": responses | elements.refusals(_OF_A_COMMAND),
     }
 
 
