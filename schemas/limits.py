@@ -276,6 +276,7 @@ REPLAY_HOLD_WAIT_S: Final = 30  # for a running sink to let go before a swap
 CHECKPOINTS_LISTED_MAX: Final = 100
 PARKED_LISTED_MAX: Final = 200
 MONEY_PROPOSALS_LISTED_MAX: Final = 200
+POLICIES_PROPOSED_MAX: Final = 50  # listed of one kind
 ATTEMPT_BACKLOG_INTERVAL_S: Final = 5  # how often the backlog is measured
 HALTED_POLL_INTERVAL_S: Final = 1
 PRODUCER_NAME_LENGTH_MAX: Final = 40

@@ -66,7 +66,8 @@ class Operators:
 
     async def _publish_routing(self, processors: Collection[str], *, version: int) -> None:
         body = routing_document(processors, pins=version > 0) | {"expected_version": version}
-        answer = await answered(lambda: self._ann.post("/v1/routing/policies", json=body))
+        await answered(lambda: self._ann.post("/v1/routing/policies", json=body))
+        answer = await answered(lambda: self._bob.post("/v1/routing/policies", json=body))
         newest = _content(await answered(lambda: self._ann.get("/v1/routing/policies")))["data"][0]["version"]
         if newest != version + 1:
             raise Unexpected(f"routing version {version + 1} was not published: {answer.text[:200]}")
