@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from ingress.trust import Trust
 from schemas.payments.webhook_secret import WebhookSecretKeys
 
 if TYPE_CHECKING:
@@ -26,10 +27,8 @@ class IngressConfig:
     redis_url: str | None = field(default=None, repr=False)  # None: velocity and live usage are never known
     processors: tuple[str, ...] = ()  # that a routing policy may name
     instance: int
-    jwks: str  # a file or an http(s) address
+    trusted: tuple[Trust, ...]  # whose tokens are believed; the first is the issuer of callers
     jwks_served: Path | None  # the development issuer's file, shown at /.well-known/jwks.json
-    issuer: str
-    audience: str
     cursor_key: bytes = field(repr=False)
     webhook_secrets: Mapping[str, tuple[str, ...]] = field(default_factory=dict, repr=False)  # by processor, all active
     #: what secrets of merchants' endpoints are sealed with

@@ -21,7 +21,6 @@ from ingress.http.parts import Parts
 from ingress.http.store import Store
 from ingress.http_service import Platform
 from ingress.identity.auth import Authenticator
-from ingress.identity.jwks import KeySource
 from ingress.identity.known_keys import KnownKeys
 from ingress.identity.signed_requests import SignedRequests
 from ingress.identity.signing_keys import SigningKeys
@@ -47,8 +46,7 @@ class Ingress:
         add(config)
         self._store = Store(config.postgres_dsn)
         self._audited_store = Store(config.postgres_dsn, synchronous_commit="on")
-        self._keys = KeySource(config.jwks)
-        self.authenticator = add(Authenticator(self._keys, config.issuer, config.audience))
+        self.authenticator = add(Authenticator.of(config.trusted))
         cursors = Cursors(config.cursor_key)
         stored = StoredResults(self._store)
         self._exchange = Exchange(config.kafka, config.instance, stored)
@@ -91,7 +89,7 @@ class Ingress:
         await self._console.open()
         for service in self._services:
             await service.start()
-        await self._keys.refresh()
+        await self.authenticator.refresh()
         self._exchange.start()
         self._cleaner = asyncio.get_running_loop().create_task(self._clean())
 
@@ -125,7 +123,7 @@ class Ingress:
         except (TimeoutError, errors.Unavailable):
             return "Postgres is away"
         try:
-            self._keys.require_fresh()
+            self.authenticator.require_fresh()
             await self._exchange.check()
             for service in self._services:
                 service.require_ready()

@@ -37,7 +37,7 @@ _BEGINNINGS: Final[dict[str, tuple[str, ...]]] = {
     OPERATORS: (OPERATOR_SCOPE,),
     PROCESSOR_WORKER: ("processor:",),
     WEBHOOK_WORKER: ("processor:",),
-    REPAIRS: ("ledger:repair", "processor:"),
+    REPAIRS: ("ledger:repair", "processor:", f"{OPERATOR_SCOPE}approved"),
     RECONCILE: ("processor:", "settlement:", "ledger:reconciliation"),
     GATEWAY: ("quota:",),
     PARKED: ("",),

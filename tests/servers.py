@@ -21,7 +21,8 @@ import psycopg
 import pytest
 
 from compose.settings.addresses import Addresses
-from compose.settings.settings import PREFIX, Settings
+from compose.settings.settings import Settings
+from compose.settings.unknown_variables import PREFIX
 from compose.stack.errors import StackError
 from compose.stack.home import write_private
 from compose.stack.kafka import Kafka

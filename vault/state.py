@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from ingress.identity.auth import Authenticator, Caller
-from ingress.identity.jwks import KeySource
+from ingress.trust import Trust
 from schemas import errors, limits
 from vault import metrics
 from vault.audit import VaultAudit
@@ -37,9 +37,7 @@ class VaultConfig:
     key_file: KeyFile
     forward_secret: str = field(repr=False)  # what workers prove themselves with
     processors: Mapping[str, Destination]  # by name, the only places that a card is sent to
-    jwks: str  # a file or an http(s) address
-    issuer: str
-    audience: str
+    trusted: tuple[Trust, ...]  # whose tokens are believed; the first is the issuer of callers
 
 
 class Vault:
@@ -47,8 +45,7 @@ class Vault:
 
     def __init__(self, config: VaultConfig) -> None:
         self._store = VaultStore(config.postgres_dsn)
-        self._keys = KeySource(config.jwks)
-        self._authenticator = Authenticator(self._keys, config.issuer, config.audience)
+        self._authenticator = Authenticator.of(config.trusted)
         self._keyring = Keyring(config.key_file, self._store)
         self._secret_digest = hashlib.sha256(config.forward_secret.encode()).digest()
         self._refresher: asyncio.Task[None] | None = None
@@ -63,7 +60,7 @@ class Vault:
         Raises VaultKeysUnusable when they are not the right ones.
         """
         await self._store.open()
-        await self._keys.refresh()
+        await self._authenticator.refresh()
         await self._keyring.wait()
         self._refresher = asyncio.get_running_loop().create_task(self._keyring.stay_fresh())
 
@@ -96,7 +93,7 @@ class Vault:
 
     async def _probe(self) -> str | None:
         try:
-            self._keys.require_fresh()
+            self._authenticator.require_fresh()
         except errors.Unavailable as error:
             return error.public
         if self._refresher is None:

@@ -40,6 +40,7 @@ COMMANDS: Final = {
     "maintenance": "Switch new work of merchants off and on.",
     "cases": "Show what waits for a person.",
     "repair": "Show repairs of the ledger; post what two persons decided.",
+    "money": "Decide on money that another person would move by hand.",
     "audit": "Show and verify the record of what operators did.",
     "partitions": "Show who owns what; let halted ones go on; publish events again.",
     "limiter": "Show quota policies, and what a key has left.",

@@ -84,9 +84,9 @@ def close(
     token: Token,
 ) -> None:
     """Close a case that needs no money; where it concerns money this is a proposal, and another person approves it."""
-    from compose.cli.case_decisions import decide  # noqa: PLC0415 - imports the HTTP client
+    from compose.cli.decisions import decide  # noqa: PLC0415 - imports the HTTP client
 
-    found = decide(token, f"{case_id}/closings", {"reason": reason, "note": note}, is_identified=True)
+    found = decide(token, f"cases/{case_id}/closings", {"reason": reason, "note": note}, is_identified=True)
     done = "is closed" if found["state"] == "closed" else f"waits for a second person: approve {found['id']}"
     print(f"{case_id} {done}")
 
@@ -94,17 +94,17 @@ def close(
 @app.command()
 def closings(case_id: CaseId, token: Token) -> None:
     """Print how a case was closed and opened again, newest first, as JSON."""
-    from compose.cli.case_decisions import read  # noqa: PLC0415
+    from compose.cli.decisions import read  # noqa: PLC0415
 
-    print(json.dumps(read(token, f"{case_id}/closings")["data"], indent=2))
+    print(json.dumps(read(token, f"cases/{case_id}/closings")["data"], indent=2))
 
 
 @app.command()
 def approve(case_id: CaseId, closing_id: ClosingId, token: Token) -> None:
     """Close a case as another person than the one who proposed it."""
-    from compose.cli.case_decisions import decide  # noqa: PLC0415
+    from compose.cli.decisions import decide  # noqa: PLC0415
 
-    decide(token, f"{case_id}/closings/{closing_id}/approve", {})
+    decide(token, f"cases/{case_id}/closings/{closing_id}/approve", {})
     print(f"{case_id} is closed")
 
 
@@ -116,16 +116,16 @@ def reject(
     note: Annotated[str | None, typer.Option("--note", help="Why not.")] = None,
 ) -> None:
     """Reject the closing of a case, or withdraw your own."""
-    from compose.cli.case_decisions import decide  # noqa: PLC0415
+    from compose.cli.decisions import decide  # noqa: PLC0415
 
-    decide(token, f"{case_id}/closings/{closing_id}/reject", {"note": note} if note else {})
+    decide(token, f"cases/{case_id}/closings/{closing_id}/reject", {"note": note} if note else {})
     print(f"{case_id} waits again")
 
 
 @app.command()
 def reopen(case_id: CaseId, note: Note, token: Token) -> None:
     """Open a case again that a person closed."""
-    from compose.cli.case_decisions import decide  # noqa: PLC0415
+    from compose.cli.decisions import decide  # noqa: PLC0415
 
-    decide(token, f"{case_id}/reopen", {"note": note})
+    decide(token, f"cases/{case_id}/reopen", {"note": note})
     print(f"{case_id} waits again")

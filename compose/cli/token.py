@@ -26,7 +26,7 @@ def token(
     ttl: Annotated[int, typer.Option(help="Seconds until it expires.")] = limits.TOKEN_TTL_DEFAULT_S,
 ) -> None:
     """Print a token and nothing else. It speaks for one merchant, tenant or user."""
-    from ingress.identity.issuer import SCOPES_DEFAULT, KeyFolder, issue_token  # noqa: PLC0415 - imports cryptography
+    from ingress.identity.issuer import SCOPES_DEFAULT, issue_token  # noqa: PLC0415 - imports cryptography
     from schemas.errors import PlatformError  # noqa: PLC0415
 
     kinds = {"merchant": merchant, "tenant": tenant, "user": user}
@@ -36,9 +36,10 @@ def token(
     ((kind, name),) = named
     if not scope and kind != "merchant":
         raise StackError(f"say what the {kind} may do: --scope, once for each scope")
-    keys = KeyFolder(load_settings().the_home().path / "keys")
+    settings = load_settings()
+    keys = settings.development_issuer(settings.the_home().path / "keys")
     scopes = tuple(part for text in scope for part in text.split()) if scope else SCOPES_DEFAULT
     try:
-        print(issue_token(keys, name, scopes, ttl, kind=kind, subject=subject))  # type: ignore[arg-type] # one of the kinds
+        print(issue_token(keys, name, scopes, ttl, kind=kind, subject=subject, audience=settings.audience[0]))  # type: ignore[arg-type] # one of the kinds
     except PlatformError as error:
         raise StackError(error.public) from error

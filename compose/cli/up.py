@@ -46,6 +46,10 @@ def up(
         console.print(status_table(state))
         if not servers_only:
             console.print(f"ready: {settings.addresses().base_url}")
+            if settings.issuer is None:
+                console.print(
+                    "for development: the issuer of this home signs tokens (MILLRACE_ISSUER names a real one)"
+                )
     if not detach:
         _stay(asked, live_table=not as_json)
 

@@ -14,7 +14,7 @@ from compose.services.ops import asked_on, serve_ops
 from compose.stack.ports import LOOPBACK
 from dataflows.owner.collector import collect_rarely
 from ingress.config import IngressConfig
-from ingress.identity.issuer import AUDIENCE, ISSUER, KeyFolder
+from ingress.identity.issuer import KeyFolder
 from ingress.server import serve
 from ingress.state import Ingress
 from schemas.client_network import client_network
@@ -47,10 +47,8 @@ async def _serve_limited(settings: Settings, keys: KeyFolder, instance: int, lim
         redis_url=addresses.redis_url,
         processors=settings.processors,
         instance=instance,
-        jwks=str(keys.jwks),
-        jwks_served=keys.jwks,
-        issuer=ISSUER,
-        audience=AUDIENCE,
+        trusted=settings.trusted(keys.path),
+        jwks_served=keys.jwks if settings.issuer is None else None,
         cursor_key=keys.cursor_key(),
         webhook_secrets=settings.active_webhook_secrets(),
         webhook_secret_keys=settings.webhook_secret_keys(),

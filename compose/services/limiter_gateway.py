@@ -17,7 +17,6 @@ from compose.services.ops import LOOPBACK, serve_ops
 from compose.services.owner_quotas import OwnerQuotas
 from compose.settings.limiter_gateways import gateway_address, gateways_everywhere
 from compose.stack.errors import StackError
-from ingress.identity.issuer import KeyFolder
 from limiter.decide.limiter import Limiter
 from limiter.decide.quota_lender import QuotaLender
 from limiter.edge.envoy_server import envoys_server
@@ -56,8 +55,7 @@ async def _serve(settings: Settings, instance: int) -> None:
     name = f"limiter-gateway-{socket.gethostname()}-{os.getpid()}-{instance}"
     keys = SigningKeys(home / "keys")
     keys.ensure()
-    issuer = KeyFolder(home / "keys")
-    issuer.ensure()
+    issuer = settings.service_issuer(home / "keys")
     store = ShardedStore(addresses.redis_url, timeout_s=settings.limiter_store_timeout_ms / 1_000)
     blocks = KafkaBlocks(addresses.kafka, name)
     ring_file = settings.the_home().data("limiter") / f"decisions-{instance}.ring"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from compose.services.owner_quotas import OwnerQuotas
-from ingress.identity.issuer import KeyFolder, issue_token
+from ingress.identity.issuer import SERVICES_ISSUER, KeyFolder, issue_token
 from ingress.limiter.api_limits import STRANGERS, is_for_our_api
 from limiter.decide.limiter import Limiter
 from limiter.edge.metrics import GatewayMetrics, ShardMetrics
@@ -36,7 +36,7 @@ _log: Final = structlog.get_logger(__name__)
 
 
 class SnapshotToken:
-    """A token of the development issuer for reading snapshots, made again before it expires."""
+    """A token of our services' own issuer for reading snapshots, made again before it expires."""
 
     def __init__(self, keys: KeyFolder, merchant: str) -> None:
         self._keys = keys
@@ -46,7 +46,9 @@ class SnapshotToken:
     def __call__(self) -> str:
         """The token of the moment. Raises Unavailable without the issuer's key."""
         if time.time() > self._until - _TOKEN_LIFE_S / 2:
-            self._token = issue_token(self._keys, self._merchant, ("limits:read",), _TOKEN_LIFE_S)
+            self._token = issue_token(
+                self._keys, self._merchant, ("limits:read",), _TOKEN_LIFE_S, issuer=SERVICES_ISSUER
+            )
             self._until = time.time() + _TOKEN_LIFE_S
         return self._token
 
@@ -113,7 +115,7 @@ async def api_limiter(settings: Settings, name: str, instance: int) -> AsyncIter
     recorder = Recorder(name, blocks, ring_file, limits.LIMIT_API_RING_RECORDS, leases)
     quotas = OwnerQuotas(settings.kafka_as(GATEWAY), "api-limiter", instance)
     limiter = Limiter(store, recorder, name, quotas, settings.ingress_processes)
-    token = SnapshotToken(KeyFolder(keys), "ingress")
+    token = SnapshotToken(settings.service_issuer(keys), "ingress")
 
     def use(policies: PolicySet) -> None:
         limiter.use(policies.only(is_for_our_api, STRANGERS))

@@ -10,7 +10,6 @@ import psycopg
 from compose.services.ops import asked_on, serve_ops
 from compose.stack.errors import StackError
 from compose.stack.ports import LOOPBACK
-from ingress.identity.issuer import AUDIENCE, ISSUER, KeyFolder
 from vault.forwarding import Destination
 from vault.hardening import keep_memory_private
 from vault.key_file import VaultKeysUnusable
@@ -41,8 +40,6 @@ def run(settings: Settings, instance: int) -> None:  # noqa: ARG001 - every inst
 
 async def _serve(settings: Settings) -> None:
     addresses = settings.addresses()
-    issuer = KeyFolder(settings.the_home().path / "keys")
-    issuer.ensure()
     key_file = settings.vault_keys()
     key_file.ensure()
     config = VaultConfig(
@@ -50,9 +47,7 @@ async def _serve(settings: Settings) -> None:
         key_file=key_file,
         forward_secret=settings.vault_forward_secret(),
         processors={p.name: Destination(p.url, p.secret) for p in addresses.processors},
-        jwks=str(issuer.jwks),
-        issuer=ISSUER,
-        audience=AUDIENCE,
+        trusted=settings.trusted(settings.the_home().path / "keys"),
     )
     loop = asyncio.get_running_loop()
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import hmac
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Final, Literal
@@ -19,8 +20,10 @@ from pydantic_settings import NoDecode, SettingsConfigDict
 
 from compose.settings.addresses import Addresses
 from compose.settings.gateway_settings import GatewaySettings
+from compose.settings.issuer_settings import IssuerSettings
 from compose.settings.processes import processes_default
 from compose.settings.processors import ProcessorSettings, port_name, secrets_of
+from compose.settings.unknown_variables import PREFIX, refuse_unknown
 from compose.stack.errors import StackError
 from compose.stack.home import Home
 from compose.stack.ports import LOOPBACK, remembered
@@ -64,13 +67,12 @@ SERVICES: Final = (
 )
 #: where the ports of further simulators begin
 _FURTHER_SIMULATORS: Final = 8_091
-PREFIX: Final = "MILLRACE_"
 DATABASE: Final = "millrace"
 
 Port = Field(default=None, ge=1, le=65535)
 
 
-class Settings(ProcessorSettings, GatewaySettings):
+class Settings(ProcessorSettings, GatewaySettings, IssuerSettings):
     """What an operator may set. Nothing is read or written before a method is called."""
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="ignore")
@@ -313,10 +315,13 @@ class Settings(ProcessorSettings, GatewaySettings):
 
 def load_settings(home: Path | None = None) -> Settings:
     """The settings of this process; a wrong value is a ``StackError`` that names the variable."""
+    refuse_unknown(os.environ, Settings.model_fields)
     try:
         return Settings() if home is None else Settings(home=home)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
+        if not first["loc"]:  # of several together
+            raise StackError(first["msg"].removeprefix("Value error, ")) from None
         name = f"{PREFIX}{'_'.join(map(str, first['loc'])).upper()}"
         raise StackError(f"{name} is wrong: {first['msg']}") from None
 

@@ -253,8 +253,8 @@ class Reader:
         value, service = message.value() or b"", self._leases.service
         record = Record(offset, value, leader_epoch=message.leader_epoch())
         needs_mac = lease.signed_from is None or offset >= lease.signed_from
-        told = self._senders.sender_of(service.commands_topic, message, needs_mac=needs_mac)
-        record.sender, record.refused = told.sender, told.refused
+        topic = service.commands_topic
+        record.sender, record.refused = self._senders.sender_of(topic, message, needs_mac=needs_mac)
         if record.refused:
             return record
         try:
@@ -266,7 +266,7 @@ class Reader:
             record.fault = UndecodableRecord(f"The envelope cannot be kept: {reason}.")
             return record
         operation = service.declared.operation_by_name.get(command.operation)
-        record.refused = self._senders.why_not(told.sender, command, operation, message.key())
+        record.refused = self._senders.why_not(record.sender, command, operation, message.key())
         if record.refused is None:
             record.command = command
         return record

@@ -11,7 +11,6 @@ import time
 from typing import TYPE_CHECKING, Final, Protocol
 
 import structlog
-from msgspec import Struct
 
 from schemas import limits
 from schemas.senders import MAC, PARKED, SENDER, speaks_for
@@ -37,13 +36,6 @@ class Keys(Protocol):
 
     def changed_at(self) -> int:
         """Differs after a key has come or gone."""
-
-
-class Told(Struct, frozen=True):
-    """Who sent a record, or why it is refused: a word, and what it claims to be."""
-
-    sender: str = ""
-    refused: str | None = None
 
 
 class Senders:
@@ -75,22 +67,25 @@ class Senders:
             return False
         return True
 
-    def sender_of(self, topic: str, message: Message, *, needs_mac: bool) -> Told:
-        """Who signed this record. ``needs_mac`` is False for what lay in the topic before records were signed."""
+    def sender_of(self, topic: str, message: Message, *, needs_mac: bool) -> tuple[str, str | None]:
+        """Who signed this record, "" for nobody, and then a word why. Called for every record.
+
+        ``needs_mac`` is False for what lay in the topic before records were signed.
+        """
         headers = dict(message.headers() or ())
         name, mac = headers.get(SENDER), headers.get(MAC)
         if name is None and mac is None and not needs_mac:
-            return Told(UNSIGNED)
+            return UNSIGNED, None
         if not isinstance(name, bytes) or not isinstance(mac, bytes):
-            return Told(refused="sender_missing")
+            return "", "sender_missing"
         known = self._known.get(name)
         if known is None and self._read():  # of somebody who was added a moment ago
             known = self._known.get(name)
         if known is None:
-            return Told(refused="sender_unknown")
+            return "", "sender_unknown"
         if not hmac.compare_digest(mac, known.sender.mac(topic, message.key() or b"", message.value() or b"")):
-            return Told(refused="mac_wrong")
-        return Told(known.sender.name)
+            return "", "mac_wrong"
+        return known.sender.name, None
 
     def why_not(self, sender: str, command: Command, operation: Operation | None, key: bytes | None) -> str | None:
         """Why this sender may not send this command; None when it may."""

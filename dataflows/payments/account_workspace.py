@@ -11,12 +11,15 @@ from dataflows.owner.batch import Statement
 from dataflows.payments import account_statements as statements
 from dataflows.payments.domain import account_commands
 from dataflows.payments.domain.account import Account, AccountContext, AccountDecision, ledger_accounts
-from schemas.records import Command, LedgerTxn, MerchantAccount, Payout, Rejection
+from schemas.payments import money_by_hand
+from schemas.records import Command, Denial, LedgerTxn, MerchantAccount, Payout, Rejection
 from sinks.postgres.arrays import text_array
 
 _ACCOUNT_FIELDS: Final = MerchantAccount.__struct_fields__
 _PAYOUT_FIELDS: Final = Payout.__struct_fields__
 _METADATA: Final = _PAYOUT_FIELDS.index("metadata")
+#: not stored: the same proposal may be approved yet
+_NOT_APPROVED: Final = Denial("state_conflict", "No approved proposal says this.", {"current_state": "not_approved"})
 Rows = Sequence[tuple[Any, ...]]
 
 
@@ -28,11 +31,14 @@ def reads(commands: Iterable[Command]) -> dict[str, Statement]:
     keys = text_array(list(dict.fromkeys(c.aggregate_key for c in mine)))
     named = text_array([name for c in mine if _is_name(name := str(c.payload.get("payout", "")))])
     asked = text_array(sorted({name for c in mine for name in ledger_accounts(c) if _is_name(name)}))
-    return {
+    found: dict[str, Statement] = {
         "accounts": (statements.SQL["accounts_read"], (keys,)),
         "payouts": (statements.SQL["payouts_read"], (named,)),
         "held": (statements.SQL["held_read"], (asked,)),
     }
+    if by_hand := [c.idempotency_key for c in mine if money_by_hand.needs_approval(c)]:
+        found["approved"] = (statements.SQL["approved_read"], (text_array(by_hand),))
+    return found
 
 
 class AccountWorkspace:
@@ -53,6 +59,7 @@ class AccountWorkspace:
                 self._accounts[payout.account_id].payouts[payout.id] = payout
         self._read_versions = {key: account.account.version for key, account in self._accounts.items()}
         self._held = {ledger_account: int(held) for ledger_account, held in found.get("held", ())}
+        self._approved = {id_: (operation, payload) for id_, operation, payload in found.get("approved", ())}
         self._follows = bool(found)
         self._changed: dict[str, MerchantAccount] = {}
         self._payouts_new: dict[str, Payout] = {}
@@ -63,6 +70,10 @@ class AccountWorkspace:
 
     def decide(self, command: Command, now: int) -> AccountDecision | Rejection:
         """The decision on a command; nothing of it is kept yet."""
+        if money_by_hand.needs_approval(command):
+            approved = self._approved.get(command.idempotency_key)
+            if command.scope != money_by_hand.SCOPE or approved != (command.operation, command.payload):
+                return _NOT_APPROVED
         context = AccountContext(now=now, held=self._held)
         return account_commands.decide(self._accounts.get(command.aggregate_key), command, context)
 

@@ -16,14 +16,16 @@ from joserfc.errors import JoseError
 from msgspec import Struct
 
 from ingress.http import strict_json
+from ingress.identity.jwks import KeySource
 from schemas import errors, limits
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection, Sequence
 
     from joserfc._rfc7515.model import JWSAlgModel
 
-    from ingress.identity.jwks import Key, KeySource
+    from ingress.identity.jwks import Key
+    from ingress.trust import Trust
 
 NAME: Final = re.compile(rf"[A-Za-z0-9_-]{{1,{limits.SCOPE_LENGTH_MAX}}}\Z")
 #: algorithm to the one kind of key that it may be used with
@@ -86,12 +88,41 @@ _registry: Final = _Algorithms(algorithms=list(_KEY_TYPES))
 class Authenticator:
     """Verifies tokens for one event loop; a verdict is remembered until its token expires or the keys change."""
 
-    def __init__(self, keys: KeySource, issuer: str, audience: str, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        keys: KeySource,
+        issuer: str,
+        audiences: Collection[str],
+        clock: Callable[[], float] = time.time,
+        *,
+        scopes_max: frozenset[str] | None = None,
+        further: Sequence[Authenticator] = (),
+    ) -> None:
         self._keys = keys
-        self._issuer = issuer
-        self._audience = audience
+        self.issuer = issuer
+        self._audiences = frozenset(audiences)
         self._clock = clock
+        self._scopes_max = scopes_max
+        self._further = {other.issuer: other for other in further}
         self._known: OrderedDict[str, tuple[int, Caller]] = OrderedDict()
+
+    @classmethod
+    def of(cls, trusted: Sequence[Trust]) -> Authenticator:
+        """Believes the tokens of these issuers, each by its own keys and for its own audiences and scopes."""
+        first, *others = trusted
+        further = [cls(KeySource(o.jwks), o.issuer, o.audiences, scopes_max=o.scopes_max) for o in others]
+        keys = KeySource(first.jwks)
+        return cls(keys, first.issuer, first.audiences, scopes_max=first.scopes_max, further=further)
+
+    async def refresh(self) -> None:
+        """Reads every issuer's keys; what cannot be read now is read when it is asked for."""
+        await self._keys.refresh()
+        for one in self._further.values():
+            await one.refresh()
+
+    def require_fresh(self) -> None:
+        """Raises Unavailable when the callers' issuer was not heard of for too long."""
+        self._keys.require_fresh()
 
     async def caller(self, authorization: str | None) -> Caller:
         """The caller that the Authorization field proves. Raises Unauthenticated, or Unavailable without keys."""
@@ -105,6 +136,8 @@ class Authenticator:
             self._keys.require_fresh()
             self._refuse_expired(remembered[1].expires_at)
             return remembered[1]
+        if self._further and (other := self._further.get(_issuer_said(token))):
+            return await other.caller(authorization)
         caller = await self._verify(token)
         self._known[token] = (self._keys.generation, caller)
         if len(self._known) > limits.TOKENS_CACHED_MAX:
@@ -132,13 +165,15 @@ class Authenticator:
     def _caller_of(self, claims: dict[str, Any]) -> Caller:
         audience = claims.get("aud")
         audiences = audience if isinstance(audience, list) else [audience]
-        if claims.get("iss") != self._issuer or self._audience not in audiences:
+        if claims.get("iss") != self.issuer or not any(isinstance(a, str) and a in self._audiences for a in audiences):
             raise errors.Unauthenticated("The token is not for this service.")
         expires_at = self._check_times(claims)
         scope, subject = claims.get("scope", ""), claims.get("sub")
         if not isinstance(scope, str) or not isinstance(subject, str):
             raise errors.Unauthenticated("The token's claims are not readable.")
         scopes = frozenset(scope.split())
+        if self._scopes_max is not None:
+            scopes &= self._scopes_max
         return Caller(principal=_principal(claims), subject=subject, scopes=scopes, expires_at=expires_at)
 
     def _check_times(self, claims: dict[str, Any]) -> float:
@@ -183,6 +218,16 @@ def read_header(token: str) -> dict[str, Any]:
         return dict(jws.extract_compact(token.encode()).headers())
     except (JoseError, ValueError, TypeError) as error:
         raise errors.Unauthenticated from error
+
+
+def _issuer_said(token: str) -> str:
+    """Whose token it says it is: only which keys are asked follows from it. "" when it says nothing readable."""
+    try:
+        claims = strict_json.parse(jws.extract_compact(token.encode()).payload)
+    except (JoseError, ValueError, TypeError, errors.MalformedRequest):
+        return ""
+    issuer = claims.get("iss") if isinstance(claims, dict) else None
+    return issuer if isinstance(issuer, str) else ""
 
 
 def verify(token: str, key: Key) -> bytes:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 ISSUER: Final = "urn:millrace:development"
+#: of the tokens that our own services show each other
+SERVICES_ISSUER: Final = "urn:millrace:services"
 AUDIENCE: Final = "millrace"
 ALGORITHM: Final = "Ed25519"
 SCOPES_DEFAULT: Final = ("payments:read", "payments:write")

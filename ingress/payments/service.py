@@ -20,7 +20,9 @@ from ingress.payments.openapi import document
 from ingress.payments.payment_methods import PaymentMethods
 from ingress.payments.processors import Processors
 from ingress.payments.repair import closing_routes, outcome_routes, repair_routes
+from ingress.payments.repair import money_routes as by_hand_routes
 from ingress.payments.repair.closings import Closings
+from ingress.payments.repair.money_proposals import MoneyProposals
 from ingress.payments.repair.outcomes import Outcomes
 from ingress.payments.repair.repairs import Repairs
 from ingress.payments.resources import Collections
@@ -53,6 +55,7 @@ class PaymentsHttp(HttpService):
         repair_routes.router,
         closing_routes.router,
         outcome_routes.router,
+        by_hand_routes.router,
         policy_routes.router,
         risk_routes.router,
         webhook_routes.router,
@@ -77,6 +80,7 @@ class PaymentsHttp(HttpService):
         add(Processors(store, config.processors))
         add(Closings(audited))
         add(Outcomes(audited, platform.exchange))
+        add(MoneyProposals(audited, platform.exchange))
         add(Repairs(audited, platform.exchange))
         add(Assessments(store))
         add(PolicyVersions(audited, config.processors))

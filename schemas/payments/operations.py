@@ -99,9 +99,9 @@ def _payout(name: str, path: str, record: str, payload: validation.Fields, summa
 
 
 def _of_account(
-    name: str, verb: str, record: str, payload: validation.Fields, summary: str, *refusals: str
+    name: str, verb: str, record: str, payload: validation.Fields, sender: str, summary: str, *refusals: str
 ) -> Operation:
-    """An operator's, on a merchant's account; its route audits it."""
+    """An operator's, on a merchant's account; its route audits it. What moves money is sent when two persons agree."""
     return Operation(
         name=name,
         service=_SERVICE,
@@ -116,7 +116,7 @@ def _of_account(
         id_form=MERCHANT_NAME,
         path_field="merchant_id",
         aggregate=_account_of_merchant,
-        senders=(senders.OPERATORS,),
+        senders=(sender,),
     )
 
 
@@ -298,24 +298,53 @@ _ALL: Final = (
         refusals=("amount_mismatch", "stale_fact"),
         path_field="payout",
         aggregate=_account_of_payout,
-        senders=(senders.OPERATORS, senders.RECONCILE),
+        senders=(senders.REPAIRS, senders.RECONCILE),
     ),
     _of_account(
-        "hold_reserve", "hold_reserve", "HoldReserve", payloads.RESERVE, "Set money aside", "insufficient_funds"
+        "hold_reserve",
+        "hold_reserve",
+        "HoldReserve",
+        payloads.RESERVE,
+        senders.REPAIRS,
+        "Set money aside",
+        "insufficient_funds",
     ),
     _of_account(
-        "release_reserve", "release_reserve", "ReleaseReserve", payloads.RESERVE, "Give it back", "insufficient_funds"
+        "release_reserve",
+        "release_reserve",
+        "ReleaseReserve",
+        payloads.RESERVE,
+        senders.REPAIRS,
+        "Give it back",
+        "insufficient_funds",
     ),
     _of_account(
         "convert_currency",
         "convert_currency",
         "ConvertCurrency",
         payloads.CONVERSION,
+        senders.REPAIRS,
         "Exchange at a stated rate",
         "insufficient_funds",
     ),
-    _of_account("freeze_account", "freeze", "FreezeAccount", payloads.FREEZE, "Nothing new is begun", "state_conflict"),
-    _of_account("unfreeze_account", "unfreeze", "UnfreezeAccount", payloads.FREEZE, "Work goes on", "state_conflict"),
+    _of_account(
+        "freeze_account",
+        "freeze",
+        "FreezeAccount",
+        payloads.FREEZE,
+        senders.OPERATORS,
+        "Nothing new is begun",
+        "state_conflict",
+    ),
+    _of_account(
+        "unfreeze_account",
+        "unfreeze",
+        "UnfreezeAccount",
+        payloads.FREEZE,
+        senders.OPERATORS,
+        "Work goes on",
+        "state_conflict",
+    ),
 )
 #: those of operators on the account of a merchant
 ON_ACCOUNTS: Final = frozenset(operation.name for operation in _ALL if operation.id_form is MERCHANT_NAME)

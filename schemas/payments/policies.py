@@ -17,6 +17,8 @@ from schemas.payments import bank_rules, fee_policy, processor_fees, risk_policy
 #: the document that a published body of a kind holds, as canonical JSON; raises InvalidCommand
 Reader = Callable[[dict[str, Any], Collection[str]], str]
 
+#: these price money or move it: what one person publishes waits for another who says the same
+OF_TWO_PERSONS: Final = ("fees", "routing")
 _AT: Final = re.compile(r"(?P<reason>.*?) - at (?:`key` in )?`\$\.?(?P<field>.*)`\Z", re.DOTALL)
 _encode: Final = msgspec.json.Encoder(order="deterministic").encode
 

@@ -12,7 +12,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from compose.settings.settings import PREFIX, Settings
+from compose.settings.settings import Settings
+from compose.settings.unknown_variables import PREFIX
 from compose.stack.home import Home
 from compose.stack.processes import ProcessId, marked
 from compose.supervise.state import StackState, read_state

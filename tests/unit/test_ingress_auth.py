@@ -35,7 +35,7 @@ def keys(tmp_path: Path) -> KeyFolder:
 
 def caller_of(keys: KeyFolder, header: str | None, **changes: Any) -> Caller:
     source = KeySource(str(changes.pop("jwks", keys.jwks)))
-    authenticator = Authenticator(source, ISSUER, AUDIENCE, **changes)
+    authenticator = Authenticator(source, ISSUER, (AUDIENCE,), **changes)
     return asyncio.run(authenticator.caller(header))
 
 
@@ -201,7 +201,7 @@ def test_a_remembered_token_still_expires(keys: KeyFolder) -> None:
     now = [time.time()]
 
     async def play() -> None:
-        authenticator = Authenticator(KeySource(str(keys.jwks)), ISSUER, AUDIENCE, clock=lambda: now[0])
+        authenticator = Authenticator(KeySource(str(keys.jwks)), ISSUER, (AUDIENCE,), clock=lambda: now[0])
         header = "Bearer " + signed(keys, now=int(now[0]))
         assert (await authenticator.caller(header)).merchant == "m_1"
         now[0] += 60 + limits.CLOCK_SKEW_MAX_S
@@ -217,7 +217,7 @@ def test_keys_are_stale_for_a_bounded_time_and_rotation_ends_trust(keys: KeyFold
 
     async def play() -> None:
         source = KeySource(str(keys.jwks), clock=lambda: now[0])
-        authenticator = Authenticator(source, ISSUER, AUDIENCE)
+        authenticator = Authenticator(source, ISSUER, (AUDIENCE,))
         header = "Bearer " + signed(keys)
         await authenticator.caller(header)
         text = keys.jwks.read_text()
@@ -244,7 +244,7 @@ def test_a_new_key_is_found_without_waiting_for_the_refresh(keys: KeyFolder, tmp
     newer.ensure()
 
     async def play() -> None:
-        authenticator = Authenticator(KeySource(str(keys.jwks), clock=lambda: now[0]), ISSUER, AUDIENCE)
+        authenticator = Authenticator(KeySource(str(keys.jwks), clock=lambda: now[0]), ISSUER, (AUDIENCE,))
         await authenticator.caller("Bearer " + signed(keys))
         both = [json.loads(k.jwks.read_text())["keys"][0] for k in (keys, newer)]
         keys.jwks.write_text(json.dumps({"keys": both}))

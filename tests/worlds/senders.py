@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from schemas import codec
 from schemas.errors import Corrupt
-from schemas.senders import PARKED, ROLES, Headers, Sender
+from schemas.senders import PARKED, ROLES, Headers, Sender, speaks_for
 from schemas.services import OPERATIONS
 from sinks.kafka.sender_keys import KnownSender
 
@@ -34,9 +34,11 @@ def signing(kafka: KafkaConnection) -> KafkaConnection:
 
 
 def signed(kafka: KafkaConnection, topic: str, key: str | None, value: bytes) -> Headers:
-    """The headers of whoever may send this; of what is no command, those of who sends again what was parked."""
+    """The headers of whoever may send this; of what nobody may, those of who sends parked ones again."""
     try:
-        operation = OPERATIONS.get(codec.decode_command(value).operation)
+        command = codec.decode_command(value)
     except Corrupt:
-        operation = None
-    return kafka.signed(operation.senders if operation else (PARKED,), topic, key, value)
+        return kafka.signed((PARKED,), topic, key, value)
+    senders = OPERATIONS[command.operation].senders if command.operation in OPERATIONS else ()
+    may = [role for role in senders if speaks_for(role, command.scope)]
+    return kafka.signed(tuple(may[:1]) or (PARKED,), topic, key, value)

@@ -14,7 +14,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from compose.settings.settings import PREFIX, SERVICES, Settings, load_settings
+from compose.settings.settings import SERVICES, Settings, load_settings
+from compose.settings.unknown_variables import PREFIX
 from compose.stack.errors import StackError
 from compose.stack.home import write_private
 from compose.stack.ports import PortLeases

@@ -66,7 +66,8 @@ class Operators:
 
     async def _publish_routing(self, processors: Collection[str], *, version: int) -> None:
         body = routing_document(processors, pins=version > 0) | {"expected_version": version}
-        answer = await answered(lambda: self._ann.post("/v1/routing/policies", json=body))
+        await answered(lambda: self._ann.post("/v1/routing/policies", json=body))
+        answer = await answered(lambda: self._bob.post("/v1/routing/policies", json=body))
         newest = _content(await answered(lambda: self._ann.get("/v1/routing/policies")))["data"][0]["version"]
         if newest != version + 1:
             raise Unexpected(f"routing version {version + 1} was not published: {answer.text[:200]}")
@@ -89,10 +90,11 @@ class Operators:
         _content(await self._decided(self._bob, f"/v1/accounts/{merchant}/{verb}", body))
 
     async def tell(self, payout_id: str, amount: int, currency: str, status: str) -> None:
-        """Says what the bank did with a payout."""
+        """Says what the bank did with a payout; the other person approves it."""
         said = {"status": status, "amount": amount, "currency": currency, "bank": "AT61", "reason": None}
         body = {"idempotency_key": f"{payout_id}-told", "payload": said}
-        _content(await self._decided(self._ann, f"/v1/payouts/{payout_id}/outcome", body))
+        made = await self._post(self._ann, f"/v1/payouts/{payout_id}/outcome", body)
+        _content(await self._decided(self._bob, f"/v1/money_proposals/{made['id']}/approve", None))
 
     async def repair(self) -> None:
         """Writes off one short line, rejects the same for one that is over, and takes a repair of a third one back."""
@@ -142,7 +144,7 @@ class Operators:
 
         await until(decided, f"{made} is not {until_state}")
 
-    async def _decided(self, person: httpx.AsyncClient, path: str, body: dict[str, Any]) -> httpx.Response:
+    async def _decided(self, person: httpx.AsyncClient, path: str, body: dict[str, Any] | None) -> httpx.Response:
         """The answer once an owner has decided: the same identity asks again after a 202."""
 
         async def decided() -> httpx.Response | None:

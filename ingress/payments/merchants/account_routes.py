@@ -8,15 +8,17 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ingress.commands import calling
+from ingress.commands import calling, envelope
+from ingress.http import reading
 from ingress.http.parts import parts_of
 from ingress.identity.auth import NAME
 from ingress.operators import operating
 from ingress.operators.audit import Audit
 from ingress.payments import reads
 from ingress.payments.merchants.accounts import Accounts
+from ingress.payments.repair.money_proposals import MoneyProposals
 from ingress.payments.resources import Collections
-from schemas import errors
+from schemas import errors, limits
 from schemas.payments.operations import OPERATIONS
 
 router: Final = APIRouter()
@@ -48,8 +50,8 @@ async def list_payouts(request: Request) -> Response:
 
 @router.post("/v1/payouts/{payout_id}/outcome")
 async def record_outcome(request: Request, payout_id: str) -> Response:
-    """Tells what the bank did with a payout, when no statement does."""
-    return await _operate(request, "record_payout_outcome", payout_id)
+    """Proposes what the bank did with a payout, when no statement tells it."""
+    return await _propose(request, "record_payout_outcome", payout_id)
 
 
 @router.get("/v1/accounts/{merchant}")
@@ -65,20 +67,20 @@ async def get_account(request: Request, merchant: str) -> Response:
 
 @router.post("/v1/accounts/{merchant}/hold_reserve")
 async def hold_reserve(request: Request, merchant: str) -> Response:
-    """Sets money of the merchant aside."""
-    return await _operate(request, "hold_reserve", merchant)
+    """Proposes to set money of the merchant aside."""
+    return await _propose(request, "hold_reserve", merchant)
 
 
 @router.post("/v1/accounts/{merchant}/release_reserve")
 async def release_reserve(request: Request, merchant: str) -> Response:
-    """Gives money that was set aside back to the merchant."""
-    return await _operate(request, "release_reserve", merchant)
+    """Proposes to give money that was set aside back to the merchant."""
+    return await _propose(request, "release_reserve", merchant)
 
 
 @router.post("/v1/accounts/{merchant}/convert_currency")
 async def convert_currency(request: Request, merchant: str) -> Response:
-    """Exchanges money of the merchant at a stated rate."""
-    return await _operate(request, "convert_currency", merchant)
+    """Proposes to exchange money of the merchant at a stated rate."""
+    return await _propose(request, "convert_currency", merchant)
 
 
 @router.post("/v1/accounts/{merchant}/freeze")
@@ -96,3 +98,21 @@ async def unfreeze(request: Request, merchant: str) -> Response:
 async def _operate(request: Request, operation: str, name: str) -> Response:
     """Carries out one operator's command on an account, audited with its identity and with what became of it."""
     return await operating.operate(request, OPERATIONS[operation], f"account.{operation}", name)
+
+
+async def _propose(request: Request, operation: str, name: str) -> Response:
+    """Takes one operator's proposal about a merchant's money, which another person approves."""
+    action = f"account.{operation}"
+    declared = OPERATIONS[operation]
+    async with parts_of(request).get(Audit).operator(request, action, name, audits_itself=True) as caller:
+        who = operating.person(caller)
+        if not declared.id_form.fullmatch(name):
+            raise errors.NotFound
+        raw = await reading.body(request, reading.JSON, limits.BODY_BYTES_MAX)
+        fields = envelope.header_fields(request.headers)
+        call = envelope.read_call(declared, name, raw, fields, caller.principal)
+        if call.expected_version is not None:
+            reason = "does not belong to a proposal: it is carried out on what there is then"
+            raise errors.InvalidCommand([{"field": "expected_version", "reason": reason}])
+        found = await parts_of(request).get(MoneyProposals).propose(call, name, who)
+    return calling.created(found, f"/v1/money_proposals/{found['id']}")

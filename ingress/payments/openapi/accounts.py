@@ -8,8 +8,10 @@ from ingress.http import openapi_commands, openapi_schemas
 from ingress.http import openapi_elements as elements
 from ingress.identity.auth import NAME
 from ingress.payments.merchants.reports import FORMATS, REPORTS
+from ingress.payments.openapi import money
 from schemas import currency, limits, records
 from schemas.operation import Operation
+from schemas.payments import money_by_hand
 from schemas.payments.operations import ON_ACCOUNTS, OPERATIONS
 
 Json = dict[str, Any]
@@ -93,6 +95,7 @@ def _operate(operation: Operation, parameter: Json) -> Json:
     envelope = openapi_schemas.a_schema(key | {"payload": bare}, ["payload"], closed=True)
     found = elements.answer("Committed", elements.JSON, operation.result, elements.COMMITTED_HEADERS)
     accepted = elements.answer("Accepted, not decided yet", elements.JSON, "Accepted", elements.ACCEPTED_HEADERS)
+    responses = money.PROPOSED if operation.name in money_by_hand.BY_HAND else {"200": found, "202": accepted}
     return {
         "operationId": operation.name,
         "summary": operation.summary,
@@ -100,7 +103,7 @@ def _operate(operation: Operation, parameter: Json) -> Json:
         "security": [{"bearer": ["operator"]}],
         "parameters": [parameter, *elements.COMMAND_HEADERS],
         "requestBody": {"required": True, "content": {elements.JSON: {"schema": {"anyOf": [bare, envelope]}}}},
-        "responses": {"200": found, "202": accepted, **elements.refusals_of(operation)},
+        "responses": responses | elements.refusals_of(operation),
     }
 
 

@@ -9,6 +9,7 @@ from ingress.payments.openapi import (
     accounts,
     closings,
     endpoints,
+    money,
     outcomes,
     policies,
     reads,
@@ -18,7 +19,7 @@ from ingress.payments.openapi import (
 )
 
 Json = dict[str, Any]
-_ROOMS = (accounts, repairs, closings, outcomes, policies, endpoints, signing)
+_ROOMS = (accounts, repairs, closings, outcomes, money, policies, endpoints, signing)
 
 
 def paths() -> Json:

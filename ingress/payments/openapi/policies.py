@@ -10,7 +10,7 @@ import msgspec
 from ingress.http import openapi_commands, openapi_schemas
 from ingress.http import openapi_elements as elements
 from schemas import limits, maintenance
-from schemas.payments import bank_rules, fee_policy, processor_fees, risk_policy, routing
+from schemas.payments import bank_rules, fee_policy, policies, processor_fees, risk_policy, routing
 from schemas.payments.operations import OPERATIONS
 
 Json = dict[str, Any]
@@ -34,6 +34,7 @@ _DOC: Final = (
     "Makes the next version and retires the one before; no version ever changes. expected_version is the active one"
     " (0 when there is none), and the identity of the call: the same person who says the same again hears the same"
     " version again, with Idempotency-Replayed."
+    " Of fees and routing the first person's document waits (202) until another person says the same."
 )
 
 
@@ -59,9 +60,15 @@ def _paths_of(kind: str) -> Json:
     many = {"200": elements.answer("Newest first", elements.JSON, f"{shown}Page")}
     headers = {name: elements.COMMITTED_HEADERS[name] for name in ("Location", "Idempotency-Replayed")}
     made = {"201": elements.answer("Published", elements.JSON, shown, headers)}
+    proposals: Json = {}
+    if kind in policies.OF_TWO_PERSONS:
+        made["202"] = elements.answer("Proposed: a second person publishes it", elements.JSON, "PolicyProposed")
+        waiting = {"200": elements.answer("Oldest first", elements.JSON, f"{kind.title()}PolicyProposals")}
+        listed = _call(f"list_{kind}_policy_proposals", f"What waits of the {name}", [], waiting, _READ)
+        proposals[f"/v1/{kind}/policies/proposals"] = {"get": listed}
     publish = _call(f"publish_{kind}_policy", f"Publish a {name}", [], made, _WRITTEN)
     body = {"required": True, "content": {elements.JSON: {"schema": openapi_schemas.ref(f"{kind.title()}Publication")}}}
-    return {
+    return proposals | {
         f"/v1/{kind}/policies": {
             "get": _call(f"list_{kind}_policies", f"Every version of the {name}", page, many, _READ),
             "post": publish | {"description": _DOC, "requestBody": body},
@@ -134,6 +141,15 @@ def components() -> dict[str, Json]:
             "created_at": _TIME,
             "policy": document,
         }
+        waiting = {
+            "object": {"const": f"{kind}_policy_proposal"},
+            "expected_version": _NUMBER,
+            "author": _STRING,
+            "proposed_at": _TIME,
+            "policy": document,
+        }
+        data = {"type": "array", "items": openapi_schemas.a_schema(waiting)}
+        found[f"{kind.title()}PolicyProposals"] = openapi_schemas.a_schema({"data": data})
         found[f"{kind.title()}PolicyVersion"] = openapi_schemas.a_schema(shown)
         found[f"{kind.title()}PolicyVersionPage"] = openapi_schemas.a_schema(
             {
@@ -142,7 +158,8 @@ def components() -> dict[str, Json]:
                 "next_cursor": _TEXT_OR_NULL,
             }
         )
-    return found | _of_risk()
+    proposed = {"object": _STRING, "state": {"const": "proposed"}, "author": _STRING}
+    return found | {"PolicyProposed": openapi_schemas.a_schema(proposed)} | _of_risk()
 
 
 def _of_risk() -> dict[str, Json]:

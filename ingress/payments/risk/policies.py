@@ -24,6 +24,7 @@ _VERSION: Final = re.compile(r"[1-9][0-9]{0,8}", re.ASCII)
 _EXPECTED: Final = "expected_version"
 _CONFLICT: Final = "conflict_"
 _EARLY: Final = "early"
+_PROPOSED: Final = "proposed"
 _TOO_EARLY: Final = f"must be at least {limits.FEE_LEAD_S} seconds from now"
 
 
@@ -34,8 +35,11 @@ class PolicyVersions:
         self._store = store
         self._processors = processors
 
-    async def publish(self, kind: str, payload: dict[str, Any], author: str) -> tuple[dict[str, Any], bool]:
-        """The version, and whether it was published before. Raises InvalidCommand or VersionConflict."""
+    async def publish(self, kind: str, payload: dict[str, Any], author: str) -> tuple[dict[str, Any] | None, bool]:
+        """The version, and whether it was published before; None while a second person is missing.
+
+        Raises InvalidCommand or VersionConflict.
+        """
         expected = payload.get(_EXPECTED)
         if type(expected) is not int or not 0 <= expected < limits.POLICY_VERSION_MAX:
             reason = "must be the number of the active version, 0 when there is none"
@@ -48,7 +52,14 @@ class PolicyVersions:
             raise errors.VersionConflict(current_version=int(word.removeprefix(_CONFLICT)))
         if word == _EARLY:
             raise errors.InvalidCommand([{"field": "effective_at", "reason": _TOO_EARLY}])
+        if word == _PROPOSED:
+            return None, False
         return await self.get(kind, str(expected + 1)), word == "known"
+
+    async def proposed(self, kind: str) -> dict[str, Any]:
+        """What waits for a second person, oldest first."""
+        found = await self._store.records("policies_proposed", {"kind": kind, "limit": limits.POLICIES_PROPOSED_MAX})
+        return {"data": [_render_proposal(kind, row) for row in found]}
 
     async def get(self, kind: str, version: str) -> dict[str, Any]:
         """One version. Raises NotFound."""
@@ -72,6 +83,12 @@ class PolicyVersions:
 def _number(text: str) -> int:
     """A version as it stands in a route or cursor; 0 for what is none."""
     return int(text) if _VERSION.fullmatch(text) else 0
+
+
+def _render_proposal(kind: str, row: dict[str, Any]) -> dict[str, Any]:
+    document = msgspec.Raw(row.pop("body").encode())
+    proposed_at = rendering.timestamp(row.pop("proposed_at"))
+    return {"object": f"{kind}_policy_proposal", **row, "proposed_at": proposed_at, "policy": document}
 
 
 def _render(kind: str, row: tuple[Any, ...]) -> dict[str, Any]:

@@ -25,7 +25,10 @@ def _add_routes(kind: str) -> None:
 
     @router.post(root, name=f"publish_{kind}_policy")
     async def publish(request: Request) -> Response:
-        """Makes the next version, in force everywhere within about a second; fees from the time that they say."""
+        """Makes the next version, in force everywhere within about a second; fees from the time that they say.
+
+        Of fees and routing, when a second person says the same; 202 until then.
+        """
         parts = parts_of(request)
         async with parts.get(Audit).operator(request, f"{action}.publish", kind, audits_itself=True) as caller:
             who = operating.person(caller)
@@ -34,6 +37,8 @@ def _add_routes(kind: str) -> None:
             if not isinstance(payload, dict):
                 raise errors.MalformedRequest("The body must be a JSON object.")
             found, replayed = await parts.get(PolicyVersions).publish(kind, payload, who)
+        if found is None:
+            return calling.json({"object": f"{kind}_policy_proposal", "state": "proposed", "author": who}, status=202)
         return calling.created(found, f"{root}/{found['version']}", is_replayed=replayed)
 
     @router.get(root, name=f"list_{kind}_policies")
@@ -44,6 +49,15 @@ def _add_routes(kind: str) -> None:
             limit = reading.limit(request, limits.POLICIES_PAGE_LIMIT_DEFAULT, limits.POLICIES_PAGE_LIMIT_MAX)
             found = await parts.get(PolicyVersions).page(kind, limit, reading.query(request, "cursor"))
         return calling.json(found)
+
+    if kind in policies.OF_TWO_PERSONS:
+
+        @router.get(f"{root}/proposals", name=f"list_{kind}_policy_proposals")
+        async def proposed(request: Request) -> Response:
+            """What waits for a second person, who publishes it by saying the same."""
+            parts = parts_of(request)
+            async with parts.get(Audit).operator(request, f"{action}.list", kind):
+                return calling.json(await parts.get(PolicyVersions).proposed(kind))
 
     @router.get(f"{root}/{{version}}", name=f"get_{kind}_policy")
     async def one(request: Request, version: str) -> Response:

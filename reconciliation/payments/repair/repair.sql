@@ -79,6 +79,17 @@ from attempt_outcome_proposal o
 where o.state = 'approved' and o.decided_at <= clock_timestamp() - %(waiting_s)s * interval '1 second'
 order by o.decided_at limit %(limit)s;
 
+-- name: money_unfinished
+-- resume: money by hand that two persons decided on, not known to be done, oldest first; index money_proposal_unfinished.
+select p.id, p.operation, p.object, p.payload
+from money_proposal p
+where p.state = 'approved' and p.decided_at <= clock_timestamp() - %(waiting_s)s * interval '1 second'
+order by p.decided_at limit %(limit)s;
+
+-- name: money_settle
+-- resume: takes over what the owner decided of money by hand, if it has.
+select money_settle(%(id)s);
+
 -- name: outcome_settle
 -- resume: takes over what the owner decided of an outcome, if it has.
 select attempt_outcome_settle(%(id)s);

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from schemas import limits
 from schemas.errors import Unavailable
-from schemas.payments import attempt_outcome, repair
+from schemas.payments import attempt_outcome, money_by_hand, repair
 from sinks.kafka.delivery import command_letter, why_not_delivered
 from sinks.postgres.sql_files import queries
 
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from sinks.kafka.connection import KafkaConnection
 
 _SQL: Final = queries("reconciliation.payments.repair", "repair.sql")
+#: by what the proposal's id begins with
+_SETTLE: Final = {attempt_outcome.PREFIX.rstrip("_"): "outcome_settle", money_by_hand.PREFIX: "money_settle"}
 
 
 class Resumed(Struct, kw_only=True):
@@ -72,6 +74,8 @@ def _unfinished(connection: psycopg.Connection, bounds: dict[str, float]) -> dic
     }
     for id_, operation_id, intent_id, attempt, processor, fact in outcomes:
         found[id_] = attempt_outcome.command_of(id_, operation_id, intent_id, attempt, processor, fact, now_us)
+    for id_, operation, object_id, payload in connection.execute(_SQL["money_unfinished"].encode(), bounds).fetchall():
+        found[id_] = money_by_hand.command_of(id_, operation, object_id, payload, now_us)
     return found
 
 
@@ -88,9 +92,9 @@ def _settle(connection: psycopg.Connection, waiting: list[str], wait_s: float) -
     deadline = time.monotonic() + wait_s
     while True:
         for repair_id in list(waiting):
-            query = "outcome_settle" if repair_id.startswith(attempt_outcome.PREFIX) else "repair_settle"
+            query = _SETTLE.get(repair_id.partition("_")[0], "repair_settle")
             word = str(connection.execute(_SQL[query].encode(), {"id": repair_id}).fetchone()[0])  # type: ignore[index]  # one word
-            if word in ("posted", "recorded", "refused"):
+            if word in ("posted", "recorded", "done", "refused"):
                 (found.refused if word == "refused" else found.posted).append(repair_id)
                 waiting.remove(repair_id)
         if not waiting or time.monotonic() > deadline:

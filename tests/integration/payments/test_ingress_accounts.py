@@ -12,7 +12,7 @@ import pytest
 from dataflows.payments.domain.fees import FeeSchedule
 from dataflows.payments.partition import PaymentsPartition
 from dataflows.payments.policies import PolicyBook
-from schemas import limits
+from schemas import identity, limits
 from schemas.payments.facts import journal_id
 from tests.eventually import becomes
 from tests.integration.payments.test_ingress_disputes import produce
@@ -29,6 +29,14 @@ __all__ = ["merchant", "public", "stranger"]  # the fixtures of this module
 pytestmark = pytest.mark.servers
 PAYOUTS = "/v1/payouts"
 DESTINATION = {"destination": "main account"}
+
+
+@pytest.fixture
+def other(public: PublicSystem) -> Iterator[Merchant]:
+    """Another person with the operator's scope."""
+    caller = public.merchant(scopes=("operator",))
+    yield caller
+    caller.http.close()
 
 
 @pytest.fixture
@@ -88,13 +96,24 @@ def tell(operator: Merchant, payout: dict[str, Any], status: str, **said: Any) -
     return operate(operator, f"payouts/{payout['id']}/outcome", **(fact | said))
 
 
+def approved(answer: httpx.Response, other: Merchant) -> dict[str, Any]:
+    """The proposal that the answer is, after another person has approved it."""
+    assert (answer.status_code, answer.json()["state"]) == (201, "proposed"), answer.text
+    decided = other.http.post(f"/v1/money_proposals/{answer.json()['id']}/approve")
+    assert decided.status_code == 200, decided.text
+    found: dict[str, Any] = decided.json()
+    return found
+
+
 def refused(answer: httpx.Response, status: int, code: str) -> dict[str, Any]:
     assert (answer.status_code, answer.json().get("code")) == (status, code), answer.text[:300]
     problem: dict[str, Any] = answer.json()
     return problem
 
 
-def test_a_payout_is_one_and_its_way_is_seen(public: PublicSystem, merchant: Merchant, operator: Merchant) -> None:
+def test_a_payout_is_one_and_its_way_is_seen(
+    public: PublicSystem, merchant: Merchant, operator: Merchant, other: Merchant
+) -> None:
     fund(public, merchant, 1_000)
     first = pay_out(merchant, 600, "k", metadata={"run": "7"})
     assert first.status_code == 201, first.text
@@ -106,11 +125,13 @@ def test_a_payout_is_one_and_its_way_is_seen(public: PublicSystem, merchant: Mer
     refused(pay_out(merchant, 601, "k"), 422, "key_reused")
     assert refused(pay_out(merchant, 401), 422, "insufficient_funds")["available"] == 400
     assert merchant.http.get(f"{PAYOUTS}/{made['id']}").json() == made
-    paid = tell(operator, made, "paid")
-    assert (paid.status_code, paid.json()["result"]["state"]) == (200, "paid"), paid.text
-    refused(tell(operator, made, "paid"), 409, "stale_fact")
+    assert approved(tell(operator, made, "paid"), other)["state"] == "done"
+    assert merchant.http.get(f"{PAYOUTS}/{made['id']}").json()["state"] == "paid"
+    again = approved(tell(operator, made, "paid"), other)
+    assert (again["state"], again["refusal"]) == ("refused", "stale_fact")
     refused(merchant.http.post(f"{PAYOUTS}/{made['id']}/cancel", json={"idempotency_key": "c"}), 409, "state_conflict")
-    returned = tell(operator, made, "failed", reason="account closed").json()["result"]
+    approved(tell(operator, made, "failed", reason="account closed"), other)
+    returned = merchant.http.get(f"{PAYOUTS}/{made['id']}").json()
     assert (returned["state"], returned["failure_reason"], returned["version"]) == ("failed", "account closed", 3)
     assert balance(merchant) == {"currency": "EUR", "pending": 0, "available": 1_000, "reserved": 0}
     events = merchant.http.get("/v1/events").json()["data"]
@@ -143,7 +164,7 @@ def test_payouts_in_a_race_spend_what_there_is_and_no_more(public: PublicSystem,
 
 
 def test_another_merchants_payout_does_not_exist(
-    public: PublicSystem, merchant: Merchant, stranger: Merchant, operator: Merchant
+    public: PublicSystem, merchant: Merchant, stranger: Merchant, operator: Merchant, other: Merchant
 ) -> None:
     fund(public, merchant, 100)
     made = pay_out(merchant, 100).json()["result"]
@@ -155,11 +176,8 @@ def test_another_merchants_payout_does_not_exist(
     refused(merchant.http.get(f"/v1/accounts/{merchant.name}"), 403, "forbidden")
     refused(operate(merchant, f"accounts/{merchant.name}/freeze", reason="x"), 403, "forbidden")
     refused(operator.http.get("/v1/accounts/m_nobody_at_all"), 404, "not_found")
-    refused(
-        operate(operator, "payouts/pt_unknown/outcome", status="paid", amount=1, currency="EUR", bank="B"),
-        404,
-        "not_found",
-    )
+    nobodys = operate(operator, "payouts/pt_unknown/outcome", status="paid", amount=1, currency="EUR", bank="B")
+    assert approved(nobodys, other)["refusal"] == "not_found"
 
 
 @pytest.mark.parametrize(
@@ -214,7 +232,7 @@ def test_whose_account_it_is_stands_in_the_path_alone(operator: Merchant) -> Non
 
 
 def test_a_frozen_merchant_begins_nothing_and_facts_are_taken(
-    public: PublicSystem, merchant: Merchant, operator: Merchant
+    public: PublicSystem, merchant: Merchant, operator: Merchant, other: Merchant
 ) -> None:
     fund(public, merchant, 1_000)
     made = pay_out(merchant, 300).json()["result"]
@@ -227,7 +245,7 @@ def test_a_frozen_merchant_begins_nothing_and_facts_are_taken(
     becomes(lambda: merchant.create().status_code, 409, 15)
     refused(merchant.create(), 409, "account_frozen")
     refused(merchant.act(created["id"], "confirm"), 409, "account_frozen")
-    assert tell(operator, made, "paid").status_code == 200
+    assert approved(tell(operator, made, "paid"), other)["state"] == "done"
     seen = operator.http.get(f"/v1/accounts/{merchant.name}").json()
     assert (seen["state"], seen["frozen_reason"]) == ("frozen", "court order")
     assert seen["balances"]["data"] == [balance(merchant)]
@@ -265,17 +283,65 @@ def test_who_takes_a_partition_obeys_a_freeze_that_was_published_while_postgres_
 
 
 def test_reserves_and_exchanges_move_what_there_is(
-    public: PublicSystem, merchant: Merchant, operator: Merchant
+    public: PublicSystem, merchant: Merchant, operator: Merchant, other: Merchant
 ) -> None:
     fund(public, merchant, 10_000)
     account = f"accounts/{merchant.name}"
     held = {"currency": "EUR", "reason": "many refunds"}
-    assert operate(operator, f"{account}/hold_reserve", amount=4_000, **held).status_code == 200
+    assert approved(operate(operator, f"{account}/hold_reserve", amount=4_000, **held), other)["state"] == "done"
     assert balance(merchant) == {"currency": "EUR", "pending": 0, "available": 6_000, "reserved": 4_000}
-    over = operate(operator, f"{account}/release_reserve", amount=4_001, **held)
-    assert refused(over, 422, "insufficient_funds")["reserved"] == 4_000
-    assert operate(operator, f"{account}/release_reserve", amount=1_000, **held).status_code == 200
+    over = approved(operate(operator, f"{account}/release_reserve", amount=4_001, **held), other)
+    assert (over["state"], over["refusal"]) == ("refused", "insufficient_funds")
+    assert approved(operate(operator, f"{account}/release_reserve", amount=1_000, **held), other)["state"] == "done"
     exchange = {"source_amount": 7_000, "source_currency": "EUR", "target_amount": 11_365, "target_currency": "JPY"}
-    refused(operate(operator, f"{account}/convert_currency", rate="162.5", **exchange), 422, "invalid_command")
-    assert operate(operator, f"{account}/convert_currency", rate="162.35", **exchange).status_code == 200
+    wrong = approved(operate(operator, f"{account}/convert_currency", rate="162.5", **exchange), other)
+    assert (wrong["state"], wrong["refusal"]) == ("refused", "invalid_command")
+    exact = operate(operator, f"{account}/convert_currency", rate="162.35", **exchange)
+    assert approved(exact, other)["state"] == "done"
     assert (balance(merchant)["available"], balance(merchant, "JPY")["available"]) == (0, 11_365)
+
+
+def test_nobody_moves_a_merchants_money_alone(
+    public: PublicSystem, merchant: Merchant, operator: Merchant, other: Merchant
+) -> None:
+    """A cent is no fortune at a rate that one person names; nor is a payout paid twice because one person says so."""
+    fund(public, merchant, 1)
+    path = f"accounts/{merchant.name}/convert_currency"
+    exchange = {"source_amount": 1, "source_currency": "EUR", "target_amount": 90_000_000, "target_currency": "USD"}
+    made = operate(operator, path, "k", rate="90000000", **exchange)
+    proposal = f"/v1/money_proposals/{made.json()['id']}"
+    assert operate(operator, path, "k", rate="90000000", **exchange).json()["id"] == made.json()["id"]
+    refused(operate(operator, path, "k", rate="90000001", **exchange), 422, "key_reused")
+    refused(operator.http.post(f"{proposal}/approve"), 403, "four_eyes_required")
+    refused(merchant.http.post(f"{proposal}/approve"), 403, "forbidden")
+    stated = operator.http.post(
+        f"/v1/{path}", json=exchange | {"rate": "1"}, headers={"Idempotency-Key": "v", "If-Match": '"1"'}
+    )
+    refused(stated, 422, "invalid_command")
+    listed = other.http.get("/v1/money_proposals", params={"state": "proposed"}).json()["data"]
+    assert made.json()["id"] in [one["id"] for one in listed]
+    rejected = other.http.post(f"{proposal}/reject", json={"note": "what rate is this?"}).json()
+    assert (rejected["state"], rejected["event_id"], balance(merchant)["available"]) == ("rejected", None, 1)
+    refused(other.http.post(f"{proposal}/approve"), 409, "state_conflict")
+    refused(other.http.get("/v1/money_proposals/mp_none"), 404, "not_found")
+
+
+def test_an_owner_carries_out_what_is_approved_and_nothing_else(
+    public: PublicSystem, merchant: Merchant, operator: Merchant
+) -> None:
+    """Whoever has a key that may send it, but not the second person: refused for now, and the approval still counts."""
+    fund(public, merchant, 100)
+    payload = {"merchant_id": merchant.name, "amount": 100, "currency": "EUR", "reason": "r"}
+    made = operate(operator, f"accounts/{merchant.name}/hold_reserve", amount=100, currency="EUR", reason="r").json()
+    for key, scope in (
+        (made["id"], "operator:approved"),
+        ("forged", "operator:approved"),
+        ("forged", "operator:ghost"),
+    ):
+        produce(public, "hold_reserve", scope, key, identity.account_id(merchant.name), payload)
+    fund(public, merchant, 1)  # decided after them, by whoever owns both or later
+    becomes(lambda: balance(merchant)["reserved"], 0, 20)
+    with psycopg.connect(public.settings.addresses().postgres_dsns["millrace_operator"]) as connection:
+        assert not connection.execute(
+            "select 1 from idempotency where key = any (%s)", ([made["id"], "forged"],)
+        ).fetchall()

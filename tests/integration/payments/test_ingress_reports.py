@@ -16,10 +16,12 @@ from tests.eventually import patient
 from tests.integration.operator_shell import MILLRACE
 from tests.integration.payments.test_ingress_accounts import (
     PAYOUTS,
+    approved,
     balance,
     fund,
     operate,
     operator,
+    other,
     pay_out,
     refused,
     tell,
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
 
     from tests.worlds.public_system import Merchant, PublicSystem
 
-__all__ = ["merchant", "operator", "public", "stranger"]  # the fixtures of this module
+__all__ = ["merchant", "operator", "other", "public", "stranger"]  # the fixtures of this module
 pytestmark = pytest.mark.servers
 
 
@@ -56,14 +58,16 @@ def as_csv(merchant: Merchant, name: str, start: datetime, end: datetime) -> lis
     return list(csv.DictReader(io.StringIO(answer.text)))
 
 
-def test_reports_add_up_at_every_moment(public: PublicSystem, merchant: Merchant, operator: Merchant) -> None:
+def test_reports_add_up_at_every_moment(
+    public: PublicSystem, merchant: Merchant, operator: Merchant, other: Merchant
+) -> None:
     """Opening and activity make closing, for any two times, and the closing is the ledger's own balance."""
     fund(public, merchant, 5_000)
     fund(public, merchant, 900, "JPY")
     made = [pay_out(merchant, n, destination=f"=cmd|{n}").json()["result"] for n in (700, 50)]
-    tell(operator, made[0], "paid")
+    approved(tell(operator, made[0], "paid"), other)
     merchant.http.post(f"{PAYOUTS}/{made[1]['id']}/cancel", json={"idempotency_key": "c"})
-    operate(operator, f"accounts/{merchant.name}/hold_reserve", amount=100, currency="EUR", reason="r")
+    approved(operate(operator, f"accounts/{merchant.name}/hold_reserve", amount=100, currency="EUR", reason="r"), other)
     now = datetime.now(UTC)
     early = now - timedelta(days=1)
     lines = report(merchant, "activity", early, now, limit=3)

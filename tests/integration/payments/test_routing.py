@@ -39,7 +39,15 @@ def operator(public: PublicSystem) -> Iterator[Merchant]:
 
 
 @pytest.fixture
-def routed(operator: Merchant, merchant: Merchant, public: PublicSystem) -> Iterator[Merchant]:
+def other(public: PublicSystem) -> Iterator[Merchant]:
+    """The second person."""
+    caller = public.merchant(scopes=("operator",))
+    yield caller
+    caller.http.close()
+
+
+@pytest.fixture
+def routed(operator: Merchant, other: Merchant, merchant: Merchant, public: PublicSystem) -> Iterator[Merchant]:
     """A merchant whose charges in euros go to the second processor first, and nobody else's."""
     rule = {
         "name": "EUR of one",
@@ -55,8 +63,11 @@ def routed(operator: Merchant, merchant: Merchant, public: PublicSystem) -> Iter
     with public.policies():
         newest = operator.http.get(POLICIES).json()["data"]
         expected = newest[0]["version"] if newest else 0
-        answer = operator.http.post(POLICIES, json={"rules": [rule], "expected_version": expected})
-        assert answer.status_code == 201, answer.text
+        document = {"rules": [rule], "expected_version": expected}
+        for person, status in ((operator, 202), (operator, 202), (other, 201), (operator, 201)):
+            answer = person.http.post(POLICIES, json=document)
+            assert answer.status_code == status, answer.text
+        assert other.http.get(f"{POLICIES}/proposals").json() == {"data": []}
         eventually(in_force)
         yield merchant
 
@@ -130,7 +141,7 @@ def test_a_rule_that_names_an_unknown_processor_is_refused(operator: Merchant) -
 
 
 def test_fees_are_of_the_terms_that_a_payment_was_made_under(
-    public: PublicSystem, operator: Merchant, merchant: Merchant, visitors: Visitors
+    public: PublicSystem, operator: Merchant, other: Merchant, merchant: Merchant, visitors: Visitors
 ) -> None:
     """The ledger says it, and a publication is for later payments only. A merchant reads its own terms, an operator all."""
     mine = public.merchant()
@@ -169,10 +180,16 @@ def test_fees_are_of_the_terms_that_a_payment_was_made_under(
     assert f'<span class="amount">{all_fees / 100:.2f}</span> <span class="currency">USD</span>' in page
     soon = datetime.now(UTC)
     later = document | {"expected_version": version, "merchants": {}}
-    for moment, status in [(soon, 422), (soon + timedelta(seconds=30), 422), (soon + timedelta(days=1), 201)]:
+    for moment, status in [(soon, 422), (soon + timedelta(seconds=30), 422), (soon + timedelta(days=1), 202)]:
         answer = operator.http.post(FEES, json=later | {"effective_at": moment.isoformat()})
         assert answer.status_code == status, answer.text
-        assert status == 201 or answer.json()["errors"][0]["field"] == "effective_at"
+        assert status == 202 or answer.json()["errors"][0]["field"] == "effective_at"
+    (waiting,) = other.http.get(f"{FEES}/proposals").json()["data"]
+    assert (waiting["expected_version"], waiting["policy"]["merchants"]) == (version, {})
+    differs = other.http.post(FEES, json=later | {"effective_at": (soon + timedelta(days=2)).isoformat()})
+    assert differs.status_code == 202, "another document is another proposal"
+    said = other.http.post(FEES, json=later | {"effective_at": (soon + timedelta(days=1)).isoformat()})
+    assert (said.status_code, said.json()["version"]) == (201, version + 1)
     again = operator.http.post(FEES, json=later | {"effective_at": (soon + timedelta(days=1)).isoformat()})
     assert (again.status_code, again.headers["idempotency-replayed"], again.json()["version"]) == (
         201,

@@ -99,7 +99,9 @@ def check(
         offsets[step.partition] += 1
     model, answers = expected(placed, stored.winners(), candidates)
     compare(stored, model)
-    letters = {(p, o) for p, o in stored.rows('select partition, "offset" from dead_letter')}
+    kept = stored.rows("""select partition, "offset", state = 'refused' from dead_letter""")
+    assert {(p, o) for p, o, is_refused in kept if is_refused} <= {place for place, step in placed if step.misrouted}
+    letters = {(p, o) for p, o, is_refused in kept if not is_refused}
     assert letters == {place for place, step in placed if step.command is None}
     responses = stored.responses()
     for reply in replies:

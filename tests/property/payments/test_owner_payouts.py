@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
+from psycopg.types.json import Jsonb
 
 from dataflows.owner import fail_points
 from dataflows.owner.batch import PartitionBatch, Record
@@ -19,6 +20,7 @@ from dataflows.payments.service import payments_service
 from reconciliation.check.invariant import invariants
 from schemas import identity, limits, topics
 from schemas.errors import Fenced
+from schemas.payments import money_by_hand
 from schemas.payments import topics as payments_topics
 from sinks.postgres.owner_connection import connect
 from tests.worlds.payments import account_cases as cases
@@ -54,7 +56,13 @@ class Owner:
         self.leases: dict[int, Lease] = {}
 
     def batch(self, *commands: Command) -> None:
-        """Appends the commands; those of one partition are one batch."""
+        """Appends the commands; those of one partition are one batch. What moves money by hand was approved before."""
+        for command in filter(money_by_hand.needs_approval, commands):
+            self.connection.execute(
+                "insert into money_proposal (id, operation, object, payload, author, request_hash, state, decided_by, decided_at)"
+                " values (%s, %s, '', %s, 'ann', '', 'approved', 'bob', now())",
+                (command.idempotency_key, command.operation, Jsonb(command.payload)),
+            )
         for command in commands:
             log = self._log[topics.partition_for(command.aggregate_key, payments_topics.PARTITIONS)]
             log.append(Record(len(log), b"", command=command))
@@ -158,7 +166,7 @@ def test_a_credit_of_the_same_batch_counts_for_the_payout_behind_it(owner: Owner
         if topics.partition_for(step.aggregate_key, payments_topics.PARTITIONS) == place
     )
     early, fits = cases.payout(1, key="early"), cases.payout(700, key="fits")
-    held, more = cases.reserve("hold_reserve", 300), cases.payout(1, key="more")
+    held, more = cases.reserve("hold_reserve", 300, scope=money_by_hand.SCOPE), cases.payout(1, key="more")
     owner.batch(early, here, fits, held, more)
     assert owner.answer(early)["available"] == 0
     assert owner.answer(fits)["result"]["state"] == "pending"
@@ -218,10 +226,13 @@ def test_the_way_of_a_payout_reserve_exchange_and_freeze_is_in_the_tables(owner:
     owner.batch(cases.funding(10_000))
     made = cases.payout(600)
     owner.batch(made)
-    owner.batch(cases.reserve("hold_reserve", 1_000), cases.operator("freeze_account", key="f", reason="court order"))
+    owner.batch(
+        cases.reserve("hold_reserve", 1_000, scope=money_by_hand.SCOPE),
+        cases.operator("freeze_account", key="f", reason="court order"),
+    )
     assert owner.rows("select merchant_id from frozen_merchant") == [(cases.MERCHANT,)]
     exchange = {"source_amount": 100, "source_currency": "EUR", "target_amount": 162, "target_currency": "JPY"}
-    owner.batch(cases.operator("convert_currency", key="x", rate="162.35", **exchange))
+    owner.batch(cases.operator("convert_currency", key="x", scope=money_by_hand.SCOPE, rate="162.35", **exchange))
     book = PolicyBook()
     book.refresh(owner.connection)
     assert book.current.frozen_merchants == frozenset({cases.MERCHANT})

@@ -36,7 +36,7 @@ def keys(tmp_path: Path) -> KeyFolder:
 
 
 def asker(keys: KeyFolder, path: str, token: str | None, method: str = "GET") -> Asker | None:
-    authenticator = Authenticator(KeySource(str(keys.jwks)), ISSUER, AUDIENCE)
+    authenticator = Authenticator(KeySource(str(keys.jwks)), ISSUER, (AUDIENCE,))
     headers = [] if token is None else [(b"authorization", f"Bearer {token}".encode())]
     scope: dict[str, Any] = {"type": "http", "method": method, "path": path, "root_path": "", "headers": headers}
     scope["client"] = ("192.0.2.1", 1)

@@ -8,7 +8,8 @@ from dataflows.payments import account_workspace
 from dataflows.payments.account_workspace import AccountWorkspace
 from dataflows.payments.domain.account import AccountDecision
 from dataflows.payments.ledger_batch import txn_id
-from schemas.records import Command, LedgerTxn, Rejection
+from schemas.payments import money_by_hand
+from schemas.records import Command, Denial, LedgerTxn, Rejection
 from tests.worlds.payments import account_cases as cases
 from tests.worlds.payments import payment_cases
 
@@ -53,6 +54,7 @@ def test_a_batch_asks_for_its_accounts_payouts_and_balances() -> None:
         "accounts": (f'{{"{cases.ACCOUNT}"}}',),
         "payouts": (f'{{"{made.id}"}}',),
         "held": (f'{{"{cases.AVAILABLE}","merchant_reserved:m_1:EUR"}}',),
+        "approved": ('{"o"}',),
     }
 
 
@@ -91,3 +93,22 @@ def test_a_known_account_is_compared_with_the_version_that_was_read() -> None:
     assert parameters[1].data == account_workspace.statements.Bigints([7]).data
     assert workspace.elsewhere == set()
     assert over(0, accounts=[(*row[:-1], PARTITION + 1)]).elsewhere == {cases.ACCOUNT}
+
+
+def test_what_moves_money_by_hand_is_done_as_it_was_approved() -> None:
+    """The database says what was approved; neither the scope nor the payload of the record does."""
+    step = cases.reserve("hold_reserve", 5, scope=money_by_hand.SCOPE)
+    approved = [("o", "hold_reserve", step.payload)]
+    (done,) = run(over(10, approved=approved), step)
+    assert isinstance(done, AccountDecision)
+    for rows, forged in (
+        ([], step),
+        ([("o", "release_reserve", step.payload)], step),
+        (approved, cases.reserve("hold_reserve", 6, scope=money_by_hand.SCOPE)),
+        (approved, cases.reserve("hold_reserve", 5, scope="operator:ghost")),
+        (approved, cases.reserve("hold_reserve", 5, scope=money_by_hand.SCOPE, key="another")),
+    ):
+        (refused,) = run(over(10, approved=rows), forged)
+        assert isinstance(refused, Denial)
+    (freeze,) = run(over(10), cases.operator("freeze_account", reason="r"))
+    assert isinstance(freeze, AccountDecision)

@@ -16,6 +16,10 @@ from payout where id = any (%s::text[]);
 -- What ledger accounts hold over all partitions, in the transaction that decides. Primary key prefix.
 select account_id, sum(credits - debits)::text from account_balance where account_id = any (%s::text[]) group by account_id;
 
+-- name: approved_read
+-- What two persons approved, of the commands by hand in a batch. Primary key.
+select id, operation, payload from money_proposal where id = any (%s::text[]) and state = 'approved';
+
 -- name: accounts_insert
 -- Accounts that came into being. An id that exists fails the batch. Primary key.
 insert into merchant_account (id, merchant_id, state, frozen_reason, version, partition, created_at, updated_at)

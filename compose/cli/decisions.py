@@ -1,4 +1,4 @@
-"""Decisions about cases over the API, for a shell: the same door, audit row and second person as for everybody."""
+"""Decisions of persons over the API, for a shell: the same door, audit row and second person as for everybody."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from schemas import limits
 
 
 def read(token: str, path: str) -> Any:
-    """What stands under ``/v1/cases/{path}``. Raises StackError with the API's own words."""
+    """What stands under ``/v1/{path}``. Raises StackError with the API's own words."""
     return _answered("GET", token, path, None, {})
 
 
@@ -25,7 +25,7 @@ def decide(token: str, path: str, body: dict[str, Any], *, is_identified: bool =
 
 
 def _answered(method: str, token: str, path: str, body: dict[str, Any] | None, headers: dict[str, str]) -> Any:
-    url = f"{load_settings().addresses().base_url}/v1/cases/{quote(path)}"
+    url = f"{load_settings().addresses().base_url}/v1/{quote(path)}"
     try:
         answer = httpx.request(
             method,

@@ -1,0 +1,88 @@
+"""Who signs the tokens of callers: an issuer outside, by settings, or the development issuer of the home."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+from urllib.parse import urlsplit
+
+from pydantic import field_validator, model_validator
+from pydantic_settings import BaseSettings, NoDecode
+
+from compose.stack.errors import StackError
+from compose.stack.ports import LOOPBACK
+from ingress.identity.issuer import AUDIENCE, ISSUER, SERVICES_ISSUER, KeyFolder
+from ingress.trust import Trust
+
+_LOOPBACKS = frozenset({LOOPBACK, "localhost", "::1"})
+_SERVICES_SCOPES = frozenset({"limits:read"})
+
+
+class IssuerSettings(BaseSettings):
+    """What an operator may set about tokens."""
+
+    #: in development the home has an issuer of its own, whose key lies beside everything else
+    mode: Literal["development", "production"] = "development"
+    #: the ``iss`` of tokens; with MILLRACE_JWKS_URL or MILLRACE_JWKS_FILE, and the development issuer is not believed
+    issuer: str | None = None
+    jwks_url: str | None = None
+    jwks_file: Path | None = None
+    #: what tokens may be for, separated by commas: one of them must be in ``aud``
+    audience: Annotated[tuple[str, ...], NoDecode] = (AUDIENCE,)
+
+    @field_validator("audience", mode="before")
+    @classmethod
+    def _split_audiences(cls, value: object) -> object:
+        names = tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
+        if not names:
+            raise ValueError("name one audience at least")
+        return names
+
+    @field_validator("jwks_url")
+    @classmethod
+    def _is_safe(cls, value: str | None) -> str | None:
+        parts = urlsplit(value or "")
+        if value is not None and parts.scheme != "https" and parts.hostname not in _LOOPBACKS:
+            raise ValueError("give an https address: whoever changes these keys on the way signs any token")
+        return value
+
+    @model_validator(mode="after")
+    def _is_whole(self) -> IssuerSettings:
+        keys = [one for one in (self.jwks_url, self.jwks_file) if one is not None]
+        if self.issuer is None and keys:
+            raise ValueError("MILLRACE_JWKS_URL and MILLRACE_JWKS_FILE need MILLRACE_ISSUER")
+        if self.issuer is not None and len(keys) != 1:
+            raise ValueError("MILLRACE_ISSUER needs MILLRACE_JWKS_URL or MILLRACE_JWKS_FILE, one of them")
+        if self.issuer in (ISSUER, SERVICES_ISSUER):
+            raise ValueError("MILLRACE_ISSUER is a name of our own")
+        if self.issuer is None and self.mode == "production":
+            raise ValueError("MILLRACE_MODE=production needs MILLRACE_ISSUER: the development issuer is not believed")
+        return self
+
+    def development_issuer(self, keys: Path) -> KeyFolder:
+        """The issuer of the home. StackError where it is not believed."""
+        if self.issuer is not None:
+            raise StackError(f"tokens are of {self.issuer}: the development issuer is not believed here")
+        folder = KeyFolder(keys)
+        folder.ensure()
+        return folder
+
+    def service_issuer(self, keys: Path) -> KeyFolder:
+        """What our own services show each other, apart from any issuer of callers."""
+        folder = KeyFolder(keys / "services")
+        folder.ensure()
+        return folder
+
+    def trusted(self, keys: Path) -> tuple[Trust, ...]:
+        """Whose tokens a process believes: the callers' issuer, and that of our own services for what these may do."""
+        services = Trust(
+            issuer=SERVICES_ISSUER,
+            audiences=(AUDIENCE,),
+            jwks=str(self.service_issuer(keys).jwks),
+            scopes_max=_SERVICES_SCOPES,
+        )
+        if self.issuer is None:
+            jwks = str(self.development_issuer(keys).jwks)
+            return Trust(issuer=ISSUER, audiences=self.audience, jwks=jwks), services
+        found = self.jwks_url or str(self.jwks_file)
+        return Trust(issuer=self.issuer, audiences=self.audience, jwks=found), services

@@ -1,0 +1,56 @@
+"""Money by hand in the OpenAPI document: what two persons do with a merchant's account."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ingress.http import openapi_elements as elements
+from ingress.http import openapi_schemas
+from ingress.payments.openapi.repairs import STRING, TEXT_OR_NULL, TIME, TIME_OR_NULL, Json, call
+from schemas.payments import money_by_hand
+
+_STATES: Final = ["proposed", "approved", "rejected", "done", "refused"]
+_ID: Final = elements.object_id("proposal_id")
+#: what the routes of proposing answer with
+PROPOSED: Final = {"201": elements.answer("Proposed for a second person", elements.JSON, "MoneyProposal")}
+
+
+def paths() -> Json:
+    """Every route of ``money_routes``."""
+    found = {"200": elements.answer("The proposal", elements.JSON, "MoneyProposal")}
+    later = {"202": elements.answer("Approved, not carried out yet", elements.JSON, "MoneyProposal")}
+    listed = {"200": elements.answer("Newest first", elements.JSON, "MoneyProposals")}
+    state = elements.query("state", {"enum": _STATES}, "Only those of this state")
+    one = "/v1/money_proposals/{proposal_id}"
+    return {
+        "/v1/money_proposals": {"get": call("list_money_proposals", "Money moved by hand", [state], listed)},
+        one: {"get": call("get_money_proposal", "One proposal", [_ID], found)},
+        f"{one}/approve": {
+            "post": call("approve_money_proposal", "Approve as another person than the author", [_ID], found | later)
+        },
+        f"{one}/reject": {
+            "post": call("reject_money_proposal", "Reject, or withdraw one's own", [_ID], found, "RepairDecision")
+        },
+    }
+
+
+def components() -> dict[str, Json]:
+    """The schemas of these."""
+    proposal = {
+        "id": STRING,
+        "object": {"const": "money_proposal"},
+        "operation": {"enum": sorted(money_by_hand.BY_HAND)},
+        "object_id": STRING,
+        "payload": {"type": "object"},
+        "author": STRING,
+        "state": {"enum": _STATES},
+        "proposed_at": TIME,
+        "decided_by": TEXT_OR_NULL,
+        "decided_at": TIME_OR_NULL,
+        "decision_note": TEXT_OR_NULL,
+        "event_id": TEXT_OR_NULL,
+        "refusal": TEXT_OR_NULL,
+        "settled_at": TIME_OR_NULL,
+    }
+    page = {"data": {"type": "array", "items": openapi_schemas.ref("MoneyProposal")}}
+    return {"MoneyProposal": openapi_schemas.a_schema(proposal), "MoneyProposals": openapi_schemas.a_schema(page)}

@@ -1,0 +1,14 @@
+"""One issuer that is believed, for which audiences and scopes, and where its public keys are."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+
+class Trust(Struct, frozen=True, kw_only=True):
+    """``jwks`` is a file or an http(s) address. ``scopes_max``: all that its tokens may have; None for no bound."""
+
+    issuer: str
+    audiences: tuple[str, ...]
+    jwks: str
+    scopes_max: frozenset[str] | None = None
