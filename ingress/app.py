@@ -15,6 +15,7 @@ from ingress import openapi
 from ingress.commands import routes as command_routes
 from ingress.console import routes as console
 from ingress.http import health, problems, registry, request_ids
+from ingress.http.plain_routes import plain_routes
 from ingress.http.whole_requests import WholeRequests
 from ingress.limiter import api_limits as quotas
 from ingress.operators import operators
@@ -65,6 +66,7 @@ def create_app(ingress: Ingress) -> FastAPI:
         redirect_slashes=False,
     )
     app.state.parts = ingress.parts
+    app.router.routes.extend(plain_routes(ROUTERS))
     for router in ROUTERS:
         app.include_router(router)
     app.openapi = openapi.document  # type: ignore[method-assign] # FastAPI's own way to give another document

@@ -7,9 +7,12 @@ import os
 import socket
 from typing import TYPE_CHECKING
 
+import uvloop
+
 from compose.services.limiting import api_limiter
 from compose.services.ops import asked_on, serve_ops
 from compose.stack.ports import LOOPBACK
+from dataflows.owner.collector import collect_rarely
 from ingress.config import IngressConfig
 from ingress.identity.issuer import AUDIENCE, ISSUER, KeyFolder
 from ingress.server import serve
@@ -23,7 +26,7 @@ if TYPE_CHECKING:
 
 def run(settings: Settings, instance: int) -> None:
     """Serves until SIGTERM, then drains."""
-    asyncio.run(_serve(settings, instance))
+    uvloop.run(_serve(settings, instance))
 
 
 async def _serve(settings: Settings, instance: int) -> None:
@@ -57,6 +60,7 @@ async def _serve_limited(settings: Settings, keys: KeyFolder, instance: int, lim
     loop = asyncio.get_running_loop()
 
     def started(ingress: Ingress) -> None:
+        collect_rarely()
         serve_ops(None, asked_on(loop, ingress.why_not_ready))
 
     await serve(config, LOOPBACK, addresses.ingress_port, started)

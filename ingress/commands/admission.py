@@ -27,6 +27,11 @@ class Admission:
         del caller
         return [None] * len(requests)
 
+    def gathers(self, requests: Sequence[Request]) -> bool:
+        """Whether ``signals`` would ask or count anything for these requests: a retry must not be counted for ever."""
+        del requests
+        return False
+
     async def signals(self, caller: Caller, requests: Sequence[Request]) -> list[Signals | None]:
         """For each request, in order, what was seen of it that is no part of it. Raises Unavailable."""
         del caller
@@ -53,6 +58,10 @@ class Admissions:
         """As ``Admission.refusals``, for requests to several services."""
         return await self._asked(requests, lambda admission, own: admission.refusals(caller, own))
 
+    def gathers(self, requests: Sequence[Request]) -> bool:
+        """As ``Admission.gathers``, for requests to several services."""
+        return any(admission.gathers(requests) for admission in self._by_service.values())
+
     async def signals(self, caller: Caller, requests: Sequence[Request]) -> list[Signals | None]:
         """As ``Admission.signals``, for requests to several services."""
         return await self._asked(requests, lambda admission, own: admission.signals(caller, own))
@@ -63,6 +72,8 @@ class Admissions:
         ask: Callable[[Admission, list[Request]], Awaitable[list[Answered | None]]],
     ) -> list[Answered | None]:
         """Asks each service about its own requests; the answers stand in the order of all."""
+        if len(requests) == 1:
+            return await ask(self.of(requests[0].operation.service), list(requests))
         places: dict[str, list[int]] = {}
         for n, request in enumerate(requests):
             places.setdefault(request.operation.service, []).append(n)

@@ -1,7 +1,8 @@
 """A mutating call from its envelope to its answer: fast path, Kafka, the owner's decision, the same bytes again.
 
-Steps 1 and 2 of the retry-safe mutation (spec 1 section 3) happen here: the caller is known, then a prior
-result is looked up. Everything else happens at the owner of the partition.
+Step 1 of the retry-safe mutation (spec 1 section 3) happens here: the caller is known. Step 2, the look-up of a prior
+result, is the owner's too, in its commit. Here it is done where it spares something: where a command would be refused,
+do something before it is sent or not be waited for, and while no decision comes by the reply topic.
 """
 
 from __future__ import annotations
@@ -68,10 +69,11 @@ class Commands:
         ``proof``: who signed it; kept before the command is sent, so that none is carried out without its evidence.
         """
         request_id = request.request_id or request_ids.new()
-        prior = await self._stored.find((caller.principal, request.idempotency_key))
-        if prior is not None:
-            return _replay(request, prior), request_id
         (refusal,) = await self._admissions.refusals(caller, [request])
+        if refusal is not None or self._looks_first([request], terms, proof):
+            prior = await self._stored.find((caller.principal, request.idempotency_key))
+            if prior is not None:
+                return _replay(request, prior), request_id
         if refusal is not None:
             raise refusal
         if proof is not None:
@@ -100,23 +102,32 @@ class Commands:
         if proof is not None and len(requests) < len(lines):
             n, refused = next((n, answer) for n, answer in enumerate(found) if answer is not None)
             raise errors.MalformedRequest(f"Line {n + 1} of the signed list is no valid command: {refused.code}.")
-        priors = await self._stored.find_all([(caller.principal, r.idempotency_key) for _, r in requests])
-        fresh: list[tuple[int, envelope.Request]] = []
-        for (n, request), prior in zip(requests, priors, strict=True):
-            if prior is None:
-                fresh.append((n, request))
-            else:
-                found[n] = _replay(request, prior)
-        refusals = await self._admissions.refusals(caller, [request for _, request in fresh])
-        for (n, _), refusal in zip(fresh, refusals, strict=True):
-            if refusal is not None:
+        refusals = await self._admissions.refusals(caller, [request for _, request in requests])
+        looks_first = self._looks_first([request for _, request in requests], terms, proof)
+        looked_up = [
+            line for line, refusal in zip(requests, refusals, strict=True) if looks_first or refusal is not None
+        ]
+        priors = await self._stored.find_all([(caller.principal, r.idempotency_key) for _, r in looked_up])
+        for (n, request), prior in zip(looked_up, priors, strict=True):
+            found[n] = None if prior is None else _replay(request, prior)
+        for (n, _), refusal in zip(requests, refusals, strict=True):
+            if refusal is not None and found[n] is None:
                 found[n] = answers.failed(refusal)
-        fresh = [line for line, refusal in zip(fresh, refusals, strict=True) if refusal is None]
+        fresh = [(n, request) for n, request in requests if found[n] is None]
         if proof is not None and fresh:
             await self._signed_requests.keep(proof, [request for _, request in fresh])
         for n, answer in await self._carry_out_all(caller, fresh, terms):
             found[n] = answer
         return [answer for answer in found if answer is not None]
+
+    def _looks_first(self, requests: Sequence[envelope.Request], terms: Terms, proof: Proof | None) -> bool:
+        """Whether a prior result must be known before anything is done; else the owner, who looks anyway, tells it."""
+        return (
+            terms.respond_async  # nobody would wait for the owner
+            or proof is not None  # kept once, with the first try
+            or self._exchange.is_silent
+            or self._admissions.gathers(requests)
+        )
 
     async def _carry_out_all(
         self, caller: Caller, fresh: list[tuple[int, envelope.Request]], terms: Terms

@@ -42,6 +42,8 @@ class Exchange:
         self._stored = stored
         self._waiting: dict[int, Pending] = {}
         self._in_flight: Counter[str] = Counter()
+        #: no decision came by the reply topic since a call waited for one in vain; nor has any at the start
+        self.is_silent = True
         self._next_reply_id = secrets.randbits(_REPLY_ID_BITS)
         self._producer: CommandProducer | None = None
         self._results: ResultsReader | None = None
@@ -68,6 +70,8 @@ class Exchange:
 
     def drain(self) -> None:
         """Ends every wait for a decision: what Kafka holds is answered 202, and its caller finds out elsewhere."""
+        if self._producer is not None:
+            self._producer.take_reports()
         for call in {pending.call for pending in self._waiting.values()}:
             call.drain()
 
@@ -99,10 +103,11 @@ class Exchange:
         try:
             for n, pending in enumerate(call.pendings, 1):
                 topic = OPERATIONS[pending.command.operation].topic
-                producer.send(pending, topic, codec.encode_command(pending.command))
+                value = codec.encode_command(pending.command)
+                producer.send(pending, topic, value, is_awaited=only_acknowledged)
                 if n % limits.COMMANDS_PER_TURN == 0:
                     await asyncio.sleep(0)  # single commands must not wait for a long list
-            await self._wait(call, wait_s, None if only_acknowledged else self._stored)
+            await self._wait(call, wait_s, producer, None if only_acknowledged else self._stored)
         finally:
             metrics.IN_FLIGHT.dec(len(commands))
             metrics.DECISION_SECONDS.observe(asyncio.get_running_loop().time() - started_at)
@@ -113,13 +118,17 @@ class Exchange:
                 del self._in_flight[merchant]
         return call.pendings
 
-    async def _wait(self, call: Call, wait_s: float, stored: StoredResults | None) -> None:
+    async def _wait(self, call: Call, wait_s: float, producer: CommandProducer, stored: StoredResults | None) -> None:
         loop = asyncio.get_running_loop()
         ends_at = loop.time() + wait_s
         delay_s = limits.RESULT_STORE_POLL_FIRST_MS / _MS
         while not call.done.done() and (left_s := ends_at - loop.time()) > 0:
             await asyncio.wait((call.done,), timeout=min(left_s, delay_s) if stored else left_s)
-            if stored and not call.done.done():
+            if call.done.done():
+                return
+            producer.take_reports()  # whether Kafka has a command decides what its caller is told
+            if stored:
+                self.is_silent = True
                 await self._ask_store(stored, [p for p in call.pendings if p.open])
                 delay_s = min(2 * delay_s, limits.RESULT_STORE_POLL_MAX_MS / _MS)
 
@@ -158,6 +167,7 @@ class Exchange:
         for result in results:
             pending = self._waiting.get(result.reply_id)
             if pending is not None:
+                self.is_silent = False
                 pending.decided(result.outcome, result.body, replayed=result.replayed)
 
     def _connected(self) -> tuple[CommandProducer, ResultsReader]:

@@ -1,4 +1,8 @@
-"""Hands commands to Kafka (acks=all) off the event loop; acknowledgements come back to it in batches."""
+"""Hands commands to Kafka (acks=all) off the event loop; acknowledgements come back to it in batches.
+
+Nearly every call waits for the decision, which comes behind the acknowledgement: so nobody is woken for one of those.
+They are gathered every ``_GATHER_S``, at once for a call that waits for nothing else, and whenever the loop asks.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +23,7 @@ if TYPE_CHECKING:
     from ingress.commands.pending import Pending
     from sinks.kafka.connection import KafkaConnection
 
-_POLL_S: Final = 0.1
+_GATHER_S: Final = 0.1
 
 
 class CommandProducer:
@@ -33,9 +37,10 @@ class CommandProducer:
         self._producer = Producer(connection.producer(client_id, **overrides))
         self._named = connection.topic
         self._loop = loop
-        self._reports: deque[tuple[Pending, KafkaError | None, int, int]] = deque()
-        self._wake_up_due = False
-        self._lock = threading.Lock()
+        self._reports: deque[tuple[Pending, bool, KafkaError | None, int, int]] = deque()
+        self._awaited = 0  # sent and not reported, and a call waits for that; changed on the loop only
+        self._sent = threading.Event()
+        self._hurry = threading.Event()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="kafka-acks", daemon=True)
 
@@ -47,10 +52,15 @@ class CommandProducer:
         """Sends what is queued within the drain bound, then stops. Blocks: call it off the loop."""
         self._producer.flush(limits.INGRESS_DRAIN_TIMEOUT_S)
         self._stopping.set()
+        self._hurry.set()
+        self._sent.set()
         self._thread.join()
 
-    def send(self, pending: Pending, topic: str, value: bytes) -> None:
-        """Queues one command; its pending hears of the acknowledgement or the failure. Order per key is kept."""
+    def send(self, pending: Pending, topic: str, value: bytes, *, is_awaited: bool) -> None:
+        """Queues one command; its pending hears of the acknowledgement or the failure. Order per key is kept.
+
+        ``is_awaited``: a call waits for just that, so it is told at once.
+        """
         command = pending.command
         try:
             self._producer.produce(
@@ -58,12 +68,17 @@ class CommandProducer:
                 value=value,
                 key=command.aggregate_key,
                 headers=[("trace_id", command.trace_id)],
-                on_delivery=partial(self._reported, pending),
+                on_delivery=partial(self._reported, pending, is_awaited),
             )
         except BufferError:
             pending.failed(errors.Overloaded("Kafka takes commands more slowly than they come; try again."))
         except KafkaException as error:
             pending.failed(errors.Unavailable(cause=str(error)))
+        else:
+            if is_awaited:
+                self._awaited += 1
+                self._hurry.set()
+            self._sent.set()
 
     def check(self) -> None:
         """Raises Unavailable when no broker answers. Blocks: call it off the loop."""
@@ -72,25 +87,29 @@ class CommandProducer:
         except KafkaException as error:
             raise errors.Unavailable("Kafka does not answer.", cause=str(error)) from error
 
-    def _run(self) -> None:
-        while not self._stopping.is_set():
-            self._producer.poll(_POLL_S)
-
-    def _reported(self, pending: Pending, error: KafkaError | None, message: Message) -> None:
-        """Called in the polling thread, once per command."""
-        self._reports.append((pending, error, message.partition() or 0, message.offset() or 0))
-        with self._lock:
-            if self._wake_up_due:
-                return
-            self._wake_up_due = True
-        self._loop.call_soon_threadsafe(self._take_reports)
-
-    def _take_reports(self) -> None:
-        with self._lock:
-            self._wake_up_due = False
+    def take_reports(self) -> None:
+        """Tells every pending what Kafka has said of it so far. On the loop only."""
+        self._producer.poll(0)
         while self._reports:
-            pending, error, partition, offset = self._reports.popleft()
+            pending, is_awaited, error, partition, offset = self._reports.popleft()
+            self._awaited -= is_awaited
             if error is None:
                 pending.acknowledged(partition, offset)
             else:
                 pending.failed(errors.Unavailable("Kafka did not take the command in time.", cause=str(error)))
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            self._sent.wait()
+            self._sent.clear()
+            while len(self._producer) and not self._stopping.is_set():
+                if not self._awaited:
+                    self._hurry.wait(_GATHER_S)
+                self._hurry.clear()
+                self._producer.poll(_GATHER_S if self._awaited else 0)
+                if self._reports:
+                    self._loop.call_soon_threadsafe(self.take_reports)
+
+    def _reported(self, pending: Pending, is_awaited: bool, error: KafkaError | None, message: Message) -> None:
+        """Called once per command, by whoever polls."""
+        self._reports.append((pending, is_awaited, error, message.partition() or 0, message.offset() or 0))

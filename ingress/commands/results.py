@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from schemas import records
     from sinks.kafka.connection import KafkaConnection
 
-_POLL_S: Final = 0.2
+_POLL_S: Final = 0.5
 _RETRY_S: Final = 0.2
 
 

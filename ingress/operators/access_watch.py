@@ -14,6 +14,7 @@ import asyncio
 import time
 import zlib
 from collections import OrderedDict
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 import structlog
@@ -149,15 +150,20 @@ class AccessWatch:
 
     def _network(self, scope: Scope) -> str | None:
         address = client_address(scope, self._trusted_proxies)
-        if address is None or (network := client_network(address)).is_loopback:
-            return None
-        return str(widened(network, limits.ACCESS_PREFIX_V4, limits.ACCESS_PREFIX_V6))
+        return None if address is None else _watched_network(address)
 
     async def _told(self, found: Anomaly) -> None:
         try:
             await self._tell(found)
         except errors.PlatformError as error:
             log.warning("suspicious_access_not_kept", kind=found.kind, cause=error.public)
+
+
+@lru_cache(limits.ACCESS_SUBJECTS_MAX)
+def _watched_network(address: str) -> str | None:
+    """The network that an address counts for; None for this machine's own."""
+    network = client_network(address)
+    return None if network.is_loopback else str(widened(network, limits.ACCESS_PREFIX_V4, limits.ACCESS_PREFIX_V6))
 
 
 def _is_new(bits: bytearray, path: str) -> bool:

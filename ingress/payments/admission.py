@@ -45,6 +45,10 @@ class PaymentsAdmission(Admission):
             found[n] = refusal
         return found
 
+    def gathers(self, requests: Sequence[Request]) -> bool:
+        """Of confirms while risk rules need signals, and of approvals."""
+        return self._risk_signals.gathers(requests)
+
     async def signals(self, caller: Caller, requests: Sequence[Request]) -> list[Signals | None]:
         """What the risk rules ask for of confirms, and what approvals take over."""
         return await self._risk_signals.of(caller.principal, requests)

@@ -34,6 +34,19 @@ def test_a_replay_is_the_same_bytes_at_every_process(merchant: Merchant) -> None
         assert (again.headers["etag"], again.headers["location"]) == (first.headers["etag"], first.headers["location"])
 
 
+def test_a_retry_hears_its_stored_result_while_no_owner_works(public: PublicSystem, merchant: Merchant) -> None:
+    """The owner tells a retry its result; while it is silent the database does, also where nobody waits for an owner."""
+    first = merchant.create("k")
+    assert first.status_code == 201
+    with public.frozen("owner"):
+        for headers in ({}, {}, {"Prefer": "respond-async"}, {"X-Deadline-Ms": "1000"}):
+            again = merchant.create("k", headers | {"Connection": "close"})
+            assert (again.status_code, again.content) == (201, first.content)
+            assert again.headers["idempotency-replayed"] == "true"
+        lines = _lines(merchant, {"operation": "POST /v1/payment_intents"} | merchant.envelope("k"))
+        assert json.loads(lines.text) == {"status": 201, "replayed": True} | first.json()
+
+
 def test_a_refusal_is_replayed_too(merchant: Merchant) -> None:
     """A retry cannot succeed later by surprise."""
     intent = merchant.create().json()["result"]

@@ -61,6 +61,11 @@ class RiskSignals:
         self._breaker = Breaker("Valkey")
         self._cards: OrderedDict[tuple[str, str], tuple[float, Signals]] = OrderedDict()  # until when, what
 
+    def gathers(self, requests: Sequence[Request]) -> bool:
+        """Whether ``of`` would ask or count anything for these requests."""
+        names = {request.operation.name for request in requests}
+        return _REVIEW in names or (self._policies.needs_signals and _CONFIRM in names)
+
     async def of(self, merchant: str, requests: Sequence[Request]) -> list[Signals | None]:
         """For each request, in order, what was seen of it; None where nothing is asked for.
 

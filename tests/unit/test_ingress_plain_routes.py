@@ -1,0 +1,78 @@
+"""A route that asks FastAPI for nothing is served without it, and matches and answers exactly as before."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated
+
+import httpx
+from fastapi import APIRouter, Depends, FastAPI
+from fastapi.routing import APIRoute
+from starlette.requests import Request
+from starlette.responses import Response
+
+from ingress.app import ROUTERS
+from ingress.http.plain_routes import plain_routes
+from schemas.services import OPERATIONS
+
+
+class Own(APIRoute):
+    """Such as the console has, whose pages answer a refusal with a page."""
+
+
+router, own = APIRouter(), APIRouter(route_class=Own)
+
+
+@own.get("/pages/{page_id}")
+async def page(request: Request, page_id: str) -> Response:
+    return Response(f"{request.method} {page_id}")
+
+
+@router.get("/things/{thing_id}")
+async def plain(request: Request, thing_id: str) -> Response:
+    return Response(f"{request.method} {thing_id}")
+
+
+@router.get("/numbers/{number}")
+async def converted(request: Request, number: int) -> Response:
+    return Response(f"{request.method} {number + 1}")
+
+
+@router.get("/injected")
+async def injected(request: Request, word: Annotated[str, Depends(lambda: "given")]) -> Response:
+    return Response(f"{request.method} {word}")
+
+
+@router.get("/queried")
+async def queried(request: Request, word: str) -> Response:
+    return Response(f"{request.method} {word}")
+
+
+def test_only_a_route_that_needs_nothing_is_served_without_fastapi() -> None:
+    found = plain_routes([own, router])
+    assert [route.path for route in found] == ["/things/{thing_id}"]
+    app = FastAPI()
+    app.router.routes.extend(found)
+    app.include_router(router)
+    asked = (
+        ("GET", "/things/a"),
+        ("HEAD", "/things/a"),
+        ("GET", "/numbers/4"),
+        ("GET", "/injected"),
+        ("GET", "/queried?word=a"),
+    )
+
+    async def ask() -> list[httpx.Response]:
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test") as client:
+            return [await client.request(*call) for call in asked]
+
+    answers = asyncio.run(ask())
+    assert [answer.status_code for answer in answers] == [200, 405, 200, 200, 200]
+    assert [answer.text for answer in answers if answer.status_code == 200] == ["GET a", "GET 5", "GET given", "GET a"]
+
+
+def test_every_command_of_a_caller_is_served_without_fastapi() -> None:
+    found = {
+        route.path.replace(f"{{{o.id_name}}}", "{id}") for route in plain_routes(ROUTERS) for o in OPERATIONS.values()
+    }
+    assert {o.path for o in OPERATIONS.values() if o.scope} <= found
