@@ -29,6 +29,7 @@ HEADERS_MAX: Final = 64
 RESULT_WAIT_DEFAULT_S: Final = 10
 RESULT_WAIT_MAX_S: Final = 30
 RESULT_STORE_POLL_FIRST_MS: Final = 250  # the stored result is the truth that a lost reply falls back to
+RESULT_STORE_POLL_SLOW_MS: Final = 1_000  # the first time while decisions of other commands come
 RESULT_STORE_POLL_MAX_MS: Final = 2_000
 COMMANDS_IN_FLIGHT_MAX: Final = 20_000  # per ingress process; past it 503 overloaded
 PAGE_LIMIT_DEFAULT: Final = 20

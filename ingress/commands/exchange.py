@@ -44,6 +44,7 @@ class Exchange:
         self._in_flight: Counter[str] = Counter()
         #: no decision came by the reply topic since a call waited for one in vain; nor has any at the start
         self.is_silent = True
+        self._heard = 0  # decisions that came by the reply topic
         self._next_reply_id = secrets.randbits(_REPLY_ID_BITS)
         self._producer: CommandProducer | None = None
         self._results: ResultsReader | None = None
@@ -119,18 +120,30 @@ class Exchange:
         return call.pendings
 
     async def _wait(self, call: Call, wait_s: float, producer: CommandProducer, stored: StoredResults | None) -> None:
+        """Until all is decided or the time is over.
+
+        A silent reply topic is noticed soon. While decisions of others come by it, this one is only slow, and asking
+        for it would make all slower.
+        """
         loop = asyncio.get_running_loop()
-        ends_at = loop.time() + wait_s
+        began_at, heard = loop.time(), self._heard
+        ends_at = began_at + wait_s
         delay_s = limits.RESULT_STORE_POLL_FIRST_MS / _MS
         while not call.done.done() and (left_s := ends_at - loop.time()) > 0:
             await asyncio.wait((call.done,), timeout=min(left_s, delay_s) if stored else left_s)
             if call.done.done():
                 return
             producer.take_reports()  # whether Kafka has a command decides what its caller is told
-            if stored:
+            if stored is None:
+                continue
+            if self._heard == heard:
                 self.is_silent = True
-                await self._ask_store(stored, [p for p in call.pendings if p.open])
-                delay_s = min(2 * delay_s, limits.RESULT_STORE_POLL_MAX_MS / _MS)
+            elif (slow_s := began_at + limits.RESULT_STORE_POLL_SLOW_MS / _MS - loop.time()) > 0 and left_s > delay_s:
+                delay_s = slow_s
+                continue
+            heard = self._heard
+            await self._ask_store(stored, [p for p in call.pendings if p.open])
+            delay_s = min(2 * delay_s, limits.RESULT_STORE_POLL_MAX_MS / _MS)
 
     async def _ask_store(self, stored_results: StoredResults, pendings: list[Pending]) -> None:
         """Takes decisions from the database. An outage of it changes nothing: the wait goes on."""
@@ -168,6 +181,7 @@ class Exchange:
             pending = self._waiting.get(result.reply_id)
             if pending is not None:
                 self.is_silent = False
+                self._heard += 1
                 pending.decided(result.outcome, result.body, replayed=result.replayed)
 
     def _connected(self) -> tuple[CommandProducer, ResultsReader]:
