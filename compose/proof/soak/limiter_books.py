@@ -12,6 +12,7 @@ from compose.proof.soak.limiter_ledger import QUOTAS, Booked, Counter, Leases, Q
 from compose.proof.soak.limiter_load import ROUTE
 from compose.proof.soak.proof import Proof
 from limiter.store.inspection import counters, policies
+from limiter.store.shard_changes import newest
 from limiter.store.sharded_store import ShardedStore
 from reconciliation.check.invariant import invariants
 from schemas import limits
@@ -56,9 +57,10 @@ async def booked(addresses: Addresses, names: Iterable[Counter]) -> dict[Counter
     """Every counter, as the store and the totals of the stream have it. Raises StoreUnavailable."""
     keys = {(quota, user): f"{quota}:{user}:{ROUTE}" for quota, user in names}
     with connection(addresses) as asked:
-        in_force = policies(asked)
+        in_force, shard_map = policies(asked), newest(asked)
         streamed = dict(asked.execute(_QUERIES["usage"], (list(keys.values()),)).fetchall())
     store = ShardedStore(addresses.redis_url)
+    store.use(shard_map)
     found: dict[Counter, Booked] = {}
     try:
         for counter, key in keys.items():

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from schemas.limiter.limit_key import normal_name
 from schemas.limiter.limit_policy import ANY, LimitPolicy, as_policy, guard_of, spans_tenants, terms
 from schemas.records import Command, Rejection
 
@@ -26,6 +27,11 @@ _NO_TERMS: Final = Rejection(
     "invalid_command",
     "Nobody can count by this policy: its fields do not go together, or leave exact arithmetic.",
     {"errors": [{"field": "payload", "reason": "gives no terms that are exact"}]},
+)
+_ANOTHERS_TENANT: Final = Rejection(
+    "forbidden",
+    "A tenant's token may rule over that tenant alone.",
+    {"errors": [{"field": "payload.scope.tenant", "reason": "must be the tenant that the token names"}]},
 )
 _ONE_SHARD_ONLY: Final = (
     "One counter of this policy would be of tenants on several shards. Name `tenant` in `per`, or one tenant in the"
@@ -48,11 +54,21 @@ def decide_publish(current: OwnedPolicy | None, command: Command, now: int, shar
     ``shards``: over how many counters are spread; it only ever grows, so that a refusal for it is for good.
     """
     decided = _following(current, command, now)
-    if isinstance(decided, OwnedPolicy) and not has_terms(decided.policy):
+    if isinstance(decided, Rejection):
+        return decided
+    if not _may_rule(command.scope, decided.policy.scope.tenant):
+        return _ANOTHERS_TENANT
+    if not has_terms(decided.policy):
         return _NO_TERMS
-    if isinstance(decided, OwnedPolicy) and shards > 1 and spans_tenants(decided.policy):
+    if shards > 1 and spans_tenants(decided.policy):
         return Rejection("state_conflict", _ONE_SHARD_ONLY, {"current_state": "sharded", "shards": shards})
     return decided
+
+
+def _may_rule(publisher: str, tenant: str) -> bool:
+    """Whether a publisher's policies may be for a tenant: a tenant's its own, those of whoever is of no kind all."""
+    kind, is_of_a_kind, name = publisher.partition(":")
+    return not is_of_a_kind or (kind == "tenant" and normal_name(name) == tenant)
 
 
 def has_terms(policy: LimitPolicy) -> bool:

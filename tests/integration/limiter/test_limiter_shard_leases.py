@@ -61,7 +61,7 @@ def killed(gateway: Limiter, reports: Reports) -> list[LeaseReport]:
 
 def settled(settler: LeaseSettler, reports: list[LeaseReport]) -> list[LeaseSettlement]:
     """What the stream makes of them when it is sure that nothing else will be said."""
-    first_us = 1_800_000_000_000_000
+    first_us = max(report.ends_at_us for report in reports) - limits.LIMIT_LEASE_MS * 1_000
     now_us = first_us + limits.LIMIT_LEASE_MS * 1_000 + int(limits.LIMIT_LEASE_GRACE_S * 1_000_000)
     read = [(offset, first_us, report) for offset, report in enumerate(reports)]
     return settler.settle(LeaseBatch(0, read, len(reports), now_us, now_us)).settlements

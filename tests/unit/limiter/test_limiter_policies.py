@@ -6,14 +6,13 @@ import base64
 import json
 import struct
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from dataflows.limiter.domain.limit_policy import OwnedPolicy, decide_publish
-from limiter.policy.follower import SnapshotFollower
 from limiter.policy.policies import PolicySet, calendars_of
 from limiter.policy.snapshot import Envelope, Snapshot, SnapshotRefused, key_id, sign, verified
 from schemas import validation
@@ -22,9 +21,6 @@ from schemas.limiter.limit_policy import SAFE_INTEGER, LimitPolicy, as_policy, r
 from schemas.limiter.operations import OPERATIONS
 from schemas.records import Rejection
 from tests.worlds.payments import payment_cases as cases
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 NOW = 1_800_000_000
 KEY = Ed25519PrivateKey.generate()
@@ -293,45 +289,6 @@ def test_durable_quotas_are_of_one_tenant_each(changes: dict[str, Any], reason: 
         payload | {"window_ms": 60_000, "consistency": "durable"} | changes
     )
     assert [w["reason"].startswith(reason or "") for w in wrong] == [True] * (reason is not None)
-
-
-@pytest.mark.parametrize(
-    "broken",
-    [
-        {"window_ms": None},
-        {"algorithm": "sliding_window", "slots": 7},
-        {"algorithm": "sliding_window", "slots": 0},
-        {"capacity": SAFE_INTEGER},
-    ],
-)
-def test_a_policy_that_nobody_can_count_by_is_an_error_wherever_it_comes(broken: dict[str, Any]) -> None:
-    """Left out of a snapshot it would limit nobody; a command that came past our API may hold it."""
-    bad = msgspec.structs.replace(policy("pl_bad"), **broken)
-    with pytest.raises(SnapshotRefused, match="pl_bad"):
-        PolicySet([policy("pl_good"), bad], 1)
-    payload = msgspec.to_builtins(bad) | {"policy_id": None}
-    command = cases.command("publish_policy", payload, key="k", aggregate_key="pl_a", expected_version=None)
-    refused = decide_publish(None, command, 1)
-    assert isinstance(refused, Rejection)
-    assert refused.code == "invalid_command"
-
-
-def test_a_snapshot_that_cannot_be_counted_by_changes_nothing(tmp_path: Path) -> None:
-    used: list[int] = []
-    follower = SnapshotFollower(
-        "http://x", str, lambda: KEYS, lambda found: used.append(found.revision), tmp_path / "r"
-    )
-    bad = msgspec.structs.replace(policy("pl_bad"), window_ms=None)
-    made = [
-        sign(Snapshot(revision=n, issued_at=0, not_after=2**40, policies=found), KEY)
-        for n, found in enumerate(([policy()], [policy(), bad]))
-    ]
-    follower.take(made[0])
-    with pytest.raises(SnapshotRefused, match="pl_bad"):
-        follower.take(made[1])
-    assert used == [0]
-    assert follower.snapshot is not None
-    assert follower.snapshot.revision == 0
 
 
 @pytest.mark.parametrize(("before", "after"), [("exact", "durable"), ("durable", "exact"), ("durable", "leased")])

@@ -1,0 +1,79 @@
+"""What a policy must be to be published, and what a snapshot must be to be used."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+
+from dataflows.limiter.domain.limit_policy import decide_publish
+from limiter.policy.follower import SnapshotFollower
+from limiter.policy.policies import PolicySet
+from limiter.policy.snapshot import Snapshot, SnapshotRefused, sign
+from schemas.limiter.limit_policy import SAFE_INTEGER
+from schemas.limiter.operations import OPERATIONS
+from schemas.records import Rejection
+from tests.unit.limiter.test_limiter_policies import KEY, KEYS, policy
+from tests.worlds.payments import payment_cases as cases
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {"window_ms": None},
+        {"algorithm": "sliding_window", "slots": 7},
+        {"algorithm": "sliding_window", "slots": 0},
+        {"capacity": SAFE_INTEGER},
+    ],
+)
+def test_a_policy_that_nobody_can_count_by_is_an_error_wherever_it_comes(broken: dict[str, Any]) -> None:
+    """Left out of a snapshot it would limit nobody; a command that came past our API may hold it."""
+    bad = msgspec.structs.replace(policy("pl_bad"), **broken)
+    with pytest.raises(SnapshotRefused, match="pl_bad"):
+        PolicySet([policy("pl_good"), bad], 1)
+    payload = msgspec.to_builtins(bad) | {"policy_id": None}
+    command = cases.command("publish_policy", payload, key="k", aggregate_key="pl_a", expected_version=None)
+    refused = decide_publish(None, command, 1)
+    assert isinstance(refused, Rejection)
+    assert refused.code == "invalid_command"
+
+
+@pytest.mark.parametrize(
+    ("publisher", "tenant", "code"),
+    [
+        ("m_ops", "t2", ""),
+        ("m_ops", "*", ""),
+        ("tenant:t1", "t1", ""),
+        ("tenant:t1", "t2", "forbidden"),
+        ("tenant:t1", "*", "forbidden"),
+        ("user:t1", "t1", "forbidden"),
+    ],
+)
+def test_a_tenants_token_rules_over_that_tenant_alone(publisher: str, tenant: str, code: str) -> None:
+    payload = {"scope": {"tenant": tenant, "user": "*", "route": "*"}, "algorithm": "fixed_window", "capacity": 10}
+    found, _ = OPERATIONS["publish_policy"].normalize(payload | {"window_ms": 60_000})
+    command = cases.command("publish_policy", found, key="k", aggregate_key="pl_a", expected_version=None)
+    decided = decide_publish(None, msgspec.structs.replace(command, scope=publisher), 1)
+    assert (decided.code if isinstance(decided, Rejection) else "") == code
+
+
+def test_a_snapshot_that_cannot_be_counted_by_changes_nothing(tmp_path: Path) -> None:
+    used: list[int] = []
+    follower = SnapshotFollower(
+        "http://x", str, lambda: KEYS, lambda found: used.append(found.revision), tmp_path / "r"
+    )
+    bad = msgspec.structs.replace(policy("pl_bad"), window_ms=None)
+    made = [
+        sign(Snapshot(revision=n, issued_at=0, not_after=2**40, policies=found), KEY)
+        for n, found in enumerate(([policy()], [policy(), bad]))
+    ]
+    follower.take(made[0])
+    with pytest.raises(SnapshotRefused, match="pl_bad"):
+        follower.take(made[1])
+    assert used == [0]
+    assert follower.snapshot is not None
+    assert follower.snapshot.revision == 0
