@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import os
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
+import httpx
 import hypothesis
 import psutil
 import pytest
@@ -24,6 +26,10 @@ if TYPE_CHECKING:
 # What is imported and collected stays until the end of the run: looking through it again and again for what could go took
 # a quarter of a worker's time. pytest_collection_finish begins with what tests make.
 gc.disable()
+
+# A client of httpx reads the certificates of all authorities of the world as it is made, in 30 ms of a core, and tests make
+# thousands that poll this machine: they share what was read once.
+httpx._transports.default.create_ssl_context = functools.cache(httpx._transports.default.create_ssl_context)
 
 # No test asserts on time: an example or a draw that is slow says that the machine is busy, and nothing else.
 # No database of earlier failures: a run of the gate is the same on every machine.
@@ -128,6 +134,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
 def pytest_unconfigure() -> None:
     """The servers of the run end with it."""
     servers.end_run()
+    starts.end()
 
 
 def _timeout_s(item: pytest.Item) -> float:

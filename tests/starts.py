@@ -76,6 +76,12 @@ def begin_server(*program: str) -> ForkServer:
 _server: Final = functools.cache(begin_server)
 
 
+def end() -> None:
+    """Ends the server of this process, if there is one."""
+    if _server.cache_info().currsize:
+        _server().end()
+
+
 def _kind(command: list[str]) -> str | None:
     """What sort of process of ours this starts; None: another program."""
     if command[:1] == [_MILLRACE]:

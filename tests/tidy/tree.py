@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import gc
 import subprocess
 from functools import cache
 from pathlib import Path
@@ -40,7 +41,12 @@ def sources(*folders: str) -> list[str]:
 @cache
 def parsed(file: str) -> ast.Module:
     """The syntax tree of a Python file."""
-    return ast.parse(text(file), file)
+    gc.disable()  # trees stay until the end of the run: looking through them again and again took as long as parsing
+    try:
+        return ast.parse(text(file), file)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @cache

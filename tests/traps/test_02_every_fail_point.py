@@ -18,7 +18,7 @@ def texts(*files: str) -> set[str]:
     return {
         node.value
         for file in files
-        for node in ast.walk(tree.parsed(file))
+        for node in tree.nodes(file)
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
     }
 
@@ -28,7 +28,7 @@ def prefixes() -> set[str]:
     return {
         str(part.value)
         for file in tree.sources()
-        for call in ast.walk(tree.parsed(file))
+        for call in tree.nodes(file)
         if isinstance(call, ast.Call) and ast.unparse(call.func).endswith("reach")
         for name in call.args
         if isinstance(name, ast.JoinedStr)
@@ -54,7 +54,7 @@ def test_nothing_is_killed_at_a_place_that_has_no_name() -> None:
     passed = {
         node.args[0].value
         for file in tree.sources()
-        for node in ast.walk(tree.parsed(file))
+        for node in tree.nodes(file)
         if isinstance(node, ast.Call)
         and ast.unparse(node.func).endswith(("fail_points.reach", "fail_point"))
         and node.args

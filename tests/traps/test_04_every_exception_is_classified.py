@@ -124,7 +124,7 @@ def raised_in(file: str) -> dict[type[BaseException], str]:
     """Class to place of everything that a module raises by name; what was caught and is raised again is skipped."""
     module = importlib.import_module(file.removesuffix(".py").removesuffix("/__init__").replace("/", "."))
     found: dict[type[BaseException], str] = {}
-    for node in ast.walk(tree.parsed(file)):
+    for node in tree.nodes(file):
         if not isinstance(node, ast.Raise) or node.exc is None:
             continue
         said = node.exc.func if isinstance(node.exc, ast.Call) else node.exc
@@ -198,7 +198,7 @@ def test_no_refusal_that_is_stored_is_a_passing_failure() -> None:
         node.args[0].value: tree.marked(file, node)
         for file in tree.sources()
         if file.startswith("dataflows/payments/domain/")
-        for node in ast.walk(tree.parsed(file))
+        for node in tree.nodes(file)
         if isinstance(node, ast.Call)
         and ast.unparse(node.func).rpartition(".")[2] == "Rejection"
         and node.args

@@ -46,7 +46,7 @@ def test_no_amount_meets_a_float(package: str) -> None:
     found = [
         tree.marked(file, node)
         for file in tree.sources(package)
-        for node in ast.walk(tree.parsed(file))
+        for node in tree.nodes(file)
         if is_inexact(node) and names_money(node)
     ]
     assert found == []
