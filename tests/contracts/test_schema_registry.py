@@ -16,6 +16,7 @@ from fastapi import FastAPI
 from ingress.app import create_app
 from ingress.config import IngressConfig
 from ingress.state import Ingress
+from ingress.trust import Trust
 from schemas import codec
 from sinks.kafka.connection import KafkaConnection
 from tests.contracts import golden
@@ -32,10 +33,8 @@ def app() -> FastAPI:
             postgres_dsn="postgresql://nobody@127.0.0.1:1/none",
             console_dsn="postgresql://nobody@127.0.0.1:1/none",
             instance=0,
-            jwks="none",
+            trusted=(Trust(issuer="i", audiences=("a",), jwks="none"),),
             jwks_served=None,
-            issuer="i",
-            audience="a",
             cursor_key=b"k" * 32,
         )
     )

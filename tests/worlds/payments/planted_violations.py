@@ -37,6 +37,12 @@ CLOSING = (
     """select audit_append('b', 'case.close', 'case_1', 'done', '{"closing": "cc_1"}')""",
 )
 
+MONEY = (
+    "insert into money_proposal (id, operation, object, payload, author, request_hash, decided_by, decided_at, state, event_id)"
+    " values ('mp_1', 'hold_reserve', 'm_1', '{{}}', 'a', '', '{}', now(), '{}', {})"
+)
+MONEY_APPROVED = "select audit_append('b', 'money.approve', 'mp_1', 'done', '{}')"
+
 OUTCOME = (
     "insert into repair_case (id, kind, reference) values ('case_1', 'attempt_review', 'op_1')",
     "insert into attempt_outcome_proposal (id, case_id, operation_id, intent_id, attempt, processor, fact, note, author,"
@@ -110,6 +116,7 @@ PLANTED: dict[str, list[str]] = {
     "13": [f"{EVENT} ('simulator', 'evt_1', 'x', '', 'stored', {EARLIER}, {EARLIER})"],
     "17": [f"update account_balance set debits = credits + 1 where account_id = {IN_FLIGHT}"],
     "16": ["update journal_entry set scope = 'ledger:repair' where ctid = (select min(ctid) from journal_entry)"],
+    "money_by_hand": ["update idempotency set sender = 'repairs' where operation = 'hold_reserve'"],
     "closings": [*CLOSING[:2]],
     "outcomes": [*OUTCOME[:2]],
     "aged": [OLD_SUSPENSE],
@@ -283,6 +290,13 @@ OTHER_WAYS: list[tuple[str, *tuple[str, ...]]] = [
         "select audit_append('a', 'repair.approve', 'rp_1', 'done', '{}')",
     ),
     ("16", REPAIR[0], REPAIR[1].replace("'posted', 'b', now(), 1", "'approved', 'b', now(), null")),
+    ("money_by_hand", MONEY.format("b", "done", "'evt_x'"), MONEY_APPROVED),
+    ("money_by_hand", MONEY.format("b", "approved", "null")),
+    (
+        "money_by_hand",
+        "alter table money_proposal drop constraint money_four_eyes",
+        MONEY.format("a", "approved", "null"),
+    ),
     ("closings", *CLOSING, "update repair_case set state = 'open' where id = 'case_1'"),
     ("closings", *CLOSING, "update repair_case set kind = 'risk_review' where id = 'case_1'"),
     (
