@@ -15,8 +15,7 @@ The spec's order (1, section 3) in two round trips. The caller was authenticated
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 import psycopg
 
@@ -29,9 +28,9 @@ from schemas.errors import CasMiss, Fenced, UnbalancedPosting
 from schemas.records import Command
 from sinks.postgres import arrays
 from sinks.postgres.owner_connection import OwnerConnection
+from sinks.postgres.round_trip import RoundTrips
 
 _UNBALANCED: Final = "LE002"
-Rows = list[tuple[Any, ...]]
 
 
 class Committer:
@@ -39,6 +38,7 @@ class Committer:
 
     def __init__(self, connection: OwnerConnection, leases: Leases) -> None:
         self.connection = connection
+        self._trips = RoundTrips(connection)
         self.leases = leases
         self.service = leases.service
 
@@ -82,7 +82,7 @@ class Committer:
             (SQL["parked_read"], (arrays.text_array(keys) if keys else "{}",)),
             *(lease.state.reads(keys, commands) if keys else []),
         ]
-        claimed, identities, parked, *aggregates = self._round_trip([("begin", None), *reads])[1:]
+        claimed, identities, parked, *aggregates = self._trips.run([("begin", None), *reads])[1:]
         if not claimed:
             raise Fenced(partition=lease.partition, epoch=lease.epoch)
         fail_points.reach("after_claim")
@@ -98,7 +98,7 @@ class Committer:
         folded = fold.run(batch.records, now)
         fail_points.reach("after_decide")
         writes = [*workspace.writes(), *self._results(lease, folded, now)]
-        self._round_trip([*writes, ("commit", None)], before_last=lambda: fail_points.reach("before_commit"))
+        self._trips.run([*writes, ("commit", None)], before_last=lambda: fail_points.reach("before_commit"))
         return folded, workspace, decided_at
 
     def _claim(self, lease: Lease, records: list[Record], published_seq: int, decided_at: int) -> Statement:
@@ -120,16 +120,6 @@ class Committer:
         if folded.events:
             statements.append(_outbox_insert(self.service.events_topic, lease.partition, folded))
         return statements
-
-    def _round_trip(self, statements: list[Statement], before_last: Callable[[], None] | None = None) -> list[Rows]:
-        """Sends all statements at once and returns the rows of each; the first error fails the rest."""
-        with self.connection.pipeline():
-            cursors = []
-            for n, (sql, parameters) in enumerate(statements):
-                if before_last and n == len(statements) - 1:
-                    before_last()
-                cursors.append(self.connection.execute(sql, parameters))
-        return [c.fetchall() if c.description else [] for c in cursors]
 
     def _roll_back(self) -> None:
         """Leaves the session without a transaction; a broken connection is found broken by the next batch."""
