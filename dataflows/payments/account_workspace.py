@@ -12,7 +12,7 @@ from dataflows.payments import account_statements as statements
 from dataflows.payments.domain import account_commands
 from dataflows.payments.domain.account import Account, AccountContext, AccountDecision, ledger_accounts
 from schemas.records import Command, LedgerTxn, MerchantAccount, Payout, Rejection
-from sinks.postgres.arrays import text_array
+from sinks.postgres.arrays import Texts
 
 _ACCOUNT_FIELDS: Final = MerchantAccount.__struct_fields__
 _PAYOUT_FIELDS: Final = Payout.__struct_fields__
@@ -25,9 +25,9 @@ def reads(commands: Iterable[Command]) -> dict[str, Statement]:
     mine = [c for c in commands if c.operation in account_commands.OPERATIONS_OF_ACCOUNTS]
     if not mine:
         return {}
-    keys = text_array(list(dict.fromkeys(c.aggregate_key for c in mine)))
-    named = text_array([name for c in mine if _is_name(name := str(c.payload.get("payout", "")))])
-    asked = text_array(sorted({name for c in mine for name in ledger_accounts(c) if _is_name(name)}))
+    keys = Texts(list(dict.fromkeys(c.aggregate_key for c in mine)))
+    named = Texts([name for c in mine if _is_name(name := str(c.payload.get("payout", "")))])
+    asked = Texts(sorted({name for c in mine for name in ledger_accounts(c) if _is_name(name)}))
     return {
         "accounts": (statements.SQL["accounts_read"], (keys,)),
         "payouts": (statements.SQL["payouts_read"], (named,)),

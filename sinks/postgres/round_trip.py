@@ -1,14 +1,14 @@
 """Several statements in one round trip: one packet to the server, and one wait for all of its answers.
 
-psycopg's own pipeline looks at the socket after each statement and makes a cursor for it: measured with batches of one
-command, that was over half of an owner's time, and the server woke up for each packet. An error fails everything that is
+psycopg's own pipeline looks at the socket after each statement and makes a cursor for it: measured with batches of
+one command, over half of an owner's time, and the server woke up for each packet. An error fails everything that is
 queued behind it, so a commit can never follow a statement that failed.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import psycopg
@@ -58,17 +58,13 @@ class RoundTrips:
         self._prepared: dict[tuple[bytes, tuple[int, ...]], bytes] = {}  # name by query and types
         self._prepared_names = 0
 
-    def run(self, statements: Sequence[Statement], before_last: Callable[[], None] | None = None) -> list[Rows]:
+    def run(self, statements: Sequence[Statement]) -> list[Rows]:
         """The rows of each statement. Raises psycopg.Error of the first that failed; then no later one has run."""
         pgconn = self._connection.pgconn
         bound = [self._bound(text, parameters) for text, parameters in statements]
         pgconn.enter_pipeline_mode()
         try:
-            preparing = []
-            for n, (query, data, types, formats) in enumerate(bound):
-                if before_last and n == len(bound) - 1:
-                    before_last()
-                preparing.append(self._send(query, data, types, formats))
+            preparing = [self._send(query, data, types, formats) for query, data, types, formats in bound]
             pgconn.pipeline_sync()
             answers = self._connection.wait(_answers(pgconn, sum(1 + (p is not None) for p in preparing)))
             pgconn.exit_pipeline_mode()
@@ -135,6 +131,6 @@ def _answers(pgconn: PGconn, count: int) -> PQGen[list[PGresult]]:
     yield from send(pgconn)
     answers = []
     for _ in range(count):
-        answers.append((yield from fetch_many(pgconn))[-1])
+        answers.append((yield from fetch_many(pgconn))[-1])  # noqa: PERF401 - a comprehension cannot wait
     yield from fetch_many(pgconn)  # the end of the pipeline
     return answers

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 
+from sinks.postgres.arrays import Bigints
 from sinks.postgres.owner_connection import OwnerConnection, connect
 from sinks.postgres.round_trip import RoundTrips
 
@@ -17,10 +18,6 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.servers
 SAVE = "insert into pg_temp.saved values (%s)"
-
-
-class Stopped(Exception):
-    """The test stops the sender before its last statement."""
 
 
 @pytest.fixture
@@ -89,13 +86,11 @@ def test_more_than_the_sockets_hold_in_both_directions(trips: RoundTrips) -> Non
     assert [row for ((row,),) in found] == [large] * 6
 
 
-def test_half_a_round_trip_leaves_no_connection(connection: OwnerConnection, trips: RoundTrips) -> None:
-    def stop() -> None:
-        raise Stopped
-
-    with pytest.raises(Stopped):
-        trips.run([("begin", None), (SAVE, (1,)), ("commit", None)], before_last=stop)
-    assert connection.closed
+def test_a_parameter_that_cannot_be_sent_sends_nothing(connection: OwnerConnection, trips: RoundTrips) -> None:
+    with pytest.raises(OverflowError):
+        trips.run([("begin", None), (SAVE, (1,)), ("select %s::bigint[]", (Bigints([2**63]),)), ("commit", None)])
+    trips.run([(SAVE, (2,))])
+    assert saved(connection) == [2]
 
 
 def test_a_server_that_goes_away_is_an_operational_error(connection: OwnerConnection, trips: RoundTrips) -> None:

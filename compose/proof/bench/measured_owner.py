@@ -26,14 +26,14 @@ MEASURE_VARIABLE: Final = "MILLRACE_BENCH_MEASURE"  # while this file exists, sa
 
 # The innermost frame that stands in this table names the part: end of file name, function, part.
 _PARTS: Final = {
-    ("reader.py", "_record"): "decode commands",
+    ("decoding.py", "record_of"): "decode commands",
     ("reader.py", "_read"): "read from Kafka",
     ("reader.py", "_put"): "reader waits for room",
-    ("reader.py", "next_batch"): "wait for commands",
+    ("reader.py", "next_round"): "wait for commands",
     ("reader.py", "take"): "wait for commands",
     ("round_trip.py", "_bound"): "build SQL",
     ("round_trip.py", "run"): "wait for Postgres",
-    ("commit.py", "_identities_read"): "build SQL",
+    ("commit.py", "_known_reads"): "build SQL",
     ("commit.py", "_results"): "build SQL",
     ("workspace.py", "writes"): "build SQL",
     ("partition.py", "reads"): "build SQL",

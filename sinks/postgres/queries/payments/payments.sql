@@ -52,13 +52,12 @@ insert into payment_intent (id, merchant_id, amount, currency, state, version, c
                             amount_pending)
 select t.id, t.merchant_id, t.amount, t.currency, t.state, t.version, t.capture_method, nullif(t.payment_method, ''),
        t.processor, t.amount_capturable, t.amount_received, t.amount_refunded, t.amount_disputed,
-       nullif(t.last_payment_error, ''), nullif(t.cancellation_reason, ''), t.latest_attempt, t.metadata, %s,
-       timestamptz 'epoch' + t.created_at * interval '1 microsecond',
-       timestamptz 'epoch' + t.updated_at * interval '1 microsecond', t.amount_pending
-from unnest(%s::text[], %s::text[], %s::bigint[], %s::text[], %s::text[], %s::bigint[], %s::text[], %s::text[],
+       nullif(t.last_payment_error, ''), nullif(t.cancellation_reason, ''), t.latest_attempt, t.metadata, t.partition, t.created_at, t.updated_at,
+       t.amount_pending
+from unnest(%s::int[], %s::text[], %s::text[], %s::bigint[], %s::text[], %s::text[], %s::bigint[], %s::text[], %s::text[],
             %s::text[], %s::bigint[], %s::bigint[], %s::bigint[], %s::bigint[], %s::text[], %s::text[], %s::int[],
-            %s::text[], %s::bigint[], %s::bigint[], %s::bigint[])
-         as t (id, merchant_id, amount, currency, state, version, capture_method, payment_method, processor,
+            %s::text[], %s::timestamptz[], %s::timestamptz[], %s::bigint[])
+         as t (partition, id, merchant_id, amount, currency, state, version, capture_method, payment_method, processor,
                amount_capturable, amount_received, amount_refunded, amount_disputed, last_payment_error,
                cancellation_reason, latest_attempt, metadata, created_at, updated_at, amount_pending);
 
@@ -71,11 +70,11 @@ with written as (
         amount_refunded = t.amount_refunded, amount_disputed = t.amount_disputed,
         last_payment_error = nullif(t.last_payment_error, ''),
         cancellation_reason = nullif(t.cancellation_reason, ''), latest_attempt = t.latest_attempt,
-        updated_at = timestamptz 'epoch' + t.updated_at * interval '1 microsecond', amount_pending = t.amount_pending,
+        updated_at = t.updated_at, amount_pending = t.amount_pending,
         next_action = nullif(t.next_action, ''),
         authorized_until = timestamptz 'epoch' + nullif(t.authorized_until, 0) * interval '1 microsecond'
     from unnest(%s::text[], %s::bigint[], %s::text[], %s::bigint[], %s::text[], %s::bigint[], %s::bigint[], %s::bigint[],
-                %s::bigint[], %s::text[], %s::text[], %s::int[], %s::bigint[], %s::bigint[], %s::text[], %s::text[],
+                %s::bigint[], %s::text[], %s::text[], %s::int[], %s::timestamptz[], %s::bigint[], %s::text[], %s::text[],
                 %s::bigint[])
              as t (id, read_version, state, version, payment_method, amount_capturable, amount_received, amount_refunded,
                    amount_disputed, last_payment_error, cancellation_reason, latest_attempt, updated_at, amount_pending,
@@ -107,10 +106,9 @@ insert into processor_attempt (intent_id, attempt, kind, status, operation_id, p
                                settled_line, route)
 select t.intent_id, t.attempt, t.kind, t.status, t.operation_id, t.processor, t.amount, t.currency, t.payment_method,
        nullif(t.parent_ref, ''), t.final, nullif(t.provider_ref, ''), nullif(t.error_code, ''),
-       timestamptz 'epoch' + t.created_at * interval '1 microsecond',
-       timestamptz 'epoch' + t.updated_at * interval '1 microsecond', nullif(t.settled_line, ''), nullif(t.route, '')
+       t.created_at, t.updated_at, nullif(t.settled_line, ''), nullif(t.route, '')
 from unnest(%s::text[], %s::int[], %s::text[], %s::text[], %s::text[], %s::text[], %s::bigint[], %s::text[], %s::text[],
-            %s::text[], %s::boolean[], %s::text[], %s::text[], %s::bigint[], %s::bigint[], %s::text[], %s::text[])
+            %s::text[], %s::boolean[], %s::text[], %s::text[], %s::timestamptz[], %s::timestamptz[], %s::text[], %s::text[])
          as t (intent_id, attempt, kind, status, operation_id, processor, amount, currency, payment_method, parent_ref,
                final, provider_ref, error_code, created_at, updated_at, settled_line, route);
 
@@ -119,9 +117,9 @@ from unnest(%s::text[], %s::int[], %s::text[], %s::text[], %s::text[], %s::text[
 with written as (
     update processor_attempt a
     set status = t.status, provider_ref = nullif(t.provider_ref, ''), error_code = nullif(t.error_code, ''),
-        updated_at = timestamptz 'epoch' + t.updated_at * interval '1 microsecond', final = t.final,
+        updated_at = t.updated_at, final = t.final,
         settled_line = nullif(t.settled_line, '')
-    from unnest(%s::text[], %s::int[], %s::text[], %s::text[], %s::text[], %s::bigint[], %s::boolean[], %s::text[])
+    from unnest(%s::text[], %s::int[], %s::text[], %s::text[], %s::text[], %s::timestamptz[], %s::boolean[], %s::text[])
              as t (intent_id, attempt, status, provider_ref, error_code, updated_at, final, settled_line)
     where a.intent_id = t.intent_id and a.attempt = t.attempt
     returning 1
@@ -216,37 +214,37 @@ on conflict do nothing;
 -- name: journals_insert
 -- Journal entries: aggregates of one version. A reference that exists fails the batch. Primary key.
 insert into journal_entry (id, reference, kind, note, scope, partition, created_at)
-select t.id, t.reference, t.kind, nullif(t.note, ''), t.scope, %s,
+select t.id, t.reference, t.kind, nullif(t.note, ''), t.scope, t.partition,
        timestamptz 'epoch' + t.created_at * interval '1 microsecond'
-from unnest(%s::text[], %s::text[], %s::text[], %s::text[], %s::text[], %s::bigint[])
-         as t (id, reference, kind, note, scope, created_at);
+from unnest(%s::int[], %s::text[], %s::text[], %s::text[], %s::text[], %s::text[], %s::bigint[])
+         as t (partition, id, reference, kind, note, scope, created_at);
 
 -- name: ledger_txns_insert
 -- The batch's ledger transactions. The unique reference refuses a fact that was posted before.
 insert into ledger_txn (txn_id, reference, kind, aggregate_key, trace_id, partition, effective_at, recorded_at)
-select t.txn_id, t.reference, t.kind, t.aggregate_key, t.trace_id, %s,
-       timestamptz 'epoch' + t.effective_at * interval '1 microsecond', clock_timestamp()
-from unnest(%s::bigint[], %s::text[], %s::text[], %s::text[], %s::text[], %s::bigint[])
-         as t (txn_id, reference, kind, aggregate_key, trace_id, effective_at);
+select t.txn_id, t.reference, t.kind, t.aggregate_key, t.trace_id, t.partition, t.effective_at, clock_timestamp()
+from unnest(%s::int[], %s::bigint[], %s::text[], %s::text[], %s::text[], %s::text[], %s::timestamptz[])
+         as t (partition, txn_id, reference, kind, aggregate_key, trace_id, effective_at);
 
 -- name: ledger_entries_insert
 -- All their lines at once: the trigger checks the balance over the whole statement.
 insert into ledger_entry (txn_id, line, account_id, debit, credit, currency, effective_at)
-select t.txn_id, t.line, t.account_id, t.debit, t.credit, t.currency,
-       timestamptz 'epoch' + t.effective_at * interval '1 microsecond'
-from unnest(%s::bigint[], %s::int[], %s::text[], %s::bigint[], %s::bigint[], %s::text[], %s::bigint[])
+select t.txn_id, t.line, t.account_id, t.debit, t.credit, t.currency, t.effective_at
+from unnest(%s::bigint[], %s::int[], %s::text[], %s::bigint[], %s::bigint[], %s::text[], %s::timestamptz[])
          as t (txn_id, line, account_id, debit, credit, currency, effective_at);
 
 -- name: ledger_chain_insert
--- One link over everything that the batch posted. Primary key, appended on the right.
+-- One link for each partition over everything that it posted. Primary key, appended on the right.
 insert into ledger_chain (partition, link, first_txn, last_txn, txns, prev_hash, hash)
-values (%s, %s, %s, %s, %s, %b, %b);
+select t.partition, t.link, t.first_txn, t.last_txn, t.txns, t.prev_hash, t.hash
+from unnest(%s::int[], %s::bigint[], %s::bigint[], %s::bigint[], %s::int[], %s::bytea[], %s::bytea[])
+         as t (partition, link, first_txn, last_txn, txns, prev_hash, hash);
 
 -- name: balances_add
 -- One row per account and partition: no other owner ever waits for it. Primary key.
 insert into account_balance as b (account_id, partition, currency, debits, credits, version)
-select t.account_id, %s, t.currency, t.debits, t.credits, t.entries
-from unnest(%s::text[], %s::text[], %s::numeric[], %s::numeric[], %s::bigint[])
-         as t (account_id, currency, debits, credits, entries)
+select t.account_id, t.partition, t.currency, t.debits, t.credits, t.entries
+from unnest(%s::int[], %s::text[], %s::text[], %s::numeric[], %s::numeric[], %s::bigint[])
+         as t (partition, account_id, currency, debits, credits, entries)
 on conflict (account_id, partition) do update
     set debits = b.debits + excluded.debits, credits = b.credits + excluded.credits, version = b.version + excluded.version;
