@@ -15,7 +15,7 @@ from schemas.limiter.limit_policy import LimitPolicy
 from schemas.limiter.topics import PARTITIONS
 from schemas.records import Command, Rejection
 from schemas.topics import partition_for
-from sinks.postgres.arrays import Bigints, text_array
+from sinks.postgres.arrays import Bigints, Texts
 from sinks.postgres.sql_files import queries
 
 SQL: Final = queries("sinks.postgres.queries.limiter", "policies.sql")
@@ -33,7 +33,7 @@ class PoliciesPartition:
 
     def reads(self, keys: list[str], commands: Sequence[Command]) -> list[Statement]:  # noqa: ARG002 - the runtime's
         """The policies of a batch."""
-        return [(SQL["policies_read"], (text_array(keys),))] if keys else []
+        return [(SQL["policies_read"], (Texts(keys),))] if keys else []
 
     def reads_of_shards(self, commands: Sequence[Command]) -> list[Statement]:
         """The number of shards, which stays so until the batch is committed; nothing where it does not matter."""
@@ -112,14 +112,14 @@ class PoliciesWorkspace:
 def _columns(owned: Sequence[OwnedPolicy]) -> tuple[Any, ...]:
     policies = [o.policy for o in owned]
     return (
-        text_array([p.policy_id for p in policies]),
-        text_array([o.publisher for o in owned]),
-        text_array([_encode(p.scope).decode() for p in policies]),
-        text_array([p.algorithm for p in policies]),
+        Texts([p.policy_id for p in policies]),
+        Texts([o.publisher for o in owned]),
+        Texts([_encode(p.scope).decode() for p in policies]),
+        Texts([p.algorithm for p in policies]),
         Bigints([p.capacity for p in policies]),
         Bigints([p.refill_rate or 0 for p in policies]),
         Bigints([p.version for p in policies]),
-        text_array([_encode(p).decode() for p in policies]),
+        Texts([_encode(p).decode() for p in policies]),
         Bigints([o.created_at for o in owned]),
         Bigints([o.updated_at for o in owned]),
     )
@@ -127,9 +127,9 @@ def _columns(owned: Sequence[OwnedPolicy]) -> tuple[Any, ...]:
 
 def _version_columns(owned: Sequence[OwnedPolicy]) -> tuple[Any, ...]:
     return (
-        text_array([o.policy.policy_id for o in owned]),
+        Texts([o.policy.policy_id for o in owned]),
         Bigints([o.policy.version for o in owned]),
-        text_array([_encode(o.policy).decode() for o in owned]),
-        text_array([o.publisher for o in owned]),
+        Texts([_encode(o.policy).decode() for o in owned]),
+        Texts([o.publisher for o in owned]),
         Bigints([o.updated_at for o in owned]),
     )

@@ -11,7 +11,7 @@ from msgspec import Struct, field
 from dataflows.limiter.domain.durable_quota import Charge, OwnedCounter
 from dataflows.owner.batch import Statement
 from schemas.records import Command
-from sinks.postgres.arrays import Bigints, text_array
+from sinks.postgres.arrays import Bigints, Count, Texts
 from sinks.postgres.sql_files import queries
 
 SQL: Final = queries("sinks.postgres.queries.limiter", "quotas.sql")
@@ -46,7 +46,7 @@ def reads(consumptions: Sequence[Command], refunds: Sequence[Command]) -> list[S
     named = _texts(list(dict.fromkeys(counters)), 3)
     refunded = _texts(charges, 2)
     return [
-        (SQL["quota_tenants_read"], (text_array(tenants),)),
+        (SQL["quota_tenants_read"], (Texts(tenants),)),
         (SQL["quota_counters_read"], (*named, *refunded)),
         (SQL["quota_charges_read"], refunded),
     ]
@@ -88,12 +88,12 @@ def writes(partition: int, tenants: Mapping[str, TenantQuotas]) -> list[Statemen
     found: list[Statement] = []
     if new:
         versions = Bigints([quotas.version for quotas in new.values()])
-        names = text_array([quotas.tenant for quotas in new.values()])
-        found.append((SQL["quota_tenants_insert"], (partition, text_array(list(new)), names, versions)))
+        names = Texts([quotas.tenant for quotas in new.values()])
+        found.append((SQL["quota_tenants_insert"], (partition, Texts(list(new)), names, versions)))
     if old:
         versions = Bigints([quotas.version for quotas in old.values()])
         read_versions = Bigints([quotas.read_version for quotas in old.values()])
-        found.append((SQL["quota_tenants_update"], (text_array(list(old)), versions, read_versions, len(old))))
+        found.append((SQL["quota_tenants_update"], (Texts(list(old)), versions, read_versions, Count(len(old)))))
     counters = [(key, place, q.counters[place]) for key, q in changed.items() for place in q.written]
     if counters:
         found.append((SQL["quota_counters_write"], _counter_columns(counters)))
@@ -111,12 +111,12 @@ def _counter_columns(rows: Sequence[tuple[str, tuple[str, str], OwnedCounter]]) 
     used = [c.counter.used(at) for (_, _, c), at in zip(rows, times, strict=True)]
     expires = [at + c.counter.reset_us(at) for (_, _, c), at in zip(rows, times, strict=True)]
     return (
-        text_array([key for key, _, _ in rows]),
-        text_array([place[0] for _, place, _ in rows]),
-        text_array([place[1] for _, place, _ in rows]),
+        Texts([key for key, _, _ in rows]),
+        Texts([place[0] for _, place, _ in rows]),
+        Texts([place[1] for _, place, _ in rows]),
         Bigints([counter.policy_version for _, _, counter in rows]),
         Bigints(used),
-        text_array([_encode(counter).decode() for _, _, counter in rows]),
+        Texts([_encode(counter).decode() for _, _, counter in rows]),
         Bigints([counter.base_version for _, _, counter in rows]),
         Bigints(expires),
     )
@@ -125,12 +125,12 @@ def _counter_columns(rows: Sequence[tuple[str, tuple[str, str], OwnedCounter]]) 
 def _charge_columns(rows: Sequence[tuple[str, Charge]]) -> tuple[Any, ...]:
     charges = [charge for _, charge in rows]
     return (
-        text_array([key for key, _ in rows]),
-        text_array([charge.identity for charge in charges]),
+        Texts([key for key, _ in rows]),
+        Texts([charge.identity for charge in charges]),
         Bigints([charge.cost for charge in charges]),
         Bigints([charge.charged_at for charge in charges]),
         Bigints([charge.version for charge in charges]),
-        text_array([_encode(charge.counters).decode() for charge in charges]),
+        Texts([_encode(charge.counters).decode() for charge in charges]),
         Bigints([charge.refunded_version or 0 for charge in charges]),
         Bigints([charge.refunded_at or 0 for charge in charges]),
     )
@@ -138,8 +138,8 @@ def _charge_columns(rows: Sequence[tuple[str, Charge]]) -> tuple[Any, ...]:
 
 def _refund_columns(rows: Sequence[tuple[str, Charge]]) -> tuple[Any, ...]:
     return (
-        text_array([key for key, _ in rows]),
-        text_array([charge.identity for _, charge in rows]),
+        Texts([key for key, _ in rows]),
+        Texts([charge.identity for _, charge in rows]),
         Bigints([charge.refunded_version or 0 for _, charge in rows]),
         Bigints([charge.refunded_at or 0 for _, charge in rows]),
     )
@@ -150,5 +150,5 @@ def _levels(command: Command) -> list[dict[str, Any]]:
     return list(levels)
 
 
-def _texts(rows: Sequence[tuple[str, ...]], columns: int) -> tuple[str, ...]:
-    return tuple(text_array([row[at] for row in rows]) for at in range(columns))
+def _texts(rows: Sequence[tuple[str, ...]], columns: int) -> tuple[Texts, ...]:
+    return tuple(Texts([row[at] for row in rows]) for at in range(columns))

@@ -28,6 +28,7 @@ class PartitionBatch(Struct):
     partition: int
     records: list[Record]
     epoch: int  # of the lease under which they were read: under a later one they are read again
+    size: int = 0  # of the records, in bytes
 
 
 class Reply(Struct):

@@ -1,7 +1,7 @@
-"""The one transaction of the platform: a batch of commands is committed once or not at all.
+"""The one transaction of the platform: a round of batches, one of each partition, is committed once or not at all.
 
 The spec's order (1, section 3) in two round trips. The caller was authenticated at ingress (step 1).
-  round trip 1  claim: compare-and-set on (epoch, next_offset)     fenced owners end here
+  round trip 1  claim: compare-and-set on (epoch, next_offset) of each partition; fenced owners end here
                 step 2  look up prior results by identity
                 step 3  read the aggregates
   in memory     step 4  compute next states, postings, events      (fold.py, the service's domain)
@@ -15,130 +15,139 @@ The spec's order (1, section 3) in two round trips. The caller was authenticated
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Final
 
 import psycopg
+from msgspec import Struct
 
 from dataflows.owner import fail_points
 from dataflows.owner.batch import CommittedBatch, PartitionBatch, Published, Record, Statement
-from dataflows.owner.fold import Fold, Folded, Known
+from dataflows.owner.fold import Fold, Folded, Known, NewIdentity, OutboxRow
+from dataflows.owner.joining import joined
 from dataflows.owner.leases import SQL, Lease, Leases
 from dataflows.owner.metrics import REFUSED_RECORDS
 from dataflows.owner.service import Workspace
 from schemas import limits
 from schemas.errors import CasMiss, Fenced, UnbalancedPosting
 from schemas.records import Command
-from sinks.postgres import arrays
+from sinks.postgres.arrays import Bigints, Blobs, Integers, Texts, Times
 from sinks.postgres.owner_connection import OwnerConnection
+from sinks.postgres.round_trip import RoundTrips, Rows
 
 _UNBALANCED: Final = "LE002"
-Rows = list[tuple[Any, ...]]
+
+
+class Share(Struct):
+    """What a round has of one partition."""
+
+    lease: Lease
+    batch: PartitionBatch
+    published_seq: int  # to be stored
+    now: int = 0  # the time of its first command, when it is decided
+
+    @property
+    def decided_at(self) -> int:
+        """The time of its last command: each has a time of its own."""
+        return self.now + len(self.batch.records) - 1
 
 
 class Committer:
-    """Commits batches over one connection."""
+    """Commits rounds over one connection."""
 
     def __init__(self, connection: OwnerConnection, leases: Leases) -> None:
         self.connection = connection
+        self._trips = RoundTrips(connection)
         self.leases = leases
         self.service = leases.service
 
     def commit(self, lease: Lease, batch: PartitionBatch, published_seq: int) -> CommittedBatch:
-        """Commits the batch once or not at all; what it returns may be published.
+        """A round of one partition."""
+        return self.commit_round([Share(lease, batch, published_seq)])[0]
 
-        Raises Fenced when another owner has the partition, UnbalancedPosting and CasMiss as InvariantViolation, and
-        psycopg errors; after any of them nothing of the batch is in the database.
+    def commit_round(self, shares: Sequence[Share]) -> list[CommittedBatch]:
+        """Commits batches of different partitions, all once or none; what it returns may be published.
+
+        Raises Fenced when another owner has one of the partitions, UnbalancedPosting and CasMiss as InvariantViolation,
+        and psycopg errors; after any of them nothing of the round is in the database.
         """
         fail_points.reach("before_claim")
         try:
-            folded, workspace, decided_at = self._transaction(lease, batch, published_seq)
+            decided = self._transaction(sorted(shares, key=lambda share: share.lease.partition))
         except psycopg.Error as error:
             self._roll_back()
             raise _translated(error) from error
         except BaseException:
             self._roll_back()
             raise
-        workspace.committed()
-        lease.last_seq += len(folded.events)
-        lease.next_offset = batch.records[-1].offset + 1
-        lease.decided_at = decided_at
-        lease.published_seq = max(lease.published_seq, published_seq)
-        for record in folded.refused:
-            REFUSED_RECORDS.labels(record.refused).inc()
+        for share, folded, workspace in decided:
+            workspace.committed()
+            lease = share.lease
+            lease.last_seq += len(folded.events)
+            lease.next_offset = share.batch.records[-1].offset + 1
+            lease.decided_at = share.decided_at
+            lease.published_seq = max(lease.published_seq, share.published_seq)
+            for record in folded.refused:
+                REFUSED_RECORDS.labels(record.refused).inc()
         fail_points.reach("after_commit_before_publish")
-        return CommittedBatch(
-            partition=batch.partition,
-            epoch=lease.epoch,
-            commands=len(batch.records),
-            events=[Published(event.seq, event.key, event.payload) for event in folded.events],
-            replies=folded.replies,
-        )
-
-    def _transaction(self, lease: Lease, batch: PartitionBatch, published_seq: int) -> tuple[Folded, Workspace, int]:
-        now = lease.time_of_batch(time.time_ns() // 1_000)
-        decided_at = now + len(batch.records) - 1  # every command has a time of its own
-        commands = [r.command for r in batch.records if r.command is not None]
-        keys = list(dict.fromkeys(c.aggregate_key for c in commands))
-        reads = [
-            self._claim(lease, batch.records, published_seq, decided_at),
-            _identities_read(commands),
-            (SQL["parked_read"], (arrays.text_array(keys) if keys else "{}",)),
-            *(lease.state.reads(keys, commands) if keys else []),
+        return [
+            CommittedBatch(
+                partition=share.lease.partition,
+                epoch=share.lease.epoch,
+                commands=len(share.batch.records),
+                events=[Published(event.seq, event.key, event.payload) for event in folded.events],
+                replies=folded.replies,
+            )
+            for share, folded, _ in decided
         ]
-        claimed, identities, parked, *aggregates = self._round_trip([("begin", None), *reads])[1:]
-        if not claimed:
-            raise Fenced(partition=lease.partition, epoch=lease.epoch)
-        fail_points.reach("after_claim")
-        workspace = lease.state.begin(aggregates)
-        fold = Fold(
-            self.service,
-            lease.partition,
-            lease.last_seq,
-            {(row[0], row[1]): Known(row[2], row[3], row[4]) for row in identities},
-            {row[0] for row in parked},
-            workspace,
+
+    def _transaction(self, shares: Sequence[Share]) -> list[tuple[Share, Folded, Workspace]]:
+        clock = time.time_ns() // 1_000
+        for share in shares:
+            share.now = share.lease.time_of_batch(clock)
+        commands = [[r.command for r in share.batch.records if r.command is not None] for share in shares]
+        keys = [list(dict.fromkeys(c.aggregate_key for c in mine)) for mine in commands]
+        reads, places = joined(
+            [share.lease.state.reads(k, c) if k else [] for share, k, c in zip(shares, keys, commands, strict=True)]
         )
-        folded = fold.run(batch.records, now)
+        claim = claim_statement(self.service.commands_topic, shares)
+        ours = [claim, *(_known_reads(commands, keys) if any(keys) else ())]
+        _, claimed, *rows = self._trips.run([("begin", None), *ours, *reads])
+        _require_all(shares, claimed)
+        fail_points.reach("after_claim")
+        identities, parked, *found = rows or ([], [])
+        known = {(row[0], row[1]): Known(row[2], row[3], row[4]) for row in identities}
+        parked_keys = {row[0] for row in parked}
+        decided = []
+        for share, mine in zip(shares, places, strict=True):
+            workspace = share.lease.state.begin([found[n] for n in mine])
+            # What one partition of the round stores is known to the next: an identity may be used in both.
+            fold = Fold(self.service, share.lease.partition, share.lease.last_seq, known, parked_keys, workspace)
+            decided.append((share, fold.run(share.batch.records, share.now), workspace))
         fail_points.reach("after_decide")
-        writes = [*workspace.writes(), *self._results(lease, folded, now)]
-        self._round_trip([*writes, ("commit", None)], before_last=lambda: fail_points.reach("before_commit"))
-        return folded, workspace, decided_at
+        writes, _ = joined([workspace.writes() for _, _, workspace in decided])
+        writes += self._results([(share, folded) for share, folded, _ in decided])
+        fail_points.reach("before_commit")
+        self._trips.run([*writes, ("commit", None)])
+        return decided
 
-    def _claim(self, lease: Lease, records: list[Record], published_seq: int, decided_at: int) -> Statement:
-        return SQL["partition_claim"], {
-            "topic": self.service.commands_topic,
-            "partition": lease.partition,
-            "epoch": lease.epoch,
-            "first_offset": records[0].offset,
-            "next_offset": records[-1].offset + 1,
-            "published_seq": published_seq,
-            "decided_at": decided_at,
-            "leader_epoch": records[-1].leader_epoch,
-        }
-
-    def _results(self, lease: Lease, folded: Folded, now: int) -> list[Statement]:
+    def _results(self, decided: Sequence[tuple[Share, Folded]]) -> list[Statement]:
         statements: list[Statement] = []
-        if folded.identities:
-            statements.append(_identities_insert(self.service.commands_topic, lease.partition, folded, now))
-        if folded.events:
-            statements.append(_outbox_insert(self.service.events_topic, lease.partition, folded))
-        if folded.refused:
-            statements.append(_refused_insert(self.service.commands_topic, lease.partition, folded.refused))
+        identities = [(row, share) for share, folded in decided for row in folded.identities]
+        if identities:
+            statements.append(_identities_insert(self.service.commands_topic, identities))
+        events = [(row, share.lease.partition) for share, folded in decided for row in folded.events]
+        if events:
+            statements.append(_outbox_insert(self.service.events_topic, events))
+        statements += [
+            _refused_insert(self.service.commands_topic, share.lease.partition, folded.refused)
+            for share, folded in decided
+            if folded.refused
+        ]
         return statements
 
-    def _round_trip(self, statements: list[Statement], before_last: Callable[[], None] | None = None) -> list[Rows]:
-        """Sends all statements at once and returns the rows of each; the first error fails the rest."""
-        with self.connection.pipeline():
-            cursors = []
-            for n, (sql, parameters) in enumerate(statements):
-                if before_last and n == len(statements) - 1:
-                    before_last()
-                cursors.append(self.connection.execute(sql, parameters))
-        return [c.fetchall() if c.description else [] for c in cursors]
-
     def _roll_back(self) -> None:
-        """Leaves the session without a transaction; a broken connection is found broken by the next batch."""
+        """Leaves the session without a transaction; a broken connection is found broken by the next round."""
         if not self.connection.closed and not self.connection.broken:
             try:
                 self.connection.execute("rollback")
@@ -146,69 +155,84 @@ class Committer:
                 self.connection.close()
 
 
-def _identities_read(commands: list[Command]) -> Statement:
-    if not commands:
-        return SQL["identities_read"], ("{}", "{}")
-    return SQL["identities_read"], (
-        arrays.text_array([c.scope for c in commands]),
-        arrays.text_array([c.idempotency_key for c in commands]),
+def claim_statement(topic: str, shares: Sequence[Share]) -> Statement:
+    """The claim of these partitions; one that is not returned is fenced."""
+    last = [share.batch.records[-1] for share in shares]
+    return SQL["partitions_claim"], (
+        Integers([share.lease.partition for share in shares]),
+        Bigints([share.lease.epoch for share in shares]),
+        Bigints([share.batch.records[0].offset for share in shares]),
+        Bigints([record.offset + 1 for record in last]),
+        Bigints([share.published_seq for share in shares]),
+        Times([share.decided_at for share in shares]),
+        Integers([-1 if record.leader_epoch is None else record.leader_epoch for record in last]),
+        topic,
     )
 
 
-def _identities_insert(topic: str, partition: int, folded: Folded, now: int) -> Statement:
-    rows = sorted(folded.identities, key=lambda row: (row.command.scope, row.command.idempotency_key))
+def _require_all(shares: Sequence[Share], claimed: Rows) -> None:
+    """Raises Fenced for the first partition that somebody else has."""
+    partitions = {row[0] for row in claimed}
+    for share in shares:
+        if share.lease.partition not in partitions:
+            raise Fenced(partition=share.lease.partition, epoch=share.lease.epoch)
+
+
+def _known_reads(commands: Sequence[Sequence[Command]], keys: Sequence[Sequence[str]]) -> tuple[Statement, Statement]:
+    asked = [command for mine in commands for command in mine]
+    identities = (Texts([c.scope for c in asked]), Texts([c.idempotency_key for c in asked]))
+    return (
+        (SQL["identities_read"], identities),
+        (SQL["parked_read"], (Texts([key for mine in keys for key in mine]),)),
+    )
+
+
+def _identities_insert(topic: str, identities: Sequence[tuple[NewIdentity, Share]]) -> Statement:
+    ordered = sorted(identities, key=lambda one: (one[0].command.scope, one[0].command.idempotency_key))
+    rows = [row for row, _ in ordered]
     commands = [row.command for row in rows]
-    blob, starts, lengths = arrays.bytes_column([row.response for row in rows])
     return SQL["identities_insert"], (
         topic,
-        partition,
-        now,
-        blob,
-        b"".join([c.request_hash for c in commands]),
-        arrays.text_array([c.scope for c in commands]),
-        arrays.text_array([c.idempotency_key for c in commands]),
-        starts,
-        lengths,
-        arrays.text_array([row.status for row in rows]),
-        arrays.text_array([c.operation for c in commands]),
-        arrays.text_array([c.request_id for c in commands]),
-        arrays.text_array([c.aggregate_key for c in commands]),
-        arrays.text_array([row.event_id for row in rows]),
-        arrays.Bigints([row.offset for row in rows]),
-        arrays.text_array([row.sender for row in rows]),
+        Texts([c.scope for c in commands]),
+        Texts([c.idempotency_key for c in commands]),
+        Blobs([c.request_hash for c in commands]),
+        Blobs([row.response for row in rows]),
+        Texts([row.status for row in rows]),
+        Texts([c.operation for c in commands]),
+        Texts([c.request_id for c in commands]),
+        Texts([c.aggregate_key for c in commands]),
+        Texts([row.event_id for row in rows]),
+        Integers([share.lease.partition for _, share in ordered]),
+        Bigints([row.offset for row in rows]),
+        Times([share.now for _, share in ordered]),
+        Texts([row.sender for row in rows]),
     )
 
 
 def _refused_insert(topic: str, partition: int, refused: list[Record]) -> Statement:
     kept = refused[: limits.REFUSED_RECORDS_KEPT_MAX]
-    blob, starts, lengths = arrays.bytes_column([r.value[: limits.REFUSED_RECORD_BYTES_MAX] for r in kept])
     return SQL["records_refused_insert"], {
         "topic": topic,
         "partition": partition,
-        "blob": blob,
-        "offsets": arrays.Bigints([r.offset for r in kept]),
-        "reasons": arrays.text_array([f"{r.refused}: sent by {r.sender or 'nobody known'}" for r in kept]),
-        "starts": starts,
-        "lengths": lengths,
+        "offsets": Bigints([r.offset for r in kept]),
+        "reasons": Texts([f"{r.refused}: sent by {r.sender or 'nobody known'}" for r in kept]),
+        "records": Blobs([r.value[: limits.REFUSED_RECORD_BYTES_MAX] for r in kept]),
         "kept_max": limits.REFUSED_RECORDS_KEPT_MAX,
     }
 
 
-def _outbox_insert(topic: str, partition: int, folded: Folded) -> Statement:
-    events = folded.events
-    blob, starts, lengths = arrays.bytes_column([e.payload for e in events])
+def _outbox_insert(topic: str, events: Sequence[tuple[OutboxRow, int]]) -> Statement:
+    rows = [row for row, _ in events]
     return SQL["outbox_insert"], (
         topic,
-        partition,
-        blob,
-        arrays.Bigints([e.seq for e in events]),
-        arrays.text_array([e.event_id for e in events]),
-        arrays.text_array([e.key for e in events]),
-        arrays.Bigints([e.version for e in events]),
-        arrays.text_array([e.scope for e in events]),
-        starts,
-        lengths,
-        arrays.Bigints([e.occurred_at for e in events]),
+        Integers([partition for _, partition in events]),
+        Bigints([row.seq for row in rows]),
+        Texts([row.event_id for row in rows]),
+        Texts([row.key for row in rows]),
+        Bigints([row.version for row in rows]),
+        Texts([row.scope for row in rows]),
+        Blobs([row.payload for row in rows]),
+        Times([row.occurred_at for row in rows]),
     )
 
 

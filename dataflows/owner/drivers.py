@@ -1,15 +1,15 @@
 """The two loops that can turn an owner process: Bytewax, and a plain loop that proves Bytewax is replaceable.
 
-Bytewax is the loop, not the checkpoint: no recovery store, one worker per process, the item is a PartitionBatch and the
-transaction happens in ``stateful_batch`` keyed by the zero-padded partition, so results leave after the commit. Every
-lane of the process has a dataflow in a thread of its own.
+Bytewax is the loop, not the checkpoint: no recovery store, one worker per process. The item is a round of batches, and
+the transaction happens in ``stateful_batch``, so results leave after the commit. Each lane has a dataflow
+in a thread of its own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import bytewax.operators as op
 from bytewax.dataflow import Dataflow
@@ -23,7 +23,9 @@ from dataflows.owner.batch import CommittedBatch, PartitionBatch
 from dataflows.owner.process import Lane, OwnerProcess
 
 Driver = Literal["bytewax", "plain"]
-_KeyedBatch = tuple[str, PartitionBatch]
+_Round = list[PartitionBatch]
+_KeyedRound = tuple[str, _Round]
+_KEY: Final = "round"
 
 
 def run_plain(process: OwnerProcess) -> None:
@@ -62,8 +64,8 @@ def owner_flow(lane: Lane) -> Dataflow:
     return flow
 
 
-class _Commands(FixedPartitionedSource[_KeyedBatch, None]):
-    """One part: whatever batch is free, of all the partitions that Kafka gives this process."""
+class _Commands(FixedPartitionedSource[_KeyedRound, None]):
+    """One part: whatever batches are free, of all the partitions that Kafka gives this process."""
 
     def __init__(self, lane: Lane) -> None:
         self._lane = lane
@@ -78,18 +80,18 @@ class _Commands(FixedPartitionedSource[_KeyedBatch, None]):
         return _CommandsPart(self._lane)
 
 
-class _CommandsPart(StatefulSourcePartition[_KeyedBatch, None]):
+class _CommandsPart(StatefulSourcePartition[_KeyedRound, None]):
     def __init__(self, lane: Lane) -> None:
         self._lane = lane
 
-    def next_batch(self) -> Iterable[_KeyedBatch]:
+    def next_batch(self) -> Iterable[_KeyedRound]:
         if self._lane.finished():
             raise StopIteration
         try:
-            batch = self._lane.next_batch()
+            batches = self._lane.next_round()
         except StopIteration as error:  # Bytewax would take it for the end of input
             raise RuntimeError("stray StopIteration") from error
-        return [] if batch is None else [(f"{batch.partition:05d}", batch)]
+        return [(_KEY, batches)] if batches else []
 
     def next_awake(self) -> datetime | None:
         return None
@@ -98,12 +100,12 @@ class _CommandsPart(StatefulSourcePartition[_KeyedBatch, None]):
         return None
 
 
-class _Commit(StatefulBatchLogic[PartitionBatch, CommittedBatch, None]):
+class _Commit(StatefulBatchLogic[_Round, CommittedBatch, None]):
     def __init__(self, lane: Lane) -> None:
         self._lane = lane
 
-    def on_batch(self, values: list[PartitionBatch]) -> tuple[Iterable[CommittedBatch], bool]:
-        return [committed for batch in values for committed in self._lane.commit(batch)], self.RETAIN
+    def on_batch(self, values: list[_Round]) -> tuple[Iterable[CommittedBatch], bool]:
+        return [committed for batches in values for committed in self._lane.commit(batches)], self.RETAIN
 
     def snapshot(self) -> None:
         return None

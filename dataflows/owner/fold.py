@@ -19,6 +19,7 @@ from schemas.operation import Operation
 from schemas.records import Command, Denial, Event, Outcome, Rejection
 
 _json: Final = msgspec.json.Encoder()
+_OF_FACTS: Final = "processor:"  # what the scope of a fact begins with
 _KEY_REUSED: Final = Rejection("key_reused", "This idempotency key was used with another request; use a new key.", {})
 _EXPIRED: Final = Rejection(
     "deadline_exceeded", "The deadline passed before the command was started; nothing was done.", {}
@@ -129,17 +130,21 @@ class Fold:
         elif isinstance(decided, Rejection):
             self._store(command, offset, "refused", _refusal(decided), "")
         else:
-            self._commit(command, offset, now, decided)
+            self._commit(
+                command, offset, now, decided, is_told=command.reply_to >= 0 or not command.scope.startswith(_OF_FACTS)
+            )
 
     def _misrouted(self, command: Command) -> None:
         """Its sender hears of it where one waits, and people find it in any case."""
         self._reply(command, "refused", _refusal(MISROUTED))
         self.record.refused = MISROUTED.code
 
-    def _commit(self, command: Command, offset: int, now: int, decided: Committed) -> None:
+    def _commit(self, command: Command, offset: int, now: int, decided: Committed, *, is_told: bool) -> None:
+        """A fact that nobody waits for has no reader of its answer: the stub names its event, which says all."""
         heads = [self._append(command, now, event) for event in decided.events]
-        response = _json.encode({"result": decided.result, "event": heads[0]})
-        self._store(command, offset, "committed", response, heads[0]["event_id"])
+        head = heads[0]
+        answer = {"result": decided.result, "event": head} if is_told else _stub(head)
+        self._store(command, offset, "committed", _json.encode(answer), head["event_id"])
 
     def _append(self, command: Command, now: int, new: NewEvent) -> dict[str, Any]:
         """Gives an event its place in the stream. Returns its head, as the answer names it."""
@@ -176,6 +181,10 @@ class Fold:
     def _reply(self, command: Command, outcome: Outcome, body: bytes, *, replayed: bool = False) -> None:
         if command.reply_to >= 0:
             self.result.replies.append(Reply(command.reply_to, command.reply_id, outcome, replayed, body))
+
+
+def _stub(head: dict[str, Any]) -> dict[str, Any]:
+    return {"result": None, "event": {"event_id": head["event_id"], "aggregate_key": head["aggregate_key"]}}
 
 
 def _refusal(rejection: Rejection) -> bytes:

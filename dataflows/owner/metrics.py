@@ -15,7 +15,7 @@ REFUSED_RECORDS: Final = Counter("millrace_owner_refused_records", "Records refu
 # Small under load: the reader does not keep up; at the cap: the owner is the bottleneck.
 BATCH_COMMANDS: Final = Histogram(
     "millrace_owner_batch_commands",
-    "Commands per committed batch",
+    "Commands per transaction",
     buckets=(1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000),
 )
 # High: Postgres (locks, fsync, missing index) or a very large batch.

@@ -7,7 +7,7 @@ Never hidden here: lost ownership, a database that is away, a broken invariant. 
 from __future__ import annotations
 
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import psycopg
@@ -15,7 +15,7 @@ import structlog
 
 from dataflows.owner import fail_points
 from dataflows.owner.batch import CommittedBatch, PartitionBatch, Record, Reply
-from dataflows.owner.commit import Committer
+from dataflows.owner.commit import Committer, Share, claim_statement
 from dataflows.owner.leases import SQL, Lease
 from schemas import limits
 from schemas.errors import Fenced, InvariantViolation, OwnershipLost
@@ -25,6 +25,24 @@ _REASON_LENGTH_MAX: Final = 2_000
 _PARKED_BODY: Final = b'{"code":"parked","detail":"The command failed unexpectedly and waits for an operator."}'
 _NOT_PARKABLE: Final = (OwnershipLost, InvariantViolation, psycopg.OperationalError, psycopg.InterfaceError)
 log = structlog.get_logger()
+
+
+def committed_together(committer: Committer, shares: Sequence[Share]) -> list[CommittedBatch]:
+    """What may be published of a round that was committed; empty when its partitions have to be tried one by one.
+
+    Raises what stops the owner, as it came.
+    """
+    if any(record.fault for share in shares for record in share.batch.records):
+        return []
+    try:
+        return committer.commit_round(shares)
+    except (Fenced, InvariantViolation, psycopg.errors.DeadlockDetected) as error:  # of one of them: it is told alone
+        log.warning("round_divided", partitions=[share.lease.partition for share in shares], error=repr(error))
+    except _NOT_PARKABLE:
+        raise
+    except Exception as error:  # noqa: BLE001 - as below: what one command provokes must not stop the other partitions
+        log.warning("round_divided", partitions=[share.lease.partition for share in shares], error=repr(error))
+    return []
 
 
 def commit_or_park(
@@ -88,19 +106,8 @@ def _park(committer: Committer, lease: Lease, record: Record, reason: str, publi
     service, command = committer.service, record.command
     place = {"topic": service.commands_topic, "partition": lease.partition, "offset": record.offset}
     with committer.connection.transaction():
-        claim = committer.connection.execute(
-            SQL["partition_claim"],
-            {
-                "topic": service.commands_topic,
-                "partition": lease.partition,
-                "epoch": lease.epoch,
-                "first_offset": record.offset,
-                "next_offset": record.offset + 1,
-                "published_seq": published_seq,
-                "decided_at": lease.decided_at,
-                "leader_epoch": record.leader_epoch,
-            },
-        ).fetchone()
+        share = Share(lease, PartitionBatch(lease.partition, [record], lease.epoch), published_seq, lease.decided_at)
+        claim = committer.connection.execute(*claim_statement(service.commands_topic, [share])).fetchone()
         if claim is None:
             raise Fenced(partition=lease.partition, epoch=lease.epoch)
         committer.connection.execute(

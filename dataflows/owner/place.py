@@ -40,3 +40,8 @@ def place_fault(place: Place, held: Held) -> InvariantViolation | None:
     if place.offset < held.low:
         return CommandsExpired(offset=place.offset, low=held.low, high=held.high)
     return None
+
+
+def witness_fault(place: Place, read: int | None, found: int | None) -> InvariantViolation | None:
+    """A log that lost its end and grew over it has another command, of a later leader, where the last one was read."""
+    return None if found == read else TopicShorter(offset=place.offset, leader_epoch=read, found=found)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from dataflows.owner.batch import CommittedBatch, PartitionBatch
 from dataflows.owner.collector import collect_rarely
-from dataflows.owner.commit import Committer
+from dataflows.owner.commit import Committer, Share
 from dataflows.owner.leases import Leases
 from dataflows.owner.metrics import (
     BATCH_COMMANDS,
@@ -15,7 +15,7 @@ from dataflows.owner.metrics import (
     COMMIT_SECONDS,
     PARKED_RECORDS,
 )
-from dataflows.owner.parking import commit_or_park
+from dataflows.owner.parking import commit_or_park, committed_together
 from dataflows.owner.publisher import MarkTimer, Publisher
 from dataflows.owner.reader import Reader
 from dataflows.owner.senders import Keys, Senders
@@ -91,7 +91,7 @@ class OwnerProcess:
 
 
 class Lane:
-    """One batch in work at a time, on a connection of its own.
+    """One round in work at a time, on a connection of its own: at most one batch of each partition, in one transaction.
 
     While Postgres works for one lane, another decides: that is what lanes are for. A partition is in one lane at a
     time, from its batch being taken to its results being published: its order is that of its offsets.
@@ -114,15 +114,15 @@ class Lane:
             self._reader.stop_reading()
         return self._reader.drained
 
-    def next_batch(self) -> PartitionBatch | None:
-        """The next batch to commit, None when there is none for now; keeps positions moving meanwhile."""
+    def next_round(self) -> list[PartitionBatch]:
+        """The next batches to commit together, none when there are none for now; keeps positions moving meanwhile."""
         self._publisher.serve()
         wait_ms = limits.BATCH_POLL_TIMEOUT_MS if self._is_behind() else limits.OWNER_IDLE_WAIT_MS
-        batch = self._reader.next_batch(wait_ms / 1_000)
-        if batch is None:  # the row of a partition in work is locked by its transaction
+        batches = self._reader.next_round(wait_ms / 1_000)
+        if not batches:  # the row of a partition in work is locked by its transaction
             idle = [lease for lease in self._leases.all() if not self._reader.in_work(lease.partition)]
             self._marks.run(self.connection, idle, self._publisher, self._leases.mark)
-        return batch
+        return batches
 
     def _is_behind(self) -> bool:
         """Acknowledgements are to be taken in, or positions to be stored: then no lane waits for long."""
@@ -130,41 +130,57 @@ class Lane:
             self._publisher.published_seq(lease.partition) > lease.published_seq for lease in self._leases.all()
         )
 
-    def commit(self, batch: PartitionBatch) -> list[CommittedBatch]:
-        """Commits one batch, in pieces when a record of it must be parked; every piece must be published, in order.
+    def commit(self, batches: list[PartitionBatch]) -> list[CommittedBatch]:
+        """Commits a round, in pieces when a record of it must be parked; every piece must be published, in order.
 
         Raises Fenced only while we hold the lease.
         """
         pieces: list[CommittedBatch] = []
         try:
-            self._commit(batch, pieces)
+            shares = [share for batch in batches if (share := self._share(batch)) is not None]
+            with COMMIT_SECONDS.time():
+                self._commit(shares, pieces)
         except BaseException:
-            self._leases.forget(batch.partition)  # before it is free: no lane may commit what comes after this batch
-            self._reader.done(batch.partition)
+            for batch in batches:
+                self._leases.forget(batch.partition)  # before it is free: no lane may commit what comes after it
+                self._reader.done(batch.partition)
             raise
-        if pieces:
-            pieces[-1].closes = True
-        else:
-            self._reader.done(batch.partition)
+        last = {piece.partition: piece for piece in pieces}
+        for batch in batches:
+            if batch.partition in last:
+                last[batch.partition].closes = True
+            else:
+                self._reader.done(batch.partition)
         return pieces
 
-    def _commit(self, batch: PartitionBatch, pieces: list[CommittedBatch]) -> None:
+    def _share(self, batch: PartitionBatch) -> Share | None:
+        """None for a batch of a lease that is over: whoever has the partition now reads it again."""
         lease = self._leases.get(batch.partition)
         if lease is None or batch.epoch != lease.epoch:
-            return  # lost since it was read: whoever has the lease now reads it again
+            return None
         if batch.records[0].offset != lease.next_offset:  # an earlier one has failed
             raise OwnershipLost("What was read does not follow what was committed; the owner starts over.")
-        published = self._publisher.published_seq(batch.partition)
-        try:
-            with COMMIT_SECONDS.time():
-                for piece in commit_or_park(self._committer, lease, batch, published):
+        return Share(lease, batch, self._publisher.published_seq(batch.partition))
+
+    def _commit(self, shares: list[Share], pieces: list[CommittedBatch]) -> None:
+        """All together; after a failure each alone: only the partition that failed is fenced, parked or halted."""
+        if len(shares) > 1 and (committed := committed_together(self._committer, shares)):
+            _count(*committed)
+            pieces += committed
+            return
+        fenced: Fenced | None = None
+        for share in shares:
+            try:
+                for piece in commit_or_park(self._committer, share.lease, share.batch, share.published_seq):
                     _count(piece)
                     pieces.append(piece)
-        except Fenced:
-            if self._leases.get(batch.partition) is not None:
-                raise
-        except InvariantViolation as error:
-            self._halt(batch.partition, error)
+            except Fenced as error:
+                if self._leases.get(share.lease.partition) is not None:
+                    fenced = error  # told when the others are committed
+            except InvariantViolation as error:
+                self._halt(share.lease.partition, error)
+        if fenced is not None:
+            raise fenced
 
     def _halt(self, partition: int, error: InvariantViolation) -> None:
         """Fail closed: this partition stops for everybody, the others go on, an operator sees it."""
@@ -184,9 +200,8 @@ class Lane:
 
     def step(self) -> None:
         """One turn of the plain loop."""
-        batch = self.next_batch()
-        if batch is not None:
-            for committed in self.commit(batch):
+        if batches := self.next_round():
+            for committed in self.commit(batches):
                 self.publish(committed)
 
 
@@ -194,7 +209,10 @@ class OtherLaneFailed(Exception):
     """Another lane of this owner has failed; this one ends so that the owner can start over."""
 
 
-def _count(committed: CommittedBatch) -> None:
-    COMMANDS_COMMITTED.inc(committed.commands - committed.parked)
-    PARKED_RECORDS.inc(committed.parked)
-    BATCH_COMMANDS.observe(committed.commands)
+def _count(*committed: CommittedBatch) -> None:
+    """What one transaction committed."""
+    commands = sum(piece.commands for piece in committed)
+    parked = sum(piece.parked for piece in committed)
+    COMMANDS_COMMITTED.inc(commands - parked)
+    PARKED_RECORDS.inc(parked)
+    BATCH_COMMANDS.observe(commands)

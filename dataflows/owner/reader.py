@@ -19,14 +19,14 @@ from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, Me
 from msgspec import Struct
 
 from dataflows.owner.batch import PartitionBatch, Record
-from dataflows.owner.fold import envelope_fault
+from dataflows.owner.decoding import record_of
 from dataflows.owner.leases import Lease, Leases
-from dataflows.owner.place import OUT_OF_RANGE, Place
+from dataflows.owner.place import OUT_OF_RANGE, Place, witness_fault
 from dataflows.owner.publisher import Publisher
 from dataflows.owner.senders import Senders
 from dataflows.owner.takes import Takes
-from schemas import codec, limits
-from schemas.errors import Corrupt, GapInOffsets, InvariantViolation, TopicShorter, UndecodableRecord
+from schemas import limits
+from schemas.errors import GapInOffsets, InvariantViolation
 from sinks.kafka.connection import KafkaConnection
 from sinks.kafka.topic_offsets import TopicOffsets
 from sinks.postgres.owner_connection import OwnerConnection
@@ -69,10 +69,12 @@ class Reader:
         self._senders = senders
         self._takes = Takes(connection, leases, publisher, TopicOffsets(kafka, leases.service.commands_topic))
         self._stopping = threading.Event()
-        lock = threading.Lock()  # guards the three below
+        lock = threading.Lock()  # guards what follows, down to the counter
         self._offered = threading.Condition(lock)  # lanes wait here: one more batch is worth one of them
+        self._settled = threading.Condition(lock)  # and here, with a few commands: for no lane to be at work any more
         self._changed = threading.Condition(lock)  # for room, and for a partition to be idle
         self._ready: deque[PartitionBatch] = deque()  # decoded, in the order of reading
+        self._ready_messages = 0
         self._taken: set[int] = set()  # partitions of which a lane has a batch in work
         self._in_work: Counter[int] = Counter()  # batches ready or taken, per partition
         self._reading: dict[int, _Reading] = {}  # of what is assigned, all that does not stand still
@@ -100,33 +102,52 @@ class Reader:
         self._consumer.subscribe([self._topic], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost)
         self._thread.start()
 
-    def next_batch(self, timeout_s: float) -> PartitionBatch | None:
-        """The oldest batch of a partition that no lane has in work, None when none came in time.
+    def next_round(self, timeout_s: float) -> list[PartitionBatch]:
+        """The oldest batches of partitions that no lane has in work, one of each; none when none came in time.
 
-        Until ``done`` nobody gets another batch of that partition. Raises what the reading thread died of.
+        Until ``done`` nobody gets another batch of those partitions. While another lane is at work a few commands wait
+        for a moment, for others that go with them. Raises what the reading thread died of.
         """
         if self.failure is not None:
             raise self.failure
         with self._offered:
-            batch = self._oldest_free()
-            if batch is None and self._offered.wait(timeout_s):
-                batch = self._oldest_free()
-            return batch
+            free = self._free()
+            if not free and self._offered.wait(timeout_s):
+                free = self._free()
+            if free and self._taken and sum(len(b.records) for b in free) < limits.ROUND_MESSAGES_ENOUGH:
+                self._settled.wait(limits.ROUND_GATHER_MS / 1_000)
+                free = self._free()
+            if free:
+                self._take(free)
+            return free
 
-    def _oldest_free(self) -> PartitionBatch | None:
-        for place, batch in enumerate(self._ready):
-            if batch.partition not in self._taken:
-                del self._ready[place]
-                self._taken.add(batch.partition)
-                self._changed.notify_all()
-                return batch
-        return None
+    def _take(self, batches: list[PartitionBatch]) -> None:
+        self._ready = deque(batch for batch in self._ready if all(batch is not taken for taken in batches))
+        self._ready_messages -= sum(len(batch.records) for batch in batches)
+        self._taken.update(batch.partition for batch in batches)
+        self._changed.notify_all()
+
+    def _free(self) -> list[PartitionBatch]:
+        """What a lane may take now: no more than makes a good transaction, the other lanes live on the rest."""
+        found: list[PartitionBatch] = []
+        messages = 0
+        seen = set(self._taken)
+        for batch in self._ready:
+            if messages >= limits.ROUND_MESSAGES_ENOUGH:
+                break
+            if batch.partition not in seen:
+                seen.add(batch.partition)
+                found.append(batch)
+                messages += len(batch.records)
+        return found
 
     def done(self, partition: int) -> None:
         """The batch that was taken is committed and published, or dropped; a lane or a revocation may wait for that."""
         with self._changed:
             self._taken.discard(partition)
             self._in_work[partition] -= 1
+            if not self._taken:
+                self._settled.notify_all()
             if self._ready:  # it may be of this partition
                 self._offered.notify()
             self._changed.notify_all()
@@ -160,6 +181,7 @@ class Reader:
             for batch in self._ready:
                 self._in_work[batch.partition] -= 1
             self._ready.clear()
+            self._ready_messages = 0
             self._changed.notify_all()
 
     def _run(self) -> None:
@@ -193,12 +215,38 @@ class Reader:
         if self._leases.get(batch.partition) is None:
             return
         with self._changed:
-            while len(self._ready) >= limits.BATCHES_AHEAD_MAX and not self._stopping.is_set():
+            while self._is_full() and not self._stopping.is_set():
                 self._changed.wait(_POLL_S)
-            if not self._stopping.is_set():
+            if self._stopping.is_set():
+                return
+            self._ready_messages += len(batch.records)
+            if not self._extends(batch):
                 self._in_work[batch.partition] += 1
                 self._ready.append(batch)
                 self._offered.notify()
+
+    def _is_full(self) -> bool:
+        """Enough is decoded ahead: in messages, so that many partitions with little each do not stop the reading."""
+        return (
+            self._ready_messages >= limits.BATCHES_AHEAD_MAX * limits.BATCH_MESSAGES_MAX
+            or sum(batch.size for batch in self._ready) >= limits.BATCHES_AHEAD_MAX * limits.BATCH_BYTES_MAX
+        )
+
+    def _extends(self, batch: PartitionBatch) -> bool:
+        """Adds it to the newest batch of its partition that no lane has taken, as far as one transaction may go."""
+        for ready in reversed(self._ready):
+            if ready.partition != batch.partition:
+                continue
+            fits = (
+                ready.epoch == batch.epoch
+                and len(ready.records) + len(batch.records) <= limits.BATCH_MESSAGES_MAX
+                and ready.size + batch.size <= limits.BATCH_BYTES_MAX
+            )
+            if fits:
+                ready.records += batch.records
+                ready.size += batch.size
+            return fits
+        return False
 
     def _read(self) -> list[PartitionBatch]:
         assignments = self._assignments
@@ -221,15 +269,14 @@ class Reader:
             if record is None:
                 continue
             if size[partition] and size[partition] + len(record.value) > limits.BATCH_BYTES_MAX:
-                batches.append(self._batch(partition, by_partition.pop(partition)))
-                size[partition] = 0
+                batches.append(self._batch(partition, by_partition.pop(partition), size.pop(partition)))
             by_partition[partition].append(record)
             size[partition] += len(record.value)
-        batches += [self._batch(p, records) for p, records in by_partition.items() if p in self._reading]
+        batches += [self._batch(p, records, size[p]) for p, records in by_partition.items() if p in self._reading]
         return batches
 
-    def _batch(self, partition: int, records: list[Record]) -> PartitionBatch:
-        return PartitionBatch(partition, records, self._reading[partition].lease.epoch)
+    def _batch(self, partition: int, records: list[Record], size: int) -> PartitionBatch:
+        return PartitionBatch(partition, records, self._reading[partition].lease.epoch, size)
 
     def _next_record(self, message: Message, partition: int) -> Record | None:
         """The record that follows what was read before; None where it does not, or where nothing may be read."""
@@ -240,36 +287,15 @@ class Reader:
         if offset == reading.position:
             reading.position += 1
             if offset < reading.next_offset:
-                reading.fault = _witness_fault(reading.lease, message)
+                reading.fault = witness_fault(reading.lease.place, reading.lease.leader_epoch, message.leader_epoch())
                 return None
-            return self._record(offset, message, reading.lease)
+            return record_of(
+                offset, message, self._senders, self._leases.service, signed_from=reading.lease.signed_from
+            )
         if not reading.began <= offset < reading.position:  # else it was read under this lease, and is delivered again
             shift = reading.lease.offset_base  # an operator looks for it in Kafka
             reading.fault = GapInOffsets(expected=reading.position - shift, found=offset - shift)
         return None
-
-    def _record(self, offset: int, message: Message, lease: Lease) -> Record:
-        """A message as a record; nothing is raised for its content."""
-        value, service = message.value() or b"", self._leases.service
-        record = Record(offset, value, leader_epoch=message.leader_epoch())
-        needs_mac = lease.signed_from is None or offset >= lease.signed_from
-        topic = service.commands_topic
-        record.sender, record.refused = self._senders.sender_of(topic, message, needs_mac=needs_mac)
-        if record.refused:
-            return record
-        try:
-            command = codec.decode_command(value)
-        except Corrupt as fault:
-            record.fault = fault
-            return record
-        if reason := envelope_fault(command):
-            record.fault = UndecodableRecord(f"The envelope cannot be kept: {reason}.")
-            return record
-        operation = service.declared.operation_by_name.get(command.operation)
-        record.refused = self._senders.why_not(record.sender, command, operation, message.key())
-        if record.refused is None:
-            record.command = command
-        return record
 
     def _told(self, error: KafkaError, partition: int | None) -> None:
         """What comes in place of a message. Raises KafkaException for what starting over may mend."""
@@ -361,13 +387,6 @@ class Reader:
         with self._changed:
             while any(self._in_work[p] > 0 for p in partitions) and time.monotonic() < deadline:
                 self._changed.wait(_POLL_S)
-
-
-def _witness_fault(lease: Lease, message: Message) -> InvariantViolation | None:
-    """A log that lost its end and grew over it has another command, of a later leader, where the last one was read."""
-    if message.leader_epoch() == lease.leader_epoch:
-        return None
-    return TopicShorter(offset=lease.place.offset, leader_epoch=lease.leader_epoch, found=message.leader_epoch())
 
 
 def _number(place: int | None) -> int:

@@ -39,7 +39,10 @@ class Workspace(Protocol):
         """Folds one command in. Pure apart from this workspace; may raise, and then the batch is retried."""
 
     def writes(self) -> list[Statement]:
-        """Everything that the batch changes, set-based. A missed compare-and-set must fail the transaction."""
+        """Everything that the batch changes, set-based. A missed compare-and-set must fail the transaction.
+
+        The order of texts is always the same. With columns and counts for parameters a text is sent once for a round.
+        """
 
     def committed(self) -> None:
         """Called once, after the commit and never without it."""
@@ -49,7 +52,10 @@ class PartitionState(Protocol):
     """A service's part of one owned partition, for as long as it is owned."""
 
     def reads(self, keys: list[str], commands: Sequence[Command]) -> list[Statement]:
-        """The queries that load the aggregates (``keys``) of a batch of commands, for the first round trip."""
+        """The queries that load the aggregates (``keys``) of a batch of commands, for the first round trip.
+
+        Equal queries of several partitions are asked as one: the rows of ``begin`` may be of other partitions, too.
+        """
 
     def begin(self, rows: Sequence[list[tuple[Any, ...]]]) -> Workspace:
         """A workspace over what the queries of the last ``reads`` returned, in their order."""

@@ -9,7 +9,7 @@ import msgspec
 
 from dataflows.owner.batch import Statement
 from schemas.records import MerchantAccount, Payout
-from sinks.postgres.arrays import Bigints, optional_text_array, text_array
+from sinks.postgres.arrays import Bigints, Count, OptionalTexts, Texts
 from sinks.postgres.sql_files import queries
 
 SQL: Final = queries("sinks.postgres.queries.payments", "accounts.sql")
@@ -20,10 +20,10 @@ def accounts_insert(accounts: Sequence[MerchantAccount], partition: int) -> Stat
     """Accounts that did not exist."""
     return SQL["accounts_insert"], (
         partition,
-        text_array([a.id for a in accounts]),
-        text_array([a.merchant_id for a in accounts]),
-        text_array([a.state for a in accounts]),
-        optional_text_array([a.frozen_reason for a in accounts]),
+        Texts([a.id for a in accounts]),
+        Texts([a.merchant_id for a in accounts]),
+        Texts([a.state for a in accounts]),
+        OptionalTexts([a.frozen_reason for a in accounts]),
         Bigints([a.version for a in accounts]),
         Bigints([a.created_at for a in accounts]),
         Bigints([a.updated_at for a in accounts]),
@@ -33,28 +33,28 @@ def accounts_insert(accounts: Sequence[MerchantAccount], partition: int) -> Stat
 def accounts_update(accounts: Sequence[MerchantAccount], read_versions: Sequence[int]) -> Statement:
     """Accounts that were read at these versions; the statement fails when one is not at its version any more."""
     return SQL["accounts_update"], (
-        text_array([a.id for a in accounts]),
+        Texts([a.id for a in accounts]),
         Bigints(read_versions),
-        text_array([a.state for a in accounts]),
-        optional_text_array([a.frozen_reason for a in accounts]),
+        Texts([a.state for a in accounts]),
+        OptionalTexts([a.frozen_reason for a in accounts]),
         Bigints([a.version for a in accounts]),
         Bigints([a.updated_at for a in accounts]),
-        len(accounts),
+        Count(len(accounts)),
     )
 
 
 def payouts_insert(payouts: Sequence[Payout]) -> Statement:
     """Payouts that did not exist."""
     return SQL["payouts_insert"], (
-        text_array([p.id for p in payouts]),
-        text_array([p.account_id for p in payouts]),
-        text_array([p.merchant_id for p in payouts]),
+        Texts([p.id for p in payouts]),
+        Texts([p.account_id for p in payouts]),
+        Texts([p.merchant_id for p in payouts]),
         Bigints([p.amount for p in payouts]),
-        text_array([p.currency for p in payouts]),
-        text_array([p.state for p in payouts]),
-        text_array([p.destination for p in payouts]),
-        optional_text_array([p.failure_reason for p in payouts]),
-        text_array([_json.encode(p.metadata).decode() for p in payouts]),
+        Texts([p.currency for p in payouts]),
+        Texts([p.state for p in payouts]),
+        Texts([p.destination for p in payouts]),
+        OptionalTexts([p.failure_reason for p in payouts]),
+        Texts([_json.encode(p.metadata).decode() for p in payouts]),
         Bigints([p.version for p in payouts]),
         Bigints([p.created_at for p in payouts]),
         Bigints([p.updated_at for p in payouts]),
@@ -64,10 +64,10 @@ def payouts_insert(payouts: Sequence[Payout]) -> Statement:
 def payouts_update(payouts: Sequence[Payout]) -> Statement:
     """Payouts that a command or a fact of the bank changed."""
     return SQL["payouts_update"], (
-        text_array([p.id for p in payouts]),
-        text_array([p.state for p in payouts]),
-        optional_text_array([p.failure_reason for p in payouts]),
+        Texts([p.id for p in payouts]),
+        Texts([p.state for p in payouts]),
+        OptionalTexts([p.failure_reason for p in payouts]),
         Bigints([p.version for p in payouts]),
         Bigints([p.updated_at for p in payouts]),
-        len(payouts),
+        Count(len(payouts)),
     )

@@ -13,7 +13,7 @@ from dataflows.payments.domain import account_commands
 from dataflows.payments.domain.account import Account, AccountContext, AccountDecision, ledger_accounts
 from schemas.payments import money_by_hand
 from schemas.records import Command, Denial, LedgerTxn, MerchantAccount, Payout, Rejection
-from sinks.postgres.arrays import text_array
+from sinks.postgres.arrays import Texts
 
 _ACCOUNT_FIELDS: Final = MerchantAccount.__struct_fields__
 _PAYOUT_FIELDS: Final = Payout.__struct_fields__
@@ -28,16 +28,16 @@ def reads(commands: Iterable[Command]) -> dict[str, Statement]:
     mine = [c for c in commands if c.operation in account_commands.OPERATIONS_OF_ACCOUNTS]
     if not mine:
         return {}
-    keys = text_array(list(dict.fromkeys(c.aggregate_key for c in mine)))
-    named = text_array([name for c in mine if _is_name(name := str(c.payload.get("payout", "")))])
-    asked = text_array(sorted({name for c in mine for name in ledger_accounts(c) if _is_name(name)}))
+    keys = Texts(list(dict.fromkeys(c.aggregate_key for c in mine)))
+    named = Texts([name for c in mine if _is_name(name := str(c.payload.get("payout", "")))])
+    asked = Texts(sorted({name for c in mine for name in ledger_accounts(c) if _is_name(name)}))
     found: dict[str, Statement] = {
         "accounts": (statements.SQL["accounts_read"], (keys,)),
         "payouts": (statements.SQL["payouts_read"], (named,)),
         "held": (statements.SQL["held_read"], (asked,)),
     }
     if by_hand := [c.idempotency_key for c in mine if money_by_hand.needs_approval(c)]:
-        found["approved"] = (statements.SQL["approved_read"], (text_array(by_hand),))
+        found["approved"] = (statements.SQL["approved_read"], (Texts(by_hand),))
     return found
 
 

@@ -16,7 +16,7 @@ from dataflows.payments import statements
 from schemas import identity
 from schemas.payments import operations
 from schemas.records import Command, Rejection
-from sinks.postgres.arrays import Bigints, text_array
+from sinks.postgres.arrays import Bigints, Texts
 
 KIND: Final = "contradicting_fact"
 _CODES: Final = "contradicts_"
@@ -48,7 +48,7 @@ class Contradictions:
             return []
         rows = [row for _, row in sorted(self._opened.items())]
         ids, references, processors, evidence, times = zip(*rows, strict=True)
-        texts = [text_array(column) for column in (ids, references, processors, evidence)]
+        texts = [Texts(column) for column in (ids, references, processors, evidence)]
         return [(statements.SQL["contradictions_open"], (KIND, *texts, Bigints(times)))]
 
     def committed(self) -> None:

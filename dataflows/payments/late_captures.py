@@ -16,7 +16,7 @@ from dataflows.payments import statements
 from dataflows.payments.domain.decision import Decision
 from schemas import identity
 from schemas.records import PaymentIntent
-from sinks.postgres.arrays import Bigints, text_array
+from sinks.postgres.arrays import Bigints, Texts
 
 KIND: Final = "late_capture"
 _json: Final = msgspec.json.Encoder()
@@ -43,7 +43,7 @@ class LateCaptures:
             return []
         references = sorted(self._opened)
         ids, processors, evidence, times = zip(*(self._opened[name] for name in references), strict=True)
-        texts = [text_array(column) for column in (ids, references, processors, evidence)]
+        texts = [Texts(column) for column in (ids, references, processors, evidence)]
         return [(statements.SQL["contradictions_open"], (KIND, *texts, Bigints(times)))]
 
     def committed(self) -> None:

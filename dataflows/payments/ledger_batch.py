@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from dataflows.owner.batch import Statement
-from dataflows.payments import ledger_statements, statements
+from dataflows.payments import ledger_statements
 from dataflows.payments.domain.ledger import Posting, is_balanced
 from dataflows.payments.partition_memory import PartitionMemory
 from schemas.errors import UnbalancedPosting
@@ -32,6 +32,8 @@ class LedgerBatch:
 
     def placed(self, postings: Sequence[Posting], offset: int, now: int) -> list[LedgerTxn]:
         """The postings as transactions with their places; nothing is kept yet. Raises UnbalancedPosting."""
+        if len(postings) > TXNS_PER_COMMAND_MAX:
+            raise ValueError("a command has more postings than places for them")
         txns = []
         for number, posting in enumerate(postings):
             if not is_balanced(posting.entries):
@@ -53,11 +55,10 @@ class LedgerBatch:
             return []
         memory, txns = self._memory, [txn for txn, _ in self.txns]
         self._link_hash = link_hash(memory.hash, ledger_statements.chain_rows(txns))
-        link = (memory.link + 1, txns[0].txn_id, txns[-1].txn_id, len(txns), memory.hash, self._link_hash)
         return [
             ledger_statements.ledger_txns_insert(self.txns, memory.partition),
             ledger_statements.ledger_entries_insert(txns),
-            (statements.SQL["ledger_chain_insert"], (memory.partition, *link)),
+            ledger_statements.chain_insert(memory.partition, memory.link + 1, txns, memory.hash, self._link_hash),
             ledger_statements.balances_add(txns, memory.partition),
         ]
 

@@ -7,20 +7,20 @@ from collections.abc import Iterator, Sequence
 from dataflows.owner.batch import Statement
 from dataflows.payments.statements import SQL
 from schemas.records import Command, LedgerTxn
-from sinks.postgres.arrays import Bigints, Integers, int_array, text_array
+from sinks.postgres.arrays import Bigints, Blobs, Integers, Numbers, Texts, Times
 from sinks.postgres.ledger_chain import ChainRow
 
 
 def ledger_txns_insert(txns: Sequence[tuple[LedgerTxn, Command]], partition: int) -> Statement:
     """Ledger transactions with the command that caused each."""
     return SQL["ledger_txns_insert"], (
-        partition,
+        Integers([partition] * len(txns)),
         Bigints([txn.txn_id for txn, _ in txns]),
-        text_array([txn.reference for txn, _ in txns]),
-        text_array([txn.kind for txn, _ in txns]),
-        text_array([command.aggregate_key for _, command in txns]),
-        text_array([command.trace_id for _, command in txns]),
-        Bigints([txn.effective_at for txn, _ in txns]),
+        Texts([txn.reference for txn, _ in txns]),
+        Texts([txn.kind for txn, _ in txns]),
+        Texts([command.aggregate_key for _, command in txns]),
+        Texts([command.trace_id for _, command in txns]),
+        Times([txn.effective_at for txn, _ in txns]),
     )
 
 
@@ -30,11 +30,11 @@ def ledger_entries_insert(txns: Sequence[LedgerTxn]) -> Statement:
     return SQL["ledger_entries_insert"], (
         Bigints([txn.txn_id for txn, _, _ in lines]),
         Integers([number for _, number, _ in lines]),
-        text_array([entry.account_id for _, _, entry in lines]),
+        Texts([entry.account_id for _, _, entry in lines]),
         Bigints([entry.debit for _, _, entry in lines]),
         Bigints([entry.credit for _, _, entry in lines]),
-        text_array([entry.currency for _, _, entry in lines]),
-        Bigints([txn.effective_at for txn, _, _ in lines]),
+        Texts([entry.currency for _, _, entry in lines]),
+        Times([txn.effective_at for txn, _, _ in lines]),
     )
 
 
@@ -44,6 +44,19 @@ def chain_rows(txns: Sequence[LedgerTxn]) -> Iterator[ChainRow]:
         for number, e in enumerate(txn.entries):
             head = (txn.txn_id, txn.reference, txn.kind, txn.effective_at)
             yield (*head, number, e.account_id, e.debit, e.credit, e.currency)
+
+
+def chain_insert(partition: int, link: int, txns: Sequence[LedgerTxn], prev_hash: bytes, hash_: bytes) -> Statement:
+    """The link over these transactions."""
+    return SQL["ledger_chain_insert"], (
+        Integers([partition]),
+        Bigints([link]),
+        Bigints([txns[0].txn_id]),
+        Bigints([txns[-1].txn_id]),
+        Integers([len(txns)]),
+        Blobs([prev_hash]),
+        Blobs([hash_]),
+    )
 
 
 def balances_add(txns: Sequence[LedgerTxn], partition: int) -> Statement:
@@ -59,10 +72,10 @@ def balances_add(txns: Sequence[LedgerTxn], partition: int) -> Statement:
             currencies[entry.account_id] = entry.currency
     accounts = sorted(sums)
     return SQL["balances_add"], (
-        partition,
-        text_array(accounts),
-        text_array([currencies[a] for a in accounts]),
-        int_array([sums[a][0] for a in accounts]),
-        int_array([sums[a][1] for a in accounts]),
+        Integers([partition] * len(accounts)),
+        Texts(accounts),
+        Texts([currencies[a] for a in accounts]),
+        Numbers([sums[a][0] for a in accounts]),
+        Numbers([sums[a][1] for a in accounts]),
         Bigints([sums[a][2] for a in accounts]),
     )

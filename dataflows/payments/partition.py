@@ -48,15 +48,15 @@ class PaymentsPartition:
         unknown = [key for key in keys if key not in self.memory.remembered and not key.startswith(_OF_NO_PAYMENT)]
         wanted: dict[str, Statement] = {}
         if unknown:
-            ids = (arrays.text_array(unknown),)
+            ids = (arrays.Texts(unknown),)
             wanted = {
                 "intents": (statements.SQL["intents_read"], ids),
                 "attempts": (statements.SQL["attempts_read"], ids),
             }
         if journals:
-            wanted["journals"] = (statements.SQL["journals_read"], (arrays.text_array(journals),))
+            wanted["journals"] = (statements.SQL["journals_read"], (arrays.Texts(journals),))
             if proposals := repair.proposals_named(commands):
-                wanted["proposals"] = (statements.SQL["proposals_read"], (arrays.text_array(proposals),))
+                wanted["proposals"] = (statements.SQL["proposals_read"], (arrays.Texts(proposals),))
         wanted |= account_workspace.reads(commands)
         self._asked = tuple(wanted)
         return list(wanted.values())

@@ -17,7 +17,7 @@ from dataflows.payments.domain import routing
 from dataflows.payments.domain.decision import Decision
 from schemas import identity
 from schemas.records import IntentState, RiskAssessment
-from sinks.postgres.arrays import Bigints, text_array
+from sinks.postgres.arrays import Bigints, Texts
 
 KIND: Final = "risk_review"
 WAITING: Final = "requires_merchant_action"
@@ -51,7 +51,7 @@ class ReviewCases:
             found.append(
                 (
                     statements.SQL["review_cases_open"],
-                    (KIND, text_array(ids), text_array(payments), text_array(evidence), Bigints(times)),
+                    (KIND, Texts(ids), Texts(payments), Texts(evidence), Bigints(times)),
                 )
             )
         if self._closed:
@@ -59,7 +59,7 @@ class ReviewCases:
             found.append(
                 (
                     statements.SQL["review_cases_close"],
-                    (text_array(payments), text_array(persons), text_array(notes), Bigints(times), KIND),
+                    (Texts(payments), Texts(persons), Texts(notes), Bigints(times), KIND),
                 )
             )
         return found

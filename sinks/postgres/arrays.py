@@ -10,8 +10,8 @@ import sys
 from array import array
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from itertools import accumulate
-from typing import Final
+from itertools import chain
+from typing import Any, Final, Self
 
 from psycopg.abc import AdaptContext
 from psycopg.adapt import Dumper
@@ -47,33 +47,93 @@ def bool_array(values: Iterable[bool]) -> str:
     return "{" + ",".join(["t" if value else "f" for value in values]) + "}"
 
 
-class Bigints:
+class Column:
+    """One column of a set-based statement. Encoded when it is sent: until then several can be joined."""
+
+    __slots__ = ("values",)
+
+    def __init__(self, values: Sequence[Any]) -> None:
+        self.values = values
+
+    def joined(self, others: Sequence[Column]) -> Self:
+        """One column with the values of all."""
+        return type(self)([*self.values, *chain.from_iterable(other.values for other in others)])
+
+    def encoded(self) -> bytes:
+        """As Postgres takes it. Raises OverflowError for a number that does not fit."""
+        raise NotImplementedError
+
+
+class Texts(Column):
+    """A text[]."""
+
+    def encoded(self) -> bytes:  # noqa: D102 - as Column says
+        return text_array(self.values).encode()
+
+
+class OptionalTexts(Column):
+    """A text[] in which None travels as the empty string; the query turns it back with nullif."""
+
+    def encoded(self) -> bytes:  # noqa: D102 - as Column says
+        return optional_text_array(self.values).encode()
+
+
+class Booleans(Column):
+    """A boolean[]."""
+
+    def encoded(self) -> bytes:  # noqa: D102 - as Column says
+        return bool_array(self.values).encode()
+
+
+class Numbers(Column):
+    """A numeric[] of whole numbers of any size."""
+
+    def encoded(self) -> bytes:  # noqa: D102 - as Column says
+        return int_array(self.values).encode()
+
+
+class Bigints(Column):
     """A bigint[] in the binary format: half the time of text in Python, and half in Postgres."""
 
-    __slots__ = ("data",)
-
-    def __init__(self, values: Sequence[int]) -> None:
-        self.data = _binary(values, "q", _BIGINT_OID)
+    def encoded(self) -> bytes:  # noqa: D102 - as Column says
+        return _binary(self.values, "q", _BIGINT_OID)
 
 
-class Integers:
+class Integers(Column):
     """An integer[] in the binary format."""
 
-    __slots__ = ("data",)
-
-    def __init__(self, values: Sequence[int]) -> None:
-        self.data = _binary(values, "i", _INTEGER_OID)
+    def encoded(self) -> bytes:  # noqa: D102 - as Column says
+        return _binary(self.values, "i", _INTEGER_OID)
 
 
-def bytes_column(values: Sequence[bytes]) -> tuple[bytes, Integers, Integers]:
-    """All values as one bytea, with the 1-based starts and the lengths for ``substr``."""
-    lengths = [len(value) for value in values]
-    starts = list(accumulate(lengths[:-1], initial=1)) if lengths else []
-    return b"".join(values), Integers(starts), Integers(lengths)
+class Times(Column):
+    """A timestamptz[] in the binary format, of microseconds since 1970: the server has nothing to reckon."""
+
+    def encoded(self) -> bytes:  # noqa: D102 - as Column says
+        return _binary([value - _EPOCH_US for value in self.values], "q", _TIMESTAMPTZ_OID)
+
+
+class Blobs(Column):
+    """A bytea[] in the binary format."""
+
+    def encoded(self) -> bytes:  # noqa: D102 - as Column says
+        if not self.values:
+            return _NO_ELEMENTS.pack(0, 0, _BYTEA_OID)
+        sizes = map(_SIZE.pack, map(len, self.values))
+        head = _HEAD.pack(1, 0, _BYTEA_OID, len(self.values), 1)
+        return b"".join((head, *chain.from_iterable(zip(sizes, self.values, strict=True))))
+
+
+class Count(int):
+    """How many rows a statement must have written; of joined statements, their sum."""
 
 
 _BIGINT_OID: Final = 20
 _INTEGER_OID: Final = 23
+_BYTEA_OID: Final = 17
+_TIMESTAMPTZ_OID: Final = 1184
+_EPOCH_US: Final = 946_684_800_000_000  # 2000-01-01, from which Postgres counts
+_SIZE: Final = struct.Struct(">i")
 _FEW: Final = 32  # values; below it a format of the struct module is faster than slices
 _HEAD: Final = struct.Struct(">5i")  # dimensions, has nulls, type of the elements, length, lower bound
 _NO_ELEMENTS: Final = struct.Struct(">3i")
@@ -104,23 +164,31 @@ def _layout(code: str, count: int) -> struct.Struct:
     return struct.Struct(">" + f"i{code}" * count)
 
 
-class _BigintsDumper(Dumper):
-    format = Format.BINARY
-    oid = 1016  # bigint[]
+#: kind of column -> its format on the wire, and the type that Postgres is told; 0 = the query's cast says it
+_ARRAYS: Final = {
+    Texts: (Format.TEXT, 0),
+    OptionalTexts: (Format.TEXT, 0),
+    Booleans: (Format.TEXT, 0),
+    Numbers: (Format.TEXT, 0),
+    Bigints: (Format.BINARY, 1016),
+    Integers: (Format.BINARY, 1007),
+    Times: (Format.BINARY, 1185),
+    Blobs: (Format.BINARY, 1001),
+}
 
-    def dump(self, obj: Bigints) -> bytes:
-        return obj.data
+
+class _ColumnDumper(Dumper):
+    def dump(self, obj: Column) -> bytes:
+        return obj.encoded()
 
 
-class _IntegersDumper(Dumper):
-    format = Format.BINARY
-    oid = 1007  # integer[]
-
-    def dump(self, obj: Integers) -> bytes:
-        return obj.data
+_DUMPERS: Final = {
+    kind: type(f"_{kind.__name__}Dumper", (_ColumnDumper,), {"format": format_, "oid": oid})
+    for kind, (format_, oid) in _ARRAYS.items()
+}
 
 
 def register(context: AdaptContext) -> None:
-    """Lets a connection take Bigints and Integers as parameters."""
-    context.adapters.register_dumper(Bigints, _BigintsDumper)
-    context.adapters.register_dumper(Integers, _IntegersDumper)
+    """Lets a connection take columns as parameters."""
+    for kind, dumper in _DUMPERS.items():
+        context.adapters.register_dumper(kind, dumper)

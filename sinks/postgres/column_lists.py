@@ -24,7 +24,7 @@ from msgspec import Struct
 
 from schemas import records
 from schemas.column import Declared, Kind, Statement, declared
-from sinks.postgres.arrays import Bigints, Integers, bool_array, optional_text_array, text_array
+from sinks.postgres.arrays import Bigints, Booleans, Column, Integers, OptionalTexts, Texts, Times
 
 _MARK: Final = re.compile(r"\{\{(\w+) (\w+)(?: (\w+))?\}\}")
 _LISTED: Final = re.compile(r"\{\{listed (\w+) (\w+)\}\}")
@@ -33,7 +33,7 @@ _ARRAYS: Final[dict[Kind, str]] = {
     "texts": "text",
     "integer": "int",
     "bigint": "bigint",
-    "time": "bigint",
+    "time": "timestamptz",
     "boolean": "boolean",
 }
 _encode: Final = msgspec.json.Encoder().encode
@@ -57,7 +57,7 @@ def variants(name: str, text: str) -> dict[str, str]:
     return {n: expanded(_LISTED.sub(condition, text)) for n, condition in {name: "", **filtered}.items()}
 
 
-def packed(record: type[Struct], statement: Statement, rows: Sequence[Struct]) -> tuple[Any, ...]:
+def packed(record: type[Struct], statement: Statement, rows: Sequence[Struct]) -> tuple[Column, ...]:
     """The rows as columns: one parameter for each of ``arrays``. At least one row."""
     values_of, packers = _packing(record, statement)
     columns = zip(*map(values_of, rows), strict=True)  # a row at a time, without a step of Python for each value
@@ -65,29 +65,33 @@ def packed(record: type[Struct], statement: Statement, rows: Sequence[Struct]) -
 
 
 @cache
-def _packing(record: type[Struct], statement: Statement) -> tuple[Callable[[Any], Any], list[Callable[[Any], Any]]]:
+def _packing(
+    record: type[Struct], statement: Statement
+) -> tuple[Callable[[Any], Any], list[Callable[[Sequence[Any]], Column]]]:
     fields = _written(record, statement)
     return attrgetter(*(field.name for field in fields)), [_packer(field) for field in fields]
 
 
-def _packer(field: Declared) -> Callable[[Any], Any]:
+def _packer(field: Declared) -> Callable[[Sequence[Any]], Column]:
     if field.kind == "texts":
         return _optional_texts if field.nullable else _texts
     if field.kind == "text":
-        return optional_text_array if field.nullable else text_array
+        return OptionalTexts if field.nullable else Texts
     if field.kind == "integer":
         return Integers
     if field.kind == "boolean":
-        return bool_array
-    return _optional_bigints if field.nullable else Bigints
+        return Booleans
+    if field.nullable:
+        return _optional_bigints
+    return Times if field.kind == "time" else Bigints
 
 
-def _texts(values: Sequence[dict[str, str]]) -> str:
-    return text_array([_encode(value).decode() if value else "{}" for value in values])
+def _texts(values: Sequence[dict[str, str]]) -> Texts:
+    return Texts([_encode(value).decode() if value else "{}" for value in values])
 
 
-def _optional_texts(values: Sequence[dict[str, str] | None]) -> str:
-    return optional_text_array([None if value is None else _encode(value).decode() for value in values])
+def _optional_texts(values: Sequence[dict[str, str] | None]) -> OptionalTexts:
+    return OptionalTexts([None if value is None else _encode(value).decode() for value in values])
 
 
 def _optional_bigints(values: Sequence[int | None]) -> Bigints:
@@ -98,11 +102,16 @@ def _written(record: type[Struct], statement: Statement) -> list[Declared]:
     return [field for field in declared(record) if field.is_written(statement)]
 
 
+def _array(field: Declared) -> str:
+    return "bigint" if field.kind == "time" and field.nullable else _ARRAYS[field.kind]
+
+
 def _value(field: Declared) -> str:
     """A column of t as its table keeps it: null travels as the empty text, or as zero."""
     given = f"t.{field.name}"
-    if field.nullable:
-        given = f"nullif({given}, {'0' if field.kind in ('time', 'bigint', 'integer') else chr(39) * 2})"
+    if not field.nullable:
+        return given
+    given = f"nullif({given}, {'0' if field.kind in ('time', 'bigint', 'integer') else chr(39) * 2})"
     return f"timestamptz 'epoch' + {given} * interval '1 microsecond'" if field.kind == "time" else given
 
 
@@ -127,7 +136,7 @@ _LISTS: Final[dict[str, Callable[[type[Struct], Any], str]]] = {
     "read": lambda record, alias: _joined([_read(field, alias) for field in declared(record)]),
     "json": lambda record, alias: _joined([f"'{f.name}', {_as_json(f, alias)}" for f in declared(record)]),
     "names": lambda record, statement: _joined([field.name for field in _written(record, statement)]),
-    "arrays": lambda record, statement: _joined([f"%s::{_ARRAYS[f.kind]}[]" for f in _written(record, statement)]),
+    "arrays": lambda record, statement: _joined([f"%s::{_array(f)}[]" for f in _written(record, statement)]),
     "values": lambda record, statement: _joined([_value(field) for field in _written(record, statement)]),
     "sets": lambda record, statement: _joined(
         [f"{f.name} = {_value(f)}" for f in _written(record, statement) if not f.column.key]

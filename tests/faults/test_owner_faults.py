@@ -43,8 +43,13 @@ def test_killed_at_every_fail_point(owner_world: OwnerWorld, place: tuple[str, s
     name, driver = place
     doomed = owner_world.start_owner(f"{name}:3", driver)
     owner_world.send_payments(20)
-    owner_world.send_payments(20)
-    eventually(lambda: doomed.poll() is not None, 30, what="the fail point")
+
+    def is_dead() -> bool:
+        """Sent before every look: how many of them a transaction takes is for the owner to decide."""
+        owner_world.send_payments(5)
+        return doomed.poll() is not None
+
+    eventually(is_dead, 30, what="the fail point")
     assert doomed.returncode == -signal.SIGKILL
     owner_world.start_owner(driver=driver)
     owner_world.await_all()

@@ -68,7 +68,7 @@ def test_integers_in_binary(connection: psycopg.Connection, values: list[int]) -
 def test_a_number_that_does_not_fit_is_refused_here(value: int) -> None:
     """Cut off, it would be another amount."""
     with pytest.raises(OverflowError):
-        (arrays.Bigints if abs(value) > 2**62 else arrays.Integers)([value])
+        (arrays.Bigints if abs(value) > 2**62 else arrays.Integers)([value]).encoded()
 
 
 @relaxed
@@ -91,10 +91,22 @@ def test_texts_that_may_be_missing(connection: psycopg.Connection, values: list[
 @relaxed
 @given(values=st.lists(st.binary(max_size=40)))
 def test_bytes(connection: psycopg.Connection, values: list[bytes]) -> None:
-    blob, starts, lengths = arrays.bytes_column(values)
+    assert read(connection, "bytea", arrays.Blobs(values)) == values
+
+
+@relaxed
+@given(values=st.lists(st.integers(0, 4_102_444_800_000_000), max_size=80))
+def test_times(connection: psycopg.Connection, values: list[int]) -> None:
+    """To the microsecond, and before 2000 too."""
     found = connection.execute(
-        "select substr(b.blob, t.start, t.length) from (select %b::bytea as blob) as b,"
-        " unnest(%s::int[], %s::int[]) with ordinality as t (start, length, n) order by n",
-        (blob, starts, lengths),
+        "select (extract(epoch from t) * 1000000)::bigint from unnest(%s::timestamptz[]) with ordinality as u (t, n)"
+        " order by n",
+        (arrays.Times(values),),
     ).fetchall()
-    assert [bytes(row[0]) for row in found] == values
+    assert [row[0] for row in found] == values
+
+
+@relaxed
+@given(values=texts)
+def test_a_column_is_what_its_literal_is(connection: psycopg.Connection, values: list[str]) -> None:
+    assert read(connection, "text", arrays.Texts(values)) == values

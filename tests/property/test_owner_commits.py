@@ -16,10 +16,10 @@ from msgspec import structs
 from structlog.testing import capture_logs
 
 from dataflows.owner import fail_points
-from dataflows.owner.batch import PartitionBatch, Record, Reply
-from dataflows.owner.commit import Committer
+from dataflows.owner.batch import CommittedBatch, PartitionBatch, Record, Reply
+from dataflows.owner.commit import Committer, Share
 from dataflows.owner.leases import Lease, Leases
-from dataflows.owner.parking import commit_or_park
+from dataflows.owner.parking import commit_or_park, committed_together
 from dataflows.payments.service import payments_service
 from schemas import codec, identity, topics
 from schemas.errors import Fenced, OwnershipLost, UndecodableRecord
@@ -31,7 +31,7 @@ from tests.property.payments.history import History, Step, published, random_his
 from tests.worlds.payments import payment_cases as cases
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from dataflows.payments.policies import PolicyBook
     from schemas.records import Command
@@ -54,8 +54,9 @@ class Owners:
         self.service = payments_service(policies=policies)
         self.log: dict[int, list[Record]] = defaultdict(list)
         self.replies: list[Reply] = []
-        self.zombies: list[tuple[Committer, Lease]] = []
+        self.zombies: list[tuple[Committer, list[Lease]]] = []
         self.crash_in: int | None = None
+        self.rounds = 0  # of several partitions
         self.start()
 
     def start(self) -> None:
@@ -92,29 +93,42 @@ class Owners:
         if self.chance.random() < 0.15:
             self.crash_in = self.chance.randrange(8)
         elif self.chance.random() < 0.1:
-            self.zombies.append((self.committer, self.leases[self.chance.randrange(PARTITIONS)]))
+            self.zombies.append((self.committer, self.chance.sample(self.leases, self.chance.choice((1, 3)))))
             self.start()
-        lease = self.leases[self.chance.randrange(PARTITIONS)]
-        log = self.log[lease.partition]
-        size = self.chance.choice((1, 2, 3, 7, 40))
-        records = log[lease.next_offset : lease.next_offset + size]
-        if not records:
-            return
+        leases = self.chance.sample(self.leases, self.chance.choice((1, 1, 2, 5)))
+        shares = [share for lease in leases if (share := self._share(lease)).batch.records]
         try:
-            for done in commit_or_park(self.committer, lease, PartitionBatch(lease.partition, records, lease.epoch), 0):
+            for done in self._committed(shares):
                 self.replies += done.replies
         except Crash:
             self.committer.connection.close()
             self.start()
 
+    def _share(self, lease: Lease) -> Share:
+        size = self.chance.choice((1, 2, 3, 7, 40))
+        records = self.log[lease.partition][lease.next_offset : lease.next_offset + size]
+        return Share(lease, PartitionBatch(lease.partition, records, lease.epoch), 0)
+
+    def _committed(self, shares: list[Share]) -> Iterator[CommittedBatch]:
+        """As a lane does it: several partitions together, and each alone when that fails."""
+        if len(shares) > 1 and (together := committed_together(self.committer, shares)):
+            self.rounds += 1
+            yield from together
+            return
+        for share in shares:
+            yield from commit_or_park(self.committer, share.lease, share.batch, 0)
+
     def _zombie(self) -> None:
-        """A paused owner wakes up with a batch in its hands: it must not write a row."""
-        committer, lease = self.zombies.pop()
-        records = self.log[lease.partition][lease.next_offset :]
+        """A paused owner wakes up with a round in its hands: it must not write a row, together or one by one."""
+        committer, leases = self.zombies.pop()
+        shares = [share for lease in leases if (share := self._share(lease)).batch.records]
         self.crash_in = None
-        if records:
+        if len(shares) > 1:
             with pytest.raises(Fenced):
-                list(commit_or_park(committer, lease, PartitionBatch(lease.partition, records, lease.epoch), 0))
+                committer.commit_round(shares)
+        for share in shares:
+            with pytest.raises(Fenced):
+                list(commit_or_park(committer, share.lease, share.batch, 0))
         committer.connection.close()
 
     def close(self) -> None:
@@ -151,7 +165,7 @@ def test_any_interleaving_of_batches_crashes_and_zombies_ends_in_the_models_stat
             owners.append(step)
         with capture_logs() as logs:
             owners.run()
-        assert {entry["event"] for entry in logs} <= {"record_parked", "contradicting_fact"}, (
+        assert {entry["event"] for entry in logs} <= {"record_parked", "contradicting_fact", "late_capture"}, (
             "nothing here is a reason to split a batch"
         )
         end_state.check(history.steps, owners.replies, stored, candidates)

@@ -6,14 +6,16 @@ import threading
 from typing import TYPE_CHECKING
 
 import pytest
+from prometheus_client import REGISTRY
 
 from dataflows.owner import fail_points
 from dataflows.owner.batch import PartitionBatch, Record
 from dataflows.owner.drivers import run_plain
 from dataflows.owner.process import OwnerProcess
 from dataflows.owner.supervise import supervise
+from dataflows.payments.domain import commands as domain
 from schemas import codec, limits, topics
-from schemas.errors import OwnershipLost
+from schemas.errors import Fenced, OwnershipLost
 from schemas.payments import topics as payments_topics
 from tests.eventually import becomes, eventually, patient
 from tests.faults.owners import command
@@ -118,13 +120,118 @@ def test_a_batch_that_does_not_follow_what_was_committed_is_refused(owner: OneOw
         lease = process.leases.acquire(process.lanes[0].connection, PARTITION)
         assert lease is not None
         process.publisher.resume(process.lanes[0].connection, lease)
-        process.lanes[0].commit(PartitionBatch(PARTITION, [Record(0, b"", first)], lease.epoch))
+        process.lanes[0].commit([PartitionBatch(PARTITION, [Record(0, b"", first)], lease.epoch)])
         assert owner.committed() == [0]
         with pytest.raises(OwnershipLost):
-            process.lanes[1].commit(PartitionBatch(PARTITION, [Record(2, b"", third)], lease.epoch))
+            process.lanes[1].commit([PartitionBatch(PARTITION, [Record(2, b"", third)], lease.epoch)])
         assert (owner.committed(), owner.next_offset()) == ([0], 1)
         assert process.leases.get(PARTITION) is None, "no lane may go on with this partition before it is read again"
         del second
+    finally:
+        process.close()
+
+
+def test_a_partition_that_somebody_else_has_keeps_no_other_of_its_round_from_its_commit(owner: OneOwner) -> None:
+    """All of a round in one transaction; what fails of it fails alone."""
+    (lost,), (kept,) = creates(1), creates(1, partition=PARTITION + 1)
+    process = owner.process()
+    try:
+        connection = process.lanes[0].connection
+        leases = [process.leases.acquire(connection, p) for p in (PARTITION, PARTITION + 1)]
+        batches = [
+            PartitionBatch(lease.partition, [Record(0, b"", one)], lease.epoch)
+            for lease, one in zip(leases, (lost, kept), strict=True)
+            if lease is not None
+        ]
+        owner.stored.rows(f"update partition_owner set epoch = epoch + 1 where partition = {PARTITION} returning 1")
+        with pytest.raises(Fenced):
+            process.lanes[0].commit(batches)
+        assert owner.stored.rows("select id from payment_intent") == [(kept.aggregate_key,)]
+        assert owner.stored.positions() == {PARTITION: 0, PARTITION + 1: 1}
+    finally:
+        process.close()
+
+
+def test_a_command_that_fails_is_parked_and_the_rest_of_its_round_is_committed(
+    owner: OneOwner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (poison,), (sound,) = creates(1), creates(1, partition=PARTITION + 1)
+    decide = domain.decide
+
+    def explode(payment: object, command: Command, context: object) -> object:
+        if command.aggregate_key == poison.aggregate_key:
+            raise ZeroDivisionError
+        return decide(payment, command, context)
+
+    monkeypatch.setattr(domain, "decide", explode)
+    process = owner.process()
+    try:
+        batches = []
+        for one, partition in ((poison, PARTITION), (sound, PARTITION + 1)):
+            lease = process.leases.acquire(process.lanes[0].connection, partition)
+            assert lease is not None
+            batches.append(PartitionBatch(partition, [Record(0, b"poison", one)], lease.epoch))
+        pieces = process.lanes[0].commit(batches)
+        assert sorted((p.partition, p.parked, p.closes) for p in pieces) == [
+            (PARTITION, 1, True),
+            (PARTITION + 1, 0, True),
+        ]
+        assert owner.stored.rows("select id from payment_intent") == [(sound.aggregate_key,)]
+        assert owner.stored.rows("select aggregate_key from dead_letter") == [(poison.aggregate_key,)]
+    finally:
+        process.close()
+
+
+def test_a_round_keeps_what_it_refuses_and_who_sent_the_rest_by_partition(
+    owner: OneOwner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Refused records are counted once, after the commit, although the round was tried in vain before."""
+    tries = []
+
+    def reach(point: str) -> None:
+        if point == "before_commit" and not tries:
+            tries.append(point)
+            raise ZeroDivisionError
+
+    def refused() -> float:
+        return REGISTRY.get_sample_value("millrace_owner_refused_records_total", {"reason": "mac_wrong"}) or 0
+
+    monkeypatch.setattr(fail_points, "reach", reach)
+    process, before, batches = owner.process(), refused(), []
+    try:
+        for partition in (PARTITION, PARTITION + 1):
+            lease = process.leases.acquire(process.lanes[0].connection, partition)
+            (one,) = creates(1, partition=partition)
+            assert lease is not None
+            records = [Record(0, b"forged", refused="mac_wrong"), Record(1, b"", one, sender=f"ingress.{partition}")]
+            batches.append(PartitionBatch(partition, records, lease.epoch))
+        assert len(process.lanes[0].commit(batches)) == len(batches)
+    finally:
+        process.close()
+    assert owner.stored.rows('select partition, "offset", sender from idempotency order by 1') == [
+        (PARTITION, 1, f"ingress.{PARTITION}"),
+        (PARTITION + 1, 1, f"ingress.{PARTITION + 1}"),
+    ]
+    kept = 'select partition, "offset", reason, record, state from dead_letter order by 1'
+    assert owner.stored.rows(kept) == [
+        (partition, 0, "mac_wrong: sent by nobody known", b"forged", "refused")
+        for partition in (PARTITION, PARTITION + 1)
+    ]
+    assert (tries, refused() - before) == (["before_commit"], 2)
+
+
+def test_a_round_is_one_transaction(owner: OneOwner) -> None:
+    """Commands of several partitions share their statements, their commit and its write to the disk."""
+    process = owner.process()
+    try:
+        batches = []
+        for partition in range(4):
+            lease = process.leases.acquire(process.lanes[0].connection, partition)
+            (one,) = creates(1, partition=partition)
+            assert lease is not None
+            batches.append(PartitionBatch(partition, [Record(0, b"", one)], lease.epoch))
+        assert len(process.lanes[0].commit(batches)) == len(batches)
+        assert owner.stored.rows("select count(*), count(distinct xmin::text) from idempotency") == [(4, 1)]
     finally:
         process.close()
 

@@ -123,6 +123,22 @@ def test_a_retry_of_an_earlier_batch_gets_the_stored_bytes() -> None:
     assert (memory.asked, folded.identities, folded.events) == ([], [], [])
 
 
+def test_a_fact_that_nobody_waits_for_keeps_no_answer_but_its_event() -> None:
+    """Who asks for it reads the event; whoever waits gets, and its retries too, the whole answer."""
+    confirm = asking(cases.confirm(), "k2")
+    heard = asking(cases.fact(cases.after(cases.after(None, CREATE), confirm), "captured"), "fact")
+    waiting, _ = fold(CREATE, confirm, heard)
+    assert waiting.identities[2].response == waiting.replies[2].body
+    assert msgspec.json.decode(waiting.replies[2].body)["result"]["state"] == "succeeded"
+    folded, _ = fold(CREATE, confirm, msgspec.structs.replace(heard, reply_to=-1))
+    assert msgspec.json.decode(folded.identities[2].response) == {
+        "result": None,
+        "event": {"event_id": folded.events[2].event_id, "aggregate_key": cases.INTENT_ID},
+    }
+    unwatched, _ = fold(msgspec.structs.replace(CREATE, reply_to=-1))
+    assert msgspec.json.decode(unwatched.identities[0].response)["result"]["id"] == cases.INTENT_ID
+
+
 def test_a_refusal_is_frozen_too() -> None:
     """Rule: a retry cannot succeed later by surprise. The confirm is refused before the intent exists and ever after."""
     early = asking(cases.confirm(), "k2")

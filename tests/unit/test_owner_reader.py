@@ -55,28 +55,32 @@ def reader(monkeypatch: pytest.MonkeyPatch) -> Iterator[Reader]:
 
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("lanes", [1, 2, 3])
-def test_every_batch_is_taken_at_once_and_in_the_order_of_its_partition(reader: Reader, lanes: int) -> None:
+def test_every_batch_is_taken_at_once_and_in_the_order_of_its_partition(
+    reader: Reader, monkeypatch: pytest.MonkeyPatch, lanes: int
+) -> None:
     """The queue is bounded: it is full, and empty, again and again; whoever waits then is woken by the other side."""
     taken: dict[int, list[int]] = defaultdict(list)
     in_work: set[int] = set()
     broken: list[str] = []
-    left = threading.Semaphore(BATCHES)
+    counting = threading.Lock()
     all_done = threading.Event()
-    done = iter(range(BATCHES))
+    monkeypatch.setattr(limits, "BATCH_MESSAGES_MAX", 1)  # no batch is extended, and a few fill the queue
 
     def lane() -> None:
-        while left.acquire(blocking=False):
-            batch = None
-            while batch is None:  # woken for a batch that another lane has taken
-                batch = reader.next_batch(FOR_EVER_S)
-            if batch.partition in in_work:
-                broken.append(f"partition {batch.partition} is in two lanes")
-            in_work.add(batch.partition)
-            taken[batch.partition].append(batch.records[0].offset)
-            in_work.discard(batch.partition)
-            reader.done(batch.partition)
-            if next(done) == BATCHES - 1:
-                all_done.set()
+        while not all_done.is_set():
+            for batch in reader.next_round(FOR_EVER_S):
+                if batch.partition in in_work:
+                    broken.append(f"partition {batch.partition} is in two lanes")
+                in_work.add(batch.partition)
+                with counting:
+                    taken[batch.partition].append(batch.records[0].offset)
+                    is_last = sum(map(len, taken.values())) == BATCHES
+                in_work.discard(batch.partition)
+                reader.done(batch.partition)
+                if is_last:
+                    all_done.set()
+                    with reader._offered:
+                        reader._offered.notify_all()
 
     threads = [threading.Thread(target=lane, daemon=True) for _ in range(lanes)]
     for thread in threads:
@@ -98,6 +102,6 @@ def test_a_reader_that_gets_into_no_group_says_so_to_every_lane(
     monkeypatch.setattr(limits, "OWNER_JOIN_TIMEOUT_S", 0.1)
     reader.start()
     eventually(lambda: not reader._thread.is_alive(), what="the reading thread's end")
-    for look in (lambda: reader.drained, lambda: reader.next_batch(FOR_EVER_S)):
+    for look in (lambda: reader.drained, lambda: reader.next_round(FOR_EVER_S)):
         with pytest.raises(KafkaException, match="Not in the consumer group"):
             look()

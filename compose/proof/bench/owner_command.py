@@ -59,11 +59,15 @@ def _numbers(text: str) -> tuple[int, ...]:
 def _show(console: Any, result: dict[str, Any]) -> None:
     from rich.table import Table  # noqa: PLC0415
 
-    table = Table("", "commands/s", "of COPY", "of plain loop", "batch", "CPU us per command", "end state", box=None)
+    table = Table(
+        "", "commands/s", "of COPY", "of plain loop", "batch", "CPU us per command", "WAL bytes", "end state", box=None
+    )
     ceiling, plain = result["copy_ceiling_per_s"], result["plain_loop"]
-    table.add_row("COPY, one connection", f"{ceiling:,.0f}", "1", "", "", "", "")
+    table.add_row("COPY, one connection", f"{ceiling:,.0f}", "1", "", "", "", "", "")
     plain_row = (f"{plain['commands_per_s']:,.0f}", f"{plain['commands_per_s'] / ceiling:.2f}", "1")
-    table.add_row("plain loop, 1 process", *plain_row, f"{plain['batch_size_mean']:g}", _spent(plain), "")
+    table.add_row(
+        "plain loop, 1 process", *plain_row, f"{plain['batch_size_mean']:g}", _spent(plain), _written(plain), ""
+    )
     for run in result["runs"]:
         table.add_row(
             f"bytewax, {run['processes']} process{'es' if run['processes'] > 1 else ''}",
@@ -72,13 +76,16 @@ def _show(console: Any, result: dict[str, Any]) -> None:
             f"{run['ratio_to_plain_loop']:.2f}",
             f"{run['batch_size_mean']:g}",
             _spent(run),
+            _written(run),
             "matches" if run["end_state_matches"] else "DIFFERS",
         )
     console.print(table)
     latency = result["latency"]
+    spent = _spent(latency)
     print(
         f"produce to committed at {latency['rate_per_s']:g}/s: p50 {latency['p50_ms']} ms, p99 {latency['p99_ms']} ms,"
-        f" p99.9 {latency['p999_ms']} ms, {latency['lost']} lost"
+        f" p99.9 {latency['p999_ms']} ms, {latency['lost']} lost,"
+        f" transactions of {latency['batch_size_mean']:g} commands, CPU us per command: {spent}"
     )
     for run in result["runs"]:
         for name in ("python_share", "postgres_share"):
@@ -86,6 +93,10 @@ def _show(console: Any, result: dict[str, Any]) -> None:
             print(f"{run['processes']} x {name.removesuffix('_share')}: {parts}")
         for difference in run["differences"]:
             print(f"DIFFERS: {difference}")
+
+
+def _written(run: dict[str, Any]) -> str:
+    return f"{run['wal_bytes_per_command']:,.0f}"
 
 
 def _spent(run: dict[str, Any]) -> str:

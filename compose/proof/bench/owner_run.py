@@ -36,6 +36,7 @@ from schemas import limits
 _TICK_S: Final = 0.1
 _READY_TIMEOUT_S: Final = 30
 _RUN_TIMEOUT_S: Final = 300
+_WAL: Final = "select pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::bigint"
 _POSITIONS: Final = "select partition, next_offset, owner_id from partition_owner order by partition"
 
 
@@ -63,6 +64,7 @@ class OwnerRun:
     batch_size_mean: float
     cpu_us_per_command: dict[str, float]
     cpus_used_by_others: float  # well above zero: the machine was shared, and the rates are too low
+    wal_bytes_per_command: float = 0.0  # what Postgres wrote for good, over the whole run
     python_share: dict[str, float] = field(default_factory=dict)
     postgres_share: dict[str, float] = field(default_factory=dict)
 
@@ -169,16 +171,24 @@ def run_owners(
         wait_until_joined(connection, running, processes)
         running.measuring.touch()
         with StatementSampler(dsn) as statements:
+            written = _wal_bytes(connection)
             release_partitions(connection)
             samples = _watch(connection, running, groups, ends)
+            written = _wal_bytes(connection) - written
         running.measuring.unlink()
         commands, batches = running.batches()
         running.stop()
         run = _measured(samples, starts, ends, processes, driver)
         run.batch_size_mean = round(commands / max(1, batches), 1)
+        run.wal_bytes_per_command = round(written / max(1, run.commands), 1)
         run.python_share = running.python_share()
         run.postgres_share = shares(statements.counts)
         return run
+
+
+def _wal_bytes(connection: psycopg.Connection[Any]) -> int:
+    row = connection.execute(_WAL).fetchone()
+    return 0 if row is None else int(row[0])
 
 
 def process_groups(world: World, running: OwnerProcesses) -> dict[str, list[int]]:

@@ -31,15 +31,18 @@ update partition_owner
 set owner_id = '', published_seq = greatest(published_seq, %(published_seq)s), updated_at = clock_timestamp()
 where topic = %(topic)s and partition = %(partition)s and epoch = %(epoch)s;
 
--- name: partition_claim
--- First statement of every batch: compare-and-set on (epoch, next_offset). No row = fenced. The batch begins exactly where
--- the one before it ended, so that no command is passed over and none is decided at two places.
-update partition_owner
-set next_offset = %(next_offset)s, published_seq = greatest(published_seq, %(published_seq)s), updated_at = clock_timestamp(),
-    leader_epoch = %(leader_epoch)s, read_offset = %(next_offset)s,
-    decided_at = greatest(decided_at, timestamptz 'epoch' + %(decided_at)s * interval '1 microsecond')
-where topic = %(topic)s and partition = %(partition)s and epoch = %(epoch)s and next_offset = %(first_offset)s
-returning 1;
+-- name: partitions_claim
+-- First statement of every transaction, for each partition that it has commands of: compare-and-set on (epoch,
+-- next_offset). A partition that does not come back is fenced. Its batch begins exactly where the one before it ended, so
+-- that no command is passed over and none is decided at two places. Partitions ascend: locks are taken in one order.
+update partition_owner o
+set next_offset = b.next_offset, published_seq = greatest(o.published_seq, b.published_seq), updated_at = clock_timestamp(),
+    leader_epoch = nullif(b.leader_epoch, -1), read_offset = b.next_offset,
+    decided_at = greatest(o.decided_at, b.decided_at)
+from unnest(%s::int[], %s::bigint[], %s::bigint[], %s::bigint[], %s::bigint[], %s::timestamptz[], %s::int[])
+         as b (partition, epoch, first_offset, next_offset, published_seq, decided_at, leader_epoch)
+where o.topic = %s and o.partition = b.partition and o.epoch = b.epoch and o.next_offset = b.first_offset
+returning o.partition;
 
 -- name: partition_halt
 -- After a broken invariant: no owner goes on until an operator clears it.
@@ -71,23 +74,19 @@ select aggregate_key from parked_aggregate where aggregate_key = any (%s::text[]
 -- Results of a batch, keys sorted: two owners that race for one key wait in one order. The one that loses fails and repeats.
 insert into idempotency (merchant_id, key, request_hash, response, status, operation, request_id, aggregate_key,
                          event_id, topic, partition, "offset", created_at, sender)
-select t.merchant_id, t.key, substr(h.blob, (t.n::int - 1) * 32 + 1, 32), substr(b.blob, t.start, t.length), t.status,
-       t.operation, t.request_id, t.aggregate_key, nullif(t.event_id, ''), %s, %s, t."offset",
-       timestamptz 'epoch' + %s * interval '1 microsecond', t.sender
-from (select %b::bytea as blob) as b, (select %b::bytea as blob) as h,
-     unnest(%s::text[], %s::text[], %s::int[], %s::int[], %s::text[], %s::text[], %s::text[], %s::text[], %s::text[],
-            %s::bigint[], %s::text[])
-         with ordinality
-         as t (merchant_id, key, start, length, status, operation, request_id, aggregate_key, event_id, "offset", sender, n);
+select t.merchant_id, t.key, t.request_hash, t.response, t.status, t.operation, t.request_id, t.aggregate_key,
+       nullif(t.event_id, ''), %s, t.partition, t."offset", t.created_at, t.sender
+from unnest(%s::text[], %s::text[], %s::bytea[], %s::bytea[], %s::text[], %s::text[], %s::text[], %s::text[], %s::text[],
+            %s::int[], %s::bigint[], %s::timestamptz[], %s::text[])
+         as t (merchant_id, key, request_hash, response, status, operation, request_id, aggregate_key, event_id,
+               partition, "offset", created_at, sender);
 
 -- name: outbox_insert
 -- Events of a batch in commit order. Appended on the right of the primary key.
 insert into outbox (topic, partition, seq, event_id, aggregate_key, version, scope, payload, occurred_at)
-select %s, %s, t.seq, t.event_id, t.aggregate_key, t.version, t.scope, substr(b.blob, t.start, t.length),
-       timestamptz 'epoch' + t.occurred_at * interval '1 microsecond'
-from (select %b::bytea as blob) as b,
-     unnest(%s::bigint[], %s::text[], %s::text[], %s::bigint[], %s::text[], %s::int[], %s::int[], %s::bigint[])
-         as t (seq, event_id, aggregate_key, version, scope, start, length, occurred_at);
+select %s, t.partition, t.seq, t.event_id, t.aggregate_key, t.version, t.scope, t.payload, t.occurred_at
+from unnest(%s::int[], %s::bigint[], %s::text[], %s::text[], %s::bigint[], %s::text[], %s::bytea[], %s::timestamptz[])
+         as t (partition, seq, event_id, aggregate_key, version, scope, payload, occurred_at);
 
 -- name: outbox_unpublished
 -- After a take-over: what may not have reached Kafka yet. Primary key range.
@@ -99,10 +98,8 @@ order by seq limit %(limit)s;
 -- Records whose sender may not say what they say, while there is room: kept for people, believed by nobody. Served by
 -- dead_letter_refused.
 insert into dead_letter (topic, partition, "offset", reason, record, parked_at, published, state)
-select %(topic)s, %(partition)s, t."offset", t.reason, substr(b.blob, t.start, t.length), clock_timestamp(), true, 'refused'
-from (select %(blob)b::bytea as blob) as b,
-     unnest(%(offsets)s::bigint[], %(reasons)s::text[], %(starts)s::int[], %(lengths)s::int[])
-         as t ("offset", reason, start, length)
+select %(topic)s, %(partition)s, t."offset", t.reason, t.record, clock_timestamp(), true, 'refused'
+from unnest(%(offsets)s::bigint[], %(reasons)s::text[], %(records)s::bytea[]) as t ("offset", reason, record)
 where (select count(*) from dead_letter d where d.topic = %(topic)s and d.partition = %(partition)s and d.state = 'refused')
       < %(kept_max)s
 on conflict do nothing;

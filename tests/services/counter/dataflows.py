@@ -11,7 +11,7 @@ from dataflows.owner.batch import Statement
 from dataflows.owner.service import MISROUTED, Committed, NewEvent, OwnedService
 from schemas.records import Command, Rejection
 from schemas.topics import partition_for
-from sinks.postgres.arrays import Bigints, text_array
+from sinks.postgres.arrays import Bigints, Texts
 from sinks.postgres.sql_files import queries
 from tests.services.counter.domain import Counter, decide, rendered
 from tests.services.counter.service import SERVICE
@@ -28,7 +28,7 @@ class CounterPartition:
 
     def reads(self, keys: list[str], commands: Sequence[Command]) -> list[Statement]:
         del commands
-        return [(SQL["counters_read"], (text_array(keys),))]
+        return [(SQL["counters_read"], (Texts(keys),))]
 
     def begin(self, rows: Sequence[list[tuple[Any, ...]]]) -> CounterWorkspace:
         found = [Counter(**dict(zip(Counter.__struct_fields__, row, strict=True))) for row in (rows[0] if rows else [])]
@@ -78,7 +78,7 @@ class CounterWorkspace:
 
 def _columns(counters: list[Counter]) -> tuple[Any, ...]:
     columns = zip(*(structs.astuple(counter) for counter in counters), strict=True)
-    return tuple(text_array(list(c)) if isinstance(c[0], str) else Bigints(list(c)) for c in columns)
+    return tuple(Texts(list(c)) if isinstance(c[0], str) else Bigints(list(c)) for c in columns)
 
 
 OWNED: Final = OwnedService(declared=SERVICE, open_partition=CounterPartition)

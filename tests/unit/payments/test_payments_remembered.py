@@ -52,7 +52,7 @@ def test_only_what_is_not_remembered_is_read() -> None:
     partition = owned()
     batch(partition, cases.create())
     reads = partition.reads([cases.create().aggregate_key, "pi_other"], [])
-    assert [parameters for _, parameters in reads] == [('{"pi_other"}',), ('{"pi_other"}',)]
+    assert [column.values for _, (column,) in reads] == [["pi_other"], ["pi_other"]]
 
 
 def test_a_batch_that_failed_leaves_no_trace() -> None:

@@ -200,7 +200,7 @@ def test_an_approval_is_routed_by_the_card_of_its_confirm() -> None:
     opened = ReviewCases()
     opened.follow("requires_confirmation", waiting)
     ((_, (_, _, _, evidence, _)),) = opened.writes()
-    assert '"card":{"network":"visa","country":"DE"}' in str(evidence).replace("\\", "")
+    assert '"card":{"network":"visa","country":"DE"}' in str(evidence.values).replace("\\", "")
     german_visa = RoutingRule(
         name="german visa",
         candidates=(Candidate("simulator_b"),),

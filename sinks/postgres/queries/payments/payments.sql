@@ -31,8 +31,8 @@ select link, hash from ledger_chain where partition = %s order by link desc limi
 -- name: intents_insert
 -- Intents that the batch created. An id that exists fails the batch: nothing is overwritten.
 insert into payment_intent (partition, {{names PaymentIntent insert}})
-select %s, {{values PaymentIntent insert}}
-from unnest({{arrays PaymentIntent insert}}) as t ({{names PaymentIntent insert}});
+select t.partition, {{values PaymentIntent insert}}
+from unnest(%s::int[], {{arrays PaymentIntent insert}}) as t (partition, {{names PaymentIntent insert}});
 
 -- name: intents_update
 -- Compare-and-set against the versions read. A miss divides by zero, so the commit queued behind it does nothing.
@@ -142,37 +142,37 @@ on conflict do nothing;
 -- name: journals_insert
 -- Journal entries: aggregates of one version. A reference that exists fails the batch. Primary key.
 insert into journal_entry (id, reference, kind, note, scope, partition, created_at)
-select t.id, t.reference, t.kind, nullif(t.note, ''), t.scope, %s,
+select t.id, t.reference, t.kind, nullif(t.note, ''), t.scope, t.partition,
        timestamptz 'epoch' + t.created_at * interval '1 microsecond'
-from unnest(%s::text[], %s::text[], %s::text[], %s::text[], %s::text[], %s::bigint[])
-         as t (id, reference, kind, note, scope, created_at);
+from unnest(%s::int[], %s::text[], %s::text[], %s::text[], %s::text[], %s::text[], %s::bigint[])
+         as t (partition, id, reference, kind, note, scope, created_at);
 
 -- name: ledger_txns_insert
 -- The batch's ledger transactions. The unique reference refuses a fact that was posted before.
 insert into ledger_txn (txn_id, reference, kind, aggregate_key, trace_id, partition, effective_at, recorded_at)
-select t.txn_id, t.reference, t.kind, t.aggregate_key, t.trace_id, %s,
-       timestamptz 'epoch' + t.effective_at * interval '1 microsecond', clock_timestamp()
-from unnest(%s::bigint[], %s::text[], %s::text[], %s::text[], %s::text[], %s::bigint[])
-         as t (txn_id, reference, kind, aggregate_key, trace_id, effective_at);
+select t.txn_id, t.reference, t.kind, t.aggregate_key, t.trace_id, t.partition, t.effective_at, clock_timestamp()
+from unnest(%s::int[], %s::bigint[], %s::text[], %s::text[], %s::text[], %s::text[], %s::timestamptz[])
+         as t (partition, txn_id, reference, kind, aggregate_key, trace_id, effective_at);
 
 -- name: ledger_entries_insert
 -- All their lines at once: the trigger checks the balance over the whole statement.
 insert into ledger_entry (txn_id, line, account_id, debit, credit, currency, effective_at)
-select t.txn_id, t.line, t.account_id, t.debit, t.credit, t.currency,
-       timestamptz 'epoch' + t.effective_at * interval '1 microsecond'
-from unnest(%s::bigint[], %s::int[], %s::text[], %s::bigint[], %s::bigint[], %s::text[], %s::bigint[])
+select t.txn_id, t.line, t.account_id, t.debit, t.credit, t.currency, t.effective_at
+from unnest(%s::bigint[], %s::int[], %s::text[], %s::bigint[], %s::bigint[], %s::text[], %s::timestamptz[])
          as t (txn_id, line, account_id, debit, credit, currency, effective_at);
 
 -- name: ledger_chain_insert
--- One link over everything that the batch posted. Primary key, appended on the right.
+-- One link for each partition over everything that it posted. Primary key, appended on the right.
 insert into ledger_chain (partition, link, first_txn, last_txn, txns, prev_hash, hash)
-values (%s, %s, %s, %s, %s, %b, %b);
+select t.partition, t.link, t.first_txn, t.last_txn, t.txns, t.prev_hash, t.hash
+from unnest(%s::int[], %s::bigint[], %s::bigint[], %s::bigint[], %s::int[], %s::bytea[], %s::bytea[])
+         as t (partition, link, first_txn, last_txn, txns, prev_hash, hash);
 
 -- name: balances_add
 -- One row per account and partition: no other owner ever waits for it. Primary key.
 insert into account_balance as b (account_id, partition, currency, debits, credits, version)
-select t.account_id, %s, t.currency, t.debits, t.credits, t.entries
-from unnest(%s::text[], %s::text[], %s::numeric[], %s::numeric[], %s::bigint[])
-         as t (account_id, currency, debits, credits, entries)
+select t.account_id, t.partition, t.currency, t.debits, t.credits, t.entries
+from unnest(%s::int[], %s::text[], %s::text[], %s::numeric[], %s::numeric[], %s::bigint[])
+         as t (partition, account_id, currency, debits, credits, entries)
 on conflict (account_id, partition) do update
     set debits = b.debits + excluded.debits, credits = b.credits + excluded.credits, version = b.version + excluded.version;

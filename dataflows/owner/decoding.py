@@ -1,0 +1,43 @@
+"""A message of Kafka as a record of an owner. Nothing is raised for content: what cannot be kept is parked later.
+
+Who sent it is verified first, and before anything of it is decoded: what nobody signed is refused, not parked.
+"""
+
+from __future__ import annotations
+
+from confluent_kafka import Message
+
+from dataflows.owner.batch import Record
+from dataflows.owner.fold import envelope_fault
+from dataflows.owner.senders import Senders
+from dataflows.owner.service import OwnedService
+from schemas import codec
+from schemas.errors import Corrupt, UndecodableRecord
+
+
+def record_of(
+    offset: int, message: Message, senders: Senders, service: OwnedService, *, signed_from: int | None
+) -> Record:
+    """The record at that place: with its command, or why it is refused or none. From ``signed_from`` on it is signed.
+
+    None for ``signed_from`` means from the beginning.
+    """
+    value = message.value() or b""
+    record = Record(offset, value, leader_epoch=message.leader_epoch())
+    needs_mac = signed_from is None or offset >= signed_from
+    record.sender, record.refused = senders.sender_of(service.commands_topic, message, needs_mac=needs_mac)
+    if record.refused:
+        return record
+    try:
+        command = codec.decode_command(value)
+    except Corrupt as fault:
+        record.fault = fault
+        return record
+    if reason := envelope_fault(command):
+        record.fault = UndecodableRecord(f"The envelope cannot be kept: {reason}.")
+        return record
+    operation = service.declared.operation_by_name.get(command.operation)
+    record.refused = senders.why_not(record.sender, command, operation, message.key())
+    if record.refused is None:
+        record.command = command
+    return record

@@ -1,0 +1,99 @@
+"""Several statements in one round trip: what an owner's commit relies on, on real Postgres."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import psycopg
+import pytest
+
+from sinks.postgres.arrays import Bigints
+from sinks.postgres.owner_connection import OwnerConnection, connect
+from sinks.postgres.round_trip import RoundTrips
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.servers import World
+
+pytestmark = pytest.mark.servers
+SAVE = "insert into pg_temp.saved values (%s)"
+
+
+@pytest.fixture
+def connection(stack: World) -> Iterator[OwnerConnection]:
+    with connect(stack.addresses.postgres_superuser_dsn, "round-trip") as found:
+        found.execute("create temp table saved (n bigint check (n < 100))")
+        yield found
+
+
+@pytest.fixture
+def trips(connection: OwnerConnection) -> RoundTrips:
+    return RoundTrips(connection)
+
+
+def saved(connection: OwnerConnection) -> list[int]:
+    return [row[0] for row in connection.execute("select n from pg_temp.saved order by n").fetchall()]
+
+
+def test_rows_come_back_by_statement(trips: RoundTrips) -> None:
+    named = ("select %(b)s::int, %(a)s, %(b)s::int, '100%%'", {"a": "text", "b": 7, "c": "not asked for"})
+    found = trips.run([("begin", None), ("select %s::int, %b", (1, b"\x00\xff")), named, ("commit", None)])
+    assert found == [[], [(1, b"\x00\xff")], [(7, "text", 7, "100%")], []]
+
+
+@pytest.mark.parametrize("prepared", [False, True], ids=["first use", "prepared before"])
+def test_nothing_runs_behind_a_statement_that_failed(
+    connection: OwnerConnection, trips: RoundTrips, prepared: bool
+) -> None:
+    """A commit behind a missed compare-and-set must not commit."""
+    miss = "select 1 / (%s::int = 1)::int"
+    if prepared:
+        trips.run([("begin", None), (SAVE, (1,)), (miss, (1,)), ("rollback", None)])
+    with pytest.raises(psycopg.errors.DivisionByZero):
+        trips.run([("begin", None), (SAVE, (2,)), (miss, (0,)), (SAVE, (3,)), ("commit", None)])
+    trips.run([("rollback", None)])
+    assert saved(connection) == []
+
+
+def test_the_error_is_of_the_first_that_failed(trips: RoundTrips) -> None:
+    with pytest.raises(psycopg.errors.CheckViolation):
+        trips.run([("begin", None), (SAVE, (100,)), ("select 1 / %s::int", (0,)), ("commit", None)])
+
+
+def test_statements_go_on_after_a_rollback(connection: OwnerConnection, trips: RoundTrips) -> None:
+    """psycopg deallocates what it prepared when it sees a rollback, and would take these with it."""
+    trips.run([("begin", None), (SAVE, (1,)), ("commit", None)])
+    connection.execute("rollback")
+    connection.execute("select 1")
+    trips.run([("begin", None), (SAVE, (2,)), ("commit", None)])
+    assert saved(connection) == [1, 2]
+
+
+def test_what_was_deallocated_is_prepared_again_at_the_next_try(connection: OwnerConnection, trips: RoundTrips) -> None:
+    trips.run([(SAVE, (1,))])
+    connection.execute("deallocate all")
+    with pytest.raises(psycopg.errors.InvalidSqlStatementName):
+        trips.run([(SAVE, (2,))])
+    trips.run([(SAVE, (3,))])
+    assert saved(connection) == [1, 3]
+
+
+def test_more_than_the_sockets_hold_in_both_directions(trips: RoundTrips) -> None:
+    """Neither side may wait for the other to read."""
+    large = b"x" * 4_000_000
+    found = trips.run([("select %b", (large,)) for _ in range(6)])
+    assert [row for ((row,),) in found] == [large] * 6
+
+
+def test_a_parameter_that_cannot_be_sent_sends_nothing(connection: OwnerConnection, trips: RoundTrips) -> None:
+    with pytest.raises(OverflowError):
+        trips.run([("begin", None), (SAVE, (1,)), ("select %s::bigint[]", (Bigints([2**63]),)), ("commit", None)])
+    trips.run([(SAVE, (2,))])
+    assert saved(connection) == [2]
+
+
+def test_a_server_that_goes_away_is_an_operational_error(connection: OwnerConnection, trips: RoundTrips) -> None:
+    with pytest.raises(psycopg.OperationalError):
+        trips.run([("begin", None), ("select pg_terminate_backend(pg_backend_pid())", None), ("commit", None)])
+    assert connection.closed or connection.broken
