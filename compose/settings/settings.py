@@ -19,6 +19,7 @@ from pydantic_settings import NoDecode, SettingsConfigDict
 
 from compose.settings.gateway_settings import GatewaySettings
 from compose.settings.processors import ProcessorAddress, ProcessorSettings, port_name, secrets_of
+from compose.settings.service_processes import WORKERS
 from compose.stack.errors import StackError
 from compose.stack.home import Home
 from compose.stack.ports import LOOPBACK, remembered
@@ -141,6 +142,8 @@ class Settings(ProcessorSettings, GatewaySettings):
     #: NAME=VERSION of records that are written as the release before knows them; ``schemas.codec`` reads it
     written_schemas: str = Field(default="", pattern=r"^(\w+=\d+( +|$))*$")
     services: Annotated[tuple[str, ...], NoDecode] = SERVICES  # MILLRACE_SERVICES=owner,ingress runs these only
+    #: NAME=COUNT of workers that services declare
+    worker_processes: str = Field(default="", pattern=r"^(\w+=[1-9]\d?( +|$))*$")
     #: all sinks of ClickHouse in one process, or each in one of its own
     clickhouse_sinks: Literal["together", "apart"] = "together"
     ingress_processes: int = Field(default=2, ge=1, le=limits.INGRESS_PROCESSES_MAX)
@@ -216,6 +219,14 @@ class Settings(ProcessorSettings, GatewaySettings):
             "ssl.key.password": _secret(self.kafka_ssl_key_password),
         }
         return {name: value for name, value in options.items() if value is not None}
+
+    def worker_counts(self) -> dict[str, int]:
+        """How many processes of workers there are, where the setting says so. Raises StackError on an unknown name."""
+        counts = {name: int(count) for name, _, count in (one.partition("=") for one in self.worker_processes.split())}
+        if unknown := counts.keys() - WORKERS.keys():
+            names = ", ".join(WORKERS) or "none"
+            raise StackError(f"{PREFIX}WORKER_PROCESSES: no worker {', '.join(sorted(unknown))}; there are {names}")
+        return counts
 
     def role_passwords(self) -> dict[str, str]:
         """Role name to password, for the migrations."""

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from compose.services import ops
-from compose.settings.further_owners import FURTHER_OWNERS
 from compose.settings.limiter_gateways import gateway_addresses
 from compose.settings.processors import port_name
+from compose.settings.service_processes import PROCESSES, WORKERS
 from compose.stack.clickhouse import ClickHouse
 from compose.stack.errors import StackError
 from compose.stack.kafka import Kafka
@@ -100,7 +100,8 @@ def server_spec(settings: Settings, server: EmbeddedServer, stack_id: str) -> Ch
 
 def service_specs(settings: Settings, leases: PortLeases, stack_id: str) -> list[ChildSpec]:
     """How the supervisor runs our own processes, each with a loopback port for its health and metrics."""
-    counts = {
+    counts = {name: worker.processes for name, worker in WORKERS.items()} | settings.worker_counts()
+    counts |= {
         "ingress": settings.ingress_processes,
         "owner": settings.owner_processes,
         "vault": settings.vault_processes,
@@ -110,7 +111,7 @@ def service_specs(settings: Settings, leases: PortLeases, stack_id: str) -> list
     }
     return [
         _service_spec(settings, service, instance, leases.take_any(), stack_id)
-        for service in (*settings.services, *FURTHER_OWNERS)
+        for service in (*settings.services, *PROCESSES)
         for instance in range(counts.get(service, 1))
     ]
 

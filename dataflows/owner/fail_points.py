@@ -36,6 +36,7 @@ NAMES: Final = (
     "sink_after_insert",
     "sink_after_mark",
     "decisions_after_table",
+    "worker_after_send",
 )
 
 

@@ -53,6 +53,20 @@ class Caller:
 
 
 @contextmanager
+def process(system: PublicSystem, name: str, fail_point: str) -> Iterator[subprocess.Popen[bytes]]:
+    """One more process of the service, which kills itself at a place; it is gone at the end."""
+    command = [sys.executable, "-m", "compose.services", name, "--instance", "1"]
+    given = system.settings.environment() | {"MILLRACE_FAIL_POINT": fail_point, "MILLRACE_OPS_PORT": "0"}
+    started = subprocess.Popen(command, env=os.environ | given)
+    try:
+        yield started
+    finally:
+        if started.poll() is None:
+            started.kill()
+        started.wait(timeout=patient(30))
+
+
+@contextmanager
 def sink(system: PublicSystem, fail_point: str = "") -> Iterator[subprocess.Popen[bytes]]:
     """The process that feeds ClickHouse with counters alone; it is gone at the end."""
     command = [sys.executable, "-m", "compose.services", "clickhouse_sink", "--instance", str(_SINKS_BEFORE)]

@@ -22,7 +22,7 @@ from tests.services.counter.service import OPERATIONS, SERVICE
 if TYPE_CHECKING:
     from ingress.http_service import Platform
 
-CREATE, ADD, CLOSE = OPERATIONS
+CREATE, ADD, CLOSE, _ = OPERATIONS
 router: Final = APIRouter()
 
 

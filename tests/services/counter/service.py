@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from schemas.operation import Operation
-from schemas.service import EventType, Service
+from schemas.service import EventType, Service, Worker
 from schemas.validation import Field, signed_minor, text
 
 _WRITE: Final = "counters:write"
@@ -48,6 +48,14 @@ OPERATIONS: Final = (
         scope=_WRITE,
         id_name="counter_id",
     ),
+    Operation(  # by its own worker
+        name="close_full_counter",
+        service="counter",
+        method="POST",
+        path=f"{_ONE}/full",
+        record="CloseFullCounter",
+        payload={},
+    ),
 )
 SERVICE: Final = Service(
     name="counter",
@@ -61,5 +69,6 @@ SERVICE: Final = Service(
         EventType(name="counter_committed", record="CounterCommitted"),
         EventType(name="counter_closed", record="CounterClosed"),
     ),
+    workers=(Worker(name="counter_closer", module="tests.services.counter.closer", role="millrace_counter_worker"),),
     home="tests.services.counter",
 )
