@@ -15,6 +15,7 @@ import httpx
 
 from ingress.identity.issuer import KeyFolder, issue_token
 from sinks.clickhouse.connection import ClickHouseConnection
+from sinks.clickhouse.metering import usage
 from tests.eventually import patient
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 SCOPES = ("counters:read", "counters:write")
 Kind = Literal["merchant", "tenant", "user"]
-_SINKS_BEFORE = 2  # those of payments and of the limiter
+_SINKS_BEFORE = 3  # those of payments and of the limiter
 
 
 class Caller:
@@ -112,3 +113,12 @@ def in_clickhouse(system: PublicSystem) -> tuple[int, int]:
 def events(system: PublicSystem) -> int:
     """As many as were committed."""
     return int(system.rows("select count(*) from outbox where topic = 'events.counter.v1'")[0][0])
+
+
+def used(system: PublicSystem, caller: str) -> dict[str, int]:
+    """What was metered of a caller."""
+    client = ClickHouseConnection(url=system.settings.addresses().clickhouse_url).client()
+    try:
+        return usage(client, "counter", caller)
+    finally:
+        client.close()

@@ -29,6 +29,7 @@ from tests.services.counter_world import (
     millrace,
     process,
     sink,
+    used,
     work,
 )
 from tests.worlds.public_system import system_of_its_own
@@ -316,6 +317,8 @@ def test_a_sink_killed_at_any_step_loses_and_doubles_nothing(system: PublicSyste
     checked = millrace(system, "check", *ids)
     assert checked["gaps"] == 0, checked
     assert millrace(system, "replay", "counter", "--source", "outbox")["differences"] == 0
+    # what was metered is what was committed: three times five counters, to which 0 to 4 was added
+    assert used(system, caller.name) == {"changes": 3 * (5 + 5 + 2 * 2), "added": 3 * 10}
 
 
 def test_a_tampered_row_is_shown_by_the_check_and_by_the_replay(system: PublicSystem, caller: Caller) -> None:
