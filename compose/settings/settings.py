@@ -19,7 +19,6 @@ from pydantic_settings import NoDecode, SettingsConfigDict
 
 from compose.settings.gateway_settings import GatewaySettings
 from compose.settings.processors import ProcessorAddress, ProcessorSettings, port_name, secrets_of
-from compose.settings.service_processes import WORKERS
 from compose.stack.errors import StackError
 from compose.stack.home import Home
 from compose.stack.ports import LOOPBACK, remembered
@@ -219,14 +218,6 @@ class Settings(ProcessorSettings, GatewaySettings):
             "ssl.key.password": _secret(self.kafka_ssl_key_password),
         }
         return {name: value for name, value in options.items() if value is not None}
-
-    def worker_counts(self) -> dict[str, int]:
-        """How many processes of workers there are, where the setting says so. Raises StackError on an unknown name."""
-        counts = {name: int(count) for name, _, count in (one.partition("=") for one in self.worker_processes.split())}
-        if unknown := counts.keys() - WORKERS.keys():
-            names = ", ".join(WORKERS) or "none"
-            raise StackError(f"{PREFIX}WORKER_PROCESSES: no worker {', '.join(sorted(unknown))}; there are {names}")
-        return counts
 
     def role_passwords(self) -> dict[str, str]:
         """Role name to password, for the migrations."""

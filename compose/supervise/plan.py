@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from compose.services import ops
 from compose.settings.limiter_gateways import gateway_addresses
 from compose.settings.processors import port_name
-from compose.settings.service_processes import PROCESSES, WORKERS
+from compose.settings.service_processes import PROCESSES, worker_counts
 from compose.stack.clickhouse import ClickHouse
 from compose.stack.errors import StackError
 from compose.stack.kafka import Kafka
@@ -100,8 +100,7 @@ def server_spec(settings: Settings, server: EmbeddedServer, stack_id: str) -> Ch
 
 def service_specs(settings: Settings, leases: PortLeases, stack_id: str) -> list[ChildSpec]:
     """How the supervisor runs our own processes, each with a loopback port for its health and metrics."""
-    counts = {name: worker.processes for name, worker in WORKERS.items()} | settings.worker_counts()
-    counts |= {
+    counts = worker_counts(settings.worker_processes) | {
         "ingress": settings.ingress_processes,
         "owner": settings.owner_processes,
         "vault": settings.vault_processes,
