@@ -32,7 +32,10 @@ GATEWAY: Final = "limiter_gateway"
 #: parked commands that an operator lets try again, in whatever name they were
 PARKED: Final = "parked"
 
-_INTERNAL: Final = ("processor:", "settlement:", "ledger:", "quota:", OPERATOR_SCOPE)
+#: what the scope of a declared worker's commands begins with; its name follows
+WORKER_SCOPE: Final = "worker:"
+_WORKER: Final = "worker."
+_INTERNAL: Final = ("processor:", "settlement:", "ledger:", "quota:", WORKER_SCOPE, OPERATOR_SCOPE)
 _BEGINNINGS: Final[dict[str, tuple[str, ...]]] = {
     OPERATORS: (OPERATOR_SCOPE,),
     PROCESSOR_WORKER: ("processor:",),
@@ -53,8 +56,15 @@ _OUTER: Final = bytes(n ^ 0x5C for n in range(256))
 Headers = list[tuple[str, str | bytes | None]]
 
 
+def of_worker(name: str) -> str:
+    """The role of a worker that a service declares."""
+    return _WORKER + name
+
+
 def speaks_for(role: str, scope: str) -> bool:
     """Whether a role's commands may have this scope."""
+    if role.startswith(_WORKER):
+        return scope == WORKER_SCOPE + role.removeprefix(_WORKER)
     if role == INGRESS:  # it speaks for callers
         return not scope.startswith(_INTERNAL)
     return scope.startswith(_BEGINNINGS[role])

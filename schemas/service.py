@@ -25,6 +25,16 @@ class EventType:
     doc: str = ""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Worker:
+    """A process of a service beside its owners. Its module has ``build`` (``dataflows.worker.contract``)."""
+
+    name: str  # of the process, and of what it follows; unique over all services
+    module: str
+    role: str  # in Postgres: the migrations of its service say what it may do
+    processes: int = 1  # where ``MILLRACE_WORKER_PROCESSES`` says nothing of it
+
+
 @dataclass(frozen=True, kw_only=True)  # without slots: what is asked for every batch is made once
 class Service:
     """One service. ``name`` is its word everywhere: topics, folders, tables, metrics."""
@@ -38,6 +48,7 @@ class Service:
     operations: tuple[Operation, ...]
     event_types: tuple[EventType, ...]  # the first is that of an event which says nothing else
     further_topics: tuple[Topic, ...] = ()
+    workers: tuple[Worker, ...] = ()
     home: str = ""  # the package that all its modules lie in; "" = a folder of its name in each layer
 
     @cached_property

@@ -11,7 +11,7 @@ import importlib
 import sys
 
 from compose.services.logs import configure_logs
-from compose.settings.further_owners import FURTHER_OWNERS
+from compose.settings.service_processes import PROCESSES
 from compose.settings.settings import SERVICES, load_settings
 from compose.stack.errors import StackError
 
@@ -20,17 +20,17 @@ def main() -> None:
     """Imports only the service that is asked for, and runs it."""
     gc.disable()  # while modules are imported, nothing goes that was made
     parser = argparse.ArgumentParser(prog="services")
-    parser.add_argument("service", choices=(*SERVICES, *FURTHER_OWNERS))
+    parser.add_argument("service", choices=(*SERVICES, *PROCESSES))
     parser.add_argument("--instance", type=int, default=0)
     arguments = parser.parse_args()
     try:
         settings = load_settings()
         configure_logs(settings.log_level)
-        further = FURTHER_OWNERS.get(arguments.service)
-        module = importlib.import_module(f"compose.services.{'further_owner' if further else arguments.service}")
+        is_declared = arguments.service in PROCESSES
+        module = importlib.import_module(f"compose.services.{'of_service' if is_declared else arguments.service}")
         gc.freeze()  # what is imported stays: a collection looks at what the service makes
         gc.enable()
-        module.run(settings, arguments.instance, *((further,) if further else ()))
+        module.run(settings, arguments.instance, *((arguments.service,) if is_declared else ()))
     except StackError as error:
         sys.exit(str(error))
 

@@ -146,6 +146,8 @@ class Settings(ProcessorSettings, GatewaySettings, IssuerSettings):
     #: NAME=VERSION of records that are written as the release before knows them; ``schemas.codec`` reads it
     written_schemas: str = Field(default="", pattern=r"^(\w+=\d+( +|$))*$")
     services: Annotated[tuple[str, ...], NoDecode] = SERVICES  # MILLRACE_SERVICES=owner,ingress runs these only
+    #: NAME=COUNT of workers that services declare
+    worker_processes: str = Field(default="", pattern=r"^(\w+=[1-9]\d?( +|$))*$")
     #: all sinks of ClickHouse in one process, or each in one of its own
     clickhouse_sinks: Literal["together", "apart"] = "together"
     ingress_processes: int = Field(default_factory=processes_default, ge=1, le=limits.INGRESS_PROCESSES_MAX)
@@ -272,7 +274,7 @@ class Settings(ProcessorSettings, GatewaySettings, IssuerSettings):
         """Kafka, for a process that sends commands in these roles; StackError without their keys."""
         keys = self.sender_keys()
         try:
-            keys.ensure()
+            keys.ensure(*roles)
             senders = keys.senders(roles)
         except (OSError, ValueError, KeyError) as error:
             raise StackError(f"the keys of {', '.join(roles)} cannot be read: {error}") from error

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from compose.services import ops
-from compose.settings.further_owners import FURTHER_OWNERS
 from compose.settings.limiter_gateways import gateway_addresses
 from compose.settings.processors import port_name
+from compose.settings.service_processes import PROCESSES, worker_counts
 from compose.stack.clickhouse import ClickHouse
 from compose.stack.errors import StackError
 from compose.stack.kafka import Kafka
@@ -105,14 +105,14 @@ def server_spec(settings: Settings, server: EmbeddedServer, stack_id: str) -> Ch
 def forked_modules(settings: Settings) -> list[str]:
     """What the fork server imports: the modules of the services that it forks."""
     modules = [f"compose.services.{service}" for service in settings.services if service not in _EXECUTED]
-    return ["compose.services.logs", *modules, *(["compose.services.further_owner"] if FURTHER_OWNERS else [])]
+    return ["compose.services.logs", *modules, *(["compose.services.of_service"] if PROCESSES else [])]
 
 
 def service_specs(
     settings: Settings, leases: PortLeases, stack_id: str, fork_server: ForkServer | None
 ) -> list[ChildSpec]:
     """How the supervisor runs our own processes, each with a loopback port for its health and metrics."""
-    counts = {
+    counts = worker_counts(settings.worker_processes) | {
         "ingress": settings.ingress_processes,
         "owner": settings.owner_processes,
         "vault": settings.vault_processes,
@@ -125,7 +125,7 @@ def service_specs(
             _service_spec(settings, service, instance, leases.take_any(), stack_id),
             fork_server=None if service in _EXECUTED else fork_server,
         )
-        for service in (*settings.services, *FURTHER_OWNERS)
+        for service in (*settings.services, *PROCESSES)
         for instance in range(counts.get(service, 1))
     ]
 

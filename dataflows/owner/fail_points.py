@@ -37,6 +37,7 @@ NAMES: Final = (
     "sink_after_insert",
     "sink_after_mark",
     "decisions_after_table",
+    "worker_after_send",
 )
 
 

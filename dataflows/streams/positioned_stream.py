@@ -23,7 +23,7 @@ from bytewax.outputs import DynamicSink, StatelessSinkPartition
 from confluent_kafka import KafkaError, KafkaException
 
 from dataflows.owner.drivers import run_flow
-from schemas import limits
+from schemas import errors, limits
 
 _log = structlog.get_logger(__name__)
 
@@ -70,7 +70,7 @@ class PositionedStream(ABC, Generic[Batch, Done]):
                 with self.opened() as (read, fold):
                     self.is_ready = True
                     run_flow(self._flow(read, fold))
-            except (psycopg.OperationalError, psycopg.InterfaceError, KafkaException) as error:
+            except (psycopg.OperationalError, psycopg.InterfaceError, KafkaException, errors.Fenced) as error:
                 self.is_ready = False
                 _log.warning(f"{self._name}_restart", cause=type(error).__name__, error=str(error).partition("\n")[0])
                 self._stop.wait(limits.LIMIT_STORE_RETRY_S)

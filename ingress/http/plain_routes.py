@@ -13,7 +13,7 @@ from fastapi.routing import APIRoute
 from starlette.routing import Route
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable
+    from collections.abc import Awaitable, Callable, Iterable, Sequence
 
     from fastapi import APIRouter
     from starlette.requests import Request
@@ -38,13 +38,18 @@ def _is_plain(route: APIRoute) -> bool:
 
 
 def _plain(route: APIRoute) -> Route:
-    made = Route(route.path, _answering(route.endpoint), name=route.name)
+    asked = [param.name for param in route.dependant.path_params]
+    made = Route(route.path, _answering(route.endpoint, asked), name=route.name)
     made.methods = route.methods  # Starlette would add HEAD
     return made
 
 
-def _answering(endpoint: Callable[..., Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
+def _answering(
+    endpoint: Callable[..., Awaitable[Response]], asked: Sequence[str]
+) -> Callable[[Request], Awaitable[Response]]:
+    """A handler that takes all ids, some of them, or reads them from the request itself."""
+
     async def answer(request: Request) -> Response:
-        return await endpoint(request, **request.path_params)
+        return await endpoint(request, **{name: request.path_params[name] for name in asked})
 
     return answer

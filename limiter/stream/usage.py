@@ -1,7 +1,7 @@
 """Totals of keys out of the stream of decisions, exactly once: they move with the position, in one transaction.
 
-Several consumers may run: the position of a partition is compared and set, so of two that read the same blocks one
-fails and reads on from where the other got to. A gateway that was killed may have sent the end of its ring, and the
+Several consumers may run: positions are moved by who claimed them last, so of two that read the same blocks one fails
+and claims them anew, from where the other got to. A gateway that was killed may have sent the end of its ring, and the
 next one sends it again: how far the numbers of a source are counted stands in the same transaction.
 """
 
@@ -16,15 +16,18 @@ import structlog
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from limiter.stream.blocks import Block, decode
-from schemas import limits
+from schemas import errors, limits
 from schemas.limiter import topics
+from sinks.kafka.topic_offsets import TopicOffsets
 from sinks.postgres.sql_files import queries
+from sinks.streams.record_positions import RecordPositions, readable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from sinks.kafka.connection import KafkaConnection
 
+FOLLOWER: Final = "limiter_usage"
 SQL: Final = queries("sinks.postgres.queries.limiter", "policies.sql")
 _POLL_S: Final = 0.2
 _BLOCKS_MAX: Final = 200
@@ -72,6 +75,8 @@ class UsageStream:
 
     def __init__(self, kafka: KafkaConnection, dsn: str, client_id: str) -> None:
         self._dsn = dsn
+        self._name = client_id
+        self._offsets = TopicOffsets(kafka, topics.DECISIONS)
         self._stop = threading.Event()
         self._consumer = Consumer(kafka.consumer(client_id, "limiter-usage"))
         self._topic = kafka.topic(topics.DECISIONS)
@@ -87,14 +92,16 @@ class UsageStream:
             try:
                 with psycopg.connect(self._dsn, autocommit=True, connect_timeout=5) as connection:
                     self._follow(connection)
-            except (psycopg.OperationalError, psycopg.InterfaceError, KafkaException, _PositionLost) as error:
+            except (psycopg.OperationalError, psycopg.InterfaceError, KafkaException, errors.Fenced) as error:
                 _log.warning("usage_restarts", cause=type(error).__name__, error=str(error).partition("\n")[0])
                 self._stop.wait(limits.LIMIT_STORE_RETRY_S)
         self._consumer.close()
 
     def _follow(self, connection: psycopg.Connection[Any]) -> None:
-        positions: dict[int, int] = dict(connection.execute(SQL["usage_positions"]).fetchall())
-        self._consumer.assign([TopicPartition(self._topic, p, offset) for p, offset in positions.items()])
+        positions = RecordPositions(FOLLOWER, topics.DECISIONS, topics.DECISIONS_PARTITIONS, self._name)
+        begins = positions.claim(connection)
+        begins = readable(begins, self._offsets.ask(begins).answer(), FOLLOWER)
+        self._consumer.assign([TopicPartition(self._topic, p, offset) for p, offset in begins.items()])
         self.is_ready = True
         while not self._stop.is_set():
             blocks: list[tuple[int, Block]] = []
@@ -103,7 +110,6 @@ class UsageStream:
                 self._take(message, blocks, after)
             if after:
                 self._add(connection, blocks, positions, after)
-                positions |= after
 
     def _take(self, message: Any, blocks: list[tuple[int, Block]], after: dict[int, int]) -> None:
         if error := message.error():
@@ -122,15 +128,12 @@ class UsageStream:
         self,
         connection: psycopg.Connection[Any],
         blocks: list[tuple[int, Block]],
-        before: dict[int, int],
+        positions: RecordPositions,
         after: dict[int, int],
     ) -> None:
-        """Adds a batch and moves its positions. Raises _PositionLost when another consumer was faster."""
+        """Adds a batch and moves its positions. Raises errors.Fenced when another consumer has them."""
         with connection.transaction():
-            for partition, offset in sorted(after.items()):
-                moved = connection.execute(SQL["usage_position"], (offset, partition, before[partition]))
-                if moved.rowcount != 1:
-                    raise _PositionLost
+            positions.advance(connection, after)
             sources = sorted({block.source for _, block in blocks})
             rows = connection.execute(SQL["usage_sources"], (sources, sorted(after))).fetchall()
             counted = {(source, partition): until for source, partition, until in rows}
@@ -140,10 +143,6 @@ class UsageStream:
                 connection.execute(SQL["usage_source_counted"], [list(column) for column in columns])
             if added:
                 connection.execute(SQL["usage_add"], _columns(added))
-
-
-class _PositionLost(Exception):
-    """Another consumer added this batch."""
 
 
 def _columns(added: Sequence[tuple[str, Total]]) -> tuple[Any, ...]:

@@ -7,16 +7,15 @@ from typing import Final
 
 from schemas.services import SERVICES
 from sinks.clickhouse.declared_sink import DeclaredSink, declared_in
-from sinks.clickhouse.tables import schema_files
 
 _BY_SERVICE: Final = {s.name: declared_in(import_module(s.module("sinks.clickhouse"))) for s in SERVICES}
 SINKS: Final[dict[str, DeclaredSink]] = {sink.name: sink for sinks in _BY_SERVICE.values() for sink in sinks}
 
 if len(SINKS) != sum(map(len, _BY_SERVICE.values())):
     raise ValueError("the name of a sink is given twice")
-_FILES: Final = [file for package in {sink.package for sink in SINKS.values()} for file, _ in schema_files(package)]
-if len(set(_FILES)) != len(_FILES):
-    raise ValueError(f"a definition's name is given twice: {sorted(_FILES)}")
+_FILES: Final = {(file, sink.package) for sink in SINKS.values() for file, _ in sink.definitions()}
+if len({file for file, _ in _FILES}) != len(_FILES):
+    raise ValueError(f"the name of a definition is given twice: {sorted(_FILES)}")
 
 
 def sink_of_events(service: str) -> DeclaredSink | None:

@@ -159,7 +159,7 @@ class Sink:
     def _feed(self, fence: Fence, stream: Stream) -> None:
         client = self._settings.clickhouse.client()
         try:
-            tables.apply_schema(client, self._settings.sink.package)
+            tables.apply_schema(client, self._settings.sink.definitions())
             inserter = Inserter(client, self._settings.sink.tables)
             feed = Feed(fence, stream, inserter, observer=self._observer, fail_point=self._reach)
             feed.recover()

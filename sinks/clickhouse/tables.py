@@ -56,8 +56,10 @@ def of_record(name: str, record: type[Struct], *further: str, row_key: tuple[str
 
 
 def schema_files(package: str) -> list[tuple[str, str]]:
-    """Name and text of every definition file in the folder ``schema`` of a package, in order."""
+    """Name and text of every definition file in the folder ``schema`` of a package, in order; none without one."""
     folder = resources.files(package) / "schema"
+    if not folder.is_dir():
+        return []
     return [(f.name, f.read_text()) for f in sorted(folder.iterdir(), key=lambda f: f.name) if f.name.endswith(".sql")]
 
 
@@ -67,7 +69,7 @@ def statements(text: str) -> list[str]:
     return [part.strip().removesuffix(";") for part in bare.split(";\n") if part.strip(" ;\n")]
 
 
-def apply_schema(client: Client, package: str) -> list[str]:
+def apply_schema(client: Client, files: list[tuple[str, str]]) -> list[str]:
     """Brings the tables and views of a service up to date and returns the files applied now; again it changes nothing.
 
     ClickHouse remembers files by their names, which are unique over all services. Raises InvariantViolation when a file
@@ -77,7 +79,7 @@ def apply_schema(client: Client, package: str) -> list[str]:
         client.command(_VERSIONS)
         rows = client.query("select file, sha256 from schema_version final").result_rows
         known: dict[str, str] = {file: digest for file, digest in rows}  # noqa: C416 - rows are sequences, not pairs
-        return [file for file, text in schema_files(package) if _apply(client, file, text, known)]
+        return [file for file, text in files if _apply(client, file, text, known)]
     except (ClickHouseError, OSError) as error:
         raise Unavailable(f"ClickHouse refuses its tables: {str(error)[:300]}") from error
 

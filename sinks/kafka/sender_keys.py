@@ -41,10 +41,10 @@ class SenderKeys:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def ensure(self) -> None:
-        """Every role has a key; at once by several processes, all see the same ones."""
+    def ensure(self, *further: str) -> None:
+        """Every role has a key, also those further ones; at once by several processes, all see the same."""
         self._folder.mkdir(mode=_PRIVATE_FOLDER, parents=True, exist_ok=True)
-        for role in ROLES:
+        for role in (*ROLES, *further):
             if not self._file(role).exists():
                 self._write(role, {})
 

@@ -18,5 +18,6 @@ _ROLES: Final = (
     "millrace_vault",  # the card vault: the only role that reads its schema
     "millrace_reader",  # analysts and scripts: select only
 )
-#: those, and of every service the role of its owners
-ROLES: Final = tuple(dict.fromkeys((*_ROLES, *(service.owner_role for service in SERVICES))))
+_OF_WORKERS: Final = (worker.role for service in SERVICES for worker in service.workers)
+#: those, and of every service the roles of its owners and of its workers
+ROLES: Final = tuple(dict.fromkeys((*_ROLES, *(service.owner_role for service in SERVICES), *_OF_WORKERS)))

@@ -25,3 +25,11 @@ from unnest(%(partitions)s::int[], %(epochs)s::bigint[], %(seqs_before)s::bigint
 where p.follower = %(follower)s and p.topic = %(topic)s and p.partition = n.partition
   and p.epoch = n.epoch and p.last_seq = n.seq_before
 returning p.partition;
+
+-- name: positions_move
+-- Of a stream of records without seq, behind what is done; never back. Fewer rows than partitions: another process has one.
+update stream_position p
+set next_offset = greatest(p.next_offset, n.next_offset), updated_at = now()
+from unnest(%(partitions)s::int[], %(epochs)s::bigint[], %(next_offsets)s::bigint[]) as n (partition, epoch, next_offset)
+where p.follower = %(follower)s and p.topic = %(topic)s and p.partition = n.partition and p.epoch = n.epoch
+returning p.partition;

@@ -13,13 +13,14 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 from confluent_kafka.cimpl import NewTopic
 
 from dataflows.owner.supervise import supervise
+from dataflows.payments.service import payments_service
 from schemas import codec, topics
 from schemas.payments import topics as payments_topics
 from sinks.kafka.topic_offsets import Held, TopicOffsets
 from tests.eventually import becomes, eventually, patient
 from tests.faults.owners import command
 from tests.migrated import clone_database, in_database
-from tests.property.payments.test_owner_model import Stream
+from tests.property.owner_history import Stream
 from tests.worlds.senders import KnownKeys, signed
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ class OwnedTopics:
     """Commands and events of one service whose owner the test starts and ends."""
 
     def __init__(self, stack: World, owner_dsn: str, superuser_dsn: str, operator_dsn: str) -> None:
-        self.stream = Stream(stack.addresses.kafka)
+        self.stream = Stream(stack.addresses.kafka, payments_service())
         self.kafka = self.stream.kafka
         self.commands = self.stream.service.commands_topic
         self.events = self.stream.service.events_topic

@@ -16,7 +16,6 @@ from sinks.clickhouse import tables
 from sinks.clickhouse.block import EventBlock
 from sinks.clickhouse.insert import Inserter
 from sinks.clickhouse.payments.service import SINKS
-from sinks.clickhouse.payments.tables import TABLES
 from sinks.clickhouse.plans import Fence
 from sinks.clickhouse.sink import Sink
 from sinks.streams.intake import Intake, Position
@@ -303,8 +302,8 @@ def blocks(stage: Stage, size: int) -> list[EventBlock]:
 def test_the_same_block_again_is_dropped_within_the_window(stage: Stage) -> None:
     """The engine honours tokens: one insert of many under one token counts."""
     client = stage.clickhouse.client()
-    tables.apply_schema(client, SINKS[0].package)
-    inserter = Inserter(client, TABLES)
+    tables.apply_schema(client, SINKS[0].definitions())
+    inserter = Inserter(client, SINKS[0].tables)
     block = blocks(stage, 10_000)[0]
     for _ in range(3):
         inserter.insert(block.rows(), "a token")
@@ -316,17 +315,17 @@ def test_the_same_block_again_is_dropped_within_the_window(stage: Stage) -> None
 def test_a_plan_past_the_window_is_completed_by_looking_first(stage: Stage, present: str) -> None:
     """ClickHouse has forgotten the token: what is there is not inserted again, what is missing is."""
     client = stage.clickhouse.client()
-    tables.apply_schema(client, SINKS[0].package)
-    for table in TABLES:
+    tables.apply_schema(client, SINKS[0].definitions())
+    for table in SINKS[0].tables:
         client.command(f"alter table {table.name} modify setting non_replicated_deduplication_window = 1")
-    inserter = Inserter(client, TABLES)
+    inserter = Inserter(client, SINKS[0].tables)
     first, *rest = blocks(stage, 50)
     if present != "none":
         inserter.insert(first.rows(), "the plan")
     for number, block in enumerate(rest):
         inserter.insert(block.rows(), f"later {number}")  # the window of one rolls past the plan
     if present == "some":
-        for table in TABLES:
+        for table in SINKS[0].tables:
             client.command(f"alter table {table.name} delete where seq % 2 = 0 settings mutations_sync = 2")
             client.command(f"alter table {table.name} delete where 0 settings mutations_sync = 2")
     kept = stage.counts()["events"][0]
@@ -344,13 +343,13 @@ def test_a_plan_past_the_window_is_completed_by_looking_first(stage: Stage, pres
 
 def test_definitions_are_applied_once_and_an_edited_one_is_refused(stage: Stage) -> None:
     client = stage.clickhouse.client()
-    files = [file for file, _ in tables.schema_files(SINKS[0].package)]
-    assert tables.apply_schema(client, SINKS[0].package) == files
-    assert tables.apply_schema(client, SINKS[0].package) == []
+    files = [file for file, _ in SINKS[0].definitions()]
+    assert tables.apply_schema(client, SINKS[0].definitions()) == files
+    assert tables.apply_schema(client, SINKS[0].definitions()) == []
     client.command("insert into schema_version (file, sha256) values ('0001_tables.sql', 'edited')")
     client.command("optimize table schema_version final")
     with pytest.raises(errors.InvariantViolation, match=r"0001_tables\.sql was edited"):
-        tables.apply_schema(client, SINKS[0].package)
+        tables.apply_schema(client, SINKS[0].definitions())
     client.close()
 
 

@@ -14,6 +14,7 @@ from schemas import errors, limits
 from schemas.payments import topics
 from sinks.streams.follower import Followed, Follower
 from sinks.streams.metrics import FollowerMetrics
+from sinks.streams.record_positions import RecordPositions
 from tests.eventually import eventually
 from tests.worlds.committed_world import publish_all
 from tests.worlds.sink_stage import Stage, new_stage
@@ -236,6 +237,20 @@ def test_what_was_deleted_unread_and_is_published_again_is_read_without_anybody_
     assert drained(follower, len(mine) - 2) == [(3, c.seq) for c in mine[2:]]
     with superuser(stage) as connection:
         assert stored(connection, "test")[3][1] == len(mine)
+
+
+def test_positions_without_seq_are_moved_by_who_claimed_last_and_never_back(stage: Stage) -> None:
+    """The streams of the limiter: who was replaced moves nothing, and its transaction is not committed."""
+    first, second = (RecordPositions("records", "some.topic", 2, name) for name in ("first", "second"))
+    with psycopg.connect(stage.dsn("millrace_leases"), autocommit=True) as connection:
+        assert first.claim(connection) == {0: 0, 1: 0}
+        first.advance(connection, {0: 5, 1: 2})
+        first.advance(connection, {0: 3})
+        assert second.claim(connection) == {0: 5, 1: 2}
+        with pytest.raises(errors.Fenced):
+            first.advance(connection, {0: 9})
+        second.advance(connection, {1: 7})
+        assert stored(connection, "records") == {0: (5, -1), 1: (7, -1)}
 
 
 def removed(stage: Stage) -> None:

@@ -26,8 +26,9 @@ from schemas.errors import Fenced, OwnershipLost, UndecodableRecord
 from schemas.payments import topics as payments_topics
 from sinks.postgres.owner_connection import connect
 from tests.gate import examples
+from tests.property.owner_history import Step, Stored
 from tests.property.payments import end_state
-from tests.property.payments.history import History, Step, published, random_history
+from tests.property.payments.history import History, published, random_history
 from tests.worlds.payments import payment_cases as cases
 
 if TYPE_CHECKING:
@@ -158,7 +159,7 @@ def test_any_interleaving_of_batches_crashes_and_zombies_ends_in_the_models_stat
     """A history of fewer steps is the beginning of a longer one of that seed."""
     history, chance = random_history(seed, steps, PARTITIONS, "pi_h", candidates), random.Random(seed)
     owner_dsn, superuser_dsn = new_database()
-    owners, stored = Owners(owner_dsn, chance, published(candidates)), end_state.Stored(superuser_dsn)
+    owners, stored = Owners(owner_dsn, chance, published(candidates)), Stored(superuser_dsn)
     monkeypatch.setattr(fail_points, "reach", owners.reach)
     try:
         for step in history.steps:
@@ -180,7 +181,7 @@ def test_a_failover_and_late_money_fit_the_index_of_live_charges(new_database: C
     """One live charge after each statement: the refused one is updated before its successor is inserted, or taken after all."""
     owner_dsn, superuser_dsn = new_database()
     owners = Owners(owner_dsn, random.Random(0), published(("simulator_b", "simulator")))
-    stored, key = end_state.Stored(superuser_dsn), cases.INTENT_ID
+    stored, key = Stored(superuser_dsn), cases.INTENT_ID
     place = topics.partition_for(key, PARTITIONS)
 
     def committed(*commands: Command) -> list[tuple[Any, ...]]:
@@ -213,7 +214,7 @@ def test_time_never_goes_back_in_a_partition(
 ) -> None:
     """Whatever clocks say: what was too late stays too late, and a report of a time that is over stays as it is."""
     owner_dsn, superuser_dsn = new_database()
-    owners, stored = Owners(owner_dsn, random.Random(0), published(())), end_state.Stored(superuser_dsn)
+    owners, stored = Owners(owner_dsn, random.Random(0), published(())), Stored(superuser_dsn)
     place = topics.partition_for(cases.INTENT_ID, PARTITIONS)
 
     def decided(clock: int, *commands: Command) -> list[str]:
@@ -245,7 +246,7 @@ def test_time_never_goes_back_in_a_partition(
 def test_a_batch_begins_exactly_where_the_last_one_ended(new_database: Callable[[], tuple[str, str]]) -> None:
     """The claim itself refuses a command that was passed over, and one that would have two places."""
     owner_dsn, superuser_dsn = new_database()
-    owners, stored = Owners(owner_dsn, random.Random(0), published(())), end_state.Stored(superuser_dsn)
+    owners, stored = Owners(owner_dsn, random.Random(0), published(())), Stored(superuser_dsn)
     lease = owners.leases[topics.partition_for(cases.INTENT_ID, PARTITIONS)]
 
     def commit(offset: int) -> None:
@@ -273,7 +274,7 @@ def _outcome(number: int, status: str, processor: str) -> Command:
     return cases.command(cases.OUTCOME, payload, scope=f"processor:{processor}", key=f"{operation_id}:{status}")
 
 
-def _everything_again(history: History, owners: Owners, stored: end_state.Stored) -> None:
+def _everything_again(history: History, owners: Owners, stored: Stored) -> None:
     """Every caller retries everything: nothing changes, and every stored answer comes back byte for byte."""
     before, ledger = stored.responses(), stored.rows("select count(*) from ledger_entry")
     known = [s for s in history.steps if s.command is not None]

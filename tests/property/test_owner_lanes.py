@@ -14,13 +14,13 @@ from dataflows.owner.drivers import run_plain
 from dataflows.owner.process import OwnerProcess
 from dataflows.owner.supervise import supervise
 from dataflows.payments.domain import commands as domain
+from dataflows.payments.service import payments_service
 from schemas import codec, limits, topics
 from schemas.errors import Fenced, OwnershipLost
 from schemas.payments import topics as payments_topics
 from tests.eventually import becomes, eventually, patient
 from tests.faults.owners import command
-from tests.property.payments import end_state
-from tests.property.payments.test_owner_model import Stream
+from tests.property.owner_history import Stored, Stream
 from tests.worlds.senders import KnownKeys
 
 if TYPE_CHECKING:
@@ -41,9 +41,9 @@ class OneOwner:
     """Topics and a database of their own, and an owner that the test turns."""
 
     def __init__(self, stack: World, owner_dsn: str, superuser_dsn: str) -> None:
-        self.stream = Stream(stack.addresses.kafka)
+        self.stream = Stream(stack.addresses.kafka, payments_service())
         self.dsn = owner_dsn
-        self.stored = end_state.Stored(superuser_dsn)
+        self.stored = Stored(superuser_dsn)
         self.stop = threading.Event()
 
     def process(self) -> OwnerProcess:

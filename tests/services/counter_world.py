@@ -15,6 +15,7 @@ import httpx
 
 from ingress.identity.issuer import KeyFolder, issue_token
 from sinks.clickhouse.connection import ClickHouseConnection
+from sinks.clickhouse.metering import usage
 from tests.eventually import patient
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 SCOPES = ("counters:read", "counters:write")
 Kind = Literal["merchant", "tenant", "user"]
-_SINKS_BEFORE = 2  # those of payments and of the limiter
+_SINKS_BEFORE = 3  # those of payments and of the limiter
 
 
 class Caller:
@@ -50,6 +51,20 @@ class Caller:
         answer = self.post("/v1/counters", {"label": "apples"})
         assert answer.status_code == 201, answer.text
         return answer.json()["result"]
+
+
+@contextmanager
+def process(system: PublicSystem, name: str, fail_point: str) -> Iterator[subprocess.Popen[bytes]]:
+    """One more process of the service, which kills itself at a place; it is gone at the end."""
+    command = [sys.executable, "-m", "compose.services", name, "--instance", "1"]
+    given = system.settings.environment() | {"MILLRACE_FAIL_POINT": fail_point, "MILLRACE_OPS_PORT": "0"}
+    started = subprocess.Popen(command, env=os.environ | given)
+    try:
+        yield started
+    finally:
+        if started.poll() is None:
+            started.kill()
+        started.wait(timeout=patient(30))
 
 
 @contextmanager
@@ -98,3 +113,12 @@ def in_clickhouse(system: PublicSystem) -> tuple[int, int]:
 def events(system: PublicSystem) -> int:
     """As many as were committed."""
     return int(system.rows("select count(*) from outbox where topic = 'events.counter.v1'")[0][0])
+
+
+def used(system: PublicSystem, caller: str) -> dict[str, int]:
+    """What was metered of a caller."""
+    client = ClickHouseConnection(url=system.settings.addresses().clickhouse_url).client()
+    try:
+        return usage(client, "counter", caller)
+    finally:
+        client.close()

@@ -14,11 +14,24 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
+from dataflows.owner import fail_points
 from ingress.identity.issuer import KeyFolder, issue_token
 from sinks.clickhouse.connection import ClickHouseConnection
-from tests.eventually import eventually, patient
+from tests.eventually import becomes, eventually, patient
 from tests.gate import matrix
-from tests.services.counter_world import SCOPES, Caller, Kind, events, in_clickhouse, millrace, sink, work
+from tests.services.counter.domain import FULL
+from tests.services.counter_world import (
+    SCOPES,
+    Caller,
+    Kind,
+    events,
+    in_clickhouse,
+    millrace,
+    process,
+    sink,
+    used,
+    work,
+)
 from tests.worlds.public_system import system_of_its_own
 
 if TYPE_CHECKING:
@@ -205,21 +218,51 @@ def test_the_document_names_its_routes_and_schemas_are_served(caller: Caller) ->
     assert json.loads(caller.http.get("/schemas/ids/9002").json()["schema"])["name"] == "AddToCounter"
 
 
-def test_an_owner_that_is_killed_loses_nothing_and_doubles_nothing(system: PublicSystem, caller: Caller) -> None:
-    one = f"/v1/counters/{caller.counter()['id']}/add"
-    with ThreadPoolExecutor(4) as pool:
-        asked = [pool.submit(until_answered, caller, one, f"kill{n}") for n in range(40)]
-        for pid in system.pids("counter_owner"):
-            os.kill(pid, signal.SIGKILL)
-        assert {each.result().status_code for each in asked} == {200}
-    assert caller.http.get(one.removesuffix("/add")).json()["value"] == 40
+@pytest.mark.parametrize("point", matrix(fail_points.NAMES[:6], "after_commit_before_publish".__eq__))
+def test_an_owner_killed_at_any_point_loses_nothing_and_doubles_nothing(
+    system: PublicSystem, caller: Caller, point: str
+) -> None:
+    ones = [f"/v1/counters/{caller.counter()['id']}/add" for _ in range(6)]
+    sent = 0
+    with process(system, "counter_owner", point) as doomed:
+        while doomed.poll() is None:  # until it has a partition, and dies of a command in it
+            assert until_answered(caller, ones[sent % 6], f"kill{sent}").status_code == 200
+            sent += 1
+        assert doomed.returncode == -signal.SIGKILL
+    for n, one in enumerate(ones):
+        assert caller.http.get(one.removesuffix("/add")).json()["value"] == len(range(n, sent, 6))
 
 
-def until_answered(caller: Caller, path: str, key: str) -> httpx.Response:
+def test_a_worker_that_is_killed_reacts_to_every_event_once(system: PublicSystem, caller: Caller) -> None:
+    """Both processes of it die: one after it sent its commands, one at any time. What they closed is closed once."""
+    full: list[str] = []
+
+    def fill() -> None:
+        full.append(f"/v1/counters/{caller.counter()['id']}")
+        assert until_answered(caller, f"{full[-1]}/add", f"fill{len(full)}", FULL).status_code == 200
+
+    with process(system, "counter_closer", "worker_after_send") as doomed:
+        while doomed.poll() is None:
+            fill()
+        assert doomed.returncode == -signal.SIGKILL
+    for pid in system.pids("counter_closer"):
+        os.kill(pid, signal.SIGKILL)
+    fill()
+
+    def closed() -> list[tuple[str, int]]:
+        answers = [caller.http.get(one).json() for one in full]
+        return [(answer["state"], answer["version"]) for answer in answers]
+
+    becomes(closed, [("closed", 3)] * len(full), 60, what="every full counter closed, once")
+    query = "select status, count(*) from idempotency where merchant_id = 'worker:counter_closer' group by 1"
+    assert system.rows(query) == [("committed", len(full))]
+
+
+def until_answered(caller: Caller, path: str, key: str, amount: int = 1) -> httpx.Response:
     """As a careful caller: the same identity, until it is decided."""
 
     def ask() -> httpx.Response | None:
-        answer = caller.post(path, {"amount": 1}, key)
+        answer = caller.post(path, {"amount": amount}, key)
         return answer if answer.status_code not in (202, 503, 504) else None
 
     return eventually(ask, 60)
@@ -273,8 +316,8 @@ def test_its_invariant_is_one_of_the_check_s_and_finds_a_planted_violation(
 def test_a_sink_killed_at_any_step_loses_and_doubles_nothing(system: PublicSystem, caller: Caller, step: str) -> None:
     """Then everything agrees: a check finds no gap, a replay is equal, and its shadow may become the live table."""
     work(caller)
-    with sink(system, step) as process:
-        assert process.wait(timeout=patient(40)) == -signal.SIGKILL
+    with sink(system, step) as doomed:
+        assert doomed.wait(timeout=patient(40)) == -signal.SIGKILL
     work(caller)
     with sink(system):
         eventually(lambda: in_clickhouse(system) == (events(system),) * 2, 40, what="every event in ClickHouse once")
@@ -286,6 +329,8 @@ def test_a_sink_killed_at_any_step_loses_and_doubles_nothing(system: PublicSyste
     checked = millrace(system, "check", *ids)
     assert checked["gaps"] == 0, checked
     assert millrace(system, "replay", "counter", "--source", "outbox")["differences"] == 0
+    # what was metered is what was committed: three times five counters, to which 0 to 4 was added
+    assert used(system, caller.name) == {"changes": 3 * (5 + 5 + 2 * 2), "added": 3 * 10}
 
 
 def test_a_tampered_row_is_shown_by_the_check_and_by_the_replay(system: PublicSystem, caller: Caller) -> None:

@@ -90,7 +90,6 @@ KINDS: dict[str, Kind] = {
     "limiter.store.store_line.LineLost": A,
     "limiter.store.store_line.AnswerLate": A,
     "limiter.frames.frame_requests.ConnectionFull": T,  # the same is asked on a new connection
-    "limiter.stream.usage._PositionLost": T,
     "vault.forwarding.OutcomeUnknown": A,
     "dataflows.payments.attempts.stripe_transport.ToldByVault": A,
     "compose.proof.bench.http_connection.ConnectionLostError": A,

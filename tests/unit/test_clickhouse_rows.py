@@ -4,29 +4,31 @@ from __future__ import annotations
 
 from schemas import codec, rendering, services
 from sinks.clickhouse import tables
+from sinks.clickhouse.metering import Metered
 from sinks.clickhouse.payments import rows
+from sinks.clickhouse.payments.metering import metered
 from sinks.clickhouse.payments.service import SINKS
-from sinks.clickhouse.payments.tables import PAYMENT_INTENTS, REFUNDS, TABLES
+from sinks.clickhouse.payments.tables import PAYMENT_INTENTS, REFUNDS
 from sinks.clickhouse.services import SINKS as ALL_SINKS
 from sinks.clickhouse.tables import TableRows
 from tests.contracts import golden
 from tests.worlds.committed_world import CommittedWorld
 
-FILES = [file for sink in ALL_SINKS.values() for file in tables.schema_files(sink.package)]
+FILES = [file for sink in ALL_SINKS.values() for file in sink.definitions()]
 WORLD = CommittedWorld(seed=11).payments_made(30)
 
 
 def all_rows() -> TableRows:
     made = SINKS[0].no_rows()
     for commit in WORLD.commits:
-        rows.add_event(made, commit.partition, codec.decode_event(commit.payload))
+        SINKS[0].add_event(made, commit.partition, codec.decode_event(commit.payload))
     return made
 
 
 def test_every_row_has_the_columns_of_its_table() -> None:
     made = all_rows()
-    assert made.keys() == {table.name for table in TABLES}
-    for table in TABLES:
+    assert made.keys() == {table.name for table in SINKS[0].tables}
+    for table in SINKS[0].tables:
         assert made[table.name], table.name
         assert {len(row) for row in made[table.name]} == {len(table.columns)}
         assert len(set(table.columns)) == len(table.columns)
@@ -36,12 +38,12 @@ def test_no_payment_method_and_no_metadata_is_copied() -> None:
     """Rule: sensitive material is redacted before analytical storage (spec 1, section 5)."""
     values = {str(value) for made in all_rows().values() for row in made for value in row}
     assert not any(value.startswith("tok_") or "order" in value or "A-" in value for value in values)
-    names = {column for table in TABLES for column in table.columns}
+    names = {column for table in SINKS[0].tables for column in table.columns}
     assert not names & {"payment_method", "metadata"}
 
 
 def test_identities_tell_rows_apart() -> None:
-    for table in TABLES:
+    for table in SINKS[0].tables:
         places = [table.columns.index(column) for column in table.identity]
         keys = [tuple(row[i] for i in places) for row in all_rows()[table.name]]
         assert len(set(keys)) == len(keys), table.name
@@ -98,3 +100,11 @@ def test_a_refund_of_an_old_event_has_a_row_without_what_nobody_kept() -> None:
         assert rendering.payment_event_body(codec.decode_event(old).body)["refund"]["state"] == "failed"
     place = REFUNDS.columns.index("pending_reason")
     assert [row[place] for row in made["refunds"]] == [None, None, "insufficient_funds"]
+
+
+def test_every_commit_and_every_capture_is_metered_once() -> None:
+    found = [used for commit in WORLD.commits for used in metered(codec.decode_event(commit.payload))]
+    captures = [(c.scope, 1) for c in WORLD.commits for txn in c.txns if txn.kind == "capture"]
+    assert captures
+    assert sorted(u[1:] for u in found if u.dimension == "payments_captured") == sorted(captures)
+    assert sum(u == Metered("commands", u.subject, 1) for u in found) == len(WORLD.commits)

@@ -21,7 +21,7 @@ class Silent:
         self.sent: list[Any] = []
         self.asked = 0
 
-    def send(self, pending: Any, _topic: str, _value: bytes, *, is_awaited: bool) -> None:
+    def send(self, pending: Any, *, is_awaited: bool) -> None:
         self.sent.append((pending, is_awaited))
 
     def take_reports(self) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sinks.kafka.topic_offsets import Held
 from sinks.streams.intake import UNKNOWN_SEQ, Intake, Position, standing_in_topic
+from sinks.streams.record_positions import readable
 from tests.worlds.committed_world import CommittedWorld
 
 WORLD = CommittedWorld(seed=3, partitions=1).payments_made(12)
@@ -54,6 +56,11 @@ def test_what_was_deleted_unread_is_waited_for_where_its_seq_is_known() -> None:
     assert 0 not in intake.halts
     assert intake.positions[0] == Position(9, 4)
     assert intake.take(1, 5, PAYLOADS[5]) is None
+
+
+def test_what_is_gone_of_records_without_seq_is_passed() -> None:
+    held = {0: Held("t", 5, 9), 1: Held("t", 0, 9), 2: Held("t", 0, 3)}
+    assert readable({0: 2, 1: 4, 2: 7}, held, "test") == {0: 5, 1: 4, 2: 0}
 
 
 def test_a_gap_is_waited_for_and_told() -> None:

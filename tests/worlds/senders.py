@@ -15,7 +15,8 @@ from sinks.kafka.sender_keys import KnownSender
 if TYPE_CHECKING:
     from sinks.kafka.connection import KafkaConnection
 
-SENDERS = tuple(Sender(role, hashlib.sha256(role.encode()).digest()) for role in ROLES)
+_ALL = {*ROLES, *(role for operation in OPERATIONS.values() for role in operation.senders)}
+SENDERS = tuple(Sender(role, hashlib.sha256(role.encode()).digest()) for role in sorted(_ALL))
 
 
 class KnownKeys:

@@ -184,6 +184,7 @@ class Stage:
             "disputes": "kafka_partition, seq",
             "merchant_accounts": "kafka_partition, seq",
             "payouts": "kafka_partition, seq",
+            "metered_payments": "kafka_partition, seq, dimension, subject",
         }
         queries = {table: f"select count(), uniqExact({key}) from {table}" for table, key in keys.items()}
         return {table: self.clickhouse_rows(query)[0] for table, query in queries.items()}  # type: ignore[misc]
@@ -199,6 +200,7 @@ class Stage:
             "disputes": sum(c.dispute is not None for c in commits),
             "merchant_accounts": sum(c.account is not None for c in commits),
             "payouts": sum(c.payout is not None for c in commits),
+            "metered_payments": len(commits) + sum(any(t.kind == "capture" for t in c.txns) for c in commits),
         }
         return {table: (n, n) for table, n in found.items()}
 

@@ -21,12 +21,15 @@ from limiter.store.sharded_store import ShardedStore
 from limiter.store.store import StoreUnavailable
 from limiter.store.stored_bucket import LeasedBucket, store_keys
 from schemas import limits
+from schemas.limiter import topics
 from sinks.postgres.sql_files import queries
+from sinks.streams.record_positions import RecordPositions
 
 if TYPE_CHECKING:
     from dataflows.limiter.identities.reader import ChargeBatch
     from limiter.store.store import CounterStore
 
+FOLLOWER: Final = "limiter_identities"
 SQL: Final = queries("sinks.postgres.queries.limiter", "refunds.sql")
 LEASES_SQL: Final = queries("sinks.postgres.queries.limiter", "leases.sql")
 #: given back; its window is over, or it has leaked; nobody knows whether the store still has it, or gave it back
@@ -63,6 +66,8 @@ class LeaseRefunder:
         self._connection = psycopg.connect(
             dsn, autocommit=True, connect_timeout=limits.POSTGRES_CONNECT_TIMEOUT_S, application_name="limiter-refunds"
         )
+        self._positions = RecordPositions(FOLLOWER, topics.IDENTITIES, topics.LEASES_PARTITIONS, "limiter-refunds")
+        self._begins = self._positions.claim(self._connection)
         self._windows: dict[int, IdentityWindow] = {}
         self._runner = asyncio.Runner()
         self._counters = ShardedStore(redis_url, timeout_s=limits.LIMIT_LEASE_SETTLE_S)
@@ -71,10 +76,10 @@ class LeaseRefunder:
 
     def positions(self) -> dict[int, int]:
         """Where to read on: from the first block that may meet another one."""
-        return dict(self._connection.execute(SQL["identity_positions"]).fetchall())
+        return self._begins
 
     def refund(self, batch: ChargeBatch) -> Refunded:
-        """Folds a batch in, and gives back what is due. Raises psycopg.Error: then everything is read again."""
+        """Folds a batch in, and gives back what is due. Raises psycopg.Error or Fenced: then all is read again."""
         window = self._windows.setdefault(batch.partition, IdentityWindow())
         forgotten = window.forgotten
         found = {(r.charge.lease_id, r.charge.identity): r for r in window.take(batch.blocks)}
@@ -158,7 +163,7 @@ class LeaseRefunder:
                 columns: list[list[Any]] = [list(column) for column in zip(*rows, strict=True)]
                 new = self._connection.execute(SQL["refunds_found"], columns).rowcount
                 self._may_be_due = True
-            self._connection.execute(SQL["identity_position"], (next_offset, partition))
+            self._positions.advance(self._connection, {partition: next_offset})
         return new
 
     def _tend(self) -> None:

@@ -10,11 +10,14 @@ from typing import TYPE_CHECKING
 
 from dataflows.limiter.leases.metrics import count
 from dataflows.limiter.leases.reader import LeaseBatch, LeaseReader
-from dataflows.limiter.leases.settler import LeaseSettler, Settled
+from dataflows.limiter.leases.settler import FOLLOWER, LeaseSettler, Settled
 from dataflows.streams.positioned_stream import PositionedStream
+from schemas.limiter import topics
+from sinks.kafka.topic_offsets import TopicOffsets
+from sinks.streams.record_positions import readable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from dataflows.streams.positioned_stream import Fold, Read
     from sinks.kafka.connection import KafkaConnection
@@ -35,6 +38,10 @@ class LeaseStream(PositionedStream[LeaseBatch, Settled]):
         """From the positions on."""
         with (
             closing(LeaseSettler(self._dsn, self._redis_url)) as settler,
-            closing(LeaseReader(self._kafka, self._client_id, settler.positions())) as reader,
+            closing(LeaseReader(self._kafka, self._client_id, self._begins(settler.positions()))) as reader,
         ):
             yield reader.read, settler.settle
+
+    def _begins(self, positions: Mapping[int, int]) -> dict[int, int]:
+        held = TopicOffsets(self._kafka, topics.LEASES).ask(positions).answer()
+        return readable(positions, held, FOLLOWER)

@@ -22,7 +22,9 @@ from limiter.store.sharded_store import ShardedStore
 from limiter.store.store import StoreUnavailable
 from limiter.store.stored_bucket import LeasedBucket, store_keys
 from schemas import limits
+from schemas.limiter import topics
 from sinks.postgres.sql_files import queries
+from sinks.streams.record_positions import RecordPositions
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from limiter.stream.lease_book import LeaseReport
 
 _log: Final = structlog.get_logger(__name__)
+FOLLOWER: Final = "limiter_leases"
 SQL: Final = queries("sinks.postgres.queries.limiter", "leases.sql")
 _KEPT_US: Final = 11 * limits.LIMIT_LEASE_MS * 1_000  # after its end the store holds no lease for longer
 
@@ -52,6 +55,8 @@ class LeaseSettler:
         self._connection = psycopg.connect(
             dsn, autocommit=True, connect_timeout=limits.POSTGRES_CONNECT_TIMEOUT_S, application_name="limiter-leases"
         )
+        self._positions = RecordPositions(FOLLOWER, topics.LEASES, topics.LEASES_PARTITIONS, "limiter-leases")
+        self._begins = self._positions.claim(self._connection)
         self._open: dict[int, OpenLeases] = {}
         self._runner = asyncio.Runner()
         self._counters = ShardedStore(redis_url, timeout_s=limits.LIMIT_LEASE_SETTLE_S)
@@ -61,10 +66,10 @@ class LeaseSettler:
 
     def positions(self) -> dict[int, int]:
         """Where to read on: from the first report of the oldest open lease."""
-        return dict(self._connection.execute(SQL["lease_positions"]).fetchall())
+        return self._begins
 
     def settle(self, batch: LeaseBatch) -> Settled:
-        """Folds a batch in and settles what is due. Raises psycopg.Error: then everything is read again."""
+        """Folds a batch in and settles what is due. Raises psycopg.Error or Fenced: then everything is read again."""
         leases = self._open.setdefault(batch.partition, OpenLeases())
         taken = [leases.take(report, offset, appended_us) for offset, appended_us, report in batch.reports]
         done = [found for found in taken if found is not None]
@@ -149,5 +154,7 @@ class LeaseSettler:
         with self._connection.transaction():
             if columns:
                 self._connection.execute(SQL["lease_settlements_insert"], columns)
-            place = (leases.resume_offset(batch.next_offset), leases.oldest_end_us(), len(leases), batch.watermark_us)
+            place = (leases.oldest_end_us(), len(leases), batch.watermark_us)
             self._connection.execute(SQL["lease_position"], (*place, batch.partition))
+            resumed = {batch.partition: leases.resume_offset(batch.next_offset)}
+            self._positions.advance(self._connection, resumed)

@@ -22,6 +22,7 @@ from limiter.store.shard_changes import newest
 from limiter.stream.charges import decode
 from reconciliation.check.invariant import invariants
 from schemas import limits
+from sinks.streams.record_positions import SQL as POSITIONS
 from tests.eventually import patient as within
 from tests.integration.limiter.test_limiter_shard_leases import killed, leases_last, settled
 from tests.worlds.limiter.counter_server import limiter, policy
@@ -169,7 +170,7 @@ def test_the_later_one_is_given_back_once_its_lease_is_settled(
     assert plain >= 2
 
 
-@pytest.mark.parametrize(("killed_before", "rows", "gone"), [("identity_position", 0, 0), ("refunds_done", 2, 4)])
+@pytest.mark.parametrize(("killed_before", "rows", "gone"), [("positions_move", 0, 0), ("refunds_done", 2, 4)])
 def test_killed_on_the_way_it_is_given_back_once(
     shards: ShardWorld, tmp_path: Path, settler: LeaseSettler, killed_before: str, rows: int, gone: int
 ) -> None:
@@ -213,8 +214,10 @@ def be_killed() -> None:
     refunder: Any = LeaseRefunder(told.dsn, told.redis_url)
     execute = refunder._connection.execute
 
-    def until_killed(query: str, *values: Any) -> Any:
-        if query == SQL[told.killed_before]:
+    statement = (SQL | POSITIONS)[told.killed_before]
+
+    def until_killed(query: str | bytes, *values: Any) -> Any:
+        if query in (statement, statement.encode()):
             os.kill(os.getpid(), signal.SIGKILL)
         return execute(query, *values)
 

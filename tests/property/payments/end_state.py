@@ -6,7 +6,6 @@ from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
-import psycopg
 
 from schemas import codec
 from sinks.postgres.ledger_chain import GENESIS, link_hash
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 
     from dataflows.owner.batch import Reply
     from schemas.records import Result
-    from tests.property.payments.history import Step
+    from tests.property.owner_history import Step, Stored
 
 INTENT: Final = (
     *("id", "merchant_id", "processor", "version", "latest_attempt", "amount_capturable", "amount_received"),
@@ -32,46 +31,6 @@ DISPUTE: Final = (
     *("id", "intent_id", "merchant_id", "amount", "currency", "fee", "reason", "state", "funds", "version"),
     "evidence_state",
 )
-
-
-class Stored:
-    """What lies in the database of a history."""
-
-    def __init__(self, dsn: str) -> None:
-        self._connection = psycopg.connect(dsn, autocommit=True)
-
-    def close(self) -> None:
-        """Ends the connection."""
-        self._connection.close()
-
-    def rows(self, statement: str) -> list[tuple[Any, ...]]:
-        """All rows of a query."""
-        return self._connection.execute(statement.encode()).fetchall()
-
-    def positions(self) -> dict[int, int]:
-        """The next offset per partition."""
-        return dict(self.rows("select partition, next_offset from partition_owner"))  # type: ignore[arg-type]
-
-    def responses(self) -> dict[tuple[str, str], tuple[str, bytes]]:
-        """Status and stored answer by identity."""
-        found = self.rows("select merchant_id, key, status, response from idempotency")
-        return {(scope, key): (status, bytes(response)) for scope, key, status, response in found}
-
-    def winners(self) -> dict[tuple[str, str], tuple[int, int]]:
-        """Which command an identity belongs to."""
-        return {
-            (r[0], r[1]): (r[2], r[3])
-            for r in self.rows('select merchant_id, key, partition, "offset" from idempotency')
-        }
-
-    def outbox(self) -> dict[int, list[tuple[int, str, int, bytes]]]:
-        """Events by partition: seq, aggregate, version, payload."""
-        found: dict[int, list[tuple[int, str, int, bytes]]] = defaultdict(list)
-        for p, *row, payload in self.rows(
-            "select partition, seq, aggregate_key, version, payload from outbox order by partition, seq"
-        ):
-            found[p].append((*row, bytes(payload)))  # type: ignore[arg-type]
-        return found
 
 
 def expected(

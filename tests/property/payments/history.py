@@ -19,6 +19,7 @@ from schemas.payments import policies
 from schemas.payments.operations import OPERATIONS
 from schemas.payments.routing import Candidate, RoutingPolicy, RoutingRule
 from schemas.records import Command
+from tests.property.owner_history import Step
 from tests.property.payments.model import NO, RETRYABLE, SUCCESS, Model
 from tests.property.payments.model_risk import BOUND, STOPPED
 
@@ -36,18 +37,6 @@ _DISPUTED: Final = (
     ("lost", "reinstated"),
     ("appeal_needs_response", "withdrawn"),
 )
-
-
-@dataclass
-class Step:
-    """One record of the topic: a command, or bytes that are none."""
-
-    number: int
-    partition: int
-    command: Command | None
-    invalid: bool = False
-    misrouted: bool = False  # written to a partition that does not own the aggregate
-    garbage: bytes = b""
 
 
 @dataclass

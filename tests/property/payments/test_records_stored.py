@@ -32,7 +32,7 @@ def test_every_field_of_an_intent_comes_back_and_a_reference_is_looked_up(
     new_database: Callable[..., tuple[str, str]],
 ) -> None:
     dsn, superuser = new_database()
-    with connect(dsn) as connection:
+    with connect(dsn, "records") as connection:
         for statement in (
             statements.intents_insert([INTENT, *others(3_000)], 7),
             statements.intents_amend([INTENT]),  # what no insert writes
@@ -46,7 +46,6 @@ def test_every_field_of_an_intent_comes_back_and_a_reference_is_looked_up(
         connection.execute(*statements.intents_amend([agreed]))
         rows = connection.execute(statements.SQL["intents_read"], (arrays.text_array([INTENT.id]),)).fetchall()
         assert payments_of(rows, [])[INTENT.id].intent == agreed
-        connection.commit()
     _is_looked_up(superuser)
 
 

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from schemas.records import Event
 from sinks.clickhouse.declared_sink import DeclaredSink
+from sinks.clickhouse.metering import Metered
 from sinks.clickhouse.tables import Table, TableRows
 from tests.services.counter.service import SERVICE
 
@@ -21,13 +22,21 @@ def add_event(rows: TableRows, partition: int, event: Event) -> None:
     rows[COUNTERS.name].append((partition, event.seq, *counter, is_closed, event.occurred_at))
 
 
+def metered(event: Event) -> list[Metered]:
+    """What was done with counters, and how much was added."""
+    body: dict[str, Any] = event.body
+    return [Metered("changes", event.scope, 1), Metered("added", event.scope, max(body["added"], 0))]
+
+
 SINKS: Final = (
     DeclaredSink(
         name="counter",
+        service=SERVICE.name,
         topic=SERVICE.events_topic,
         partitions=SERVICE.partitions,
         package="tests.services.counter",
-        tables=(COUNTERS,),
-        add_event=add_event,
+        own_tables=(COUNTERS,),
+        add_own=add_event,
+        meter=metered,
     ),
 )

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from msgspec import Struct, structs
 
 from schemas import limits
 from schemas.records import Command, Rejection
+
+#: a counter with so much in it is closed by the worker
+FULL: Final = 10_000
 
 
 class Counter(Struct, frozen=True, kw_only=True):
@@ -32,6 +35,8 @@ def decide(known: Counter | None, command: Command, now: int) -> Counter | Rejec
     """The counter afterwards, or why not."""
     if command.operation == "create_counter":
         return _create(known, command, now)
+    if command.operation == "close_full_counter":
+        return _close_full(known, now)
     if known is None or known.owner != command.scope:
         return Rejection("not_found", "There is no such counter.")
     if command.expected_version not in (None, known.version):
@@ -47,6 +52,12 @@ def decide(known: Counter | None, command: Command, now: int) -> Counter | Rejec
         return Rejection("state_conflict", "The counter is closed, or would leave its range.")
     state = "closed" if is_closing else "open"
     return structs.replace(known, state=state, value=value, version=known.version + 1, updated_at=now)
+
+
+def _close_full(known: Counter | None, now: int) -> Counter | Rejection:
+    if known is None or known.state == "closed" or known.value < FULL:
+        return Rejection("state_conflict", "There is no open counter that is full.")
+    return structs.replace(known, state="closed", version=known.version + 1, updated_at=now)
 
 
 def _create(known: Counter | None, command: Command, now: int) -> Counter | Rejection:

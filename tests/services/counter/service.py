@@ -8,7 +8,8 @@ from msgspec import Struct
 
 from schemas.column import Column
 from schemas.operation import Operation
-from schemas.service import EventType, Service
+from schemas.senders import of_worker
+from schemas.service import EventType, Service, Worker
 from schemas.validation import Field
 from schemas.value_types import SIGNED_AMOUNT, TEXT
 
@@ -77,6 +78,17 @@ OPERATIONS: Final = (
         refusals=("state_conflict",),
         id_name="counter_id",
     ),
+    Operation(  # by its own worker
+        name="close_full_counter",
+        service="counter",
+        method="POST",
+        path=f"{_ONE}/full",
+        record="CloseFullCounter",
+        payload={},
+        summary="Close a counter that reached its bound",
+        refusals=("state_conflict",),
+        senders=(of_worker("counter_closer"),),
+    ),
 )
 SERVICE: Final = Service(
     name="counter",
@@ -90,5 +102,6 @@ SERVICE: Final = Service(
         EventType(name="counter_committed", record="CounterCommitted", body=CounterEventBody, doc="what was counted"),
         EventType(name="counter_closed", record="CounterClosed", body=CounterEventBody, doc="the end of a counter"),
     ),
+    workers=(Worker(name="counter_closer", module="tests.services.counter.closer", role="millrace_counter_worker"),),
     home="tests.services.counter",
 )

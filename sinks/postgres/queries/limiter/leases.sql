@@ -1,13 +1,9 @@
 -- What the stream of leases reads and writes. Each names its index.
 
--- name: lease_positions
--- Where reading begins: at the first report of the oldest open lease. Primary key.
-select partition, next_offset from limit_lease_position;
-
 -- name: lease_position
--- How far a partition is settled, and what is open in it; never back. Primary key.
+-- How far a partition is settled, never back, and what is open in it. Primary key.
 update limit_lease_position
-set next_offset = greatest(next_offset, %s), oldest_open_end = timestamptz 'epoch' + %s::bigint * interval '1 microsecond',
+set oldest_open_end = timestamptz 'epoch' + %s::bigint * interval '1 microsecond',
     open_leases = %s, settled_until = greatest(settled_until, timestamptz 'epoch' + %s::bigint * interval '1 microsecond')
 where partition = %s;
 

@@ -91,14 +91,6 @@ insert into policy_snapshot (revision, issued_at, digest, document, key_id) valu
 -- Gateways only ever take the newest. Primary key.
 delete from policy_snapshot where (revision, issued_at) < (%s, %s);
 
--- name: usage_position
--- How far the totals count a partition of decisions: compared and set. Primary key.
-update limit_usage_position set next_offset = %s where partition = %s and next_offset = %s;
-
--- name: usage_positions
--- Where the totals go on counting. Primary key.
-select partition, next_offset from limit_usage_position;
-
 -- name: usage_sources
 -- How far the decisions of sources are counted. Primary key.
 select source, partition, next_number from limit_usage_source where source = any (%s::text[]) and partition = any (%s::int[]);

@@ -1,13 +1,5 @@
 -- What the stream of identities reads and writes. Each names its index.
 
--- name: identity_positions
--- Where reading begins. Primary key.
-select partition, next_offset from limit_identity_position;
-
--- name: identity_position
--- How far a partition is looked through; never back. Primary key.
-update limit_identity_position set next_offset = greatest(next_offset, %s) where partition = %s;
-
 -- name: refunds_found
 -- Charges to give back, each once, in the transaction that moves the position. Primary key.
 insert into limit_lease_refund (lease_id, identity, key_hash, limit_key, cost, charged_at, first_lease_id)

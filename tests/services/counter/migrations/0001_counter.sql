@@ -20,3 +20,5 @@ grant select, insert, update on counter to millrace_counter_owner;
 create table millrace_replay.counter (like public.counter including all);
 grant select, insert, update, delete, truncate on millrace_replay.counter to millrace_operator;
 grant select on counter to millrace_ingress, millrace_operator, millrace_reader;
+-- The worker follows events, and writes nothing but how far it got.
+grant select, insert, update on stream_position to millrace_counter_worker;

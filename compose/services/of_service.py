@@ -1,0 +1,39 @@
+"""Wires a process that a service declares: its owner, where it lies in a package of its own, or one of its workers."""
+
+from __future__ import annotations
+
+import os
+import socket
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from compose.services.partition_owner import PartitionOwner
+from compose.services.runnable_service import RunnableService, serve
+from compose.settings.service_processes import OWNERS, WORKERS
+from dataflows.worker.contract import ServiceWorker, WorkerPlace
+from schemas.senders import of_worker
+
+if TYPE_CHECKING:
+    from compose.settings.settings import Settings
+
+
+def run(settings: Settings, instance: int, name: str) -> None:
+    """Owns partitions, or works, until SIGTERM; then it drains."""
+    if name in WORKERS:
+        serve(build_worker(settings, instance, name))
+        return
+    declared = OWNERS[name]
+    owner = PartitionOwner(settings, declared)
+    owner.run(import_module(declared.module("dataflows")).OWNED, name.replace("_", "-"), instance)
+
+
+def build_worker(settings: Settings, instance: int, name: str) -> RunnableService:
+    """A worker, which its own module makes; servers are waited for."""
+    place = WorkerPlace(
+        name=name,
+        kafka=settings.kafka_as(of_worker(name)),
+        postgres_dsn=settings.addresses().postgres_dsns[WORKERS[name].role],
+        client_id=f"{name.replace('_', '-')}-{socket.gethostname()}-{os.getpid()}-{instance}",
+    )
+    worker: ServiceWorker = import_module(WORKERS[name].module).build(place)
+    return RunnableService(run=worker.run, stop=worker.stop, ready=lambda: worker.why_not_ready() or True)

@@ -1,0 +1,25 @@
+"""Processes that services declare: owners of those in packages of their own, and the workers of all."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from compose.stack.errors import StackError
+from schemas.services import FURTHER, SERVICES
+
+#: the name of an owner's process to its service; they run wherever such a service is named
+OWNERS: Final = {f"{service.name}_owner": service for service in FURTHER}
+WORKERS: Final = {worker.name: worker for service in SERVICES for worker in service.workers}
+PROCESSES: Final = (*OWNERS, *WORKERS)
+
+if len(WORKERS) != sum(len(service.workers) for service in SERVICES) or OWNERS.keys() & WORKERS.keys():
+    raise ValueError("the name of a process is given twice")
+
+
+def worker_counts(setting: str) -> dict[str, int]:
+    """How many processes of each worker there are, by ``MILLRACE_WORKER_PROCESSES``. Raises StackError."""
+    given = {name: int(count) for name, _, count in (one.partition("=") for one in setting.split())}
+    if unknown := given.keys() - WORKERS.keys():
+        names = ", ".join(WORKERS) or "none"
+        raise StackError(f"MILLRACE_WORKER_PROCESSES: no worker {', '.join(sorted(unknown))}; there are {names}")
+    return {name: worker.processes for name, worker in WORKERS.items()} | given

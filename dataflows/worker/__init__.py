@@ -1,0 +1,1 @@
+"""Workers of services: processes beside the owners, which follow events and send commands."""

@@ -1,0 +1,34 @@
+"""What a worker is: where it runs, and what is asked of it. Its service declares it (``schemas.service``).
+
+Its module has ``build(place) -> ServiceWorker``. One that makes commands of events, and no more, is a ``Reactor``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from sinks.kafka.connection import KafkaConnection
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerPlace:
+    """What the platform gives to a worker."""
+
+    name: str  # of the worker: its follower, and its group in Kafka
+    kafka: KafkaConnection
+    postgres_dsn: str = field(repr=False)  # of the role that its service declares
+    client_id: str  # of this process
+
+
+class ServiceWorker(Protocol):
+    """One worker in one process."""
+
+    def run(self) -> None:
+        """Works until ``stop``; servers that are away are waited for. What it raises ends the process."""
+
+    def stop(self) -> None:
+        """Ends ``run`` soon; any thread or signal handler may call it, and again."""
+
+    def why_not_ready(self) -> str | None:
+        """None while it does its work; any thread may ask."""

@@ -1,0 +1,65 @@
+"""Where one process goes on in a topic of records that have no seq. Fenced: who claimed last may move it, nobody else.
+
+Such a stream may read on past what Kafka has deleted: its fold says what was not heard of, and nothing waits for it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import structlog
+
+from schemas import errors
+from sinks.postgres.sql_files import queries
+from sinks.streams.intake import UNKNOWN_SEQ, Position, standing_in_topic
+from sinks.streams.positions import StreamPositions
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import psycopg
+
+    from sinks.kafka.topic_offsets import Held
+
+SQL: Final = queries("sinks.streams", "positions.sql")
+_log: Final = structlog.get_logger(__name__)
+
+
+class RecordPositions:
+    """The rows of one follower of one topic. Every method may raise psycopg.OperationalError."""
+
+    def __init__(self, follower: str, topic: str, partitions: int, holder: str) -> None:
+        self._named = {"follower": follower, "topic": topic}
+        self._rows = StreamPositions(follower, topic, holder)
+        self._partitions = range(partitions)
+        self._epochs: dict[int, int] = {}
+
+    def claim(self, connection: psycopg.Connection[Any]) -> dict[int, int]:
+        """Takes all partitions, and says from which offset each goes on: whoever had them is fenced."""
+        starts = {partition: Position(0, UNKNOWN_SEQ) for partition in self._partitions}
+        claims = self._rows.claim(connection, starts, "")
+        self._epochs = {partition: claim.epoch for partition, claim in claims.items()}
+        return {partition: claim.position.next_offset for partition, claim in claims.items()}
+
+    def advance(self, connection: psycopg.Connection[Any], next_offsets: Mapping[int, int]) -> None:
+        """Moves positions, never back, in the transaction that is open.
+
+        Raises errors.Fenced when another process has taken one of the partitions; then nothing may be committed.
+        """
+        ordered = dict(sorted(next_offsets.items()))
+        columns = {"partitions": list(ordered), "next_offsets": list(ordered.values())}
+        epochs = {"epochs": [self._epochs[partition] for partition in ordered]}
+        moved = connection.execute(SQL["positions_move"].encode(), self._named | columns | epochs).fetchall()
+        if len(moved) != len(ordered):
+            raise errors.Fenced("another process follows this stream now")
+
+
+def readable(positions: Mapping[int, int], held: Mapping[int, Held], follower: str) -> dict[int, int]:
+    """Where each partition is read from: what Kafka has no more is passed, and told."""
+    begins = dict(positions)
+    for partition, offset in positions.items():
+        there = held[partition]
+        if halt := standing_in_topic(partition, Position(offset, UNKNOWN_SEQ), there.low, there.high):
+            _log.error("stream_records_missed", follower=follower, reason=halt.reason, told=halt.words)
+            begins[partition] = there.low
+    return begins

@@ -1,0 +1,75 @@
+"""The suite of every service's owners, for the fifth: any history, through both drivers, ends as its model says."""
+
+from __future__ import annotations
+
+import json
+import random
+import uuid
+from importlib import resources
+from typing import TYPE_CHECKING
+
+import psycopg
+import pytest
+
+from dataflows.owner.drivers import Driver
+from schemas import codec, services
+from tests.gate import examples
+from tests.migrated import clone_database
+from tests.property.owner_history import Stored, Stream, end_as_modelled
+from tests.seeds import seeds
+from tests.services.counter.dataflows import OWNED
+from tests.services.counter.service import SERVICE
+from tests.services.counter_history import check, random_steps
+
+if TYPE_CHECKING:
+    from tests.servers import World
+
+pytestmark = [pytest.mark.servers, pytest.mark.slow]
+_ROLE = "do $$ begin create role {}; exception when duplicate_object or unique_violation then null; end $$"
+
+
+@pytest.fixture
+def registered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The service is one of this process: elsewhere ``MILLRACE_SERVICE_MODULES`` says so before anything is imported."""
+    for operation in SERVICE.operations:
+        monkeypatch.setitem(services.OPERATIONS, operation.name, operation)
+        monkeypatch.setitem(services.BY_RECORD, operation.record, operation)
+    folder = resources.files(SERVICE.home) / "avro"
+    for key, row in json.loads((folder / "ids.json").read_text()).items():
+        schema = codec._load(int(key), row, (folder / row["file"]).read_text())
+        monkeypatch.setitem(codec.schemas_by_id(), int(key), schema)
+
+
+@pytest.fixture
+def database(stack: World) -> str:
+    """An empty one with its tables."""
+    dsn = clone_database(stack.addresses.postgres_superuser_dsn, f"counter_{uuid.uuid4().hex[:8]}")
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        for role in (SERVICE.owner_role, *(worker.role for worker in SERVICE.workers)):
+            connection.execute(_ROLE.format(role).encode())
+        connection.execute((resources.files(SERVICE.home) / "migrations" / "0001_counter.sql").read_text())
+    return dsn
+
+
+@pytest.mark.usefixtures("registered")
+@pytest.mark.parametrize("seed", seeds(examples(1, 2)))
+@pytest.mark.parametrize("driver", ["bytewax", "plain"])
+def test_any_history_ends_in_the_models_state(
+    driver: Driver, seed: int, stack: World, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chance = random.Random(seed)
+    steps = random_steps(chance, examples(250, 600))
+    stored = Stored(database)
+    try:
+        end_as_modelled(
+            Stream(stack.addresses.kafka, OWNED),
+            database,
+            stored,
+            steps,
+            lambda replies: check(steps, replies, stored),
+            driver=driver,
+            chance=chance,
+            monkeypatch=monkeypatch,
+        )
+    finally:
+        stored.close()
