@@ -13,7 +13,7 @@ from reconciliation.payments.account_tables import MerchantAccountCurrent, Payou
 from reconciliation.payments.replayed_tables import PaymentIntentCurrent
 from schemas import avro_schemas, codec, records, services
 from schemas.column import declared
-from sinks.clickhouse import tables
+from sinks.clickhouse.services import SINKS
 from sinks.postgres import column_lists
 
 TABLES: dict[str, type[Struct]] = {
@@ -59,7 +59,8 @@ def test_every_field_has_a_column(table: str) -> None:
 
 @pytest.mark.parametrize("table", ANALYTICAL)
 def test_every_analytical_field_has_a_column_in_clickhouse(table: str) -> None:
-    assert set(tables.BY_NAME[table].columns) == migrated("sinks.clickhouse", "schema", table)
+    declared_tables = {one.name: one for sink in SINKS.values() for one in sink.tables}
+    assert set(declared_tables[table].columns) == migrated("sinks.clickhouse.payments", "schema", table)
 
 
 @pytest.mark.parametrize(("projection", "record"), REPLAYED, ids=lambda value: value.__name__)

@@ -34,9 +34,11 @@ def registered(monkeypatch: pytest.MonkeyPatch) -> None:
     for operation in SERVICE.operations:
         monkeypatch.setitem(services.OPERATIONS, operation.name, operation)
         monkeypatch.setitem(services.BY_RECORD, operation.record, operation)
+    for event_type in SERVICE.event_types:
+        monkeypatch.setitem(services.EVENT_BY_RECORD, event_type.record, (SERVICE, event_type))
     folder = resources.files(SERVICE.home) / "avro"
     for key, row in json.loads((folder / "ids.json").read_text()).items():
-        schema = codec._load(int(key), row, (folder / row["file"]).read_text())
+        schema = codec._load(int(key), row, codec._text(folder, row))
         monkeypatch.setitem(codec.schemas_by_id(), int(key), schema)
 
 

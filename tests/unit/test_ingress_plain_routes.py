@@ -33,8 +33,8 @@ async def plain(request: Request, thing_id: str) -> Response:
     return Response(f"{request.method} {thing_id}")
 
 
-@router.get("/unasked/{thing_id}")
-async def unasked(request: Request) -> Response:  # noqa: FAST003 - this is what is tried
+@router.get("/unasked/{thing_id}")  # noqa: FAST003 - this is what is tried
+async def unasked(request: Request) -> Response:
     return Response(f"{request.method} {request.path_params['thing_id']}")
 
 

@@ -11,7 +11,7 @@ from dataflows.owner.batch import Statement
 from dataflows.owner.service import MISROUTED, Committed, NewEvent, OwnedService
 from schemas.records import Command, Rejection
 from schemas.topics import partition_for
-from sinks.postgres.arrays import Bigints, Texts
+from sinks.postgres.arrays import Bigints, Count, Integers, Texts
 from sinks.postgres.sql_files import queries
 from tests.services.counter.domain import Counter, decide, rendered
 from tests.services.counter.service import SERVICE
@@ -66,10 +66,10 @@ class CounterWorkspace:
         old = [self._known[key] for key in sorted(self._changed) if key in self._read]
         found: list[Statement] = []
         if new:
-            found.append((SQL["counters_insert"], (self._partition, *_columns(new))))
+            found.append((SQL["counters_insert"], (Integers([self._partition] * len(new)), *_columns(new))))
         if old:
             read = Bigints([self._read[counter.id] for counter in old])
-            found.append((SQL["counters_update"], (*_columns(old), read, len(old))))
+            found.append((SQL["counters_update"], (*_columns(old), read, Count(len(old)))))
         return found
 
     def committed(self) -> None:

@@ -5,7 +5,7 @@ select id, owner, label, value, state, version, created_at, updated_at from coun
 -- name: counters_insert
 -- New ones; a key that exists fails the batch.
 insert into counter (partition, id, owner, label, value, state, version, created_at, updated_at)
-select %s, * from unnest(%s::text[], %s::text[], %s::text[], %s::bigint[], %s::text[], %s::bigint[], %s::bigint[], %s::bigint[]);
+select * from unnest(%s::int[], %s::text[], %s::text[], %s::text[], %s::bigint[], %s::text[], %s::bigint[], %s::bigint[], %s::bigint[]);
 
 -- name: counters_update
 -- Compare-and-set on the versions read: a miss divides by zero, which fails the transaction.
