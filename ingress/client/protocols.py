@@ -241,4 +241,4 @@ def _line_answer(document: dict[str, Any]) -> LineAnswer | None:
 def _cause(heard: Heard) -> str:
     if isinstance(heard, Lost):
         return heard.cause
-    return f"status {heard.status}" if isinstance(heard, Reply) else "nothing heard"
+    return f"status {heard.status} {heard.content[:300]!r}" if isinstance(heard, Reply) else "nothing heard"

@@ -69,7 +69,7 @@ def terms(request: Request) -> tuple[Terms, preferences.Preferences]:
     deadline_ms = preferences.deadline_ms(request.headers)
     found = Terms(
         wait_s=preferences.wait_s(asked, deadline_ms),
-        respond_async=asked.respond_async,
+        respond_async=asked.respond_async or asked.wait_s == 0,  # who waits for nothing is told what Kafka has
         deadline_ms=deadline_ms,
         trace_id=reading.trace_id(request),
     )

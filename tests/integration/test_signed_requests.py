@@ -105,7 +105,13 @@ def mutations() -> list[tuple[str, str]]:
     """Every route that changes something for a merchant: what stands below is an operator's, or proves itself otherwise."""
     found = [(m, r.path) for router in API_ROUTERS for r in router.routes for m in getattr(r, "methods", ())]  # type: ignore[attr-defined]
     operators = ("/v1/accounts/", "/v1/cases/", "/v1/repairs/", "/v1/risk/", "/v1/routing/", "/v1/fees/", "/v1/parked")
-    operators += ("/v1/maintenance/", "/v1/processor_attempts/", "/v1/bank_rules/", "/v1/processor_fees/")
+    operators += (
+        "/v1/maintenance/",
+        "/v1/processor_attempts/",
+        "/v1/bank_rules/",
+        "/v1/processor_fees/",
+        "/v1/money_proposals/",
+    )
     exempt = (*operators, "/v1/webhooks/", "/v1/dead_letters")
     persons = ("/review", "/outcome")
     return sorted(
