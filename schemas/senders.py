@@ -17,7 +17,9 @@ MAC: Final = "mac"
 
 #: the calls of merchants, tenants and users
 INGRESS: Final = "ingress"
-#: the operators' door of the ingress: routes that write the audit log
+#: callers' policies, whose route writes the audit log: the key of the other calls publishes none
+PUBLISHER: Final = "publisher"
+#: the operators' door of the ingress, in operators' names
 OPERATORS: Final = "operators"
 #: what processors answered
 PROCESSOR_WORKER: Final = "processor_worker"
@@ -48,7 +50,7 @@ _BEGINNINGS: Final[dict[str, tuple[str, ...]]] = {
 #: what the name of a producer outside begins with: no role does
 OUTSIDE: Final = "producer."
 #: every role of our own
-ROLES: Final = (INGRESS, *_BEGINNINGS)
+ROLES: Final = (INGRESS, PUBLISHER, *_BEGINNINGS)
 
 _BLOCK_BYTES: Final = 64
 _INNER: Final = bytes(n ^ 0x36 for n in range(256))
@@ -65,7 +67,7 @@ def speaks_for(role: str, scope: str) -> bool:
     """Whether a role's commands may have this scope."""
     if role.startswith(_WORKER):
         return scope == WORKER_SCOPE + role.removeprefix(_WORKER)
-    if role == INGRESS:  # it speaks for callers
+    if role in (INGRESS, PUBLISHER):  # they speak for callers
         return not scope.startswith(_INTERNAL)
     return scope.startswith(_BEGINNINGS[role])
 

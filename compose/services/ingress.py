@@ -18,7 +18,7 @@ from ingress.identity.issuer import KeyFolder
 from ingress.server import serve
 from ingress.state import Ingress
 from schemas.client_network import client_network
-from schemas.senders import INGRESS, OPERATORS, PARKED, REPAIRS
+from schemas.senders import INGRESS, OPERATORS, PARKED, PUBLISHER, REPAIRS
 
 if TYPE_CHECKING:
     from compose.settings.settings import Settings
@@ -41,7 +41,7 @@ async def _serve(settings: Settings, instance: int) -> None:
 async def _serve_limited(settings: Settings, keys: KeyFolder, instance: int, limiter: Limiter) -> None:
     addresses = settings.addresses()
     config = IngressConfig(
-        kafka=settings.kafka_as(INGRESS, OPERATORS, REPAIRS, PARKED),
+        kafka=settings.kafka_as(INGRESS, PUBLISHER, OPERATORS, REPAIRS, PARKED),
         postgres_dsn=addresses.postgres_dsns["millrace_ingress"],
         console_dsn=addresses.postgres_dsns["millrace_console"],
         redis_url=addresses.redis_url,

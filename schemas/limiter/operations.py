@@ -51,7 +51,7 @@ _ALL: Final = (
         aggregate=_named_policy,
         together=limit_policy.wrong_terms,
         audited=True,
-        senders=(senders.OPERATORS,),
+        senders=(senders.PUBLISHER,),
     ),
     _quota(
         "consume_quota",

@@ -6,29 +6,32 @@ after refill has already repaid it (114 of 100). The oracle is an exact bucket f
 
 from __future__ import annotations
 
-import asyncio
 import random
 import struct
 from typing import TYPE_CHECKING
 
 import pytest
-import redis
 
 from dataflows.limiter.leases.fold import OpenLeases, assumed, settlement
 from limiter.spending.buckets import Bucket
-from limiter.store.store import CounterStore
 from limiter.stream.lease_book import decode_reports
 from schemas import limits
 from tests.seeds import seeds
-from tests.worlds.limiter.counter_server import CounterServer, policies, policy
+from tests.worlds.limiter.counter_server import policies, policy, server
 from tests.worlds.limiter.lease_gateway import Gateway
 from tests.worlds.limiter.lease_reports import Reports
 from tests.worlds.limiter.limit_oracle import Oracle
+from tests.worlds.limiter.limiter_kinds import with_functions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    import redis
+
+    from tests.worlds.limiter.counter_server import CounterServer
+
+__all__ = ["server"]
 pytestmark = pytest.mark.servers
 #: where the host is lost: after this step nothing more is heard of the gateway
 STEPS = ("granted", "reported", "spent", "sent", "arrived", "spent again", "closed", "settled")
@@ -40,26 +43,18 @@ ROUNDS = 12
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CounterServer]:
-    found = CounterServer(tmp_path_factory.mktemp("valkey"))
-    asyncio.run(load_functions(found.url))
-    yield found
-    found.close()
-
-
-async def load_functions(url: str) -> None:
-    store = CounterStore(url, timeout_s=60)
-    await store.load()
-    await store.close()
+def functions(server: CounterServer) -> Iterator[redis.Redis]:
+    with with_functions(server.url) as found:
+        yield found
 
 
 class Counter:
     """One token bucket at the store, by a clock of the test's own; what is admitted is held against the oracle."""
 
-    def __init__(self, server: CounterServer, name: str) -> None:
+    def __init__(self, functions: redis.Redis, name: str) -> None:
         terms = policy(name, algorithm="token_bucket", capacity=CAPACITY, refill_rate=RATE, window_ms=None)
         (level,) = policies(terms).levels({"tenant": "t", "user": "u", "route": "/r"})
-        self._connection = redis.Redis.from_url(server.url)
+        self._functions = functions
         self._level = level
         self.bucket = Bucket(level, "t")
         self.now_us = BASE_US
@@ -69,7 +64,7 @@ class Counter:
         head = struct.pack("<6d", 0, self.now_us, cost, 0, 0, 1)
         keys = ["rl:epoch", "", *self.bucket.keys]
         terms = self._level.packed_terms(want)
-        return list(self._connection.fcall(function, 4, *keys, head, lease, "", terms))
+        return list(self._functions.fcall(function, 4, *keys, head, lease, "", terms))
 
     def admit(self, cost: int) -> None:
         """Somebody was let through now: the exact bucket must have held as much."""
@@ -115,12 +110,11 @@ def lost_at(step: str, gateway: Gateway, reports: Reports, counter: Counter, lea
 @pytest.mark.parametrize("step", STEPS)
 @pytest.mark.parametrize("seed", seeds(2))
 def test_a_host_that_is_gone_at_any_step_lets_nobody_above_the_limit(
-    server: CounterServer, tmp_path: Path, step: str, seed: int
+    functions: redis.Redis, tmp_path: Path, step: str, seed: int
 ) -> None:
     chance = random.Random(seed)
-    with redis.Redis.from_url(server.url) as connection:
-        connection.flushall()
-    counter = Counter(server, f"pl_{seed}_{STEPS.index(step)}")
+    functions.flushall()
+    counter = Counter(functions, f"pl_{seed}_{STEPS.index(step)}")
     settled = 0
     for turn in range(ROUNDS):
         reports, leases = Reports(), OpenLeases()

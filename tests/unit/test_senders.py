@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from schemas.senders import INGRESS, OUTSIDE, ROLES, Sender, speaks_for
+from schemas.senders import INGRESS, OUTSIDE, PUBLISHER, ROLES, Sender, speaks_for
 from schemas.services import OPERATIONS
 from sinks.kafka.sender_keys import SenderKeys
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+CALLERS = ("m_1", "tenant:a", "user:b")
 
 
 @pytest.mark.parametrize("length", [1, 32, 64])
@@ -36,10 +38,19 @@ def test_every_operation_says_who_may_send_it_and_internal_ones_no_caller() -> N
         assert (INGRESS in operation.senders) == operation.is_callers, operation.name
 
 
+def test_what_a_caller_calls_is_sent_by_a_role_that_speaks_for_callers() -> None:
+    called = [operation for operation in OPERATIONS.values() if operation.scope is not None]
+    assert any(operation.audited for operation in called)
+    for operation in called:
+        for role in operation.senders:
+            assert all(speaks_for(role, scope) for scope in CALLERS), (operation.name, role)
+
+
+@pytest.mark.parametrize("role", [INGRESS, PUBLISHER])
 @pytest.mark.parametrize("scope", ["ledger:x", "processor:simulator", "settlement:a", "operator:by_1", "quota:q"])
-def test_the_ingress_speaks_for_callers_alone(scope: str) -> None:
-    assert not speaks_for(INGRESS, scope)
-    assert all(speaks_for(INGRESS, of) for of in ("m_1", "tenant:a", "user:b"))
+def test_the_ingress_speaks_for_callers_alone(scope: str, role: str) -> None:
+    assert not speaks_for(role, scope)
+    assert all(speaks_for(role, caller) for caller in CALLERS)
 
 
 def test_keys_are_private_made_once_and_go_with_their_file(tmp_path: Path) -> None:

@@ -93,7 +93,8 @@ class Gateways:
 
     def in_force(self, capacity: int, **terms: Any) -> None:
         """Both decide by a policy of the tenant."""
-        assert self.envoy.publish(capacity=capacity, window_ms=MONTH_MS, **terms).status_code == 201
+        answer = self.envoy.publish(capacity=capacity, window_ms=MONTH_MS, **terms)
+        assert answer.status_code == 201, answer.text
         for gateway in range(2):
             becomes(lambda n=gateway: self.check(n, "probe", 0).remaining, capacity, WITHIN_S)  # type: ignore[misc]
 
