@@ -12,13 +12,14 @@ from compose.settings.settings import SERVICES
 from compose.supervise.fork_server import serve
 
 _LONG: Final = ("demo", "soak", "bench")  # minutes of work: their imports do not count
+_CARDS: Final = ("simulator",)  # knows numbers of cards by heart, which no memory of another process may hold
 
 
 def _modules() -> list[str]:
-    services = [f"compose.services.{name}" for name in SERVICES]
+    services = [f"compose.services.{name}" for name in SERVICES if name not in _CARDS]
     commands = [f"compose.cli.{name}" for name in COMMANDS if name not in _LONG]
     known = [name for name in (*services, *commands) if importlib.util.find_spec(name)]
-    return ["compose.services.logs", "compose.supervise.supervisor", "compose.simulator.app", *known]
+    return ["compose.services.logs", "compose.supervise.supervisor", *known]
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 import typer
 from typer.core import TyperGroup
 
+from compose.services.logs import configure_logs
 from compose.stack.errors import StackError
 
 if TYPE_CHECKING:
@@ -82,6 +83,7 @@ app = typer.Typer(cls=LazyCommands, no_args_is_help=True, add_completion=False, 
 @app.callback()
 def millrace() -> None:
     """Millrace: payments, tenants, posts and rate limits on one stream-processing spine."""
+    configure_logs("warning", sys.stderr)  # stdout is the command's own: a script reads JSON from it
 
 
 def main() -> None:

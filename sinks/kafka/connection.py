@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from schemas import limits
+from schemas.errors import InvariantViolation
 from schemas.senders import Headers, Sender
 
 
@@ -26,12 +27,12 @@ class KafkaConnection:
     def signed(self, roles: tuple[str, ...], topic: str, key: str | None, value: bytes) -> Headers:
         """The headers of a command's record, by the first of our senders that may send it.
 
-        Raises LookupError when none may: who made this connection gave it another process's.
+        Raises InvariantViolation when none may: who made this connection gave it another process's.
         """
         for sender in self.senders:
             if sender.name in roles:
                 return sender.headers(topic, key, value)
-        raise LookupError(f"this process has no key of {' or '.join(roles)}")
+        raise InvariantViolation(f"this process has no key of {' or '.join(roles)}")
 
     def topic(self, name: str) -> str:
         """What a topic of ``schemas.topics`` is called in the cluster."""

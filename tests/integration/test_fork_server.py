@@ -14,7 +14,7 @@ import pytest
 from compose.stack.processes import marked
 from compose.supervise.fork_server import Order
 from compose.supervise.forking import ForkRefusedError, ForkServer
-from tests.eventually import becomes, patient
+from tests.eventually import becomes, eventually, patient
 from tests.starts import begin_server
 
 if TYPE_CHECKING:
@@ -148,6 +148,8 @@ def test_a_killed_server_is_no_loss(tmp_path: Path) -> None:
     order = Order([sys.executable, str(script)], dict(os.environ), str(tmp_path), [0, 1, 2], leads_session=True)
     child = server.fork(order, [read_end, 1, 2])
     os.close(read_end)
+    # killed before it lets the child go on, it takes the child along
+    eventually(lambda: script.name in Path(f"/proc/{child}/cmdline").read_text(), what="the child runs")
     os.kill(server.process.pid, signal.SIGKILL)
     with pytest.raises(ForkRefusedError):
         server.fork(order, [0, 1, 2])

@@ -340,7 +340,8 @@ def test_a_tampered_row_is_shown_by_the_check_and_by_the_replay(system: PublicSy
     client = ClickHouseConnection(url=system.settings.addresses().clickhouse_url).client()
     client.command("insert into counters select * from counters limit 1")
     client.close()
-    assert millrace(system, "check", "--only", "counter_stores")["gaps"] == 1
+    found = millrace(system, "check", "--only", "counter_stores")
+    assert found["gaps"] == 1, found
     assert millrace(system, "replay", "clickhouse.counters", "--service", "counter")["differences"] == 1
     assert millrace(system, "replay", "clickhouse.counters", "--service", "counter", "--swap")["swapped"]
     assert millrace(system, "check", "--only", "counter_stores")["gaps"] == 0

@@ -81,6 +81,6 @@ def test_the_balances_of_a_batch_may_pass_what_eight_bytes_hold() -> None:
     entry = LedgerEntry(account_id="cash:b:USD", debit=limits.AMOUNT_MINOR_MAX, credit=0, currency="USD")
     txns = [LedgerTxn(txn_id=n, reference=str(n), kind="k", effective_at=0, entries=[entry]) for n in range(count)]
     _, (_, _, _, debits, credited, _) = ledger_statements.balances_add(txns, 0)
-    assert str(count * limits.AMOUNT_MINOR_MAX) in str(debits)
+    assert str(count * limits.AMOUNT_MINOR_MAX).encode() in debits.encoded()
     assert count * limits.AMOUNT_MINOR_MAX > 2**63
-    assert str(credited) == "{0}"
+    assert credited.encoded() == b"{0}"

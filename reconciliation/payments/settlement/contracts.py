@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from statistics import median
+from statistics import median_low
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import structs
@@ -84,9 +84,9 @@ def _proposal(
     fees = sorted(fees)
     half = len(fees) // 2
     pairs = [(a, b) for a, b in zip(fees, fees[half:], strict=False) if a[0] != b[0]]
-    slope = median((b[1] - a[1]) / (b[0] - a[0]) for a, b in pairs) if pairs else fees[0][1] / fees[0][0]
-    bps = min(max(round(slope * _BPS), 0), limits.FEE_BPS_MAX)
-    rest = round(median(fee - amount * bps / _BPS for amount, fee in fees))
+    slopes = [(b[1] - a[1]) * _BPS // (b[0] - a[0]) for a, b in pairs] or [fees[0][1] * _BPS // fees[0][0]]
+    bps = min(max(median_low(slopes), 0), limits.FEE_BPS_MAX)
+    rest = median_low([fee - amount * bps // _BPS for amount, fee in fees])
     contract = Contract(
         processor=processor, scheme=scheme, tier=tier, currency=code, bps=bps, fixed={code: rest} if rest > 0 else {}
     )
