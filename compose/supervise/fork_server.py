@@ -13,6 +13,7 @@ import importlib
 import os
 import runpy
 import select
+import signal
 import socket
 import sys
 import time
@@ -50,6 +51,7 @@ def serve(line: socket.socket, modules: Sequence[str]) -> NoReturn:
         proc_image.show([sys.executable, "-m", __name__], os.environ)
     except NotImplementedError as error:
         sys.exit(f"nothing is forked here: {error}")
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())  # whoever started this may have blocked some
     os.environ["OPENBLAS_NUM_THREADS"] = "1"  # read as numpy is imported, which else starts a thread
     gc.disable()
     for module in modules:

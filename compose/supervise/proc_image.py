@@ -40,8 +40,8 @@ class _Map(ctypes.Structure):
     )
 
 
-#: what the kernel reads from; kept for the life of the process
-_shown: list[ctypes.Array[ctypes.c_char]] = []
+#: the kernel reads from it as long as the process is there, which is longer than the interpreter
+_keep: Final = ctypes.pythonapi.Py_IncRef
 
 
 def show(command: Sequence[str], environment: Mapping[str, str]) -> None:
@@ -64,4 +64,4 @@ def show(command: Sequence[str], environment: Mapping[str, str]) -> None:
     )
     if libc.prctl(_PR_SET_MM, _PR_SET_MM_MAP, ctypes.byref(wanted), ctypes.c_ulong(ctypes.sizeof(wanted)), 0) != 0:
         raise NotImplementedError(f"this kernel does not set what /proc shows: {os.strerror(ctypes.get_errno())}")
-    _shown[:] = [text]
+    _keep(ctypes.py_object(text))
