@@ -49,6 +49,7 @@ class Service:
     event_types: tuple[EventType, ...]  # the first is that of an event which says nothing else
     further_topics: tuple[Topic, ...] = ()
     workers: tuple[Worker, ...] = ()
+    wired: bool = False  # a module of ``compose.services`` starts its owners, as they need more than any owner
     home: str = ""  # the package that all its modules lie in; "" = a folder of its name in each layer
 
     @cached_property

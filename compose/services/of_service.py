@@ -1,4 +1,4 @@
-"""Wires a process that a service declares: its owner, where it lies in a package of its own, or one of its workers."""
+"""Wires a process that a service declares: its owner, where no module wires that, or one of its workers."""
 
 from __future__ import annotations
 

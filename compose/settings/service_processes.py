@@ -1,14 +1,14 @@
-"""Processes that services declare: owners of those in packages of their own, and the workers of all."""
+"""Processes that services declare: owners that nothing else wires, and the workers of all."""
 
 from __future__ import annotations
 
 from typing import Final
 
 from compose.stack.errors import StackError
-from schemas.services import FURTHER, SERVICES
+from schemas.services import SERVICES
 
 #: the name of an owner's process to its service; they run wherever such a service is named
-OWNERS: Final = {f"{service.name}_owner": service for service in FURTHER}
+OWNERS: Final = {f"{service.name}_owner": service for service in SERVICES if not service.wired}
 WORKERS: Final = {worker.name: worker for service in SERVICES for worker in service.workers}
 PROCESSES: Final = (*OWNERS, *WORKERS)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import signal
-import subprocess
 import time
 from collections import deque
 from dataclasses import dataclass, field
@@ -182,7 +181,7 @@ class Child:
             processes.kill_session(self.process)
         if self._handle is not None:
             # One that waits for a dead disk ends when the disk answers; the others go on meanwhile.
-            with contextlib.suppress(subprocess.TimeoutExpired):
+            with contextlib.suppress(TimeoutError):
                 self._handle.wait(limits.HEALTH_CHECK_TIMEOUT_S)
 
     def send(self, number: signal.Signals) -> None:

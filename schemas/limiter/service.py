@@ -14,6 +14,7 @@ SERVICE: Final = Service(
     doc="quota policies and durable quotas",
     read_scope="limits:read",
     owner_role="millrace_limiter_owner",
+    wired=True,
     partitions=topics.PARTITIONS,
     operations=tuple(OPERATIONS.values()),
     event_types=(EventType(name="rate_limiter_committed", record="RateLimiterCommitted"),),

@@ -15,6 +15,7 @@ SERVICE: Final = Service(
     doc="payment intents",
     read_scope="payments:read",
     owner_role="millrace_owner",
+    wired=True,
     partitions=topics.PARTITIONS,
     operations=tuple(OPERATIONS.values()),
     event_types=(

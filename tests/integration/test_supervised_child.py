@@ -206,3 +206,17 @@ def test_the_pause_before_a_restart_grows_to_its_bound(
         pauses.append(child.start_again_at - moments[0])
     assert pauses == sorted(pauses)
     assert (pauses[0], pauses[-1]) == (limits.RESTART_BACKOFF_FIRST_S, limits.RESTART_BACKOFF_MAX_S)
+
+
+def test_one_that_cannot_be_killed_stops_nothing_else(
+    make: Callable[..., Child], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    child = make(SERVES)
+    first_start(child)
+    with monkeypatch.context() as without_signals:
+        without_signals.setattr(limits, "HEALTH_CHECK_TIMEOUT_S", 0.0)
+        without_signals.setattr(child_module.processes, "send", lambda *_: None)
+        without_signals.setattr(child_module.processes, "kill_session", lambda *_: None)
+        child.end()
+    assert child.process is not None
+    assert child.process.alive()
