@@ -7,7 +7,7 @@ stripe_mock: setup ; @.venv/bin/python -m tests.worlds.payments.stripe_mock
 demo: setup ; @.venv/bin/millrace demo
 # the gate, all that a submission must pass; bytecode is kept: dozens of processes start in a run, and each would compile its modules anew.
 # CI gives RUN=tests.rerun
-test: setup stripe_mock ; @PYTHONDONTWRITEBYTECODE= .venv/bin/python -m $(or $(RUN),pytest) -n $(or $(WORKERS),3) --dist loadfile
+test: setup stripe_mock ; @PYTHONDONTWRITEBYTECODE= .venv/bin/python -m $(or $(RUN),pytest) -n $(or $(WORKERS),auto) --dist loadfile
 quick: setup ; @PYTHONDONTWRITEBYTECODE= .venv/bin/python -m pytest -q tests/unit
 proof: setup ; @PYTHONDONTWRITEBYTECODE= .venv/bin/python -m tests.proof $(PARTS)
 # side by side, and all of them even if one fails

@@ -45,18 +45,18 @@ if hypothesis.settings.get_current_profile_name() == "default":  # tests.mutatio
 
 
 _WORKER_BYTES = 3 * 1024**3  # the public system takes 1.6 GB, a stack of servers 0.6 GB, and a test may start one more
-_WORKERS_MAX = 6
+_WORKERS_MAX = 8
 _PROOF_TIMEOUT_TIMES = 5
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """One worker more than cores: a test that kills something waits for leases and restarts half of its time.
+    """Two workers for a core, and one: a test that kills something waits for leases and restarts most of its time.
 
     At least two, as ever; more only where the memory is there, and no more than files can keep busy.
     """
     room = psutil.virtual_memory().available // _WORKER_BYTES
-    return max(2, min((os.cpu_count() or 1) + 1, room, _WORKERS_MAX))
+    return max(2, min(2 * (os.cpu_count() or 1) + 1, room, _WORKERS_MAX))
 
 
 @pytest.hookimpl(tryfirst=True)
