@@ -18,6 +18,7 @@ class Addresses:
     postgres_dsns: dict[str, str] = field(repr=False)  # by role: see sinks/postgres/roles.py
     redis_url: str = field(repr=False)
     clickhouse_url: str = field(repr=False)
+    clickhouse_reader_url: str = field(repr=False)  # what analysts and scripts use: select only
     ingress_port: int
     processors: tuple[ProcessorAddress, ...]  # in the order of MILLRACE_PROCESSORS
     vault_port: int

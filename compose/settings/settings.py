@@ -127,6 +127,8 @@ class Settings(ProcessorSettings, GatewaySettings, IssuerSettings):
 
     redis_url: SecretStr | None = None  # rediss:// for TLS
     clickhouse_url: SecretStr | None = None  # https:// for TLS; user, password and database stand in it
+    #: the same server as a user that only reads, for analysts: ``millrace up`` prints it
+    clickhouse_reader_url: SecretStr | None = None
 
     kafka_port: int | None = Port
     kafka_controller_port: int | None = Port
@@ -295,9 +297,9 @@ class Settings(ProcessorSettings, GatewaySettings, IssuerSettings):
         superuser = _secret(self.postgres_dsn) or _postgres_dsn("postgres", passwords["postgres"], ports)
         roles = self.role_passwords().items()
         redis = f"redis://:{quote(passwords['redis'], safe='')}@{LOOPBACK}:{ports['redis_port']}/0"
-        clickhouse = (
-            f"http://default:{quote(passwords['clickhouse'], safe='')}@{LOOPBACK}:{ports['clickhouse_port']}/{DATABASE}"
-        )
+        clickhouse = f"{LOOPBACK}:{ports['clickhouse_port']}/{DATABASE}"
+        clickhouse_url = _secret(self.clickhouse_url)
+        clickhouse_reader_url = _secret(self.clickhouse_reader_url) or clickhouse_url
         return Addresses(
             kafka=KafkaConnection(
                 bootstrap=self.kafka_bootstrap or f"{LOOPBACK}:{ports['kafka_port']}",
@@ -307,7 +309,9 @@ class Settings(ProcessorSettings, GatewaySettings, IssuerSettings):
             postgres_superuser_dsn=superuser,
             postgres_dsns={role: _as_role(superuser, role, password) for role, password in roles},
             redis_url=_secret(self.redis_url) or redis,
-            clickhouse_url=_secret(self.clickhouse_url) or clickhouse,
+            clickhouse_url=clickhouse_url or f"http://default:{quote(passwords['clickhouse'], safe='')}@{clickhouse}",
+            clickhouse_reader_url=clickhouse_reader_url
+            or f"http://reader:{quote(passwords['clickhouse_reader'], safe='')}@{clickhouse}",
             ingress_port=ports["ingress_port"],
             processors=self.processor_addresses(ports),
             vault_port=ports["vault_port"],

@@ -23,11 +23,12 @@ _OK: Final = 200
 
 @dataclass(slots=True)
 class ClickHouse:
-    """One process with the engine in it; the password reaches it in its environment, not its command line."""
+    """One process with the engine in it; the passwords reach it in its environment, not its command line."""
 
     data: Path
     port: int
     password: str
+    reader_password: str
     name: str = "clickhouse"
     stop_signal: signal.Signals = signal.SIGTERM
 
@@ -49,8 +50,11 @@ class ClickHouse:
         return [sys.executable, "-m", "compose.stack.clickhouse_front", *where]
 
     def environment(self) -> Mapping[str, str]:
-        """The password."""
-        return {"MILLRACE_CLICKHOUSE_FRONT_PASSWORD": self.password}
+        """The passwords."""
+        return {
+            "MILLRACE_CLICKHOUSE_FRONT_PASSWORD": self.password,
+            "MILLRACE_CLICKHOUSE_FRONT_READER_PASSWORD": self.reader_password,
+        }
 
     def unhealthy(self) -> str | None:
         """None once it answers a query with the password."""

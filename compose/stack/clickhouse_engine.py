@@ -10,11 +10,14 @@ import re
 import threading
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+from xml.sax.saxutils import escape
 
 from chdb.state.sqlitelike import Connection
 
 from compose.stack.clickhouse_errors import (
+    ACCESS_DENIED,
     NOT_IMPLEMENTED,
     QUERY_IS_TOO_LARGE,
     TOO_MANY_SIMULTANEOUS_QUERIES,
@@ -26,9 +29,14 @@ from schemas import limits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
     from typing import IO
 
+_USERS: Final = Path(__file__).with_name("clickhouse_users.xml")
+_CONFIGURATION: Final = (
+    "<clickhouse><user_directories><users_xml><path>{}</path></users_xml></user_directories></clickhouse>"
+)
+#: words with which a statement names a file of the machine: no grant rules them, so both are refused anywhere
+_FILES: Final = re.compile(rb"OUTFILE|INFILE", re.IGNORECASE)
 _SETTING_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
 #: formats whose blocks can be sent one after another: no header, footer or separator around all of them
 _STREAMED_FORMATS: Final = frozenset({"Native", "TabSeparated", "TSV", "CSV", "RowBinary", "JSONEachRow"})
@@ -51,7 +59,7 @@ class Query:
     default_format: str | None = None
     settings: dict[str, str] = field(default_factory=dict)
     parameters: dict[str, str] = field(default_factory=dict)
-    read_only: bool = False
+    read_only: bool = False  # an analyst's, or asked by GET
     streamed: bool = False  # the caller takes blocks as they come
 
 
@@ -69,7 +77,9 @@ class Engine:
     """The engine on one data folder. Every method may be called from any thread."""
 
     def __init__(self, data: Path) -> None:
-        self._path = str(data)
+        configuration = data.with_name("grants.xml")
+        configuration.write_text(_CONFIGURATION.format(escape(str(_USERS))))
+        self._path = f"{data}?config-file={configuration}"
         self._root = Connection(self._path)
         self._places = threading.BoundedSemaphore(limits.CLICKHOUSE_QUERIES_MAX)
         self.version = self._root.query("SELECT version()", "TSV").bytes().decode().strip()
@@ -120,6 +130,9 @@ def _execute(connection: Connection, query: Query) -> Answer:
     if query.body.read(1):
         reason = f"The query is larger than {limits.CLICKHOUSE_QUERY_BYTES_MAX} bytes"
         raise QueryError.named(QUERY_IS_TOO_LARGE, "QUERY_IS_TOO_LARGE", reason)
+    if _FILES.search(text):
+        reason = "INTO OUTFILE and FROM INFILE are not allowed here, nor are these words in a text"
+        raise QueryError.named(ACCESS_DENIED, "ACCESS_DENIED", reason)
     if reads_input(text):
         raise QueryError.named(NOT_IMPLEMENTED, "NOT_IMPLEMENTED", "INSERT ... SELECT FROM input() is not supported")
     return _select(connection, query, text)

@@ -6,6 +6,7 @@ import re
 from http import HTTPStatus
 from typing import Final
 
+ACCESS_DENIED: Final = 497
 AUTHENTICATION_FAILED: Final = 516
 BAD_ARGUMENTS: Final = 36
 NOT_IMPLEMENTED: Final = 48

@@ -1,7 +1,8 @@
 """ClickHouse's HTTP interface over the chdb engine: ``python -m compose.stack.clickhouse_front``.
 
 ``clickhouse-connect`` and every other HTTP client use it as they use a real server; ``compose/README.md`` lists
-what it does not do. It listens on loopback only and asks every caller for the password.
+what it does not do. It listens on loopback only and asks every caller for a password: that of ``default``, or of
+``reader``, who changes nothing.
 """
 
 from __future__ import annotations
@@ -24,14 +25,19 @@ from typing import TYPE_CHECKING, Any, Final
 from compose.stack.clickhouse_codings import accepted_coding, body_chunks, compress
 from compose.stack.clickhouse_engine import Answer, Engine
 from compose.stack.clickhouse_errors import QueryError
-from compose.stack.clickhouse_request import Request, authenticate, read_request
+from compose.stack.clickhouse_request import READER, USER, Request, authenticate, read_request
+from compose.stack.landlock import confine
 from compose.stack.ports import LOOPBACK
 from schemas import limits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-PASSWORD_VARIABLE: Final = "MILLRACE_CLICKHOUSE_FRONT_PASSWORD"  # noqa: S105 - the name of the variable
+#: where the passwords come from, by user
+PASSWORD_VARIABLES: Final = {
+    USER: "MILLRACE_CLICKHOUSE_FRONT_PASSWORD",
+    READER: "MILLRACE_CLICKHOUSE_FRONT_READER_PASSWORD",
+}
 _OK_BODY: Final = b"Ok.\n"
 _HEALTH_PATHS: Final = frozenset({"/ping", "/replicas_status"})
 
@@ -42,10 +48,10 @@ class Front(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = limits.CLICKHOUSE_CLIENTS_MAX
 
-    def __init__(self, port: int, engine: Engine, password: str, spool: Path) -> None:
+    def __init__(self, port: int, engine: Engine, passwords: dict[str, str], spool: Path) -> None:
         super().__init__((LOOPBACK, port), Handler)
         self.engine = engine
-        self.password = password
+        self.passwords = passwords
         self.spool = spool
         self._clients = threading.BoundedSemaphore(limits.CLICKHOUSE_CLIENTS_MAX)
         self._working = 0
@@ -123,7 +129,7 @@ class Handler(BaseHTTPRequestHandler):
             limits.CLICKHOUSE_SPOOL_MEMORY_BYTES_MAX, dir=str(self.server.spool)
         ) as body:
             try:
-                authenticate(self.path, self.headers, self.server.password)
+                user = authenticate(self.path, self.headers, self.server.passwords)
                 for chunk in body_chunks(self.rfile, self.headers):
                     body.write(chunk)
             except QueryError as error:
@@ -131,7 +137,7 @@ class Handler(BaseHTTPRequestHandler):
                 self._fail(error, headers)
                 return
             try:
-                request = read_request(self.path, self.headers, body, read_only=read_only)
+                request = read_request(self.path, self.headers, body, read_only=read_only or user == READER)
                 headers["X-ClickHouse-Query-Id"] = request.query_id or str(uuid.uuid4())
                 with self.server.engine.run(request.query) as answer:
                     self._answer(request, answer, headers)
@@ -196,13 +202,25 @@ class Handler(BaseHTTPRequestHandler):
         """No access log: a query may carry personal data."""
 
 
-def serve(port: int, data: Path, password: str) -> None:
+def _confine(data: Path) -> None:
+    """Nothing of the machine but its own data and what code needs: grants do not rule SQL's function ``file``.
+
+    Not the folder that our packages lie in: a home may lie there too.
+    """
+    ours = [Path(__file__).parents[1], Path(limits.__file__).parent]
+    system = ("/usr", "/lib", "/lib64", "/proc", "/sys", "/etc/localtime", "/etc/ld.so.cache")
+    if not confine([*map(Path, (*system, sys.prefix, sys.base_prefix)), *ours], [data, Path("/dev")]):
+        print("no Landlock here: SQL's function file() reads what this process may read", flush=True)
+
+
+def serve(port: int, data: Path, passwords: dict[str, str]) -> None:
     """Serves until SIGTERM or SIGINT, then finishes what runs and closes the engine."""
     spool = data / "spool"
     shutil.rmtree(spool, ignore_errors=True)
     spool.mkdir(parents=True)
+    _confine(data)
     engine = Engine(data / "engine")
-    front = Front(port, engine, password, spool)
+    front = Front(port, engine, passwords, spool)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: threading.Thread(target=front.shutdown).start())
     print(f"ClickHouse {engine.version} on {LOOPBACK}:{port}", flush=True)
@@ -213,16 +231,16 @@ def serve(port: int, data: Path, password: str) -> None:
 
 
 def main() -> None:
-    """Reads the command line; the password comes in the environment, which other users cannot read."""
+    """Reads the command line; the passwords come in the environment, which other users cannot read."""
     parser = argparse.ArgumentParser(prog="clickhouse_front")
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--data", type=Path, required=True)
     arguments = parser.parse_args()
-    password = os.environ.pop(PASSWORD_VARIABLE, "")
-    if not password:
-        sys.exit(f"set {PASSWORD_VARIABLE}: this server never runs without a password")
+    passwords = {user: os.environ.pop(variable, "") for user, variable in PASSWORD_VARIABLES.items()}
+    if unset := [PASSWORD_VARIABLES[user] for user, password in passwords.items() if not password]:
+        sys.exit(f"set {' and '.join(unset)}: this server never runs without a password")
     os.environ["TZ"] = "UTC"
-    serve(arguments.port, arguments.data, password)
+    serve(arguments.port, arguments.data, passwords)
     sys.stdout.flush()
     os._exit(0)  # the engine's threads have been told to end; waiting for them at exit gains nothing
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from typing import IO
 
 USER: Final = "default"
+READER: Final = "reader"  # analysts: they read, and change nothing
 _PARAMETER_PREFIX: Final = "param_"
 #: names of the HTTP interface itself; whatever else stands in the URL is a setting of the query
 _TRANSPORT: Final = frozenset(
@@ -46,8 +47,8 @@ class Request:
     compress_answer: bool
 
 
-def authenticate(path: str, headers: Message, password: str) -> None:
-    """Passes for the right password in any of ClickHouse's three places; otherwise raises ``QueryError`` 516."""
+def authenticate(path: str, headers: Message, passwords: dict[str, str]) -> str:
+    """The user whose password stands in any of ClickHouse's three places; otherwise raises ``QueryError`` 516."""
     url = dict(parse_qsl(urlsplit(path).query, keep_blank_values=True))
     user = headers.get("X-ClickHouse-User") or url.get("user") or USER
     given = headers.get("X-ClickHouse-Key") or url.get("password") or ""
@@ -57,10 +58,12 @@ def authenticate(path: str, headers: Message, password: str) -> None:
             user, _, given = b64decode(credentials, validate=True).decode().partition(":")
         except ValueError:
             given = ""
-    if not (user == USER and secrets.compare_digest(given.encode(), password.encode())):
+    right = secrets.compare_digest(given.encode(), passwords.get(user, "").encode())
+    if not (right and user in passwords):
         who = user[: limits.TEXT_LENGTH_MAX]
         reason = f"{who}: Authentication failed: password is incorrect, or there is no user with such name."
         raise QueryError.named(AUTHENTICATION_FAILED, "AUTHENTICATION_FAILED", reason)
+    return user
 
 
 def read_request(path: str, headers: Message, body: IO[bytes], *, read_only: bool) -> Request:

@@ -140,7 +140,7 @@ def world(settings: Settings, state: StackState) -> dict[str, Any]:
         "home": str(settings.the_home().path),
         "kafka_bootstrap": addresses.kafka_bootstrap,
         "redis_url": addresses.redis_url,
-        "clickhouse_url": addresses.clickhouse_url,
+        "clickhouse_url": addresses.clickhouse_url if state.servers_only else addresses.clickhouse_reader_url,
         "services": [_service(entry) for entry in state.processes if entry.pid is not None],
         "ops": {entry.name: f"{entry.ops_url}/metrics" for entry in state.processes if entry.ops_url},
     }

@@ -79,7 +79,8 @@ def embedded_servers(settings: Settings, ports: dict[str, int]) -> list[Embedded
     if settings.redis_url is None:
         servers.append(Valkey(home.data("redis"), ports["redis_port"], passwords["redis"]))
     if settings.clickhouse_url is None:
-        servers.append(ClickHouse(home.data("clickhouse"), ports["clickhouse_port"], passwords["clickhouse"]))
+        by_user = passwords["clickhouse"], passwords["clickhouse_reader"]
+        servers.append(ClickHouse(home.data("clickhouse"), ports["clickhouse_port"], *by_user))
     return servers
 
 

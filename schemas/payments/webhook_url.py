@@ -21,6 +21,8 @@ _NUMBER: Final = re.compile(r"[0-9]+|0x[0-9a-f]*")  # a name that ends so is rea
 _INNER_NAMES: Final = ("localhost", "local", "internal", "localdomain", "home", "lan", "corp", "intranet")
 _NAME_LENGTH_MAX: Final = 253
 _NAT64: Final = (ipaddress.ip_network("64:ff9b::/96"), ipaddress.ip_network("64:ff9b:1::/48"))
+#: special by RFC 3879, RFC 7526 and RFC 9637, where Python's own table has them as global
+_SPECIAL: Final = tuple(map(ipaddress.ip_network, ("fec0::/10", "192.88.99.0/24", "3fff::/20")))
 _V4_COMPATIBLE: Final = ipaddress.ip_network("::/96")
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
@@ -76,6 +78,8 @@ def is_allowed(text: str, *, loopback: bool = False) -> bool:
         return False
     if address.is_loopback:
         return loopback
+    if any(address in net for net in _SPECIAL):
+        return False
     return address.is_global and not (address.is_multicast or address.is_reserved or address.is_unspecified)
 
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from clickhouse_connect.driver.client import Client
 
 PASSWORD = "a password with ' quotes & signs"
+READER_PASSWORD = "another one"
 
 
 @dataclass
@@ -56,12 +57,12 @@ class FrontProcess:
         os.kill(self.handle.pid, number)
         return self.handle.wait(patient(20))
 
-    def client(self, **options: object) -> Client:
+    def client(self, username: str = "default", **options: object) -> Client:
         return clickhouse_connect.get_client(
             host="127.0.0.1",
             port=self.server.port,
-            username="default",
-            password=PASSWORD,
+            username=username,
+            password=PASSWORD if username == "default" else READER_PASSWORD,
             database="millrace",
             **options,
         )
@@ -71,7 +72,7 @@ class FrontProcess:
 def front(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FrontProcess]:
     folder = tmp_path_factory.mktemp("clickhouse")
     leases = PortLeases()
-    process = FrontProcess(folder, ClickHouse(folder / "data", leases.take_any(), PASSWORD))
+    process = FrontProcess(folder, ClickHouse(folder / "data", leases.take_any(), PASSWORD, READER_PASSWORD))
     process.start()
     yield process
     process.stop(signal.SIGTERM)

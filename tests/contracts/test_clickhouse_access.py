@@ -1,0 +1,113 @@
+"""Whoever has a password of ClickHouse has its tables, and not the machine."""
+
+from __future__ import annotations
+
+import socket
+from contextlib import closing, suppress
+from http.client import HTTPConnection
+from typing import TYPE_CHECKING
+
+import pytest
+from clickhouse_connect.driver.exceptions import DatabaseError
+
+from tests.contracts.conftest import PASSWORD, READER_PASSWORD
+from tests.eventually import patient
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from clickhouse_connect.driver.client import Client
+
+    from tests.contracts.conftest import FrontProcess
+
+pytestmark = pytest.mark.servers
+
+#: each leaves the engine: for a file of the machine, an address, another process
+OUT_OF_THE_ENGINE = [
+    "SELECT * FROM file('{file}', 'LineAsString')",
+    "SELECT * FROM `file`/**/('{file}', 'LineAsString')",
+    "SELECT file('{file}')",
+    "SELECT * FROM default.`{file}`",
+    "SELECT * FROM fileCluster('default', '{file}', 'LineAsString')",
+    "DESCRIBE TABLE file('{file}')",
+    "INSERT INTO FUNCTION file('{file}', 'LineAsString', 'line String') SELECT 'written'",
+    "SELECT 'written' INTO OUTFILE '{file}' TRUNCATE FORMAT LineAsString",
+    "SELECT 'written' into/**/outfile '{file}' TRUNCATE FORMAT LineAsString",
+    "INSERT INTO kept FROM INFILE '{file}' FORMAT LineAsString",
+    "CREATE TABLE taken (line String) ENGINE = File(LineAsString, '{file}')",
+    "CREATE DATABASE taken ENGINE = Filesystem('{folder}')",
+    "ATTACH TABLE taken FROM '{folder}' (line String) ENGINE = MergeTree ORDER BY line",
+    "BACKUP TABLE kept TO File('{folder}/backup')",
+    "CREATE NAMED COLLECTION taken AS url = 'http://{address}/'",
+    "SELECT * FROM url('http://{address}/', 'LineAsString')",
+    "CREATE TABLE taken (line String) ENGINE = URL('http://{address}/', LineAsString)",
+    "SELECT * FROM remote('{address}', 'system.one')",
+    "SELECT * FROM cluster('default', 'system.one')",
+    "SELECT * FROM s3('http://{address}/bucket/key', 'LineAsString')",
+    "SELECT * FROM postgresql('{address}', 'd', 't', 'u', 'p')",
+    "SELECT * FROM mysql('{address}', 'd', 't', 'u', 'p')",
+    "SELECT * FROM sqlite('{file}', 't')",
+]
+A_DICTIONARY = """CREATE OR REPLACE DICTIONARY taken (k UInt64, v String) PRIMARY KEY k
+SOURCE({source}) LAYOUT(FLAT()) LIFETIME(0)"""
+SOURCES = [
+    "FILE(PATH '{file}' FORMAT 'TSV')",
+    "HTTP(URL 'http://{address}/' FORMAT 'TSV')",
+    "EXECUTABLE(COMMAND 'cat {file}' FORMAT 'TSV')",
+]
+
+
+@pytest.mark.parametrize("user", ["default", "reader"])
+def test_no_query_leaves_the_engine(front: FrontProcess, tmp_path: Path, user: str) -> None:
+    """Whoever has a password reads no file of the machine, writes none and reaches no address."""
+    secret = tmp_path / "secret.txt"
+    secret.write_text("7\ta secret of the machine\n")
+    with socket.create_server(("127.0.0.1", 0)) as listener, closing(front.client(user)) as client:
+        listener.setblocking(False)
+        names = {"file": secret, "folder": tmp_path, "address": f"127.0.0.1:{listener.getsockname()[1]}"}
+        for query in OUT_OF_THE_ENGINE:
+            with pytest.raises(DatabaseError) as refused:
+                client.command(query.format(**names))
+            assert "a secret of the machine" not in str(refused.value), query
+        for source in SOURCES:
+            with suppress(DatabaseError):  # it is made in some forms, and never loads
+                client.command(A_DICTIONARY.format(source=source.format(**names)))
+            with pytest.raises(DatabaseError):
+                client.command("SELECT * FROM taken")
+        with pytest.raises(BlockingIOError):
+            listener.accept()
+    assert secret.read_text() == "7\ta secret of the machine\n"
+    assert list(tmp_path.iterdir()) == [secret]
+
+
+def test_a_reader_reads_and_changes_nothing(front: FrontProcess, client: Client) -> None:
+    client.command("CREATE OR REPLACE TABLE kept (id UInt64) ENGINE = MergeTree ORDER BY id")
+    client.insert("kept", [[1]], ["id"])
+    with closing(front.client("reader")) as reader:
+        assert reader.query("SELECT id FROM kept").result_rows == [(1,)]
+        assert reader.query("SELECT id FROM kept SETTINGS max_threads = 1").result_rows == [(1,)]
+        for query in (
+            "INSERT INTO kept VALUES (2)",
+            "ALTER TABLE kept DELETE WHERE 1",
+            "TRUNCATE TABLE kept",
+            "DROP TABLE kept",
+            "OPTIMIZE TABLE kept FINAL",
+            "CREATE TABLE more (id UInt64) ENGINE = MergeTree ORDER BY id",
+            "SYSTEM STOP MERGES kept",
+            "SET readonly = 0",
+            "SELECT 1 SETTINGS readonly = 0",
+        ):
+            with pytest.raises(DatabaseError):
+                reader.command(query)
+        with pytest.raises(DatabaseError):
+            reader.insert("kept", [[2]], ["id"])
+        with pytest.raises(DatabaseError):
+            reader.command("TRUNCATE TABLE kept", settings={"readonly": "0"})
+    assert client.query("SELECT id FROM kept").result_rows == [(1,)]
+
+
+@pytest.mark.parametrize(("user", "password"), [("reader", PASSWORD), ("default", READER_PASSWORD), ("reader", "")])
+def test_a_password_is_that_of_its_user(front: FrontProcess, user: str, password: str) -> None:
+    with closing(HTTPConnection("127.0.0.1", front.server.port, timeout=patient(10))) as asked:
+        asked.request("POST", "/", "SELECT 1", {"X-ClickHouse-User": user, "X-ClickHouse-Key": password})
+        assert asked.getresponse().status == 403
