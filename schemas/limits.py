@@ -27,6 +27,7 @@ COMMANDS_BODY_BYTES_MAX: Final = 2 * 1024 * 1024  # one NDJSON request
 COMMANDS_LINES_MAX: Final = 2_000
 JSON_DEPTH_MAX: Final = 32
 HEADERS_MAX: Final = 64
+HEADERS_READ_TIMEOUT_MS: Final = 10_000  # for the header fields of a request; past it the line is cut
 RESULT_WAIT_DEFAULT_S: Final = 10
 RESULT_WAIT_MAX_S: Final = 30
 RESULT_STORE_POLL_FIRST_MS: Final = 250  # the stored result is the truth that a lost reply falls back to
