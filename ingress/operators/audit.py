@@ -84,6 +84,15 @@ class Audit:
             "action": action,
             "object": validation.visible(name),
             "outcome": outcome,
-            "details": json.dumps({"merchant": caller.principal} | details),
+            "details": json.dumps({"merchant": caller.principal} | {k: _shown(v) for k, v in details.items()}),
         }
         await self._store.rows("audit_append", parameters)
+
+
+def _shown(value: object) -> object:
+    """What is said of an action, as the log may keep it for ever: no text of it holds a card number."""
+    if isinstance(value, str):
+        return validation.without_card(value)
+    if isinstance(value, dict):
+        return {validation.without_card(str(name)): _shown(found) for name, found in value.items()}
+    return [_shown(found) for found in value] if isinstance(value, list) else value
