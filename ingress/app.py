@@ -69,7 +69,7 @@ def create_app(ingress: Ingress) -> FastAPI:
         redirect_slashes=False,
     )
     app.state.parts = ingress.parts
-    app.router.routes.extend(plain_routes(ROUTERS))
+    app.router.routes.extend(plain_routes(ROUTERS, openapi.document))
     for router in ROUTERS:
         app.include_router(router)
     app.openapi = openapi.document  # type: ignore[method-assign] # FastAPI's own way to give another document

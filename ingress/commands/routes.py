@@ -9,7 +9,6 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from ingress.commands import calling
-from ingress.commands.admission import DRY_RUN
 from ingress.commands.commands import Commands
 from ingress.commands.events import EventFeeds
 from ingress.commands.operations import OperationLog
@@ -31,9 +30,6 @@ async def commands(request: Request) -> Response:
     """Carries out one command per line and answers one line for each, in order."""
     parts = parts_of(request)
     caller = await calling.caller_of(request, *services.WRITE_SCOPES)
-    if reading.query(request, DRY_RUN) is not None:  # ignored, it would be done
-        reason = "is for single calls only"
-        raise errors.InvalidCommand([{"field": DRY_RUN, "reason": reason}], f"A dry run {reason}.")
     terms, asked = calling.terms(request)
     raw = await reading.body(request, reading.NDJSON, limits.COMMANDS_BODY_BYTES_MAX)
     proof = await parts.get(SignedRequests).proof(request, caller.principal, raw)

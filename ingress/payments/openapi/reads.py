@@ -8,6 +8,7 @@ from ingress.http import openapi_elements as elements
 from ingress.http import openapi_schemas
 from ingress.operators import cases
 from ingress.payments import expansion
+from ingress.payments.reads import CREATED_BEFORE, CREATED_FROM
 from ingress.payments.resources import INTENTS, Kind
 from schemas import limits, value_types
 
@@ -19,6 +20,12 @@ _OF_ONE: Final = ("not_found",)
 _OF_INTENT: Final = elements.query("payment_intent", openapi_schemas.OBJECT_ID, "Only those of this payment")
 _ONLY_OF_STATE: Final = elements.query("state", {"enum": list(cases.STATES)}, "Only those in this state")
 _ONLY_OF_KIND: Final = elements.query("kind", openapi_schemas.WORD, "Only those of this kind")
+_TIME: Final = {"type": "string", "format": "date-time"}
+#: of lists of what a merchant has made
+MADE: Final = (
+    elements.query(CREATED_FROM, _TIME, "Only those made at this time or later"),
+    elements.query(CREATED_BEFORE, _TIME, "Only those made before this time"),
+)
 _AT: Final = elements.query("at", {"type": "string", "format": "date-time"}, "At this past time instead of now")
 
 
@@ -26,14 +33,18 @@ def paths() -> Json:
     """The GET of every path that has one."""
     return {
         "/v1/payment_intents": _list(
-            "payment_intents", "The caller's payment intents, newest first", "PaymentIntentPage", *_filters(INTENTS)
+            "payment_intents",
+            "The caller's payment intents, newest first",
+            "PaymentIntentPage",
+            *_filters(INTENTS),
+            *MADE,
         ),
         "/v1/payment_intents/{intent_id}": _resource(
             "payment_intent", "intent_id", "One payment intent", "PaymentIntentRead", "payment_intents"
         ),
-        "/v1/refunds": _list("refunds", "The caller's refunds, newest first", "RefundPage", _OF_INTENT),
+        "/v1/refunds": _list("refunds", "The caller's refunds, newest first", "RefundPage", _OF_INTENT, *MADE),
         "/v1/refunds/{refund_id}": _resource("refund", "refund_id", "One refund", "RefundRead", "refunds"),
-        "/v1/disputes": _list("disputes", "The caller's disputes, newest first", "DisputePage", _OF_INTENT),
+        "/v1/disputes": _list("disputes", "The caller's disputes, newest first", "DisputePage", _OF_INTENT, *MADE),
         "/v1/disputes/{dispute_id}": _resource("dispute", "dispute_id", "One dispute", "DisputeRead", "disputes"),
         "/v1/balance": _balance(),
         "/v1/fee_policy": _fee_policy(),
