@@ -182,6 +182,14 @@ def _open(operation_id: str, summary: str, media: str, names: tuple[str, ...] = 
     }
 
 
+def _asking(operation_id: str, summary: str) -> Json:
+    asked = {"type": "object", "required": ["schema"], "properties": {"schema": {"type": "string"}}}
+    found = _open(operation_id, summary, _REGISTRY, ("subject",), lost=True)["get"]
+    codes = ("malformed_request", "too_large", "unsupported_media_type", "headers_too_large", "internal_error")
+    body = {"required": True, "content": {_REGISTRY: {"schema": asked}}}
+    return {"post": found | {"requestBody": body, "responses": elements.refusals(codes) | found["responses"]}}
+
+
 def _public() -> Json:
     ready = _open("readyz", "May serve", elements.JSON)
     ready["get"]["responses"] |= elements.refusals(("unavailable",))
@@ -195,6 +203,10 @@ def _public() -> Json:
         "/.well-known/jwks.json": keys,
         "/schemas/ids/{schema_id}": _open("schema_by_id", "A schema", _REGISTRY, ("schema_id",), lost=True),
         "/subjects": _open("subjects", "All subjects", _REGISTRY),
-        versions: _open("versions", "The versions of a subject", _REGISTRY, ("subject",), lost=True),
+        "/subjects/{subject}": _asking("look_up_schema", "Which version a schema is"),
+        versions: _open("versions", "The versions of a subject", _REGISTRY, ("subject",), lost=True)
+        | _asking("register_schema", "The id of a schema that is there; nothing new is taken"),
         f"{versions}/{{version}}": _open("version_of", "One version", _REGISTRY, one, lost=True),
+        "/config": _open("config", "How versions go together", _REGISTRY),
+        "/config/{subject}": _open("config_of", "How those of a subject do", _REGISTRY, ("subject",), lost=True),
     }
