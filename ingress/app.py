@@ -18,6 +18,7 @@ from ingress.console import routes as console
 from ingress.http import header_fields, health, problems, registry, request_ids
 from ingress.http.plain_routes import plain_routes
 from ingress.http.whole_requests import WholeRequests
+from ingress.identity.slots import Slots
 from ingress.limiter import api_limits as quotas
 from ingress.operators import operators
 from ingress.operators.access_watch import AccessWatch
@@ -93,6 +94,7 @@ def create_app(ingress: Ingress) -> FastAPI:
         tell=ingress.audit.suspicious,
         trusted_proxies=ingress.config.trusted_proxies,
     )
+    app.add_middleware(Slots, authenticator=ingress.authenticator, trusted_proxies=ingress.config.trusted_proxies)
     app.add_middleware(ClearHeaders)
     app.add_middleware(request_ids.NamedRequests)
     app.add_middleware(WholeRequests)

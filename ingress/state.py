@@ -109,6 +109,7 @@ class Ingress:
         for service in self._services:
             await service.close()
         await self._console.close()
+        await self.audit.close()
         await self._audited_store.close()
         await self._store.close()
 

@@ -26,6 +26,8 @@ MAINTENANCE: Final = Gauge("millrace_ingress_maintenance", "Whether new work of 
 STREAMS: Final = Gauge("millrace_ingress_event_streams", "Open event streams")
 # Above zero: queries fail or time out; the circuit opens after some in a row.
 STORE_FAILURES: Final = Counter("millrace_ingress_store_failures", "Queries that failed")
+# Any: somebody has too many requests under way (REQUESTS_OF_CALLER_MAX, _OF_ADDRESS_MAX); others are served.
+SLOTS_REFUSED: Final = Counter("millrace_ingress_slots_refused", "Requests past the bound of their caller", ["kind"])
 # Any: somebody looks for ids or tokens, or takes far too much along; see the audit log and the case suspicious_access.
 ANOMALIES: Final = Counter("millrace_ingress_suspicious_accesses", "Findings about who asks for what", ["kind"])
 # Above zero for long: the issuer's keys are stale; past the bound every call is refused with 503.

@@ -6,6 +6,7 @@ the same as one that does not exist.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 
@@ -108,12 +109,21 @@ class Resources(Generic[Record]):
             self._find_all, batch_max=limits.STORED_LOOKUPS_MAX, running_max=limits.STORED_LOOKUPS_RUNNING_MAX
         )
         self._watch = Watch(store, kind.moved_on) if kind.moved_on else None
+        self._waiting: Counter[str] = Counter()  # by merchant
 
     async def get(self, merchant: str, object_id: str, wait_s: float = 0) -> Record:
-        """The object, as soon as it is settled or when the wait is over. NotFound unless it is the caller's."""
+        """The object, as soon as it is settled or when the wait is over. NotFound unless it is the caller's.
+
+        Who waits for too many already is answered at once.
+        """
         found = await self._own(merchant, object_id)
-        if self._watch is not None and wait_s > 0 and found.state == self.kind.unsettled:
-            await self._watch.moved_on(object_id, wait_s)
+        may_wait = wait_s > 0 and self._waiting[merchant] < limits.RESOURCE_WAITS_OF_CALLER_MAX
+        if self._watch is not None and may_wait and found.state == self.kind.unsettled:
+            self._waiting[merchant] += 1
+            try:
+                await self._watch.moved_on(object_id, wait_s)
+            finally:
+                self._waiting -= Counter((merchant,))
             found = await self._own(merchant, object_id)
         return found
 
