@@ -33,6 +33,7 @@ RESULT_WAIT_MAX_S: Final = 30
 RESULT_STORE_POLL_FIRST_MS: Final = 250  # the stored result is the truth that a lost reply falls back to
 RESULT_STORE_POLL_SLOW_MS: Final = 2_000  # the first time while decisions of other commands come
 RESULT_STORE_POLL_MAX_MS: Final = 2_000
+RESULTS_SILENT_MAX_S: Final = 30.0  # without a question to Kafka: then the reader of results is dead or hangs
 COMMANDS_IN_FLIGHT_MAX: Final = 20_000  # per ingress process; past it 503 overloaded
 PAGE_LIMIT_DEFAULT: Final = 20
 PAGE_LIMIT_MAX: Final = 100
