@@ -15,16 +15,17 @@ from ingress import openapi
 from ingress.commands import routes as command_routes
 from ingress.commands.operation_routes import router_of
 from ingress.console import routes as console
-from ingress.http import health, problems, registry, request_ids
+from ingress.http import header_fields, health, problems, registry, request_ids
 from ingress.http.plain_routes import plain_routes
 from ingress.http.whole_requests import WholeRequests
+from ingress.identity.slots import Slots
 from ingress.limiter import api_limits as quotas
 from ingress.operators import operators
 from ingress.operators.access_watch import AccessWatch
 from ingress.services import HTTP_SERVICES
 from limiter.edge.asgi import QuotaMiddleware
 from limiter.edge.request_identity import idempotency_key
-from schemas import errors, limits, services
+from schemas import errors, services
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -45,18 +46,19 @@ API_ROUTERS: Final = (
 ROUTERS: Final = (*API_ROUTERS, *console.ROUTERS)
 
 
-class BoundedHeaders:
-    """Refuses requests with too many header fields before anything reads them."""
+class ClearHeaders:
+    """Refuses requests whose header fields are too many, or mean two things, before anything reads them."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Passes the request on or answers 431."""
-        if scope["type"] == "http" and len(scope["headers"]) > limits.HEADERS_MAX:
-            await _problem(problems.HeadersTooLarge())(scope, receive, send)
-        else:
+        """Passes the request on or answers 400 or 431."""
+        refusal = header_fields.why_refused(scope["headers"]) if scope["type"] == "http" else None
+        if refusal is None:
             await self._app(scope, receive, send)
+        else:
+            await _problem(refusal)(scope, receive, send)
 
 
 def create_app(ingress: Ingress) -> FastAPI:
@@ -68,7 +70,7 @@ def create_app(ingress: Ingress) -> FastAPI:
         redirect_slashes=False,
     )
     app.state.parts = ingress.parts
-    app.router.routes.extend(plain_routes(ROUTERS))
+    app.router.routes.extend(plain_routes(ROUTERS, openapi.document))
     for router in ROUTERS:
         app.include_router(router)
     app.openapi = openapi.document  # type: ignore[method-assign] # FastAPI's own way to give another document
@@ -92,7 +94,8 @@ def create_app(ingress: Ingress) -> FastAPI:
         tell=ingress.audit.suspicious,
         trusted_proxies=ingress.config.trusted_proxies,
     )
-    app.add_middleware(BoundedHeaders)
+    app.add_middleware(Slots, authenticator=ingress.authenticator, trusted_proxies=ingress.config.trusted_proxies)
+    app.add_middleware(ClearHeaders)
     app.add_middleware(request_ids.NamedRequests)
     app.add_middleware(WholeRequests)
     return app

@@ -35,4 +35,6 @@ class IngressConfig:
     webhook_secret_keys: WebhookSecretKeys = field(default_factory=WebhookSecretKeys, repr=False)
     limiter: Limiter | None = None  # of this API; None: nobody is limited
     trusted_proxies: tuple[Network, ...] = ()  # whose X-Forwarded-For is believed
+    limits_bound_to_merchants: bool = False  # a merchant's ``limits:write`` is for the tenant of its own name
+    servers_disk: Path | None = None  # a folder on the disk of servers on this machine
     merchant_webhooks_loopback: bool = False  # development: endpoints of merchants on this machine, without TLS

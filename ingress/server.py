@@ -11,7 +11,8 @@ import signal
 from typing import TYPE_CHECKING
 
 import psutil
-from granian.constants import Interfaces
+from granian.constants import HTTPModes, Interfaces
+from granian.http import HTTP1Settings
 from granian.log import LogLevels
 from granian.server.embed import Server
 
@@ -34,6 +35,8 @@ async def serve(config: IngressConfig, host: str, port: int, started: Callable[[
         address=host,
         port=port,
         interface=Interfaces.ASGINL,
+        http=HTTPModes.http1,  # one connection is one request at a time: nobody gets thousands by one of HTTP/2
+        http1_settings=HTTP1Settings(header_read_timeout=limits.HEADERS_READ_TIMEOUT_MS),
         websockets=False,
         log_level=LogLevels.error,
         backlog=limits.INGRESS_CONNECTIONS_MAX,

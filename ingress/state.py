@@ -10,6 +10,7 @@ import structlog
 from ingress.commands.accepted import AcceptedRequests
 from ingress.commands.admission import Admissions
 from ingress.commands.commands import Commands
+from ingress.commands.disk_room import DiskRoom
 from ingress.commands.events import EventFeed, EventFeeds, Events, EventStreams
 from ingress.commands.exchange import Exchange
 from ingress.commands.operations import OperationLog
@@ -64,7 +65,8 @@ class Ingress:
             exchange=self._exchange,
         )
         self._services = [service(platform) for service in HTTP_SERVICES]
-        admissions = add(Admissions({service.declared.name: service.admission for service in self._services}))
+        by_service = {service.declared.name: service.admission for service in self._services}
+        admissions = add(Admissions(by_service, DiskRoom(config.servers_disk)))
         add(Commands(stored, self._exchange, self._accepted, signed_requests, admissions))
         add(OperationLog(self._store, self._accepted))
         self._feeds = add(EventFeeds([feed for service in HTTP_SERVICES if (feed := self._feed(service, cursors))]))
@@ -109,6 +111,7 @@ class Ingress:
         for service in self._services:
             await service.close()
         await self._console.close()
+        await self.audit.close()
         await self._audited_store.close()
         await self._store.close()
 

@@ -8,7 +8,11 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
+from urllib.parse import unquote_plus
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
 
 REFUSED: Final = "looks like a card number: never send card numbers here"
 DIGITS_MIN: Final = 13  # shorter ones are no card of today's networks, and every other order number would be one
@@ -18,9 +22,20 @@ _DIGITS: Final = b"0123456789"
 _UUID: Final = re.compile(r"(?i)(?<![0-9a-z])[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?![0-9a-z])")
 #: groups of digits with one or two spaces or dashes between them, as people write numbers
 _RUN: Final = re.compile(r"\d+(?:[\s\-\u2010-\u2015\u2212]{1,2}\d+)*")
+_MARK: Final = r"[\s\-\u2010-\u2015\u2212./\\,:;_|*+~=&'\u00b7\u2022]"
+#: groups with any one mark between them: numbers of cards when they are grouped as cards are, else dates and amounts
+_MARKED_RUN: Final = re.compile(rf"(?<!\d)\d++(?:{_MARK}{{1,3}}\d++)+")
 #: enough digits so close together: without this nothing else is looked at
-_DENSE: Final = re.compile(r"\d(?:[\s\-\u2010-\u2015\u2212]{0,2}\d){12}")
+_DENSE: Final = re.compile(rf"\d(?:{_MARK}{{0,3}}\d){{12}}")
 _GROUP: Final = re.compile(r"\d+")
+_PRINTED: Final = ([4, 6, 5], [4, 6, 4])  # Amex and Diners; all others are printed in groups of one size
+_PRINTED_SIZE: Final = 4
+_BEGUN: Final = tuple(sizes[:2] for sizes in _PRINTED)
+_INVISIBLE: Final = frozenset(("Cf", "Mn", "Me"))  # what takes no place of its own: zero-width spaces, accents
+_PIECE: Final = re.compile(rf"{_MARK}*(?:\d{_MARK}*){{1,19}}")
+#: of a name that is one of several: "pan_1", "part b"
+_COUNTED_NAME: Final = re.compile(r"(.*?)[\W_]*(\d{1,2}|[a-zA-Z])", re.DOTALL)
+_ESCAPES_MAX: Final = 3
 _HEX_LETTERS: Final = frozenset("abcdefABCDEF")
 
 
@@ -90,43 +105,116 @@ def range_of(digits: str) -> Range:
 def holds_card_number(text: str) -> bool:
     """Whether 13 to 19 digits of the text, spaces and dashes left out, are a card number of a known network.
 
-    A UUID, a hash and a telephone number with its ``+`` are none, whatever their digits. Costs one pass over the bytes
-    unless there are 13 digits.
+    Other marks between digits (dots, slashes, commas ...) hide nothing where the digits are grouped as cards are: in
+    groups of one size, or as they are printed. A UUID, a hash and a telephone number with its ``+`` are none, whatever
+    their digits. Costs one pass over the bytes unless there are 13 digits.
     """
     if len(text) < DIGITS_MIN:
         return False
     if not text.isascii():
-        text = _ascii_digits(text)
+        text = _visible_digits(text)
     raw = text.encode(errors="replace")
     if len(raw) - len(raw.translate(None, _DIGITS)) < DIGITS_MIN:
         return False
     if _DENSE.search(text) is None:
         return False
-    text = _UUID.sub(" / ", text)
-    return any(_run_holds_one(run, text) for run in _RUN.finditer(text))
+    text = _UUID.sub(" x ", text)
+    return any(_run_holds_one(run, text) for run in _RUN.finditer(text)) or any(
+        _grouped_as_a_card(run.group()) for run in _MARKED_RUN.finditer(text) if not _is_of_a_hash(run, text)
+    )
 
 
-def _ascii_digits(text: str) -> str:
-    """The text with every script's decimal digits as 0 to 9: a number is one in any of them."""
-    return "".join(str(unicodedata.decimal(c)) if c.isdecimal() else c for c in text)
+def url_holds_card_number(url: str) -> bool:
+    """As ``holds_card_number``, also when its characters are escaped, as often as somebody may have done it."""
+    for _ in range(_ESCAPES_MAX):
+        if holds_card_number(url):
+            return True
+        if url == (url := unquote_plus(url)):
+            return False
+    return holds_card_number(url)
 
 
-def _run_holds_one(run: re.Match[str], text: str) -> bool:
-    if text[run.start() - 1 : run.start()] == "+" or _is_of_a_hash(run, text):
-        return False
-    groups = _GROUP.findall(run.group())
+def is_split_over(texts: Mapping[str, str]) -> bool:
+    """Whether a card number lies in pieces in several texts.
+
+    That is: in the groups in which cards are printed, one after the other; in texts whose names count them ("pan_1",
+    "pan_2"); or half in a name and half in its text. Two numbers of other names are two numbers: joined, one in ten
+    pairs would pass for a card.
+    """
+    pieces = {name: "".join(_GROUP.findall(text)) for name, text in texts.items() if _PIECE.fullmatch(text)}
+    if any(_is_card_number(name + digits) for name, digits in pieces.items() if name.isdecimal()):
+        return True
+    in_order = list(pieces.values()), [pieces[name] for name in sorted(pieces)]
+    if any(_printed_digits(groups, _PRINTED_SIZE) for groups in in_order):
+        return True
+    families: dict[str, list[tuple[int, str, str]]] = {}
+    for name, digits in pieces.items():
+        if counted := _COUNTED_NAME.fullmatch(name):
+            families.setdefault(counted[1], []).append((len(counted[2]), counted[2], digits))
+    return any(
+        _is_card_number(joined)
+        for family in families.values()
+        for joined in _joined([digits for _, _, digits in sorted(family)])
+    )
+
+
+def _visible_digits(text: str) -> str:
+    """The text with every script's decimal digits as 0 to 9, a number in any of them, and nothing that nobody sees."""
+    shown = (c for c in text if unicodedata.category(c) not in _INVISIBLE)
+    return "".join(str(unicodedata.decimal(c)) if c.isdecimal() else c for c in shown)
+
+
+def _grouped_as_a_card(run: str) -> bool:
+    """Whether groups with one and the same mark between them are a card's."""
+    groups, marks = _GROUP.findall(run), _GROUP.split(run)[1:-1]
+    first = 0
+    for last in range(1, len(groups)):
+        if last == len(marks) or marks[last] != marks[first]:
+            if _printed_digits(groups[first : last + 1], DIGITS_MAX // 2):
+                return True
+            first = last
+    return False
+
+
+def _printed_digits(groups: Sequence[str], sizes_max: int) -> bool:
+    """Whether some neighbours of these groups are grouped as on a card, and are one.
+
+    That is: all of one size, of three or more the last one may be shorter; or as Amex and Diners print theirs.
+    """
+    for first, group in enumerate(groups):
+        digits, sizes = group, [len(group)]
+        for further in groups[first + 1 : first + DIGITS_MAX]:
+            digits += further
+            sizes.append(len(further))
+            is_even = len(group) <= sizes_max and len(further) <= len(group)
+            is_even = is_even and (len(sizes) > 2 or len(further) == len(group))  # noqa: PLR2004 - else it is a decimal
+            if (is_even or sizes in _PRINTED) and _is_card_number(digits):
+                return True
+            if len(digits) > DIGITS_MAX or (len(further) != len(group) and sizes not in _BEGUN):
+                break
+    return False
+
+
+def _joined(groups: Sequence[str]) -> Iterator[str]:
+    """What neighbours of these groups are together, as long as a card could be."""
     for first in range(len(groups)):
         digits = ""
         for group in groups[first:]:
             digits += group
             if len(digits) > DIGITS_MAX:
                 break
-            if len(digits) >= DIGITS_MIN and _is_card_number(digits):
-                return True
-    return False
+            yield digits
+
+
+def _run_holds_one(run: re.Match[str], text: str) -> bool:
+    if text[run.start() - 1 : run.start()] == "+" or _is_of_a_hash(run, text):
+        return False
+    return any(_is_card_number(digits) for digits in _joined(_GROUP.findall(run.group())))
 
 
 def _is_card_number(digits: str) -> bool:
+    if not DIGITS_MIN <= len(digits) <= DIGITS_MAX:
+        return False
     row = range_of(digits)
     return row is not _UNKNOWN and len(digits) in row.lengths and passes_luhn(digits)
 

@@ -75,6 +75,17 @@ class Operation:
         result, wrong = validation.normalize(self.payload, payload)
         return result, wrong or (self.together(result) if self.together else [])
 
+    def names(self, aggregate_key: str) -> bool:
+        """Whether an aggregate of that key, where somebody else chose it, is one that this API can show."""
+        made_here = self.creates is not None and self.aggregate is None
+        return ID.fullmatch(aggregate_key) is not None and (
+            not made_here or aggregate_key.startswith(f"{self.creates}_")
+        )
+
+    def request_hash(self, aggregate_key: str, payload: dict[str, Any]) -> bytes:
+        """What tells a retry of this call from another request. The payload is normal (``normalize``)."""
+        return identity.request_hash(self.template, aggregate_key, validation.hashed(self.payload, payload))
+
     def aggregate_key(self, named: Named) -> str:
         """The aggregate that a call works on: it names the partition, and the owner who decides."""
         if self.aggregate is not None:

@@ -66,9 +66,13 @@ def clean_text(value: object, length_max: int, length_min: int = 1) -> str | Non
 
 def visible(text: str) -> str:
     """A stranger's text as the audit log can hold it: bounded, no card, nothing in it that a terminal would obey."""
-    if card_number.holds_card_number(text):
-        return _A_CARD
-    return "".join(c if c.isprintable() else "\ufffd" for c in text[: limits.AUDIT_TEXT_LENGTH_MAX])
+    near = text[: limits.AUDIT_TEXT_LENGTH_MAX * 4]  # what begins where the text is cut off is looked at whole
+    return "".join(c if c.isprintable() else "\ufffd" for c in without_card(near)[: limits.AUDIT_TEXT_LENGTH_MAX])
+
+
+def without_card(text: str) -> str:
+    """The text, or a word in its place when it holds a card number, be it escaped as in a URL."""
+    return _A_CARD if card_number.url_holds_card_number(text) else text
 
 
 def free_text(value: object, length_max: int, length_min: int = 1) -> str | None:
@@ -105,7 +109,7 @@ def metadata(value: object) -> str | None:
             return f"a key {reason}"
         if reason := free_text(text, limits.METADATA_VALUE_LENGTH_MAX, length_min=0):
             return f"the value of {key[:20]!r} {reason}"
-    return None
+    return f"taken together {card_number.REFUSED}" if card_number.is_split_over(value) else None
 
 
 def web_address(value: object) -> str | None:

@@ -16,7 +16,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from ingress.http import problems, reading
+from ingress.http import header_fields, problems, reading
 from ingress.http.whole_requests import WholeRequests
 from schemas import errors, identity, limits
 from vault import forwarding, metrics, sealing, token_request
@@ -35,7 +35,7 @@ _encode: Final = msgspec.json.Encoder().encode
 
 
 class Edge:
-    """Bounds header fields, and answers what nothing else handled without a word about it."""
+    """Refuses header fields that mean two things, and answers what nothing else handled without a word about it."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -45,8 +45,8 @@ class Edge:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        if len(scope["headers"]) > limits.HEADERS_MAX:
-            await _problem(problems.HeadersTooLarge())(scope, receive, send)
+        if (refusal := header_fields.why_refused(scope["headers"])) is not None:
+            await _problem(refusal)(scope, receive, send)
             return
         is_answered = False
 
@@ -72,8 +72,9 @@ def create_app(vault: Vault) -> ASGIApp:
         async with vault.audit.refusals(caller.subject, "token.create", {"merchant": caller.merchant}):
             caller.require(WRITE)
             raw = await reading.body(request, reading.JSON, limits.VAULT_BODY_BYTES_MAX)
+            signed = await vault.signer(request, caller, raw)
             asked = token_request.read_request(raw, request.headers)
-            token, was_made_before = await vault.cards.create(caller, asked.idempotency_key, asked.card)
+            token, was_made_before = await vault.cards.create(caller, asked.idempotency_key, asked.card, signed)
         headers = {"Location": f"{token_request.PATH}/{token.id}"}
         if was_made_before:
             headers["Idempotency-Replayed"] = "true"
@@ -90,7 +91,8 @@ def create_app(vault: Vault) -> ASGIApp:
         token_id = request.path_params["token_id"]
         async with vault.audit.refusals(caller.subject, "token.delete", {"merchant": caller.merchant}):
             caller.require(WRITE)
-            await vault.cards.delete(caller, token_id)
+            raw = await reading.body(request, reading.JSON, limits.VAULT_BODY_BYTES_MAX)
+            await vault.cards.delete(caller, token_id, await vault.signer(request, caller, raw))
         return _json({"result": {"id": token_id, "object": "token", "deleted": True}})
 
     async def forward(request: Request) -> Response:

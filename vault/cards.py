@@ -16,6 +16,8 @@ from vault import audit, metrics, sealing
 from vault.sealing import Place, Sealed
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ingress.identity.auth import Caller
     from vault.card import Card
     from vault.keyring import Keyring
@@ -55,8 +57,11 @@ class Cards:
         self._keyring = keyring
         self._store = store
 
-    async def create(self, caller: Caller, key: str, card: Card) -> tuple[CardToken, bool]:
-        """The token of a card, and whether this key made it before. Raises KeyReused or StateConflict."""
+    async def create(self, caller: Caller, key: str, card: Card, said: Mapping[str, str]) -> tuple[CardToken, bool]:
+        """The token of a card, and whether this key made it before. Raises KeyReused or StateConflict.
+
+        ``said`` stands in the audit log beside the caller, as it does where a card is deleted.
+        """
         merchant = caller.merchant
         for _ in range(limits.VAULT_SEAL_TRIES_MAX):
             ring = self._keyring.ring
@@ -74,7 +79,7 @@ class Cards:
                 "key_id": sealed.key_id,
                 "wrapped_key": sealed.wrapped_key,
                 "ciphertext": sealed.ciphertext,
-                **audit.parameters(caller, network=card.network),
+                **audit.parameters(caller, network=card.network, **said),
             }
             ((fenced, stored),) = await self._store.rows("card_insert", parameters)
             if stored:
@@ -103,11 +108,11 @@ class Cards:
         _, card, _ = await self._open(merchant, token_id)
         return card
 
-    async def delete(self, caller: Caller, token_id: str) -> None:
+    async def delete(self, caller: Caller, token_id: str, said: Mapping[str, str]) -> None:
         """The card is gone for good: its data key and ciphertext are removed. Again: the same. Raises NotFound."""
         _require_id(token_id)
         named = {"id": token_id, "merchant": caller.merchant}
-        if not await self._store.rows("card_shred", named | audit.parameters(caller)):
+        if not await self._store.rows("card_shred", named | audit.parameters(caller, **said)):
             raise errors.NotFound
         metrics.TOKENS_DELETED.inc()
 

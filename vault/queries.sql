@@ -11,6 +11,13 @@ insert into vault.key (key_id, purpose, state, check_value)
 values (%(key_id)s, %(purpose)s, 'active', %(check_value)s)
 on conflict do nothing;
 
+-- name: signing_keys_of
+-- ingress/identity/known_keys.py, for calls that change something: as the ingress asks it. Primary key, and merchant_signing_key_age.
+select w.n, coalesce(r.requirement, 'optional'), k.id, k.public_key
+from unnest(%(ns)s::int[], %(merchants)s::text[]) as w (n, merchant_id)
+left join merchant_signature_requirement r on r.merchant_id = w.merchant_id
+left join merchant_signing_key k on k.merchant_id = w.merchant_id and k.revoked_at is null;
+
 -- name: card_insert
 -- vault/cards.py: request, card and their row of the audit log together, once. (fenced, claimed) = (0, 0) the key is not the active one any more;
 -- (1, 0) the caller's key was used before; (1, 1) stored. The share lock makes a rotation wait for this commit.

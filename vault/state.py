@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from ingress.identity.auth import Authenticator, Caller
+from ingress.identity.known_keys import KnownKeys
+from ingress.identity.signed_requests import SignedRequests
 from ingress.trust import Trust
 from schemas import errors, limits
 from vault import metrics
@@ -50,6 +52,7 @@ class Vault:
         self._secret_digest = hashlib.sha256(config.forward_secret.encode()).digest()
         self._refresher: asyncio.Task[None] | None = None
         self._ready: tuple[float, str | None] = (float("-inf"), None)
+        self._signed_requests = SignedRequests(KnownKeys(self._store), self._store)
         self.audit = VaultAudit(self._store)
         self.cards = Cards(self._keyring, self._store)
         self.forwarder = Forwarder(self.cards, config.processors)
@@ -74,6 +77,15 @@ class Vault:
     async def caller(self, request: Request) -> Caller:
         """The verified merchant. Raises Unauthenticated."""
         return await self._authenticator.caller(request.headers.get("authorization"))
+
+    async def signer(self, request: Request, caller: Caller, body: bytes) -> dict[str, str]:
+        """The key that signed a call which changes something, as the audit log names it; empty when nobody had to.
+
+        What is signed is not kept here: the digest of a card is as good as the card. Raises SignatureRequired,
+        SignatureInvalid or SignatureExpired.
+        """
+        proof = await self._signed_requests.proof(request, caller.merchant, body)
+        return {} if proof is None else {"signed_by": proof.key_id}
 
     def require_worker(self, request: Request) -> None:
         """Raises Unauthenticated unless the caller knows the internal secret; takes as long whatever was sent."""

@@ -25,6 +25,7 @@ COMMANDS: Final = {
     "up": "Start servers and services, and wait until they are ready.",
     "down": "Stop everything that runs in this home.",
     "status": "Show every process of this home's stack.",
+    "info": "Say where everything is: addresses, topics, versions.",
     "logs": "Show the log of a server or service.",
     "migrate": "Bring the Postgres schema up to date.",
     "token": "Print a bearer token of the development issuer.",

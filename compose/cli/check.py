@@ -14,10 +14,12 @@ from compose.settings.settings import load_settings
 from compose.stack.errors import StackError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rich.status import Status
     from rich.table import Table
 
-    from reconciliation.check.run import Report
+    from reconciliation.check.run import Finding, Report
 
 app = typer.Typer()
 
@@ -29,6 +31,7 @@ def check(
         list[str] | None, typer.Option("--only", metavar="ID", help="Only this invariant; repeatable.")
     ] = None,
     every_row: Annotated[bool, typer.Option("--all", help="Show every violating row, not a sample.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show the invariants that hold, too.")] = False,
     acknowledged: Annotated[
         Path | None,
         typer.Option(exists=True, dir_okay=False, help="NDJSON of what callers were told is committed (invariant 20)."),
@@ -55,7 +58,7 @@ def check(
     if as_json:
         print(json.dumps(report.as_object(), default=str))
     else:
-        _print(report)
+        _print(report, verbose=verbose)
     raise typer.Exit(1 if report.gaps else 0)
 
 
@@ -65,11 +68,13 @@ def _progress() -> Status:
     return Console(stderr=True).status("reading")
 
 
-def _print(report: Report) -> None:
+def _print(report: Report, *, verbose: bool) -> None:
     from rich.console import Console  # noqa: PLC0415
 
     console = Console()
-    console.print(_table(report))
+    shown = [finding for finding in report.invariants if verbose or finding.gaps]
+    if shown:
+        console.print(_table(shown))
     for finding in report.invariants:
         for row in finding.sample:
             console.print(f"[red]{finding.id}[/red] " + ", ".join(f"{k}={v}" for k, v in row.items()), highlight=False)
@@ -77,7 +82,7 @@ def _print(report: Report) -> None:
     console.print(f"{len(report.invariants)} invariants, {verdict}")
 
 
-def _table(report: Report) -> Table:
+def _table(findings: Sequence[Finding]) -> Table:
     from rich.table import Table  # noqa: PLC0415
 
     table = Table(box=None, pad_edge=False)
@@ -85,7 +90,7 @@ def _table(report: Report) -> Table:
         table.add_column(column)
     for column in ("s", "gaps"):
         table.add_column(column, justify="right")
-    for finding in report.invariants:
+    for finding in findings:
         gaps = "[green]0[/green]" if not finding.gaps else f"[red]{finding.gaps} {finding.severity}[/red]"
         title = finding.title + (f"\n[dim]{finding.note}[/dim]" if finding.note else "")
         table.add_row(finding.id, title, finding.owner, f"{finding.seconds:.2f}", gaps)

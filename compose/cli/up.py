@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import sys
 import time
 from typing import Annotated
 
@@ -27,11 +28,15 @@ def up(
     as_json: Annotated[bool, typer.Option("--json", help="Print addresses and processes as one JSON object.")] = False,
     servers_only: Annotated[bool, typer.Option("--servers-only", help="Start no service of ours.")] = False,
 ) -> None:
-    """Start servers and services, and wait until they are ready; run again, it prints the same."""
+    """Start servers and services, and wait until they are ready; run again, it prints the same.
+
+    A stack that ran before goes on: this command ends only what it started itself.
+    """
     settings = load_settings()
     if as_json:
         state = launch.up(settings, servers_only=servers_only, tied=not detach)
-        asked = [] if detach else _asked_to_end()  # before anybody hears that it runs, and ends it
+        stays = not detach and launch.is_started_here(state)
+        asked = _asked_to_end() if stays else []  # before anybody hears that it runs, and ends it
         print(json.dumps(launch.world(settings, state)), flush=True)
     else:
         console = Console()
@@ -42,7 +47,8 @@ def up(
                 tied=not detach,
                 progress=lambda state: live.update(status_table(state)),
             )
-        asked = [] if detach else _asked_to_end()
+        stays = not detach and launch.is_started_here(state)
+        asked = _asked_to_end() if stays else []
         console.print(status_table(state))
         if not servers_only:
             console.print(f"ready: {settings.addresses().base_url}")
@@ -50,8 +56,10 @@ def up(
                 console.print(
                     "for development: the issuer of this home signs tokens (MILLRACE_ISSUER names a real one)"
                 )
-    if not detach:
-        _stay(asked, live_table=not as_json)
+    if stays:
+        _stay(asked, state, live_table=not as_json)
+    elif not detach:
+        print("it ran before, and goes on; 'millrace down' stops it", file=sys.stderr)
 
 
 def _asked_to_end() -> list[int]:
@@ -62,15 +70,16 @@ def _asked_to_end() -> list[int]:
     return asked
 
 
-def _stay(asked: list[int], *, live_table: bool) -> None:
-    """Shows the stack until Ctrl-C or TERM, then stops it."""
+def _stay(asked: list[int], ours: StackState, *, live_table: bool) -> None:
+    """Shows the stack until Ctrl-C or TERM, then stops it; one that somebody else started meanwhile is left alone."""
     settings = load_settings()
+    state: StackState | None = ours
     with Live(console=Console(quiet=not live_table)) as live:
-        state: StackState | None = read_state(settings.the_home())
-        while not asked and state is not None and state.running():
+        while not asked and state is not None and state.running() and state.supervisor == ours.supervisor:
             live.update(status_table(state))
             time.sleep(limits.SUPERVISOR_TICK_S)
             state = read_state(settings.the_home())
-    launch.down(settings)
+    if state is None or state.supervisor == ours.supervisor:
+        launch.down(settings)
     if not asked:
         raise StackError(f"the supervisor ended; see {settings.the_home().log('supervisor')}")

@@ -52,6 +52,8 @@ async def _serve_limited(settings: Settings, keys: KeyFolder, instance: int, lim
         cursor_key=keys.cursor_key(),
         webhook_secrets=settings.active_webhook_secrets(),
         webhook_secret_keys=settings.webhook_secret_keys(),
+        servers_disk=settings.the_home().path if settings.keeps_data_here() else None,
+        limits_bound_to_merchants=settings.mode == "production",
         merchant_webhooks_loopback=settings.merchant_webhooks_loopback,
         limiter=limiter,
         trusted_proxies=tuple(client_network(text) for text in settings.trusted_proxies),

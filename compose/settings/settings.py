@@ -199,6 +199,10 @@ class Settings(ProcessorSettings, GatewaySettings, IssuerSettings):
         """The home folder with an absolute path, so that a process may change its folder."""
         return Home(self.home.expanduser().absolute())
 
+    def keeps_data_here(self) -> bool:
+        """Whether servers of this home write what commands come to: then its disk is what fills."""
+        return self.kafka_bootstrap is None or self.postgres_dsn is None
+
     def explicit_ports(self) -> dict[str, int]:
         """The ports that the operator set and that are never replaced."""
         named = {name: getattr(self, name) for name in PREFERRED_PORTS}

@@ -110,6 +110,11 @@ def _wait_ready(
     raise StackError(f"not ready within {limits.STACK_START_TIMEOUT_S} s: see 'millrace status' and {home.logs}")
 
 
+def is_started_here(state: StackState) -> bool:
+    """Whether this very process started that stack: nobody else may end it without being told to."""
+    return any(state.supervisor == processes.identify(handle.pid) for handle in _started)
+
+
 def down(settings: Settings) -> bool:
     """Nothing of this home's stack runs afterwards; False when nothing ran before either."""
     state = read_state(settings.the_home())

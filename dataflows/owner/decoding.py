@@ -13,6 +13,8 @@ from dataflows.owner.senders import Senders
 from dataflows.owner.service import OwnedService
 from schemas import codec
 from schemas.errors import Corrupt, UndecodableRecord
+from schemas.operation import Operation
+from schemas.records import Command
 
 
 def record_of(
@@ -40,4 +42,16 @@ def record_of(
     record.refused = senders.why_not(record.sender, command, operation, message.key())
     if record.refused is None:
         record.command = command
+        if operation is not None and senders.is_outside(record.sender):
+            _hash_again(command, operation)
     return record
+
+
+def _hash_again(command: Command, operation: Operation) -> None:
+    """A retry over HTTP has our hash: with an invented one it would be another request for ever.
+
+    What is not valid is refused as it is, and nothing of it is stored.
+    """
+    payload, wrong = operation.normalize(command.payload)
+    if not wrong:
+        command.request_hash = operation.request_hash(command.aggregate_key, payload)

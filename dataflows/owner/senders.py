@@ -100,4 +100,10 @@ class Senders:
         if operation is None or sender == PARKED:
             return None  # an operation of another service is refused where it would be decided
         may_send = sender in operation.senders if scopes is None else operation.is_callers
-        return None if may_send else "operation_not_allowed"
+        if not may_send:
+            return "operation_not_allowed"
+        return None if scopes is None or operation.names(command.aggregate_key) else "key_unreadable"
+
+    def is_outside(self, sender: str) -> bool:
+        """Whether a sender that ``sender_of`` gave is no process of ours: what it derived is not believed."""
+        return sender != UNSIGNED and self._known[sender.encode()].scopes is not None

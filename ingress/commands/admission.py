@@ -9,6 +9,7 @@ from schemas import errors
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
+    from ingress.commands.disk_room import DiskRoom
     from ingress.commands.envelope import Request
     from ingress.http.answers import Answer
     from ingress.identity.auth import Caller
@@ -45,10 +46,11 @@ class Admission:
 
 
 class Admissions:
-    """The admission of each service, by its name."""
+    """The admission of each service, by its name; and what holds for all of them."""
 
-    def __init__(self, by_service: Mapping[str, Admission]) -> None:
+    def __init__(self, by_service: Mapping[str, Admission], room: DiskRoom) -> None:
         self._by_service = by_service
+        self._room = room
 
     def of(self, service: str) -> Admission:
         """What the service adds."""
@@ -56,6 +58,8 @@ class Admissions:
 
     async def refusals(self, caller: Caller, requests: Sequence[Request]) -> list[errors.PlatformError | None]:
         """As ``Admission.refusals``, for requests to several services."""
+        if (no_room := self._room.why_not()) is not None:
+            return [no_room] * len(requests)
         return await self._asked(requests, lambda admission, own: admission.refusals(caller, own))
 
     def gathers(self, requests: Sequence[Request]) -> bool:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import Struct
 
 from ingress.http import request_ids, strict_json
-from schemas import card_number, errors, identity, limits, validation
+from schemas import card_number, errors, limits, validation
 from schemas.operation import Named, Operation
 from schemas.services import OPERATIONS, find
 
@@ -144,9 +144,7 @@ def _read(
         request_id=request_id,
         expected_version=version,
         payload=payload,
-        request_hash=identity.request_hash(
-            operation.template, aggregate_key, validation.hashed(operation.payload, payload)
-        ),
+        request_hash=operation.request_hash(aggregate_key, payload),
     )
 
 

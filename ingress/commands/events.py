@@ -11,6 +11,7 @@ import asyncio
 import heapq
 import itertools
 import time
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -118,14 +119,26 @@ class EventStreams:
         self._events = events
         self._store = store
         self._listeners: dict[str, set[asyncio.Event]] = {}
-        self._open = 0
+        self._open: Counter[str] = Counter()  # by caller
         self._closing = False
         self._poller: asyncio.Task[None] | None = None
 
-    def admit(self) -> None:
-        """Raises Overloaded when no further stream may be opened."""
-        if self._closing or self._open >= limits.EVENT_STREAMS_MAX:
+    def admit(self, caller: Caller) -> None:
+        """A place for one stream, until ``leave``. Raises Overloaded when there is none, or none for this caller."""
+        own = self._open.get(caller.principal, 0)
+        if self._closing or self._open.total() >= limits.EVENT_STREAMS_MAX:
             raise errors.Overloaded("Too many event streams are open.")
+        if own >= limits.EVENT_STREAMS_OF_CALLER_MAX:
+            raise errors.Overloaded("Too many event streams of this caller are open.")
+        self._open[caller.principal] += 1
+        metrics.STREAMS.inc()
+
+    def leave(self, caller: Caller) -> None:
+        """The place is free again."""
+        metrics.STREAMS.dec()
+        self._open[caller.principal] -= 1
+        if not self._open[caller.principal]:
+            del self._open[caller.principal]
 
     def close(self) -> None:
         """Ends every stream; clients resume elsewhere with their last event id."""
@@ -141,8 +154,6 @@ class EventStreams:
         loop = asyncio.get_running_loop()
         merchant, ends_at = caller.principal, loop.time() + caller.expires_at - time.time()
         wake_up = asyncio.Event()
-        self._open += 1
-        metrics.STREAMS.inc()
         # Listening begins before the first read: what commits in between sets the event.
         self._listeners.setdefault(merchant, set()).add(wake_up)
         self._start_poller()
@@ -160,8 +171,6 @@ class EventStreams:
         except errors.Unavailable:
             return  # the client reconnects from its last event id
         finally:
-            self._open -= 1
-            metrics.STREAMS.dec()
             self._listeners[merchant].discard(wake_up)
             if not self._listeners[merchant]:
                 del self._listeners[merchant]

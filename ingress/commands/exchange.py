@@ -78,7 +78,9 @@ class Exchange:
 
     async def check(self) -> None:
         """Raises Unavailable when commands cannot be sent or results not heard."""
-        producer, _ = self._connected()
+        producer, results = self._connected()
+        if not results.is_reading():
+            raise errors.Unavailable("Results are not read any more.")
         await asyncio.to_thread(producer.check)
 
     async def carry_out(

@@ -8,6 +8,7 @@ random. A result that is lost all the same is found in the database (``ingress/c
 from __future__ import annotations
 
 import threading
+import time
 from typing import TYPE_CHECKING, Final
 
 import structlog
@@ -47,12 +48,17 @@ class ResultsReader:
         self._settings = connection.consumer(client_id, f"{client_id}-results", **overrides)
         self._loop = loop
         self._deliver = deliver
+        self._asked_at = time.monotonic()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="kafka-results", daemon=True)
 
     def start(self) -> None:
         """Starts reading."""
         self._thread.start()
+
+    def is_reading(self) -> bool:
+        """Whether the thread lives and asks Kafka: one that died or hangs hears nothing, and says nothing either."""
+        return self._thread.is_alive() and time.monotonic() - self._asked_at < limits.RESULTS_SILENT_MAX_S
 
     def close(self) -> None:
         """Stops reading. Blocks: call it off the loop."""
@@ -68,6 +74,7 @@ class ResultsReader:
             consumer.assign([TopicPartition(self._topic, self.partition, end)])
             self.ready = True
             while not self._stopping.is_set():
+                self._asked_at = time.monotonic()
                 first = consumer.poll(_POLL_S)
                 if first is not None:
                     self._pass_on([first, *consumer.consume(limits.RESULT_RECORDS_READ_MAX - 1, 0)])
@@ -78,6 +85,7 @@ class ResultsReader:
         """The offset after the newest record, asked until Kafka answers; None when stopped before."""
         place = TopicPartition(self._topic, self.partition)
         while not self._stopping.is_set():
+            self._asked_at = time.monotonic()
             try:
                 _, end = consumer.get_watermark_offsets(place, timeout=limits.KAFKA_ADMIN_TIMEOUT_S)
             except KafkaException as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from fastapi import APIRouter
@@ -9,7 +10,6 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from ingress.commands import calling
-from ingress.commands.admission import DRY_RUN
 from ingress.commands.commands import Commands
 from ingress.commands.events import EventFeeds
 from ingress.commands.operations import OperationLog
@@ -20,7 +20,9 @@ from schemas import errors, limits, services
 from schemas.identity import operator_scope
 
 if TYPE_CHECKING:
-    from ingress.commands.events import EventFeed
+    from starlette.types import Receive, Scope, Send
+
+    from ingress.commands.events import EventFeed, EventStreams, Place
     from ingress.identity.auth import Caller
 
 router: Final = APIRouter()
@@ -31,9 +33,6 @@ async def commands(request: Request) -> Response:
     """Carries out one command per line and answers one line for each, in order."""
     parts = parts_of(request)
     caller = await calling.caller_of(request, *services.WRITE_SCOPES)
-    if reading.query(request, DRY_RUN) is not None:  # ignored, it would be done
-        reason = "is for single calls only"
-        raise errors.InvalidCommand([{"field": DRY_RUN, "reason": reason}], f"A dry run {reason}.")
     terms, asked = calling.terms(request)
     raw = await reading.body(request, reading.NDJSON, limits.COMMANDS_BODY_BYTES_MAX)
     proof = await parts.get(SignedRequests).proof(request, caller.principal, raw)
@@ -80,13 +79,26 @@ async def list_events(request: Request) -> Response:
 async def stream_events(request: Request) -> Response:
     """The caller's events as they commit (server-sent events); Last-Event-ID or cursor resumes."""
     caller, feed = await _feed(request)
-    feed.streams.admit()
     cursor = request.headers.get("last-event-id") or reading.query(request, "cursor")
     place = feed.events.place(caller.principal, cursor) if cursor else await feed.events.end()
-    frames = feed.streams.stream(caller, place)
-    return StreamingResponse(
-        frames, headers=calling.NO_STORE | {"X-Accel-Buffering": "no"}, media_type="text/event-stream"
-    )
+    feed.streams.admit(caller)  # nothing is awaited from here to the response, which gives the place back
+    return _Streamed(feed.streams, caller, place)
+
+
+class _Streamed(StreamingResponse):
+    """One stream, whose place is free when it has ended, however that came."""
+
+    def __init__(self, streams: EventStreams, caller: Caller, place: Place) -> None:
+        headers = calling.NO_STORE | {"X-Accel-Buffering": "no"}
+        super().__init__(streams.stream(caller, place), headers=headers, media_type="text/event-stream")
+        self._leave = partial(streams.leave, caller)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """As every response."""
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._leave()
 
 
 async def _feed(request: Request) -> tuple[Caller, EventFeed]:

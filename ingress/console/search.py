@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
-from schemas import errors, identity, limits
+from schemas import card_number, errors, identity, limits
 from schemas.payments import topics
 
 if TYPE_CHECKING:
@@ -48,6 +48,8 @@ def clean(text: str) -> str:
     if len(asked) > limits.CONSOLE_SEARCH_LENGTH_MAX or not asked.isprintable():
         reason = f"must have 1 to {limits.CONSOLE_SEARCH_LENGTH_MAX} printable characters"
         raise errors.InvalidCommand([{"field": "q", "reason": reason}])
+    if card_number.url_holds_card_number(asked):  # Rule: what is looked for is kept, in the audit log, for ever
+        raise errors.InvalidCommand([{"field": "q", "reason": f"{card_number.REFUSED}; look for the card's token"}])
     return asked
 
 

@@ -32,7 +32,17 @@ router: Final = visits.router()
 @router.get("/search")
 async def find(request: Request) -> Response:
     """Goes to what the text names; lists it when it names several things; 404 when it names none."""
-    asked = request.query_params.get("q", "")
+    return await _found(request, request.query_params.get("q", ""))
+
+
+@router.post("/search")
+async def find_what_was_typed(request: Request) -> Response:
+    """As ``find``, for what somebody typed: it is in no address, so no history, proxy or log of one has it."""
+    visit = await visits.visit(request)
+    return await _found(request, (await visit.form()).get("q", ""))
+
+
+async def _found(request: Request, asked: str) -> Response:
     async with visits.reading_of(request, "search", asked or "-") as visit:
         asked = search.clean(asked)
         hits = await search.find(visit.console, asked) if asked else []

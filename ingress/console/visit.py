@@ -24,7 +24,7 @@ from ingress.http import problems, reading
 from ingress.http.parts import parts_of
 from ingress.operators.audit import Audit
 from ingress.payments.active_policies import ActivePolicies
-from schemas import errors, limits
+from schemas import errors, limits, validation
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
@@ -137,7 +137,7 @@ async def reading_of(request: Request, action: str, name: str) -> AsyncIterator[
     found = await _signed_in(request)
     scope = sessions.DECIDE if found.who.may_decide else sessions.READ
     audit = parts_of(request).get(Audit)
-    details = {"query": request.url.query}
+    details = {"query": validation.visible(request.url.query)}
     async with audit.privileged(found.who.caller(), scope, f"console.{action}", name, details):
         yield found
 

@@ -22,10 +22,14 @@ FOUND_IN_STORE: Final = Counter(
 )
 # 1: an operator has switched new work of merchants off (`millrace maintenance show` says why); alike in every process.
 MAINTENANCE: Final = Gauge("millrace_ingress_maintenance", "Whether new work of merchants is refused")
+# 1: the disk of this home's servers is nearly full, and new work is refused; free more than 512 MiB.
+DISK_CLOSED: Final = Gauge("millrace_ingress_disk_closed", "Whether new work is refused for want of disk")
 # Near its bound (EVENT_STREAMS_MAX): new streams are refused.
 STREAMS: Final = Gauge("millrace_ingress_event_streams", "Open event streams")
 # Above zero: queries fail or time out; the circuit opens after some in a row.
 STORE_FAILURES: Final = Counter("millrace_ingress_store_failures", "Queries that failed")
+# Any: somebody has too many requests under way (REQUESTS_OF_CALLER_MAX, _OF_ADDRESS_MAX); others are served.
+SLOTS_REFUSED: Final = Counter("millrace_ingress_slots_refused", "Requests past the bound of their caller", ["kind"])
 # Any: somebody looks for ids or tokens, or takes far too much along; see the audit log and the case suspicious_access.
 ANOMALIES: Final = Counter("millrace_ingress_suspicious_accesses", "Findings about who asks for what", ["kind"])
 # Above zero for long: the issuer's keys are stale; past the bound every call is refused with 503.

@@ -11,13 +11,20 @@ from schemas.operation import Operation
 Json = dict[str, Any]
 
 JSON: Final = "application/json"
-COMMON: Final = ("unauthenticated", "forbidden", "quota_exceeded", "headers_too_large", "internal_error", "unavailable")
+COMMON: Final = (
+    "malformed_request",
+    "unauthenticated",
+    "forbidden",
+    "quota_exceeded",
+    "headers_too_large",
+    "internal_error",
+    "unavailable",
+)
 
 
 #: what any command may be refused with; what its domain refuses is declared by the operation
 _OF_A_COMMAND: Final = (
     *COMMON,
-    "malformed_request",
     "idempotency_key_required",
     "signature_required",
     "signature_invalid",

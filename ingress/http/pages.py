@@ -35,19 +35,29 @@ class NewestFirst:
         read: Callable[[tuple[Any, ...]], Item],
         place_of: Callable[[Item], Place],
         render: Callable[[Item], dict[str, Any]],
+        newest: Place = BEFORE_ALL,
+        oldest_us: int = 0,
     ) -> dict[str, Any]:
         """One page and the cursor of the next one, which is good for this caller, list and filter only.
 
-        ``filters`` are also parameters of the query. Raises MalformedRequest for
-        a cursor that is not of this list.
+        ``filters`` are also parameters of the query; nothing is as new as ``newest``, and where the
+        query asks for it nothing older than ``oldest_us``. Raises MalformedRequest for a cursor that is not of this
+        list.
         """
         bound = (
             ":".join([name, *(quote(value or "", safe="") for value in filters.values())])
             if any(filters.values())
             else name
         )
-        place = self._cursors.read(caller, bound, cursor, tuple[int, str]) if cursor else BEFORE_ALL
-        parameters = {**filters, "merchant": caller, "created_at": place[0], "id": place[1], "limit": limit + 1}
+        place = self._cursors.read(caller, bound, cursor, tuple[int, str]) if cursor else newest
+        parameters = {
+            **filters,
+            "merchant": caller,
+            "created_from": oldest_us,
+            "created_at": place[0],
+            "id": place[1],
+            "limit": limit + 1,
+        }
         rows = await self._store.rows(query, parameters)
         items = [read(row) for row in rows[:limit]]
         has_more = len(rows) > limit

@@ -2,15 +2,20 @@
 
 Nearly all of ours read their bodies raw, so FastAPI has nothing to derive, validate or inject for them. Its machinery
 for that was a quarter of the Python time of a single command. A route that asks it for something keeps it.
+
+What a query may say is what the OpenAPI document says: a name that it does not know would be ignored, and a list that
+somebody believes to be filtered be read as such. So it is refused.
 """
 
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 from fastapi.routing import APIRoute
 from starlette.routing import Route
+
+from schemas import errors, validation
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -19,12 +24,45 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
+Json = dict[str, Any]
+_SHOWN: Final = 40  # characters of a name
 
-def plain_routes(routers: Iterable[APIRouter]) -> list[Route]:
-    """Those of the routers' routes that need nothing of FastAPI, in their order: they match and answer as before."""
+
+def plain_routes(routers: Iterable[APIRouter], document: Callable[[], Json] = dict) -> list[Route]:
+    """Those of the routers' routes that need nothing of FastAPI, in their order: they match and answer as before.
+
+    ``document`` gives the OpenAPI document, when a query comes. A route that it does not have takes any.
+    """
     routes = (route for router in routers for route in router.routes)
+    queries = Queries(document)
     # a class of its own handles requests in its own way, as that of the console does
-    return [_plain(route) for route in routes if type(route) is APIRoute and _is_plain(route)]
+    return [_plain(route, queries) for route in routes if type(route) is APIRoute and _is_plain(route)]
+
+
+class Queries:
+    """Which values a query may have, by route and method."""
+
+    def __init__(self, document: Callable[[], Json]) -> None:
+        self._document = document
+        self._known: dict[tuple[str, str], frozenset[str] | None] = {}
+
+    def require_known(self, request: Request, template: str) -> None:
+        """Raises MalformedRequest for a value that this route would ignore."""
+        place = template, request.method
+        if place not in self._known:
+            self._known[place] = _names(self._document().get("paths", {}).get(template, {}).get(request.method.lower()))
+        known = self._known[place]
+        unknown = [] if known is None else [name for name in request.query_params if name not in known]
+        if unknown:
+            there_are = f"there are {', '.join(sorted(known))}" if known else "there are none here"
+            name = validation.visible(unknown[0][:_SHOWN])
+            raise errors.MalformedRequest(f"There is no query value {name!r}; {there_are}.")
+
+
+def _names(operation: Json | None) -> frozenset[str] | None:
+    if operation is None:
+        return None
+    return frozenset(p["name"] for p in operation.get("parameters", ()) if p["in"] == "query")
 
 
 def _is_plain(route: APIRoute) -> bool:
@@ -37,19 +75,21 @@ def _is_plain(route: APIRoute) -> bool:
     return is_async and asked.request_param_name == "request" and names_only and not injected
 
 
-def _plain(route: APIRoute) -> Route:
+def _plain(route: APIRoute, queries: Queries) -> Route:
     asked = [param.name for param in route.dependant.path_params]
-    made = Route(route.path, _answering(route.endpoint, asked), name=route.name)
+    made = Route(route.path, _answering(route, asked, queries), name=route.name)
     made.methods = route.methods  # Starlette would add HEAD
     return made
 
 
-def _answering(
-    endpoint: Callable[..., Awaitable[Response]], asked: Sequence[str]
-) -> Callable[[Request], Awaitable[Response]]:
+def _answering(route: APIRoute, asked: Sequence[str], queries: Queries) -> Callable[[Request], Awaitable[Response]]:
     """A handler that takes all ids, some of them, or reads them from the request itself."""
+    endpoint: Callable[..., Awaitable[Response]] = route.endpoint
+    template = route.path_format
 
     async def answer(request: Request) -> Response:
+        if request.scope["query_string"]:
+            queries.require_known(request, template)
         return await endpoint(request, **{name: request.path_params[name] for name in asked})
 
     return answer

@@ -83,6 +83,14 @@ def choice(request: Request, name: str, allowed: Sequence[str]) -> str | None:
 
 def past_time(request: Request, name: str) -> int | None:
     """A query value that is a past time (RFC 3339), in microseconds since the epoch, or None. Raises InvalidCommand."""
+    time_us = moment(request, name)
+    if time_us is not None and time_us > time.time_ns() // 1_000 + limits.CLOCK_SKEW_MAX_S * _SECOND_US:
+        raise _wrong(name, "must not lie in the future")
+    return time_us
+
+
+def moment(request: Request, name: str) -> int | None:
+    """A query value that is a time (RFC 3339), in microseconds since the epoch, or None. Raises InvalidCommand."""
     text = query(request, name)
     if text is None:
         return None
@@ -92,10 +100,7 @@ def past_time(request: Request, name: str) -> int | None:
         found = None
     if found is None:
         raise _wrong(name, "must be an RFC 3339 time such as 2026-01-02T03:04:05Z, with + written as %2B")
-    time_us = (found - _EPOCH) // _MICROSECOND
-    if time_us > time.time_ns() // 1_000 + limits.CLOCK_SKEW_MAX_S * _SECOND_US:
-        raise _wrong(name, "must not lie in the future")
-    return time_us
+    return (found - _EPOCH) // _MICROSECOND
 
 
 def _wrong(name: str, reason: str) -> errors.InvalidCommand:

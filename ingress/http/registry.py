@@ -1,23 +1,33 @@
-"""A read-only schema registry in Confluent's wire format, so that stock Kafka clients decode our topics.
+"""A read-only schema registry in Confluent's wire format, so that stock Kafka clients read and write our topics.
 
-Schemas are public and come from the checked-in table; nothing can be registered here.
+Schemas are public and come from the checked-in table; nothing new can be registered here. Subjects are named as by
+Confluent's TopicRecordNameStrategy: topic, a dash, the record's name with its namespace. The shorter names of before,
+without the namespace, are still found.
 """
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, Final
 
 import msgspec
 from fastapi import APIRouter
+from starlette.requests import Request
 from starlette.responses import Response
 
-from schemas import codec
+from ingress.http import reading, strict_json
+from schemas import codec, errors, limits
 
 MEDIA_TYPE: Final = "application/vnd.schemaregistry.v1+json"
 _SUBJECT_NOT_FOUND: Final = (40401, "Subject not found.")
 _VERSION_NOT_FOUND: Final = (40402, "Version not found.")
 _SCHEMA_NOT_FOUND: Final = (40403, "Schema not found.")
 _INVALID_VERSION: Final = (42202, "The version must be a number or latest.")
+_INVALID_SCHEMA: Final = (42201, 'Send a schema: {"schema": "..."}.')
+_READ_ONLY: Final = (42205, "The registry is read-only, and the subject has no such schema.")
+#: the newest reader reads every older version (schemas/README.md)
+_COMPATIBILITY: Final = "BACKWARD_TRANSITIVE"
+_TYPES: Final = (MEDIA_TYPE, "application/vnd.schemaregistry+json", *reading.JSON)
 
 router: Final = APIRouter(tags=["schema registry"])
 
@@ -33,7 +43,7 @@ async def schema_by_id(schema_id: str) -> Response:
 @router.get("/subjects", summary="All subjects")
 async def subjects() -> Response:
     """The names of all subjects."""
-    return _json(sorted({schema.subject for schema in codec.schemas_by_id().values()}))
+    return _json(sorted({_subject(schema) for schema in codec.schemas_by_id().values()}))
 
 
 @router.get("/subjects/{subject}/versions", summary="The versions of a subject")
@@ -58,7 +68,41 @@ async def version_of(subject: str, version: str) -> Response:
     if number not in found:
         return _missing(*_VERSION_NOT_FOUND)
     schema = found[number]
-    return _json({"subject": schema.subject, "version": schema.version, "id": schema.schema_id, "schema": schema.text})
+    return _json(_shown(schema))
+
+
+@router.get("/config", summary="How versions go together")
+async def config() -> Response:
+    """The one level of compatibility, of every subject."""
+    return _json({"compatibilityLevel": _COMPATIBILITY})
+
+
+@router.get("/config/{subject}", summary="How the versions of a subject go together")
+async def config_of(subject: str) -> Response:
+    """The level of compatibility of a subject."""
+    return _json({"compatibilityLevel": _COMPATIBILITY}) if _of(subject) else _missing(*_SUBJECT_NOT_FOUND)
+
+
+@router.post("/subjects/{subject}", summary="Which version a schema is")
+async def look_up(request: Request, subject: str) -> Response:
+    """The version of a subject that has this schema, as serializers ask that register nothing."""
+    asked = await _asked(request)
+    if not _of(subject):
+        return _missing(*_SUBJECT_NOT_FOUND)
+    found = _found(subject, asked)
+    if asked is None:
+        return _missing(*_INVALID_SCHEMA)
+    return _missing(*_SCHEMA_NOT_FOUND) if found is None else _json(_shown(found))
+
+
+@router.post("/subjects/{subject}/versions", summary="The id of a schema that is there")
+async def register(request: Request, subject: str) -> Response:
+    """As a serializer asks that registers what it writes: known schemas have their id, nothing new is taken."""
+    asked = await _asked(request)
+    found = _found(subject, asked)
+    if asked is None:
+        return _missing(*_INVALID_SCHEMA)
+    return _missing(*_READ_ONLY) if found is None else _json({"id": found.schema_id})
 
 
 _DIGITS_MAX: Final = 10
@@ -66,7 +110,48 @@ _STATUS_DIGITS: Final = 100
 
 
 def _of(subject: str) -> list[codec.Schema]:
-    return [schema for schema in codec.schemas_by_id().values() if schema.subject == subject]
+    return [schema for schema in codec.schemas_by_id().values() if subject in (_subject(schema), schema.subject)]
+
+
+def _subject(schema: codec.Schema) -> str:
+    topic, _, _ = schema.subject.rpartition("-")
+    return f"{topic}-{_full_name(schema.text)}"
+
+
+@cache
+def _full_name(text: str) -> str:
+    named = msgspec.json.decode(text)
+    return f"{named['namespace']}.{named['name']}"
+
+
+def _shown(schema: codec.Schema) -> dict[str, Any]:
+    found = {"subject": _subject(schema), "version": schema.version, "id": schema.schema_id}
+    return {**found, "schema": schema.text}
+
+
+async def _asked(request: Request) -> Any:
+    """The schema that a body holds, as JSON; None when it holds none."""
+    raw = await reading.body(request, _TYPES, limits.BODY_BYTES_MAX)
+    try:
+        said = strict_json.parse(raw)
+        text = said.get("schema") if isinstance(said, dict) else None
+        return strict_json.parse(text.encode()) if isinstance(text, str) else None
+    except (errors.MalformedRequest, UnicodeEncodeError):
+        return None
+
+
+def _found(subject: str, asked: Any) -> codec.Schema | None:
+    """The version that says what this schema says; what either says for people does not count."""
+    wanted = _bare(asked)
+    return next((one for one in _of(subject) if _bare(msgspec.json.decode(one.text)) == wanted), None)
+
+
+def _bare(schema: Any) -> Any:
+    if isinstance(schema, list):
+        return [_bare(part) for part in schema]
+    if isinstance(schema, dict):
+        return {name: _bare(part) for name, part in schema.items() if name != "doc"}
+    return schema
 
 
 def _json(value: Any, status: int = 200) -> Response:

@@ -20,7 +20,10 @@ _CLOSES: Final = (b"connection", b"close")
 
 
 class WholeRequests:
-    """Drops what the application left of a body, to a bound; past that the answer says that it is the last."""
+    """Drops what the application left of a body, to a bound; past that the answer says that it is the last.
+
+    An answer that says so itself is sent as it is, at once.
+    """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -34,9 +37,10 @@ class WholeRequests:
 
         async def after_the_body(message: Message) -> None:
             if message["type"] == "http.response.start" and not body.is_whole:
-                if not body.is_held_back(scope):
+                is_closed = any(name.lower() == b"connection" for name, _ in message.get("headers", ()))
+                if not is_closed and not body.is_held_back(scope):
                     await body.drop()
-                if not body.is_whole and scope["http_version"].startswith("1"):
+                if not is_closed and not body.is_whole and scope["http_version"].startswith("1"):
                     message["headers"] = [*message.get("headers", ()), _CLOSES]
             await send(message)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from msgspec import Struct
@@ -19,9 +19,15 @@ from schemas import limits
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from ingress.http.store import Store
-
 Requirement = Literal["off", "optional", "required"]
+
+
+class Rows(Protocol):
+    """Where rows of named queries come from, by whatever role a process has."""
+
+    async def rows(self, query: str, parameters: Mapping[str, Any], /) -> list[tuple[Any, ...]]:
+        """The rows of a named query. Raises Unavailable when the database does not answer."""
+        ...
 
 
 class Known(Struct, frozen=True):
@@ -35,7 +41,7 @@ class Known(Struct, frozen=True):
 class KnownKeys:
     """Looks merchants up, many in one query. Raises Unavailable when the database is out: nothing is guessed."""
 
-    def __init__(self, store: Store, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, store: Rows, clock: Callable[[], float] = time.monotonic) -> None:
         self._store = store
         self._clock = clock
         self._known: OrderedDict[str, Known] = OrderedDict()

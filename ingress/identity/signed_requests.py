@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
-    from ingress.http.store import Store
-    from ingress.identity.known_keys import KnownKeys
+    from ingress.identity.known_keys import KnownKeys, Rows
     from schemas.http_signature import Message, Signed
 
 #: fields that change what a call means: present, they have to be covered
@@ -85,7 +84,7 @@ class CoveredCommand(Protocol):
 class SignedRequests:
     """Verifies by what is known of merchants' keys; evidence goes to a store whose commits wait for the disk."""
 
-    def __init__(self, known: KnownKeys, store: Store, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, known: KnownKeys, store: Rows, clock: Callable[[], float] = time.time) -> None:
         self._known = known
         self._store = store
         self._clock = clock

@@ -14,8 +14,10 @@ from starlette.responses import Response
 from ingress.commands import calling
 from ingress.http.parts import parts_of
 from ingress.identity.auth import Authenticator
+from ingress.limiter.admission import Reach
 from ingress.limiter.quota_policies import QuotaPolicies
 from ingress.operators.audit import Audit
+from limiter.policy import keys
 from schemas import limits
 from schemas.limiter.operations import OPERATIONS
 
@@ -99,7 +101,9 @@ async def usage(request: Request, key: str) -> Response:
     """What a key has used, live and in the stream, each with its time; from a client's network, with ``network``."""
     parts = parts_of(request)
     client = request.query_params.get("network")
-    async with _audited(request, "usage.read", key, {} if client is None else {"network": client}):
+    async with _audited(request, "usage.read", key, {} if client is None else {"network": client}) as caller:
+        if (refusal := parts.get(Reach).why_not(caller, keys.parts_of(key, client)["tenant"])) is not None:
+            raise refusal
         found = await parts.get(QuotaPolicies).usage(key, client)
     return calling.json(found)
 

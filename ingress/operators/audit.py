@@ -1,7 +1,8 @@
 """Every read and write of an operator, failures included, stands in the audit log before its answer is given.
 
-What cannot be audited is not answered: an outage of the log is a 503. A request without a valid token has no actor and
-is not kept; a valid token without the scope is.
+What cannot be audited is not answered: an outage of the log is a 503. Of many refusals for a missing scope
+the first are rows, the rest a number (``refusals``). A request without a valid token has no actor and is not kept; a
+valid token without the scope is.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 from ingress.commands import calling
+from ingress.operators.refusals import Refusals
 from schemas import errors, identity, limits, validation
 
 if TYPE_CHECKING:
@@ -30,6 +32,17 @@ class Audit:
     def __init__(self, store: Store, authenticator: Authenticator) -> None:
         self._store = store
         self._authenticator = authenticator
+        self._refusals = Refusals(self._append_counted)
+
+    async def close(self) -> None:
+        """Writes the refusals that were only counted."""
+        await self._refusals.close()
+
+    async def _append_counted(self, key: tuple[str, str], count: int) -> None:
+        actor, action = key
+        details = json.dumps({"code": errors.Forbidden.code, "count": count})
+        row = {"actor": validation.visible(actor), "action": action, "object": "-", "outcome": "refused"}
+        await self._store.rows("audit_append", row | {"details": details})
 
     @asynccontextmanager
     async def operator(
@@ -60,7 +73,8 @@ class Audit:
             caller.require(scope)
             yield
         except errors.Rejected as error:
-            await self.append(caller, action, name, "refused", {"code": error.code})
+            if not isinstance(error, errors.Forbidden) or self._refusals.is_written((caller.subject, action)):
+                await self.append(caller, action, name, "refused", {"code": error.code})
             raise
         if not audits_itself:
             await self.append(caller, action, name, "done", details)
@@ -84,6 +98,15 @@ class Audit:
             "action": action,
             "object": validation.visible(name),
             "outcome": outcome,
-            "details": json.dumps({"merchant": caller.principal} | details),
+            "details": json.dumps({"merchant": caller.principal} | {k: _shown(v) for k, v in details.items()}),
         }
         await self._store.rows("audit_append", parameters)
+
+
+def _shown(value: object) -> object:
+    """What is said of an action, as the log may keep it for ever: no text of it holds a card number."""
+    if isinstance(value, str):
+        return validation.without_card(value)
+    if isinstance(value, dict):
+        return {validation.without_card(str(name)): _shown(found) for name, found in value.items()}
+    return [_shown(found) for found in value] if isinstance(value, list) else value

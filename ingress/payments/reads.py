@@ -11,6 +11,7 @@ from ingress.http import preferences, reading
 from ingress.http.parts import parts_of
 from ingress.payments import expansion
 from ingress.payments.expansion import Expansions
+from ingress.payments.resources import Span
 from schemas import errors, limits, validation
 
 if TYPE_CHECKING:
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from ingress.payments.resources import Record, Resources
 
 READ: Final = "payments:read"
+CREATED_FROM: Final = "created[gte]"
+CREATED_BEFORE: Final = "created[lt]"
 
 
 async def resource(request: Request, resources: Resources[Record], object_id: str) -> Response:
@@ -43,10 +46,11 @@ async def resource(request: Request, resources: Resources[Record], object_id: st
 
 
 async def page(request: Request, resources: Resources[Record]) -> Response:
-    """The caller's own, newest first; with one filter where the list knows it."""
+    """The caller's own, newest first; with one filter where the list knows it, and of a time."""
     caller = await calling.caller_of(request, READ)
     limit, cursor = calling.place(request)
-    return calling.json(await resources.page(caller.merchant, limit, cursor, _filters(request, resources)))
+    made = Span(reading.moment(request, CREATED_FROM) or 0, reading.moment(request, CREATED_BEFORE))
+    return calling.json(await resources.page(caller.merchant, limit, cursor, _filters(request, resources), made))
 
 
 def _filters(request: Request, resources: Resources[Record]) -> dict[str, str]:

@@ -6,14 +6,15 @@ the same as one that does not exist.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 
 import msgspec
 
 from ingress.commands.watch import Watch
 from ingress.http.coalescer import Coalescer
-from ingress.http.pages import NewestFirst
+from ingress.http.pages import BEFORE_ALL, NewestFirst
 from schemas import errors, limits, records, rendering
 from schemas.column import Declared, declared
 
@@ -27,6 +28,16 @@ if TYPE_CHECKING:
 Resource = records.PaymentIntent | records.Refund | records.Dispute | records.Payout
 Record = TypeVar("Record", bound=Resource)
 _metadata: Final = msgspec.json.Decoder(dict[str, str])
+
+
+class Span(NamedTuple):
+    """When what is listed was made: from a time on, and before one, in microseconds since the epoch."""
+
+    start: int = 0
+    before: int | None = None
+
+
+ALWAYS: Final = Span()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,27 +109,41 @@ class Resources(Generic[Record]):
             self._find_all, batch_max=limits.STORED_LOOKUPS_MAX, running_max=limits.STORED_LOOKUPS_RUNNING_MAX
         )
         self._watch = Watch(store, kind.moved_on) if kind.moved_on else None
+        self._waiting: Counter[str] = Counter()  # by merchant
 
     async def get(self, merchant: str, object_id: str, wait_s: float = 0) -> Record:
-        """The object, as soon as it is settled or when the wait is over. NotFound unless it is the caller's."""
+        """The object, as soon as it is settled or when the wait is over. NotFound unless it is the caller's.
+
+        Who waits for too many already is answered at once.
+        """
         found = await self._own(merchant, object_id)
-        if self._watch is not None and wait_s > 0 and found.state == self.kind.unsettled:
-            await self._watch.moved_on(object_id, wait_s)
+        may_wait = wait_s > 0 and self._waiting[merchant] < limits.RESOURCE_WAITS_OF_CALLER_MAX
+        if self._watch is not None and may_wait and found.state == self.kind.unsettled:
+            self._waiting[merchant] += 1
+            try:
+                await self._watch.moved_on(object_id, wait_s)
+            finally:
+                self._waiting -= Counter((merchant,))
             found = await self._own(merchant, object_id)
         return found
 
-    async def page(self, merchant: str, limit: int, cursor: str | None, filters: Mapping[str, str]) -> dict[str, Any]:
+    async def page(
+        self, merchant: str, limit: int, cursor: str | None, filters: Mapping[str, str], made: Span = ALWAYS
+    ) -> dict[str, Any]:
         """One page of the caller's own, newest first; of one payment, or with one field's value, when asked for."""
-        query = self.kind.of_merchant
+        query, bound = self.kind.of_merchant, self._bound(filters, made)
         for name in filters:  # one at most
             query = self.kind.of_intent or query if name == "payment_intent" else f"{query}.{name}"
+        newest = BEFORE_ALL if made.before is None else (made.before, "")
+        shape = (self._read, _place, self.kind.render)
         return await self._pages.page(
-            query, self._bound(filters), merchant, filters, limit, cursor, self._read, _place, self.kind.render
+            query, bound, merchant, filters, limit, cursor, *shape, newest=newest, oldest_us=made.start
         )
 
-    def _bound(self, filters: Mapping[str, str]) -> str:
+    def _bound(self, filters: Mapping[str, str], made: Span) -> str:
         """What a cursor is bound to: the list, and by what it is filtered."""
-        return ":".join([self.kind.name, *(name for name in filters if name != "payment_intent")])
+        of_a_time = [] if made == ALWAYS else [f"{made.start}-{made.before}"]
+        return ":".join([self.kind.name, *(name for name in filters if name != "payment_intent"), *of_a_time])
 
     def drain(self) -> None:
         """Ends every long poll: each answers with the state as it is."""

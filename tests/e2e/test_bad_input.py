@@ -206,6 +206,29 @@ def test_too_many_header_fields(merchant: Merchant) -> None:
     refused(merchant.http.get(PATH, headers=headers), 431, "headers_too_large")
 
 
+def test_header_fields_mean_one_thing(public: PublicSystem, merchant: Merchant) -> None:
+    """Two tokens, even twice the same one, two media types, and a request that names no host."""
+    token = merchant.http.headers["authorization"]
+    twice = (("Authorization", token),) * 2
+    for fields in (twice, (twice[0], ("Authorization", "Bearer x")), (("Content-Type", "application/json"),) * 2):
+        refused(merchant.http.get(PATH, headers=list(fields)), 400, "malformed_request")
+    for head in (b"Host: a\r\nHost: a\r\n", b"Host:\r\n", b""):
+        with socket.create_connection(address(public), timeout=patient(30)) as line:
+            line.sendall(
+                b"GET /v1/payment_intents HTTP/1.1\r\n" + head + b"Authorization: " + token.encode() + b"\r\n\r\n"
+            )
+            answer = http.client.HTTPResponse(line)
+            answer.begin()
+            assert (answer.status, json.loads(answer.read())["code"]) == (400, "malformed_request"), head
+
+
+def test_a_connection_is_one_request_at_a_time(public: PublicSystem) -> None:
+    """HTTP/2, of which one connection opens hundreds of requests, is not spoken."""
+    with socket.create_connection(address(public), timeout=patient(30)) as line:
+        line.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(3) + b"\x04" + bytes(5))  # an empty SETTINGS frame
+        assert b"HTTP/1.1 400" in (line.recv(1_000) or b"HTTP/1.1 400")
+
+
 def test_bytes_that_are_no_http_do_no_harm(public: PublicSystem, merchant: Merchant) -> None:
     """Garbage, half requests and lines that are cut in the middle of a body: the next caller is served."""
     half = b"POST /v1/payment_intents HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 500\r\n\r\n{"

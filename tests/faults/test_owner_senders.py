@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from confluent_kafka import Producer
+from msgspec import structs
 
 from schemas import codec, limits, topics
 from schemas.payments import facts
 from schemas.payments import topics as payments_topics
 from schemas.senders import INGRESS, OPERATORS, PROCESSOR_WORKER, RECONCILE, Sender
+from schemas.services import OPERATIONS
 from sinks.kafka.sender_keys import SenderKeys
 from tests.eventually import becomes, eventually, patient
 from tests.faults.owned_topics import PARTITION, OwnedTopics, owned_topics
@@ -77,6 +79,19 @@ def _with_scope(one: Command, scope: str) -> Command:
     return made
 
 
+def _under(name: str, one: Command) -> Command:
+    """The same command for an aggregate of such a name, in the same partition."""
+    for n in count():
+        aggregate = name.format(n)
+        if topics.partition_for(aggregate, payments_topics.PARTITIONS) == PARTITION:
+            break
+    return structs.replace(one, aggregate_key=aggregate, idempotency_key=f"{one.idempotency_key} {name}")
+
+
+def _hashed_as(one: Command, request_hash: bytes) -> Command:
+    return structs.replace(one, request_hash=request_hash)
+
+
 def test_what_nobody_signed_moves_nothing_and_parks_nobody(owned: OwnedTopics) -> None:
     """Forged postings and a forged cancel of another's payment; then the payment's own merchant goes on."""
     (create,) = owned.make(1)
@@ -130,8 +145,18 @@ def test_a_producer_outside_says_what_its_own_merchants_could_call(owned: OwnedT
             said = topic.encode() + b"\0" + name + b"\0" + len(of.encode()).to_bytes(4, "big") + of.encode() + value
             return [("sender", name), ("mac", hmac.digest(key, said, "sha256"))]
 
-        _append(owned, by_hand, first, _with_scope(foreign, "m_another"), _journal(first.scope), later)
+        _append(
+            owned,
+            by_hand,
+            first,
+            _with_scope(foreign, "m_another"),
+            _journal(first.scope),
+            _hashed_as(later, b"\7" * 32),
+        )
         owned.await_decided(first, later)
+        unread = [_under(name, first) for name in ("pi_java_{}-x", "order_{}", "pi_\u00fc{}")]
+        _append(owned, by_hand, *unread)
+        becomes(lambda: len(_refused(owned)), 2 + len(unread), 40)
         keys.remove("erp")
         eventually(lambda: name not in owned.known_senders(), 40, what="the owner has looked")
         _append(owned, by_hand, gone)
@@ -140,8 +165,10 @@ def test_a_producer_outside_says_what_its_own_merchants_could_call(owned: OwnedT
         owned.await_decided(last)
     assert owned.decided() == {first.aggregate_key, later.aggregate_key, last.aggregate_key}
     assert [reason for (reason,) in _refused(owned)] == [
-        *("scope_not_allowed", "operation_not_allowed", "sender_unknown")
+        *("scope_not_allowed", "operation_not_allowed", *["key_unreadable"] * 3, "sender_unknown")
     ]
+    ours = OPERATIONS[later.operation].request_hash(later.aggregate_key, later.payload)  # as a call over HTTP has it
+    assert owned.query("select request_hash from idempotency where key = %s", later.idempotency_key) == [(ours,)]
 
 
 def test_a_flood_of_forged_records_fills_no_disk_and_stops_nobody(

@@ -7,6 +7,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
+import httpx
 import pytest
 
 from tests.eventually import eventually, patient
@@ -78,6 +79,49 @@ def test_a_payment_is_found_by_the_merchants_own_reference(merchant: Merchant, s
         refused = merchant.http.get("/v1/payment_intents", params={"reference": wrong})
         assert (refused.status_code, refused.json()["code"]) == (422, "invalid_command"), wrong
         assert merchant.create(reference=wrong).status_code == 422
+
+
+def test_a_list_of_a_time(merchant: Merchant) -> None:
+    """From a time on and before one, over several pages; and with a reference, too."""
+    made = [merchant.create(reference="r" if n % 2 else None).json()["result"] for n in range(7)]
+    start, before = made[1]["created_at"], made[6]["created_at"]
+    asked = {"created[gte]": start, "created[lt]": before, "limit": 2}
+    found, page = [], {"has_more": True, "next_cursor": None}
+    while page["has_more"]:
+        place = {"cursor": page["next_cursor"]} if page["next_cursor"] else {}
+        page = merchant.http.get("/v1/payment_intents", params=asked | place).json()
+        found += [intent["id"] for intent in page["data"]]
+        if page["has_more"]:
+            for other in (asked | {"created[lt]": start}, asked | {"created[gte]": before}, {"limit": 2}):
+                turned = other | {"cursor": page["next_cursor"]}
+                assert merchant.http.get("/v1/payment_intents", params=turned).status_code == 400
+    assert found == [intent["id"] for intent in reversed(made[1:6])]
+    named = merchant.http.get("/v1/payment_intents", params=asked | {"reference": "r", "limit": 9}).json()["data"]
+    assert [intent["id"] for intent in named] == [made[n]["id"] for n in (5, 3, 1)]
+    for path in ("/v1/refunds", "/v1/disputes", "/v1/payouts", f"/v1/refunds?payment_intent={made[0]['id']}"):
+        merged = dict(httpx.URL(f"http://x{path}").params) | asked
+        assert merchant.http.get(httpx.URL(path).path, params=merged).json()["data"] == []
+    wrong = merchant.http.get("/v1/payment_intents", params={"created[gte]": "yesterday"})
+    assert (wrong.status_code, wrong.json()["code"]) == (422, "invalid_command")
+
+
+def test_a_query_value_that_nobody_reads_is_refused(merchant: Merchant) -> None:
+    """A list that its reader believes to be filtered would be read as if it were; a card number is not repeated."""
+    intent = merchant.create().json()["result"]["id"]
+    for path in (
+        "/v1/payment_intents?state=succeeded",
+        f"/v1/payment_intents/{intent}?foo",
+        "/v1/refunds?limit=5&Limit=5",
+        "/v1/balance?currency=USD",
+        "/v1/events?from=2026-01-01T00:00:00Z",
+    ):
+        refused = merchant.http.get(path)
+        assert (refused.status_code, refused.json()["code"]) == (400, "malformed_request"), path
+    assert "created[gte]" in merchant.http.get("/v1/payment_intents?state=succeeded").json()["detail"]
+    assert "4242" not in merchant.http.get("/v1/payment_intents?4242424242424242=1").text
+    posted = merchant.http.post("/v1/payment_intents?dry=true", json=merchant.envelope())
+    assert (posted.status_code, posted.json()["code"]) == (400, "malformed_request")
+    assert len(merchant.http.get("/v1/payment_intents").json()["data"]) == 1
 
 
 def test_a_cursor_is_bound_to_its_caller_and_list(merchant: Merchant, stranger: Merchant) -> None:

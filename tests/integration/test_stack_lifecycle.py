@@ -10,6 +10,7 @@ import socket
 import subprocess
 from contextlib import closing
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 import clickhouse_connect
 import psycopg
@@ -78,10 +79,21 @@ def test_up_twice_is_one_stack_and_down_leaves_nothing(lasting: Operator) -> Non
     world = lasting.up()
     assert set(pids(world)) == SERVERS | {"supervisor", "guard"}
     assert lasting.up() == world
+    attached = lasting.run("up", "--json", "--servers-only")  # in the foreground, of a stack that others started
+    assert (attached.returncode, json.loads(attached.stdout)) == (0, world)
+    assert "goes on" in attached.stderr
     more = lasting.run("up", "--detach")
     assert (more.returncode, "runs its servers only: run 'millrace down' first" in more.stderr) == (1, True)
     status = json.loads(lasting.run("status", "--json").stdout)
     assert status["ready"] is True
+    told = json.loads(lasting.run("info", "--json").stdout)
+    assert (told["kafka"]["bootstrap"], told["running"]) == (world["kafka_bootstrap"], True)
+    password = urlsplit(world["redis_url"]).password
+    assert password not in json.dumps(told)
+    assert json.loads(lasting.run("info", "--json", "--secrets").stdout)["valkey"] == world["redis_url"]
+    shown = lasting.run("info").stdout
+    assert told["http"] in shown
+    assert max(map(len, shown.splitlines())) <= 80
     identities = [identify(pid) for pid in pids(world).values()]
     assert lasting.run("down").returncode == 0
     assert [process for process in identities if process.alive()] == []

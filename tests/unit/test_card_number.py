@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import assume, given
@@ -11,9 +12,9 @@ from hypothesis import strategies as st
 from starlette.datastructures import Headers
 
 from ingress.commands import envelope
-from ingress.payments.merchants.endpoints import _why_not_description
+from ingress.payments.merchants.endpoints import Endpoints, _why_not_description
 from schemas import errors, validation
-from schemas.card_number import REFUSED, holds_card_number, network_of, passes_luhn
+from schemas.card_number import REFUSED, holds_card_number, network_of, passes_luhn, url_holds_card_number
 from schemas.payments import payloads, repair
 from schemas.services import OPERATIONS
 from tests.unit.vault.test_vault_card import PUBLISHED, check_digit
@@ -43,6 +44,61 @@ def test_digits_of_other_scripts_are_digits(text: str) -> None:
     assert holds_card_number(text)
 
 
+@pytest.mark.parametrize("mark", [*"./\\,:;_|*+~=&'", " / ", ", ", "\u00b7", "\u200b", "\u2060-\u200d", "\u0336"])
+def test_no_mark_between_groups_hides_a_number(mark: str) -> None:
+    for number in ("4242 4242 4242 4242", "3782 822463 10005", "3056 930902 5904", "42 42 42 42 42 42 42 42"):
+        assert holds_card_number(f"order {number.replace(' ', mark)} paid")
+    assert holds_card_number(mark.join(VISA))
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["4242%204242%204242%204242", "4242+4242+4242+4242", "%34242424242424242", "4242%25204242%25204242%25204242"],
+)
+def test_escapes_of_an_address_hide_nothing(text: str) -> None:
+    assert url_holds_card_number(f"https://shop.example/hooks?of={text}")
+    assert webhook_url_refused(f"https://shop.example/hooks/{text}")
+    assert validation.visible(f"q={text}") == "(a card number)"
+
+
+def webhook_url_refused(url: str) -> bool:
+    return Endpoints._why_not_url(SimpleNamespace(_loopback=False), url) == REFUSED  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        {"a": "4242", "b": "4242", "c": "4242", "d": "4242"},
+        {"w": "order 7", "d": "4242", "c": " 4242", "b": "4242", "a": "4242 "},
+        {"x": "3782", "y": "822463", "z": "10005"},
+        {"pan_1": "42424242", "pan_2": "42424242"},
+        {"pan2": "4242", "pan1": "424242424242"},
+        {"pan 9": "4242", "pan 10": "424242424242"},
+        {"42424242": "42424242"},
+    ],
+)
+def test_a_number_in_pieces_is_found(texts: dict[str, str]) -> None:
+    reason = validation.metadata(texts)
+    assert reason is not None
+    assert reason.endswith(REFUSED)
+    assert "42" not in reason
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        {"order": "42424242", "customer": "42424242"},  # two numbers of their own
+        {"order": "4242424242", "lines": "424242"},
+        {"line_1": "42424242", "line_2": "42424243"},
+        {"a": "4242", "b": "4242", "c": "4242"},
+        {"at": "2026-06-15", "from": "12:00", "to": "13:00", "table": "4242"},
+        {},
+    ],
+)
+def test_numbers_beside_each_other_are_no_card(texts: dict[str, str]) -> None:
+    assert validation.metadata(texts) is None
+
+
 @given(st.text("0123456789", min_size=1, max_size=19), st.text("#/ abcxyz", max_size=10))
 def test_a_number_that_fails_luhn_is_an_order_number(number: str, before: str) -> None:
     assume(not passes_luhn(number))
@@ -69,8 +125,11 @@ def test_uuids_and_hashes_are_no_cards(one: uuid.UUID, digest: bytes) -> None:
         "42424242-4242-4424-8242-424242424242",  # a UUID, whatever its digits
         "0" * 8 + "ab" + VISA,  # a piece of a hash
         "+4915112345670",  # a telephone number of thirteen digits that Luhn likes
-        "4242.4242.4242.4242",
         "2026-06-15T12:00:00.123456Z",
+        "41.40338, 2.17403",  # a place, whose digits Luhn likes
+        "4,242,424,242,424,242",  # an amount
+        "4.242424242424242",
+        "41.20.30.40, 41.20.30.44",
         "1800000000000",
         "1800000000000000",
         "9999999999999995",

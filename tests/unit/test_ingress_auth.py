@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from joserfc import jwk, jws
 from joserfc.errors import SecurityWarning
 
@@ -113,6 +114,15 @@ def test_no_token_without_a_bounded_life(keys: KeyFolder, ttl_s: int) -> None:
         lambda c: c.update(exp="tomorrow"),
         lambda c: c.update(exp=True),
         lambda c: c.update(exp=float("nan")),
+        lambda c: c.update(exp=float("inf")),
+        lambda c: c.update(exp=10**400),
+        lambda c: c.update(exp=1e300, iat=1e300),
+        lambda c: c.update(iat=-(10**400)),
+        lambda c: c.update(iat=-1),
+        lambda c: c.update(nbf=10**400),
+        lambda c: c.update(nbf=-(10**400)),
+        lambda c: c.update(nbf=False),
+        lambda c: c.update(nbf=None),
         lambda c: c.pop("exp"),
         lambda c: c.pop("iat"),
         lambda c: c.update(iss="urn:other"),
@@ -194,6 +204,42 @@ def test_forged_tokens_are_refused(keys: KeyFolder) -> None:
         with pytest.raises(errors.Unauthenticated):
             caller_of(keys, field)
     assert caller_of(keys, f"Bearer {real}").merchant == "m_1"
+
+
+def test_what_could_be_read_in_two_ways_is_not_believed(keys: KeyFolder) -> None:
+    """Members of the header or claims given twice, and extensions that must be understood, an empty list of them too."""
+    own = jwk.OKPKey.import_key(json.loads(keys.issuer.read_text()))
+    _, body, _ = signed(keys).split(".")
+    claims = base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)).decode()
+    head = json.dumps({"alg": "Ed25519", "kid": own.kid})
+
+    def token(head: str, claims: str) -> str:
+        return sealed(keys, head.encode(), claims.encode())
+
+    assert caller_of(keys, "Bearer " + token(head, claims)).merchant == "m_1"
+    for wrong in (
+        '{"alg": "none", ' + head[1:],
+        head[:-1] + f', "kid": "{own.kid}"}}',
+        head[:-1] + ', "crit": []}',
+        head[:-1] + ', "crit": null}',
+        head[:-1] + ', "crit": ["exp"], "exp": 1}',
+        head[:-1] + ', "crit": ["b64"], "b64": true}',
+        head[:-1] + ', "x": ' + "[" * 3_000 + "]" * 3_000 + "}",
+        "\ufeff" + head,
+    ):
+        with pytest.raises(errors.Unauthenticated):
+            caller_of(keys, "Bearer " + token(wrong, claims))
+    for wrong in (claims[:-1] + ', "merchant": "m_2"}', claims[:-1] + ', "x": {"a": 1, "a": 1}}'):
+        with pytest.raises(errors.Unauthenticated):
+            caller_of(keys, "Bearer " + token(head, wrong))
+
+
+def sealed(keys: KeyFolder, head: bytes, claims: bytes) -> str:
+    """A token of these very bytes, signed by the issuer."""
+    secret = json.loads(keys.issuer.read_text())["d"]
+    private = Ed25519PrivateKey.from_private_bytes(base64.urlsafe_b64decode(secret + "=" * (-len(secret) % 4)))
+    text = ".".join(base64.urlsafe_b64encode(part).rstrip(b"=").decode() for part in (head, claims))
+    return f"{text}.{base64.urlsafe_b64encode(private.sign(text.encode())).rstrip(b'=').decode()}"
 
 
 def test_a_remembered_token_still_expires(keys: KeyFolder) -> None:

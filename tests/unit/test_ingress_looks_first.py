@@ -12,6 +12,7 @@ import pytest
 from ingress.commands import envelope
 from ingress.commands.admission import Admission, Admissions
 from ingress.commands.commands import Commands, Terms
+from ingress.commands.disk_room import DiskRoom
 from ingress.commands.pending import Call
 from ingress.commands.stored import Stored
 from ingress.identity.auth import Caller
@@ -39,7 +40,7 @@ class Edge:
         self.is_silent = is_silent
         self.asked = self.sent = self.kept = 0
         self._stored = stored
-        admissions = Admissions({"payments": admission or Admission()})
+        admissions = Admissions({"payments": admission or Admission()}, DiskRoom(None))
         self.commands = Commands(
             self, self, SimpleNamespace(remember_all=self._none, remember=self._none), self, admissions
         )  # type: ignore[arg-type]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ingress.http.pages import NewestFirst
 from ingress.http.store import Store
-from schemas import errors, limits, rendering
+from schemas import card_number, errors, limits, rendering
 from schemas.payments import webhook_url
 from schemas.payments.operations import OPERATIONS
 from schemas.validation import free_text
@@ -208,7 +208,7 @@ class Endpoints:
             webhook_url.parse(value, loopback=self._loopback)
         except webhook_url.RefusedUrl as refusal:
             return str(refusal)
-        return None
+        return card_number.REFUSED if card_number.url_holds_card_number(value) else None
 
 
 def _why_not_events(value: object) -> str | None:

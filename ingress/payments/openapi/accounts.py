@@ -9,6 +9,7 @@ from ingress.http import openapi_elements as elements
 from ingress.identity.auth import NAME
 from ingress.payments.merchants.reports import FORMATS, REPORTS
 from ingress.payments.openapi import money
+from ingress.payments.openapi.reads import MADE
 from schemas import currency, limits, records
 from schemas.operation import Operation
 from schemas.payments import money_by_hand
@@ -39,7 +40,9 @@ def paths() -> Json:
     account = _get("get_account", "A merchant's account", [MERCHANT_PARAMETER], "MerchantAccountRead", ("not_found",))
     found: Json = {
         "/v1/payouts": {
-            "get": _get("list_payouts", "The caller's payouts, newest first", listed, "PayoutPage", _OF_A_LIST)
+            "get": _get(
+                "list_payouts", "The caller's payouts, newest first", [*MADE, *listed], "PayoutPage", _OF_A_LIST
+            )
         },
         "/v1/payouts/{payout_id}": {"get": _payout(one)},
         "/v1/accounts/{merchant}": {

@@ -8,6 +8,7 @@ from ingress.http import openapi_elements as elements
 from ingress.http import openapi_schemas
 from ingress.operators import cases
 from ingress.payments import expansion
+from ingress.payments.reads import CREATED_BEFORE, CREATED_FROM
 from ingress.payments.resources import INTENTS, Kind
 from schemas import limits, value_types
 
@@ -19,6 +20,12 @@ _OF_ONE: Final = ("not_found",)
 _OF_INTENT: Final = elements.query("payment_intent", openapi_schemas.OBJECT_ID, "Only those of this payment")
 _ONLY_OF_STATE: Final = elements.query("state", {"enum": list(cases.STATES)}, "Only those in this state")
 _ONLY_OF_KIND: Final = elements.query("kind", openapi_schemas.WORD, "Only those of this kind")
+_TIME: Final = {"type": "string", "format": "date-time"}
+#: of lists of what a merchant has made
+MADE: Final = (
+    elements.query(CREATED_FROM, _TIME, "Only those made at this time or later"),
+    elements.query(CREATED_BEFORE, _TIME, "Only those made before this time"),
+)
 _AT: Final = elements.query("at", {"type": "string", "format": "date-time"}, "At this past time instead of now")
 
 
@@ -26,14 +33,18 @@ def paths() -> Json:
     """The GET of every path that has one."""
     return {
         "/v1/payment_intents": _list(
-            "payment_intents", "The caller's payment intents, newest first", "PaymentIntentPage", *_filters(INTENTS)
+            "payment_intents",
+            "The caller's payment intents, newest first",
+            "PaymentIntentPage",
+            *_filters(INTENTS),
+            *MADE,
         ),
         "/v1/payment_intents/{intent_id}": _resource(
             "payment_intent", "intent_id", "One payment intent", "PaymentIntentRead", "payment_intents"
         ),
-        "/v1/refunds": _list("refunds", "The caller's refunds, newest first", "RefundPage", _OF_INTENT),
+        "/v1/refunds": _list("refunds", "The caller's refunds, newest first", "RefundPage", _OF_INTENT, *MADE),
         "/v1/refunds/{refund_id}": _resource("refund", "refund_id", "One refund", "RefundRead", "refunds"),
-        "/v1/disputes": _list("disputes", "The caller's disputes, newest first", "DisputePage", _OF_INTENT),
+        "/v1/disputes": _list("disputes", "The caller's disputes, newest first", "DisputePage", _OF_INTENT, *MADE),
         "/v1/disputes/{dispute_id}": _resource("dispute", "dispute_id", "One dispute", "DisputeRead", "disputes"),
         "/v1/balance": _balance(),
         "/v1/fee_policy": _fee_policy(),
@@ -171,6 +182,14 @@ def _open(operation_id: str, summary: str, media: str, names: tuple[str, ...] = 
     }
 
 
+def _asking(operation_id: str, summary: str) -> Json:
+    asked = {"type": "object", "required": ["schema"], "properties": {"schema": {"type": "string"}}}
+    found = _open(operation_id, summary, _REGISTRY, ("subject",), lost=True)["get"]
+    codes = ("malformed_request", "too_large", "unsupported_media_type", "headers_too_large", "internal_error")
+    body = {"required": True, "content": {_REGISTRY: {"schema": asked}}}
+    return {"post": found | {"requestBody": body, "responses": elements.refusals(codes) | found["responses"]}}
+
+
 def _public() -> Json:
     ready = _open("readyz", "May serve", elements.JSON)
     ready["get"]["responses"] |= elements.refusals(("unavailable",))
@@ -184,6 +203,10 @@ def _public() -> Json:
         "/.well-known/jwks.json": keys,
         "/schemas/ids/{schema_id}": _open("schema_by_id", "A schema", _REGISTRY, ("schema_id",), lost=True),
         "/subjects": _open("subjects", "All subjects", _REGISTRY),
-        versions: _open("versions", "The versions of a subject", _REGISTRY, ("subject",), lost=True),
+        "/subjects/{subject}": _asking("look_up_schema", "Which version a schema is"),
+        versions: _open("versions", "The versions of a subject", _REGISTRY, ("subject",), lost=True)
+        | _asking("register_schema", "The id of a schema that is there; nothing new is taken"),
         f"{versions}/{{version}}": _open("version_of", "One version", _REGISTRY, one, lost=True),
+        "/config": _open("config", "How versions go together", _REGISTRY),
+        "/config/{subject}": _open("config_of", "How those of a subject do", _REGISTRY, ("subject",), lost=True),
     }

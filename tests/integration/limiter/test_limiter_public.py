@@ -52,6 +52,23 @@ def test_a_bad_policy_is_refused(envoy: Envoy, changes: dict[str, Any]) -> None:
     assert envoy.operator.http.get("/v1/policies").json()["data"] == []
 
 
+def test_a_tenants_token_rules_over_its_own_keys_alone(envoy: Envoy) -> None:
+    token = envoy.public.token(envoy.tenant, SCOPES, kind="tenant")
+    ours, every = {"tenant": envoy.tenant, "user": "*", "route": "*"}, {"tenant": "*", "user": "*", "route": "*"}
+    of_others = ours | {"tenant": f"{envoy.tenant}x"}
+    with httpx.Client(base_url=envoy.public.base_url, headers={"Authorization": f"Bearer {token}"}, timeout=60) as http:
+        envoy.operator.http, operators = http, envoy.operator.http
+        try:
+            for scope in (of_others, every):
+                answer = envoy.publish(scope=scope)
+                assert (answer.status_code, answer.json()["code"]) == (403, "forbidden")
+            assert envoy.publish(scope=ours).status_code == 201
+            assert http.get(f"/v1/usage/{quote(f'{envoy.tenant}x:u:/r', safe='')}").status_code == 403
+            assert http.get(f"/v1/usage/{quote(f'{envoy.tenant}:u:/r', safe='')}").status_code != 403
+        finally:
+            envoy.operator.http = operators
+
+
 def test_a_publication_is_a_command(envoy: Envoy, merchant: Merchant) -> None:
     """Repeated by its key, compared by its version, with its history, and nobody else's."""
     first, again = (envoy.publish(key="once" + envoy.tenant) for _ in range(2))

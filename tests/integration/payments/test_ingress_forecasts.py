@@ -72,7 +72,7 @@ def test_a_dry_run_tells_and_does_nothing(public: PublicSystem, merchant: Mercha
 def test_a_dry_run_is_never_taken_for_the_real_thing(merchant: Merchant) -> None:
     lines = b'{"operation": "POST /v1/payment_intents", "idempotency_key": "k", "payload": {"amount": 1, "currency": "USD"}}'
     headers = {"Content-Type": "application/x-ndjson"}
-    refused(merchant.http.post("/v1/commands?dry_run=true", content=lines, headers=headers), 422, "invalid_command")
+    refused(merchant.http.post("/v1/commands?dry_run=true", content=lines, headers=headers), 400, "malformed_request")
     wrong = merchant.http.post("/v1/payment_intents?dry_run=yes", json=merchant.envelope())
     refused(wrong, 422, "invalid_command")
     assert merchant.http.get("/v1/payment_intents").json()["data"] == []

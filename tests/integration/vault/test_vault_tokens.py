@@ -5,13 +5,19 @@ from __future__ import annotations
 import concurrent.futures
 import json
 import re
+import time
 import uuid
 from typing import TYPE_CHECKING, Any
 
 import httpx
 import psycopg
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from ingress.client.signing import RequestSigner
+from ingress.identity.signing_keys import key_id_of
+from tests.eventually import eventually
+from tests.worlds.payments.signing_world import private_pem
 from tests.worlds.payments.vault_world import card, world
 
 if TYPE_CHECKING:
@@ -106,6 +112,37 @@ def test_writing_needs_its_scope(world: VaultWorld, scopes: tuple[str, ...]) -> 
     assert holder.tokenize().status_code == 403
     assert holder.http.delete(f"/v1/tokens/{token}").status_code == 403
     assert holder.http.get(f"/v1/tokens/{token}").status_code == (200 if "payments:read" in scopes else 403)
+
+
+def test_who_requires_signatures_is_not_heard_without_one(world: VaultWorld) -> None:
+    """A stolen token alone stores and shreds no card; the card's digest is not kept, only who signed."""
+    holder, private = world.holder(), Ed25519PrivateKey.generate()
+    before = holder.token()
+    key_id = key_id_of(holder.name, private.public_key().public_bytes_raw())
+    world.rows(
+        "insert into merchant_signing_key (id, merchant_id, public_key, created_by) values (%s, %s, %s, 'test')",
+        *(key_id, holder.name, private.public_key().public_bytes_raw()),
+    )
+    required = (
+        "insert into merchant_signature_requirement (merchant_id, requirement, changed_by) values (%s, %s, 'test')"
+    )
+    world.rows(required, holder.name, "required")
+    eventually(lambda: holder.tokenize().status_code == 401, 60, what="the vault knows of the requirement")
+    for refused in (holder.tokenize(), holder.http.delete(f"/v1/tokens/{before}")):
+        assert (refused.status_code, refused.json()["code"]) == (401, "signature_required")
+    holder.http.auth = RequestSigner("msk_another", private_pem(private), time.time)
+    assert holder.tokenize().json()["code"] == "signature_invalid"
+    holder.http.auth = RequestSigner(key_id, private_pem(private), time.time)
+    made = holder.tokenize()
+    assert made.status_code == 201
+    assert holder.http.delete(f"/v1/tokens/{made.json()['result']['id']}").status_code == 200
+    assert holder.http.get(f"/v1/tokens/{before}").status_code == 200
+    rows = world.rows(
+        "select action from audit_log where details->>'merchant' = %s and details->>'signed_by' = %s order by seq",
+        *(holder.name, key_id),
+    )
+    assert rows == [("token.create",), ("token.delete",)]
+    assert world.rows("select 1 from signed_request where merchant_id = %s", holder.name) == []
 
 
 def test_nobody_without_a_token_is_heard(world: VaultWorld) -> None:

@@ -51,7 +51,14 @@ def test_every_field_of_an_intent_comes_back_and_a_reference_is_looked_up(
 
 def _is_looked_up(dsn: str) -> None:
     query = _read_queries("ingress")["intents_of_merchant.reference"]
-    asked = {"merchant": INTENT.merchant_id, "reference": "another", "created_at": 2**53, "id": "~", "limit": 3}
+    asked = {
+        "merchant": INTENT.merchant_id,
+        "reference": "another",
+        "created_from": 0,
+        "created_at": 2**53,
+        "id": "~",
+        "limit": 3,
+    }
     with psycopg.connect(dsn, prepare_threshold=None) as connection:
         assert [row[0] for row in connection.execute(query, asked).fetchall()] == [INTENT.id]
         connection.execute("set enable_seqscan = off")

@@ -102,6 +102,7 @@ PLANTED: dict[str, list[str]] = {
     "exchanges": ["update ledger_entry set account_id = 'fx_clearing:EUR' where account_id = 'platform_fee_income:EUR'"],
     "settled": [f"update processor_attempt set settled_line = null where operation_id = {SETTLED}"],
     "7": [f"update payment_intent set amount_received = amount_received - 1 where id = {SUCCEEDED}"],
+    "ids": ["update refund set id = 're-' || id where ctid = (select min(ctid) from refund)"],
     "8": [f"update payment_intent set amount_refunded = amount_received + 1 where id = {SUCCEEDED}"],
     "9": ["drop index processor_attempt_one_charge"],
     "failovers": [f"update processor_attempt set route = 'routing 1: r; failover 1 after x' where operation_id = {CAPTURED}"],

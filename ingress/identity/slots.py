@@ -1,0 +1,89 @@
+"""How much of one process one caller takes: requests under way, by who proved to be, else by address.
+
+Whoever shows no token is a stranger. Strangers share few places, and one address has some of those only, so unfinished
+bodies and hanging waits of anybody leave room for everybody else. Health is asked on another listener, and not counted.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from starlette.datastructures import Headers
+from starlette.responses import Response
+
+from ingress.http import metrics, problems
+from limiter.edge.client_address import client_address
+from schemas import errors, limits
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
+    from ingress.identity.auth import Authenticator
+    from schemas.client_network import Network
+
+_NOT_COUNTED: Final = frozenset(("/healthz", "/readyz"))
+_STRANGER: Final = "stranger"
+_CALLER: Final = "caller"
+_UNKNOWN: Final = "unknown address"
+Holder = tuple[str, str]  # kind, and which of them
+
+
+class Slots:
+    """Refuses with 503 what is past the bound of its caller or address, and closes that connection unread."""
+
+    def __init__(self, app: ASGIApp, authenticator: Authenticator, trusted_proxies: Sequence[Network] = ()) -> None:
+        self._app = app
+        self._authenticator = authenticator
+        self._trusted_proxies = trusted_proxies
+        self._taken: dict[Holder, int] = {}
+        self._strangers = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Passes the request on while its caller has a place left."""
+        if scope["type"] != "http" or scope["path"] in _NOT_COUNTED:
+            await self._app(scope, receive, send)
+            return
+        holder = await self._holder(scope)
+        if not self._take(holder):
+            metrics.SLOTS_REFUSED.labels(holder[0]).inc()
+            await _refusal()(scope, receive, send)
+            return
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            self._give_back(holder)
+
+    async def _holder(self, scope: Scope) -> Holder:
+        try:
+            caller = await self._authenticator.caller(Headers(scope=scope).get("authorization"))
+        except errors.PlatformError:  # the route says what is wrong with it
+            return _STRANGER, client_address(scope, self._trusted_proxies) or _UNKNOWN
+        return _CALLER, caller.principal
+
+    def _take(self, holder: Holder) -> bool:
+        taken = self._taken.get(holder, 0)
+        if holder[0] == _CALLER:
+            may = taken < limits.REQUESTS_OF_CALLER_MAX
+        else:
+            may = taken < limits.REQUESTS_OF_ADDRESS_MAX and self._strangers < limits.REQUESTS_OF_STRANGERS_MAX
+            self._strangers += may
+        if may:
+            self._taken[holder] = taken + 1
+        return may
+
+    def _give_back(self, holder: Holder) -> None:
+        self._strangers -= holder[0] == _STRANGER
+        left = self._taken[holder] - 1
+        if left:
+            self._taken[holder] = left
+        else:
+            del self._taken[holder]
+
+
+def _refusal() -> Response:
+    code = errors.Overloaded.code
+    body = problems.render(code, "Too many requests of yours are under way here; try again with the same identity.")
+    headers = problems.headers_of(code) | {"Connection": "close"}
+    return Response(body, problems.row(code).status, headers, problems.MEDIA_TYPE)

@@ -1,0 +1,46 @@
+"""Over whose keys a caller rules: a token that names a tenant over its own only, whatever its scopes are.
+
+If this were wrong, one tenant could throttle another, or lift its limits.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ingress.commands.admission import Admission
+from ingress.commands.calling import OPERATOR
+from schemas import errors
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ingress.commands.envelope import Request
+    from ingress.identity.auth import Caller
+
+
+class Reach(Admission):
+    """Refuses policies for others' tenants, and for all of them at once.
+
+    ``merchants_are_bound``: merchants' tokens, too, are for the tenant of their own name, unless they have the scope
+    of operators. Else a merchant's token with ``limits:write`` is one of the platform's own, as in development.
+    """
+
+    def __init__(self, *, merchants_are_bound: bool) -> None:
+        self._merchants_are_bound = merchants_are_bound
+
+    async def refusals(self, caller: Caller, requests: Sequence[Request]) -> list[errors.PlatformError | None]:
+        """A policy's scope says for which tenant it is; one that is not readable is refused for that."""
+        return [self.why_not(caller, _tenant_of(request.payload.get("scope"))) for request in requests]
+
+    def why_not(self, caller: Caller, tenant: str | None) -> errors.PlatformError | None:
+        """Why the caller may not rule over this tenant's keys, or see them; None where it may."""
+        kind, colon, name = caller.principal.partition(":")
+        is_bound = bool(colon) or (self._merchants_are_bound and OPERATOR not in caller.scopes)
+        if not is_bound or tenant is None or tenant in (caller.principal, name if colon else kind):
+            return None
+        return errors.Forbidden("The token is for keys of its own tenant only.")
+
+
+def _tenant_of(scope: object) -> str | None:
+    tenant = scope.get("tenant") if isinstance(scope, dict) else None
+    return tenant if isinstance(tenant, str) else None

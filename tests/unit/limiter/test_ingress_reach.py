@@ -1,0 +1,40 @@
+"""Over whose keys a token rules, by whom it names and where the platform runs."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ingress.identity.auth import Caller
+from ingress.limiter.admission import Reach
+
+
+def caller(principal: str, *scopes: str) -> Caller:
+    return Caller(principal=principal, subject="s", scopes=frozenset(scopes), expires_at=0)
+
+
+def may(caller: Caller, tenant: object, *, bound: bool) -> bool:
+    request: Any = SimpleNamespace(payload={"scope": {"tenant": tenant}})
+    coroutine = Reach(merchants_are_bound=bound).refusals(caller, [request])
+    try:
+        coroutine.send(None)
+    except StopIteration as end:
+        return end.value == [None]
+    raise AssertionError
+
+
+@pytest.mark.parametrize("bound", [False, True])
+def test_a_tenant_rules_over_itself(*, bound: bool) -> None:
+    for scopes in ((), ("operator",)):
+        one = caller("tenant:acme", *scopes)
+        assert may(one, "acme", bound=bound)
+        assert not any(may(one, tenant, bound=bound) for tenant in ("*", "acm", "tenant", "", "acme:x"))
+
+
+def test_a_merchant_rules_over_all_in_development_and_over_itself_in_production() -> None:
+    one, operator = caller("m_1"), caller("m_1", "operator")
+    assert all(may(one, tenant, bound=False) for tenant in ("m_1", "m_2", "*"))
+    assert [may(one, tenant, bound=True) for tenant in ("m_1", "m_2", "*")] == [True, False, False]
+    assert all(may(operator, tenant, bound=True) for tenant in ("m_1", "m_2", "*"))

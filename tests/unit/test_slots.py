@@ -1,0 +1,149 @@
+"""Whoever hangs on to requests, streams or waits takes from itself; refusals fill no log."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ingress.commands.events import EventStreams
+from ingress.identity.auth import Caller
+from ingress.identity.slots import Slots
+from ingress.operators.refusals import Refusals
+from schemas import errors, limits
+
+if TYPE_CHECKING:
+    from starlette.types import Receive, Scope, Send
+
+
+def caller(name: str) -> Caller:
+    return Caller(principal=name, subject=name, scopes=frozenset(), expires_at=time.time() + 60)
+
+
+class Believing:
+    """Believes whatever name is said."""
+
+    async def caller(self, authorization: str | None) -> Caller:
+        if authorization is None:
+            raise errors.Unauthenticated
+        return caller(authorization)
+
+
+class Hanging:
+    """Answers nothing until it is let go."""
+
+    def __init__(self) -> None:
+        self.go_on = asyncio.Event()
+        self._began = asyncio.Semaphore(0)
+
+    async def began(self, count: int) -> None:
+        """Returns when so many more requests are under way."""
+        for _ in range(count):
+            await asyncio.wait_for(self._began.acquire(), 20)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self._began.release()
+        await self.go_on.wait()
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+
+
+async def asked(slots: Slots, name: str | None = None, address: str = "192.0.2.1", path: str = "/v1/x") -> Any:
+    sent: list[Any] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    async def receive() -> Any:
+        raise AssertionError("nobody reads a refused body")
+
+    headers = [] if name is None else [(b"authorization", name.encode())]
+    await slots({"type": "http", "path": path, "headers": headers, "client": (address, 1)}, receive, send)
+    return sent[0]
+
+
+def test_each_takes_from_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "REQUESTS_OF_CALLER_MAX", 3)
+    monkeypatch.setattr(limits, "REQUESTS_OF_ADDRESS_MAX", 2)
+    monkeypatch.setattr(limits, "REQUESTS_OF_STRANGERS_MAX", 5)
+
+    async def flood() -> None:
+        app = Hanging()
+        slots = Slots(app, Believing())  # type: ignore[arg-type] # the one method that is used
+        async with asyncio.TaskGroup() as hanging:
+            wanted = [("m_1", "192.0.2.1")] * 3 + [(None, f"192.0.2.{n // 2}") for n in range(5)]
+            for name, address in wanted:
+                hanging.create_task(asked(slots, name, address))
+            await app.began(len(wanted))
+            for name, address in (("m_1", "192.0.2.9"), (None, "192.0.2.0"), (None, "192.0.2.9")):
+                refused = await asked(slots, name, address)
+                assert (refused["status"], (b"connection", b"close") in refused["headers"]) == (503, True)
+            hanging.create_task(asked(slots, "m_2", "192.0.2.0"))  # who proves to be somebody has places of its own
+            hanging.create_task(asked(slots, None, "192.0.2.0", "/readyz"))
+            await app.began(2)
+            app.go_on.set()
+        assert (slots._taken, slots._strangers) == ({}, 0)
+        assert [(await asked(slots, name))["status"] for name in ("m_1", None)] == [200, 200]
+
+    asyncio.run(flood())
+
+
+def test_streams_of_one_leave_room_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "EVENT_STREAMS_OF_CALLER_MAX", 2)
+    monkeypatch.setattr(limits, "EVENT_STREAMS_MAX", 3)
+    streams = EventStreams(None, None)  # type: ignore[arg-type] # nothing is read here
+    one, two, three = map(caller, ("m_1", "m_2", "m_3"))
+    streams.admit(one)
+    streams.admit(one)
+    with pytest.raises(errors.Overloaded, match="of this caller"):
+        streams.admit(one)
+    streams.admit(two)
+    with pytest.raises(errors.Overloaded):
+        streams.admit(three)
+    streams.leave(one)
+    streams.admit(three)
+    for left in (one, two, three):
+        streams.leave(left)
+    assert streams._open == {}
+
+
+def test_many_refusals_are_few_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "AUDIT_REFUSALS_EACH_MAX", 3)
+    monkeypatch.setattr(limits, "AUDIT_REFUSALS_KEYS_MAX", 2)
+    rows: list[tuple[tuple[str, str], int]] = []
+
+    async def append(key: tuple[str, str], count: int) -> None:
+        rows.append((key, count))
+
+    async def refused() -> None:
+        async with AsyncExitStack() as stack:
+            refusals = Refusals(append)
+            stack.push_async_callback(refusals.close)
+            written = [refusals.is_written(("ann", "case.read")) for _ in range(10)]
+            assert written == [True] * 3 + [False] * 7
+            assert refusals.is_written(("bob", "case.read"))
+            assert not any(refusals.is_written((f"x{n}", "case.read")) for n in range(50))
+        assert rows == [(("ann", "case.read"), 7), (("(others)", "(others)"), 50)]
+
+    asyncio.run(refused())
+
+
+def test_the_number_is_written_when_the_minute_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "AUDIT_REFUSALS_WINDOW_S", 0.0)
+
+    async def refused() -> None:
+        written = asyncio.Event()
+
+        async def append(key: tuple[str, str], count: int) -> None:
+            assert (key, count) == (("ann", "a"), 1)
+            written.set()
+
+        refusals = Refusals(append)
+        for _ in range(limits.AUDIT_REFUSALS_EACH_MAX + 1):
+            refusals.is_written(("ann", "a"))
+        await asyncio.wait_for(written.wait(), 20)
+        assert refusals.is_written(("ann", "a"))  # of the next one
+
+    asyncio.run(refused())
