@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from limiter.decide.limiter import Limiter
     from schemas.client_network import Network
     from sinks.kafka.connection import KafkaConnection
+    from sinks.tenancy.secrets_file import TenancySecrets
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +34,7 @@ class IngressConfig:
     webhook_secrets: Mapping[str, tuple[str, ...]] = field(default_factory=dict, repr=False)  # by processor, all active
     #: what secrets of merchants' endpoints are sealed with
     webhook_secret_keys: WebhookSecretKeys = field(default_factory=WebhookSecretKeys, repr=False)
+    tenancy_secrets: TenancySecrets | None = field(default=None, repr=False)  # None: no tenant's data is served
     limiter: Limiter | None = None  # of this API; None: nobody is limited
     trusted_proxies: tuple[Network, ...] = ()  # whose X-Forwarded-For is believed
     merchant_webhooks_loopback: bool = False  # development: endpoints of merchants on this machine, without TLS

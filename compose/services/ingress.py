@@ -19,6 +19,7 @@ from ingress.server import serve
 from ingress.state import Ingress
 from schemas.client_network import client_network
 from schemas.senders import INGRESS, OPERATORS, PARKED, PUBLISHER, REPAIRS
+from sinks.tenancy import secrets_file
 
 if TYPE_CHECKING:
     from compose.settings.settings import Settings
@@ -53,6 +54,7 @@ async def _serve_limited(settings: Settings, keys: KeyFolder, instance: int, lim
         webhook_secrets=settings.active_webhook_secrets(),
         webhook_secret_keys=settings.webhook_secret_keys(),
         merchant_webhooks_loopback=settings.merchant_webhooks_loopback,
+        tenancy_secrets=secrets_file.ensure(keys.path),
         limiter=limiter,
         trusted_proxies=tuple(client_network(text) for text in settings.trusted_proxies),
     )
