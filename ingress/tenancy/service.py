@@ -6,10 +6,14 @@ from typing import TYPE_CHECKING, Final
 
 from ingress.http.pages import NewestFirst
 from ingress.http_service import HttpService, Json
-from ingress.tenancy import openapi, tenant_routes
+from ingress.tenancy import openapi, resource_routes, tenant_routes
 from ingress.tenancy.admission import TenancyAdmission
+from ingress.tenancy.quotas import Quotas
+from ingress.tenancy.resources import Resources
+from ingress.tenancy.stores import TenantStores
 from ingress.tenancy.tenants import Tenants
 from schemas.tenancy.service import SERVICE
+from sinks.tenancy.contexts import Contexts
 from sinks.tenancy.seals import RootKeys
 
 if TYPE_CHECKING:
@@ -20,14 +24,22 @@ class TenancyHttp(HttpService):
     """Tenants, resources, quotas."""
 
     declared = SERVICE
-    routers = (tenant_routes.router,)
+    routers = (tenant_routes.router, resource_routes.router)
     shows_events = True
 
     def __init__(self, platform: Platform) -> None:
         super().__init__(platform)
-        tenants = platform.parts.add(Tenants(platform.store, RootKeys(platform.config.tenancy_secrets)))
-        platform.parts.add(NewestFirst(platform.store, platform.cursors))
+        config, store, add = platform.config, platform.store, platform.parts.add
+        tenants = add(Tenants(store, RootKeys(config.tenancy_secrets)))
+        add(NewestFirst(store, platform.cursors))
+        self._stores = TenantStores(store, config.postgres_dsn, Contexts(config.tenancy_secrets))
+        add(Resources(store, self._stores, tenants, platform.cursors))
+        add(Quotas(store))
         self.admission = TenancyAdmission(tenants)
+
+    async def close(self) -> None:
+        """Disconnects from dedicated databases."""
+        await self._stores.close()
 
     @staticmethod
     def paths() -> Json:
