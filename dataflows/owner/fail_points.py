@@ -38,6 +38,9 @@ NAMES: Final = (
     "sink_after_mark",
     "decisions_after_table",
     "worker_after_send",
+    "move_after_page",
+    "move_before_commit",
+    "move_after_commit",
 )
 
 
