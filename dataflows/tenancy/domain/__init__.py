@@ -1,0 +1,1 @@
+"""What becomes of tenants and of what is theirs: pure."""

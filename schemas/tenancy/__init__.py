@@ -1,0 +1,1 @@
+"""What crosses a boundary for the multi-tenant platform alone."""

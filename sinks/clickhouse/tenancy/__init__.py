@@ -1,0 +1,1 @@
+"""Usage of tenants in ClickHouse."""
