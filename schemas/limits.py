@@ -920,3 +920,10 @@ SUPPORT_TOKEN_MAX_S: Final = 600  # of one token; the requester asks for another
 BILLING_GRACE_MAX_S: Final = 35 * 86_400  # longer, no usage of the period is taken any more
 BILLING_POLL_S: Final = 0.5
 BILLING_RUNS_AT_ONCE: Final = 20
+
+# --- The isolation monitor (compose/isolation)
+ISOLATION_ROUND_S: Final = 10
+ISOLATION_STALE_S: Final = 30
+ISOLATION_ANSWER_S: Final = 5  # a probe that is not answered by then is not carried out
+ISOLATION_TOKEN_S: Final = 3_600
+ISOLATION_NAMED_MAX: Final = 5  # of what a lint finds amiss

@@ -34,7 +34,6 @@ def build_worker(settings: Settings, instance: int, name: str) -> RunnableServic
         kafka=settings.kafka_as(of_worker(name)),
         postgres_dsn=settings.addresses().postgres_dsns[WORKERS[name].role],
         client_id=f"{name.replace('_', '-')}-{socket.gethostname()}-{os.getpid()}-{instance}",
-        sender_keys=settings.sender_keys(),
     )
     worker: ServiceWorker = import_module(WORKERS[name].module).build(place)
     return RunnableService(run=worker.run, stop=worker.stop, ready=lambda: worker.why_not_ready() or True)

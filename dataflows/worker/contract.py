@@ -8,7 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from dataflows.owner.senders import Keys
 from sinks.kafka.connection import KafkaConnection
 
 
@@ -20,7 +19,6 @@ class WorkerPlace:
     kafka: KafkaConnection
     postgres_dsn: str = field(repr=False)  # of the role that its service declares
     client_id: str  # of this process
-    sender_keys: Keys = field(repr=False)  # for a worker that must know who sent what it reads
 
 
 class ServiceWorker(Protocol):

@@ -11,9 +11,9 @@ from starlette.responses import Response
 from ingress.commands import calling
 from ingress.http import reading
 from ingress.http.parts import parts_of
-from ingress.identity.auth import Authenticator
 from ingress.tenancy.billing import Billing
-from ingress.tenancy.desk_access import at_desk
+from ingress.tenancy.callers import is_member, of_tenant
+from ingress.tenancy.tenants import Tenants
 from schemas import errors
 from schemas.tenancy.desk_operations import STAFF, TENANT_ADMIN
 
@@ -27,7 +27,7 @@ _FOR_EVER: Final = {"Cache-Control": "private, max-age=31536000, immutable"}
 @router.get("/v1/tenants/{tenant_id}/billing_runs/{billing_run_id}")
 async def get_run(request: Request, tenant_id: str, billing_run_id: str) -> Response:
     """One run, and its invoice once that stands."""
-    await at_desk(request, tenant_id, STAFF)
+    await of_tenant(request, tenant_id)
     calling.require_id(billing_run_id)
     return calling.json(await parts_of(request).get(Billing).run(tenant_id, billing_run_id))
 
@@ -35,7 +35,7 @@ async def get_run(request: Request, tenant_id: str, billing_run_id: str) -> Resp
 @router.get("/v1/tenants/{tenant_id}/billing_runs")
 async def list_runs(request: Request, tenant_id: str) -> Response:
     """The runs of a tenant, newest first."""
-    await at_desk(request, tenant_id, STAFF)
+    await of_tenant(request, tenant_id)
     return calling.json(await parts_of(request).get(Billing).runs(tenant_id, *calling.place(request)))
 
 
@@ -58,11 +58,14 @@ async def get_document(request: Request, invoice_id: str) -> Response:
 async def _invoice(request: Request, invoice_id: str) -> StoredInvoice:
     """Of the caller's own tenant, or anybody's for staff. Raises NotFound."""
     parts = parts_of(request)
-    caller = await parts.get(Authenticator).caller(request.headers.get("authorization"))
-    caller.require(STAFF, TENANT_ADMIN)
+    caller = await calling.caller_of(request, STAFF, TENANT_ADMIN)
     calling.require_id(invoice_id)
+    if is_member(caller):
+        caller.require(TENANT_ADMIN)
+        await parts.get(Tenants).active(caller)
+    else:
+        caller.require(STAFF)
     found = await parts.get(Billing).invoice(invoice_id)
-    is_staff = ":" not in caller.principal and STAFF in caller.scopes
-    if not is_staff and caller.principal != f"tenant:{found.tenant_id}":
+    if is_member(caller) and caller.tenant != found.tenant_id:
         raise errors.NotFound
     return found

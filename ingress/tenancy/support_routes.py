@@ -13,14 +13,13 @@ from ingress.commands.commands import Commands
 from ingress.http import answers, reading
 from ingress.http.parts import parts_of
 from ingress.operators import operating
-from ingress.tenancy.desk_access import at_desk
+from ingress.tenancy.callers import is_member, member, of_tenant, require_staff
 from ingress.tenancy.support import SupportAccess, shown
 from schemas import errors, limits
 from schemas.tenancy.desk_operations import (
     APPROVE,
     DESK,
     REQUEST_SUPPORT_GRANT,
-    STAFF,
     SUPPORT,
     TENANT_ADMIN,
 )
@@ -54,15 +53,17 @@ async def deny(request: Request, tenant_id: str, grant_id: str) -> Response:
 
 @router.post(f"{_GRANT}/consent")
 async def consent(request: Request, tenant_id: str, grant_id: str) -> Response:
-    """The tenant allows it, too."""
-    caller = await at_desk(request, tenant_id, TENANT_ADMIN)
+    """The tenant allows it, too: a member of it, and nobody else."""
+    caller, _ = await of_tenant(request, tenant_id)
+    if not is_member(caller):
+        raise errors.Forbidden("Only the tenant itself can consent.")
     return await _carry_out(request, caller, "consent_support_grant", tenant_id, {"grant_id": grant_id})
 
 
 @router.post(f"{_GRANT}/revoke")
 async def revoke(request: Request, tenant_id: str, grant_id: str) -> Response:
     """Anybody of either side ends it."""
-    caller = await at_desk(request, tenant_id, SUPPORT, APPROVE)
+    caller, _ = await of_tenant(request, tenant_id, SUPPORT, APPROVE)
     return await _carry_out(request, caller, "revoke_support_grant", tenant_id, {"grant_id": grant_id})
 
 
@@ -79,7 +80,7 @@ async def token(request: Request, tenant_id: str, grant_id: str) -> Response:
 @router.get(_GRANT)
 async def get_grant(request: Request, tenant_id: str, grant_id: str) -> Response:
     """One grant, for both sides."""
-    await at_desk(request, tenant_id, SUPPORT, APPROVE, STAFF)
+    await of_tenant(request, tenant_id, SUPPORT, APPROVE)
     calling.require_id(grant_id)
     found = await parts_of(request).get(SupportAccess).grant(tenant_id, grant_id)
     return calling.json(shown(found), calling.NO_STORE | {"ETag": f'"{found.version}"'})
@@ -88,14 +89,14 @@ async def get_grant(request: Request, tenant_id: str, grant_id: str) -> Response
 @router.get(_GRANTS)
 async def list_grants(request: Request, tenant_id: str) -> Response:
     """A tenant's grants, newest first."""
-    await at_desk(request, tenant_id, SUPPORT, APPROVE, STAFF)
+    await of_tenant(request, tenant_id, SUPPORT, APPROVE)
     return calling.json(await parts_of(request).get(SupportAccess).grants(tenant_id, *calling.place(request)))
 
 
 @router.get("/v1/audit")
 async def audit(request: Request) -> Response:
     """What support did at the caller's own tenant."""
-    caller = await calling.caller_of(request, TENANT_ADMIN)
+    caller, _ = await member(request, TENANT_ADMIN)
     grant_id = reading.identity(request, "grant_id")
     limit, cursor = calling.place(request)
     return calling.json(await parts_of(request).get(SupportAccess).calls(caller.tenant, grant_id, limit, cursor))
@@ -109,8 +110,7 @@ async def _of_staff(request: Request, operation: str, tenant_id: str, grant_id: 
 async def _staff(request: Request, tenant_id: str, *scopes: str) -> Caller:
     """Staff with one of the scopes. Raises Forbidden, also for a member of the tenant."""
     caller = await calling.caller_of(request, *scopes)
-    if ":" in caller.principal:
-        raise errors.Forbidden
+    require_staff(caller, *scopes)
     calling.require_id(tenant_id)
     return caller
 

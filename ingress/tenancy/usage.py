@@ -74,7 +74,7 @@ class Usage:
     """Reads of one process."""
 
     def __init__(self, store: Store, cursors: Cursors) -> None:
-        self._store = store
+        self.store = store
         self._pages = NewestFirst(store, cursors)
 
     async def sums(self, tenant_id: str, asked: Asked) -> dict[str, Any]:
@@ -93,10 +93,10 @@ class Usage:
             "limit": limits.USAGE_ROWS_MAX + 1,
         }
         if asked.aggregation in ("sum", "count"):
-            rows = await self._store.rows("usage_sums", parameters)
+            rows = await self.store.rows("usage_sums", parameters)
         else:
             further = {"aggregation": asked.aggregation, "fraction": Decimal(asked.percent) / 100}
-            rows = await self._store.rows("usage_values", parameters | further)
+            rows = await self.store.rows("usage_values", parameters | further)
         if len(rows) > limits.USAGE_ROWS_MAX:
             reason = f"makes more than {limits.USAGE_ROWS_MAX} rows: ask for a shorter span"
             raise errors.InvalidCommand([{"field": "to", "reason": reason}])

@@ -14,7 +14,7 @@ from starlette.responses import Response
 from ingress.commands import calling
 from ingress.http import reading, strict_json
 from ingress.http.parts import parts_of
-from ingress.tenancy.context import own_tenant
+from ingress.tenancy.callers import member
 from ingress.tenancy.usage import AGGREGATIONS, GROUPS, WINDOWS, Asked, Usage
 from ingress.tenancy.usage_producer import UsageProducer
 from schemas import errors, limits
@@ -37,7 +37,7 @@ _encode: Final = msgspec.json.Encoder().encode
 @router.post("/v1/usage/events")
 async def meter(request: Request) -> Response:
     """Takes all events of a request, or none. 202: all replicas of Kafka have them."""
-    tenant = await own_tenant(request, WRITE, writes=True)
+    _, known = await member(request, WRITE, writes=True)
     raw = await reading.body(request, (_ONE, _BATCH), limits.USAGE_BODY_BYTES_MAX)
     found = strict_json.parse(raw)
     is_batch = request.headers.get("content-type", "").partition(";")[0].strip().lower() == _BATCH
@@ -48,7 +48,7 @@ async def meter(request: Request) -> Response:
         raise errors.TooLarge(f"At most {limits.USAGE_EVENTS_MAX} events fit into one request.")
     if not events:
         raise errors.MalformedRequest("Send at least one event.")
-    letters = _letters(tenant.tenant_id, events, is_batch=is_batch)
+    letters = _letters(known.tenant.tenant_id, events, is_batch=is_batch)
     await parts_of(request).get(UsageProducer).send(letters)
     return calling.json({"accepted": len(letters)}, status=202)
 
@@ -66,14 +66,14 @@ def _letters(tenant_id: str, events: list[Any], *, is_batch: bool) -> list[Lette
 @router.get("/v1/usage")
 async def usage(request: Request) -> Response:
     """Exact sums over a span, by window and group."""
-    tenant = await own_tenant(request, READ)
+    _, known = await member(request, READ)
     asked = Asked(
         dimension=_dimension(request),
         from_us=_instant(request, "from"),
         to_us=_instant(request, "to"),
         window=reading.choice(request, "window", WINDOWS) or "none",  # type: ignore[arg-type] # one of them
         group=reading.choice(request, "group", GROUPS),
-        timezone=reading.query(request, "timezone") or tenant.timezone,
+        timezone=reading.query(request, "timezone") or known.tenant.timezone,
         aggregation=reading.choice(request, "aggregation", AGGREGATIONS) or "sum",
         percent=_percent(request),
     )
@@ -81,14 +81,14 @@ async def usage(request: Request) -> Response:
     if not 0 < span_us <= limits.USAGE_SPAN_MAX_S * 1_000_000:
         days = limits.USAGE_SPAN_MAX_S // 86_400
         raise _wrong("to", f"must be after from, and at most {days} days")
-    return calling.json(await parts_of(request).get(Usage).sums(tenant.tenant_id, asked))
+    return calling.json(await parts_of(request).get(Usage).sums(known.tenant.tenant_id, asked))
 
 
 @router.get("/v1/usage_conflicts")
 async def conflicts(request: Request) -> Response:
     """Events that said something else than what counts of their identity, newest first."""
-    tenant = await own_tenant(request, READ)
-    return calling.json(await parts_of(request).get(Usage).conflicts(tenant.tenant_id, *calling.place(request)))
+    _, known = await member(request, READ)
+    return calling.json(await parts_of(request).get(Usage).conflicts(known.tenant.tenant_id, *calling.place(request)))
 
 
 def _dimension(request: Request) -> str:

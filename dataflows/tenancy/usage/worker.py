@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from dataflows.tenancy.billing.invoicing import Invoicing
 from dataflows.tenancy.usage.own_usage import OwnUsage
 from dataflows.tenancy.usage.stream import UsageStream
+from sinks.kafka.sender_keys import SenderKeys
 
 if TYPE_CHECKING:
     from dataflows.worker.contract import WorkerPlace
@@ -17,7 +18,7 @@ class Metering:
     """Three loops beside each other: the end of one ends all."""
 
     def __init__(self, place: WorkerPlace) -> None:
-        self._usage = UsageStream(place.kafka, place.postgres_dsn, place.sender_keys, place.client_id)
+        self._usage = UsageStream(place.kafka, place.postgres_dsn, SenderKeys(place.keys / "senders"), place.client_id)
         self._own = OwnUsage(place.kafka, place.postgres_dsn, f"{place.client_id}-own")
         self._invoicing = Invoicing(place.postgres_dsn, f"{place.client_id}-invoices")
 
