@@ -18,6 +18,7 @@ from ingress.console import routes as console
 from ingress.http import health, problems, registry, request_ids
 from ingress.http.plain_routes import plain_routes
 from ingress.http.whole_requests import WholeRequests
+from ingress.identity.only_from_token import TenantOnlyFromToken
 from ingress.limiter import api_limits as quotas
 from ingress.operators import operators
 from ingress.operators.access_watch import AccessWatch
@@ -94,6 +95,7 @@ def create_app(ingress: Ingress) -> FastAPI:
         trusted_proxies=ingress.config.trusted_proxies,
     )
     app.add_middleware(SupportGate, authenticator=ingress.authenticator, store=ingress.audited_store)
+    app.add_middleware(TenantOnlyFromToken, refusal=_problem)
     app.add_middleware(BoundedHeaders)
     app.add_middleware(request_ids.NamedRequests)
     app.add_middleware(WholeRequests)

@@ -12,10 +12,10 @@ from schemas.payments.webhook_secret import WebhookSecretKeys
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ingress.identity.issuer import KeyFolder
     from limiter.decide.limiter import Limiter
     from schemas.client_network import Network
     from sinks.kafka.connection import KafkaConnection
+    from sinks.tenancy.secrets_file import TenancySecrets
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,10 +31,11 @@ class IngressConfig:
     trusted: tuple[Trust, ...]  # whose tokens are believed; the first is the issuer of callers
     jwks_served: Path | None  # the development issuer's file, shown at /.well-known/jwks.json
     cursor_key: bytes = field(repr=False)
-    support_issuer: KeyFolder | None = None  # signs what support shows; None: no token of a grant is given
+    support_issuer: Path | None = None  # its folder signs what support shows; None: no token of a grant is given
     webhook_secrets: Mapping[str, tuple[str, ...]] = field(default_factory=dict, repr=False)  # by processor, all active
     #: what secrets of merchants' endpoints are sealed with
     webhook_secret_keys: WebhookSecretKeys = field(default_factory=WebhookSecretKeys, repr=False)
+    tenancy_secrets: TenancySecrets | None = field(default=None, repr=False)  # None: no tenant's data is served
     limiter: Limiter | None = None  # of this API; None: nobody is limited
     trusted_proxies: tuple[Network, ...] = ()  # whose X-Forwarded-For is believed
     merchant_webhooks_loopback: bool = False  # development: endpoints of merchants on this machine, without TLS

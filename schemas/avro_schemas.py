@@ -116,10 +116,10 @@ def event(service: str, type_: EventType, version: int) -> AvroSchema:
     }
 
 
-def newest_event_version(body: type[Struct], oldest: int = 1) -> int:
+def newest_event_version(body: type[Struct]) -> int:
     """The version of an event's schema that holds all fields of its records."""
     inside = [field.record for field in declared(body) if field.record is not None]
-    return max([oldest, *(f.column.since for f in declared(body)), *(newest_event_version(r, oldest) for r in inside)])
+    return max([1, *(f.column.since for f in declared(body)), *map(newest_event_version, inside)])
 
 
 def _record(record: type[Struct], name: str, version: int, known: set[str]) -> AvroSchema | str:

@@ -5,7 +5,8 @@ PlatformError                  code, public message (first line of the docstring
     InvalidCommand             well-formed, wrong values (``errors``: list of {field, reason})
       EventTooOld
     MalformedRequest  IdempotencyKeyRequired  Unauthenticated  Forbidden  NotFound  TooLarge  UnsupportedMediaType
-    RequestTimeout  KeyReused  QuotaExceeded  VersionConflict  StateConflict  GrantInactive
+    RequestTimeout  KeyReused  QuotaExceeded  VersionConflict  StateConflict  VersionRequired
+    TenantNotActive  KeyShredded  GrantInactive    of a tenant
     SignatureRequired  SignatureInvalid  SignatureExpired    of a signed request
   Unavailable                  a dependency is out; carries its mode: fail_open, fail_closed, stale, read_only
     Overloaded  DependencyTimeout  DeadlineExceeded  TimeZoneUnknown  Maintenance
@@ -148,6 +149,28 @@ class StateConflict(Rejected):
     """The state of the object does not allow this operation."""
 
     code = "state_conflict"
+
+
+class VersionRequired(Rejected):
+    """Say which version is to be changed: the header If-Match or the field expected_version."""
+
+    code = "version_required"
+
+
+class TenantNotActive(Rejected):
+    """The tenant is not served now; see state."""
+
+    code = "tenant_not_active"
+
+    def __init__(self, state: str) -> None:
+        super().__init__(state=state)
+        self.state = state
+
+
+class KeyShredded(Rejected):
+    """The keys of this data were destroyed; nobody can read it again."""
+
+    code = "key_shredded"
 
 
 class QuotaExceeded(Rejected):

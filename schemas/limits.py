@@ -69,6 +69,22 @@ OWNER_STATEMENT_TIMEOUT_MS: Final = 15_000  # also the longest wait for the lock
 OWNER_DRAIN_TIMEOUT_S: Final = 10
 OWNER_TRANSACTION_TIMEOUT_MS: Final = 5_000
 
+# --- tenants ---------------------------------------------------------------------------------------------
+TENANCY_PARTITIONS: Final = 8
+TENANT_NAME_LENGTH_MAX: Final = 200
+TIME_ZONE_LENGTH_MAX: Final = 64
+DIMENSION_LENGTH_MAX: Final = 64
+DIMENSIONS_MAX: Final = 100  # with a limit or a price, of one tenant
+PRICE_DIGITS_MAX: Final = 12  # before the point, and behind it
+RESOURCE_BYTES_MAX: Final = 32 * 1024  # a payload as its caller wrote it
+SEALED_LENGTH_MAX: Final = 48 * 1024  # the same, sealed, as text
+MOVE_ROWS_PER_SECOND_MAX: Final = 100_000
+TENANTS_CACHED_S: Final = 1  # what the ingress knows of a tenant is no older; the owner decides all the same
+TENANTS_CACHED_MAX: Final = 20_000  # of one ingress process
+TENANT_KEYS_MAX: Final = 1_000  # versions of one tenant's key
+TENANT_CONTEXT_TTL_S: Final = 60  # of a signed context: a transaction lasts no longer
+TENANT_READ_TRIES_MAX: Final = 4  # a read that meets a move on its way looks again
+
 # --- processor attempts ----------------------------------------------------------------------------------
 ATTEMPT_LEASE_MS: Final = (
     10_000  # more than a query and a send that both time out; a killed worker's attempts wait so long
@@ -901,8 +917,6 @@ USAGE_ERRORS_MAX: Final = 100  # told of one request
 USAGE_WINDOWS_MAX: Final = 10_000  # of one question
 USAGE_ROWS_MAX: Final = 10_000  # of one answer
 USAGE_SPAN_MAX_S: Final = 400 * 86_400  # of one question
-PRICE_DIGITS_MAX: Final = 18  # before the point, and behind it
-PRICES_MAX: Final = 100  # dimensions of one tenant
 USAGE_JUDGED_SLACK_S: Final = 86_400  # between the ingress, which judged, and the broker: what was taken counts
 USAGE_BATCH_MAX: Final = 5_000  # records of one read
 USAGE_POLL_S: Final = 0.1

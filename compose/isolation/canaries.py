@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 import httpx
 from msgspec import Struct
 
-from ingress.identity.issuer import MONITOR_ISSUER, issue_token
+from ingress.identity.issuer import issue_token
+from ingress.trust import MONITOR_ISSUER
 from schemas import limits
 from schemas.errors import Unavailable
 

@@ -13,10 +13,9 @@ from sinks.clickhouse.connection import ClickHouseConnection
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sinks.tenancy.contexts import Contexts
-
     from compose.isolation.canaries import Canary
     from compose.isolation.route_probes import Found
+    from sinks.tenancy.contexts import Contexts
 
 _FOREIGN: Final = b"select count(*) from tenancy_pool.resource where tenant_id <> %s"
 _OWN: Final = b"select count(*) from tenancy_pool.resource where tenant_id = %s"

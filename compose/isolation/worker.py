@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sinks.tenancy import secrets_file
-from sinks.tenancy.contexts import Contexts
-
 from compose.isolation.monitor import Monitor
 from compose.settings.settings import load_settings
+from sinks.tenancy import secrets_file
+from sinks.tenancy.contexts import Contexts
 
 if TYPE_CHECKING:
     from dataflows.worker.contract import WorkerPlace
@@ -17,5 +16,6 @@ if TYPE_CHECKING:
 def build(place: WorkerPlace) -> Monitor:
     """Over the API of this installation."""
     settings = load_settings()
-    contexts = Contexts(secrets_file.ensure(place.keys))
-    return Monitor(place.postgres_dsn, settings.addresses(), settings.monitor_issuer(place.keys), contexts)
+    keys = settings.the_home().path / "keys"
+    contexts = Contexts(secrets_file.ensure(keys))
+    return Monitor(place.postgres_dsn, settings.addresses(), settings.monitor_issuer(keys), contexts)

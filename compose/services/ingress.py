@@ -19,6 +19,7 @@ from ingress.server import serve
 from ingress.state import Ingress
 from schemas.client_network import client_network
 from schemas.senders import INGRESS, OPERATORS, PARKED, PUBLISHER, REPAIRS
+from sinks.tenancy import secrets_file
 
 if TYPE_CHECKING:
     from compose.settings.settings import Settings
@@ -50,10 +51,11 @@ async def _serve_limited(settings: Settings, keys: KeyFolder, instance: int, lim
         trusted=settings.trusted(keys.path),
         jwks_served=keys.jwks if settings.issuer is None else None,
         cursor_key=keys.cursor_key(),
-        support_issuer=settings.support_issuer(keys.path),
+        support_issuer=settings.support_issuer(keys.path).path,
         webhook_secrets=settings.active_webhook_secrets(),
         webhook_secret_keys=settings.webhook_secret_keys(),
         merchant_webhooks_loopback=settings.merchant_webhooks_loopback,
+        tenancy_secrets=secrets_file.ensure(keys.path),
         limiter=limiter,
         trusted_proxies=tuple(client_network(text) for text in settings.trusted_proxies),
     )

@@ -11,8 +11,8 @@ from pydantic_settings import BaseSettings, NoDecode
 
 from compose.stack.errors import StackError
 from compose.stack.ports import LOOPBACK
-from ingress.identity.issuer import AUDIENCE, ISSUER, MONITOR_ISSUER, SERVICES_ISSUER, SUPPORT_ISSUER, KeyFolder
-from ingress.trust import Trust
+from ingress.identity.issuer import AUDIENCE, ISSUER, SERVICES_ISSUER, KeyFolder
+from ingress.trust import MONITOR_ISSUER, SUPPORT_ISSUER, Trust
 from schemas.tenancy.desk_operations import GRANTED_SCOPES
 
 _LOOPBACKS = frozenset({LOOPBACK, "localhost", "::1"})

@@ -23,7 +23,6 @@ from compose.stack.valkey import Valkey
 from compose.supervise.child import ChildSpec
 from compose.supervise.state import STACK_ID_VARIABLE
 from schemas import limits
-from sinks.clickhouse.services import SINKS
 
 if TYPE_CHECKING:
     from compose.settings.settings import Settings
@@ -118,7 +117,7 @@ def service_specs(
         "vault": settings.vault_processes,
         "limiter_gateway": settings.limiter_gateway_processes,
         "simulator": len(settings.embedded_processors()),
-        "clickhouse_sink": 1 if settings.clickhouse_sinks == "together" else len(SINKS),
+        "clickhouse_sink": 1 if settings.clickhouse_sinks == "together" else _sinks(),
     }
     return [
         replace(
@@ -128,6 +127,12 @@ def service_specs(
         for service in (*settings.services, *PROCESSES)
         for instance in range(counts.get(service, 1))
     ]
+
+
+def _sinks() -> int:
+    from sinks.clickhouse.services import SINKS  # noqa: PLC0415 - brings ClickHouse's driver, which nothing else here needs
+
+    return len(SINKS)
 
 
 def _service_spec(settings: Settings, service: str, instance: int, ops_port: int, stack_id: str) -> ChildSpec:

@@ -1,1 +1,1 @@
-"""The multi-tenant platform on the owner runtime, and its workers."""
+"""Tenants, their resources, and their moves."""

@@ -48,10 +48,8 @@ class DeskWorkspace:
         self._new_runs: list[BillingRun] = []
         self._changed: set[str] = set()
 
-    def decide(self, tenant: DeskTenant | None, command: Command, now: int) -> dict[str, Any] | Rejection:
+    def decide(self, tenant: DeskTenant, command: Command, now: int) -> dict[str, Any] | Rejection:
         """Folds one command of the desk in: its public result, or why not."""
-        if tenant is None:
-            return Rejection("not_found", "There is no such tenant.", {})
         if command.operation == CREATE_BILLING_RUN:
             return self._bill(tenant, command, now)
         after: SupportGrant | Rejection

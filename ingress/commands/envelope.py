@@ -10,6 +10,7 @@ import re
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
 from msgspec import Struct
 
 from ingress.http import request_ids, strict_json
@@ -26,8 +27,9 @@ _FIELDS: Final = frozenset(
     ("operation", "request_id", "idempotency_key", "aggregate_key", "expected_version", "payload")
 )
 _ENVELOPE_MARKS: Final = ("idempotency_key", "payload")  # no operation has payload fields of these names
+_encode: Final = msgspec.json.Encoder().encode
 _ETAG: Final = re.compile(r'(?P<quote>"?)(?P<version>[0-9]{1,15})(?P=quote)\Z')
-_BY_TEMPLATE: Final = {o.template: o for o in OPERATIONS.values() if o.scope and o.creates}
+_BY_TEMPLATE: Final = {o.template: o for o in OPERATIONS.values() if o.scope and o.creates and "{" not in o.path}
 
 
 class Request(Struct):
@@ -73,7 +75,7 @@ def read_call(
 ) -> Request:
     """The request of one HTTP call. Raises MalformedRequest, IdempotencyKeyRequired or InvalidCommand.
 
-    ``said_by_token``: fields of the payload that only the caller's token may say.
+    ``said_by_token``: fields of the payload that only the caller's token, or its route, may say.
     """
     body = strict_json.parse(raw) if raw.strip() else {}
     if not isinstance(body, dict):
@@ -123,9 +125,13 @@ def _read(
         raise errors.MalformedRequest(f"The envelope has no field {unknown[:40]!r}.")
     request_id = _text(_agreed("request_id", body, fields.request_id), "request_id")
     version = _version(_agreed("expected_version", body, fields.expected_version))
+    if version is None and operation.needs_version:
+        raise errors.VersionRequired
     given = body.get("payload", {})
     if not isinstance(given, dict):
         raise errors.MalformedRequest("The payload must be a JSON object.")
+    if operation.document:
+        return _document(operation, path_id, body, given, merchant, key, request_id, version)
     if name := validation.names_its_caller(given, operation.payload):
         raise errors.MalformedRequest(f"The payload must not say {name}: it comes only from the token.")
     if said := next((name for name in said_by_token if name in given), None):
@@ -147,6 +153,39 @@ def _read(
         request_hash=identity.request_hash(
             operation.template, aggregate_key, validation.hashed(operation.payload, payload)
         ),
+    )
+
+
+def _document(
+    operation: Operation,
+    path_id: str | None,
+    body: dict[str, Any],
+    given: dict[str, Any],
+    merchant: str,
+    key: str,
+    request_id: str | None,
+    version: int | None,
+) -> Request:
+    """A request whose payload is one object of the caller's own: bounded, and it names no tenant at its top."""
+    if name := next((name for name in validation.TENANT_NAMES if name in given), None):
+        raise errors.MalformedRequest(f"The payload must not say {name}: it comes only from the token.")
+    if path_id is not None and (not path_id.strip("_") or card_number.holds_card_number(path_id)):
+        raise errors.NotFound
+    if len(_encode(given)) > limits.RESOURCE_BYTES_MAX:
+        raise errors.TooLarge(f"The payload is larger than {limits.RESOURCE_BYTES_MAX} bytes.")
+    aggregate_key = operation.aggregate_key(Named(path_id, given, merchant, key))
+    _refuse_contradictions(operation, path_id, body, aggregate_key)
+    if wrong := _wrong_identities(key, request_id):
+        raise errors.InvalidCommand(wrong)
+    hashed: dict[str, object] = {"document": given, "path_id": path_id}
+    return Request(
+        operation=operation,
+        aggregate_key=aggregate_key,
+        idempotency_key=key,
+        request_id=request_id,
+        expected_version=version,
+        payload={"document": given} if path_id is None else {"document": given, operation.path_field or "id": path_id},
+        request_hash=identity.request_hash(operation.template, aggregate_key, hashed),
     )
 
 

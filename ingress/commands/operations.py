@@ -28,7 +28,7 @@ class OperationLog:
         """The operation as JSON. Raises Unavailable, and NotFound, also for what these scopes may not read."""
         parameters = {"merchant": principal, "request_id": request_id}
         for status, response, operation in await self._store.rows("operation_decided", parameters):
-            if services.BY_NAME[services.OPERATIONS[operation].service].read_scope not in scopes:
+            if scopes.isdisjoint(services.BY_NAME[services.OPERATIONS[operation].service].read_scopes):
                 raise errors.NotFound
             return _decided(request_id, status, bytes(response))
         if await self._store.rows("operation_parked", parameters):

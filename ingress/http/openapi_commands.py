@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from ingress.http.openapi_schemas import IDEMPOTENCY_KEY, REQUEST_ID, a_schema, ref
@@ -28,7 +29,10 @@ def field_schema(field: Field) -> Json:
 
 def payload(operation: Operation, without: tuple[str, ...] = ()) -> Json:
     """The payload of an operation; the id of the path need not be said again. ``without``: what the caller may not."""
-    fields = {name: field for name, field in operation.payload.items() if name not in without}
+    if operation.document:
+        return {"type": "object", "description": "The caller's own object", "required": []}
+    routed = (*without, *re.findall(r"{(\w+)}", operation.path)) if operation.path_field is None else without
+    fields = {name: field for name, field in operation.payload.items() if name not in routed}
     properties = {name: field_schema(field) for name, field in fields.items()}
     if operation.path_field in properties:
         properties[operation.path_field]["description"] = _OF_THE_ROUTE

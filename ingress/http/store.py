@@ -92,6 +92,11 @@ class Store:
         """The rows of a named query. Raises Unavailable or DependencyTimeout when the database does not answer."""
         return (await self._fetched(query, parameters))[1]
 
+    async def word(self, query: str, parameters: Mapping[str, Any]) -> str:
+        """The one text of the one row of a named query. Raises as ``rows`` does."""
+        ((found,),) = await self.rows(query, parameters)
+        return str(found)
+
     async def records(self, query: str, parameters: Mapping[str, Any]) -> list[dict[str, Any]]:
         """The rows of a named query by the names of their columns. Raises as ``rows``."""
         names, rows = await self._fetched(query, parameters)

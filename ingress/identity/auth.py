@@ -16,8 +16,8 @@ from joserfc.errors import JoseError
 from msgspec import Struct
 
 from ingress.http import strict_json
-from ingress.identity.issuer import SUPPORT_ISSUER
 from ingress.identity.jwks import KeySource
+from ingress.trust import SUPPORT_ISSUER
 from schemas import errors, limits
 
 if TYPE_CHECKING:

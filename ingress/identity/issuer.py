@@ -24,13 +24,10 @@ if TYPE_CHECKING:
 ISSUER: Final = "urn:millrace:development"
 #: of the tokens that our own services show each other
 SERVICES_ISSUER: Final = "urn:millrace:services"
-#: of what support shows while its grant is active
-SUPPORT_ISSUER: Final = "urn:millrace:support"
-#: of what the isolation monitor shows, in the name of its own tenants
-MONITOR_ISSUER: Final = "urn:millrace:monitor"
 AUDIENCE: Final = "millrace"
 ALGORITHM: Final = "Ed25519"
 SCOPES_DEFAULT: Final = ("payments:read", "payments:write")
+SCOPES_TENANT: Final = ("resources:read", "resources:write", "usage:read", "usage:write")
 
 _PRIVATE_FILE: Final = 0o600
 _CURSOR_KEY_BYTES: Final = 32

@@ -1,1 +1,1 @@
-"""The multi-tenant platform in the ingress: usage, billing, support access."""
+"""The multi-tenant platform in the ingress."""

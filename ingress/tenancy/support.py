@@ -7,15 +7,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 from dataflows.tenancy.domain.support_grant import SupportGrant, rendered
 from ingress.http.pages import NewestFirst
-from ingress.identity.issuer import SUPPORT_ISSUER, issue_token
+from ingress.identity.issuer import KeyFolder, issue_token
+from ingress.trust import SUPPORT_ISSUER
 from schemas import errors, limits
 from schemas.tenancy.instants import instant
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from ingress.http.cursors import Cursors
     from ingress.http.pages import Place
     from ingress.http.store import Store
-    from ingress.identity.issuer import KeyFolder
 
 _COLUMNS: Final = (
     *("grant_id", "tenant_id", "requester", "reason", "ticket", "scopes", "duration_s", "state", "needs_consent"),
@@ -27,10 +29,10 @@ _SECOND_US: Final = 1_000_000
 class SupportAccess:
     """Reads of one process, and its issuer."""
 
-    def __init__(self, store: Store, cursors: Cursors, issuer: KeyFolder | None) -> None:
+    def __init__(self, store: Store, cursors: Cursors, issuer: Path | None) -> None:
         self._store = store
         self._pages = NewestFirst(store, cursors)
-        self._issuer = issuer
+        self._issuer = None if issuer is None else KeyFolder(issuer)
 
     async def grant(self, tenant_id: str, grant_id: str) -> SupportGrant:
         """One of the tenant's. Raises NotFound."""

@@ -252,4 +252,3 @@ _PLAIN: Final = tuple(
     name for name in LimitPolicy.__struct_fields__ if name not in ("policy_id", "version", "scope", "per")
 )
 CAPACITY_MAX: Final = SAFE_INTEGER - 1
-WINDOW_MS_MAX: Final = limits.LIMIT_WINDOW_MS_MAX

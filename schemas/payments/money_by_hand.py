@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from schemas import identity, validation
+from schemas import identity
 from schemas.identity import OPERATOR_SCOPE
 from schemas.operation import Named
 from schemas.payments import facts
@@ -31,22 +31,12 @@ def proposal_id(author: str, operation: str, object_id: str, key: str) -> str:
 def command_of(id_: str, operation: str, object_id: str, payload: dict[str, Any], issued_at: int) -> Command:
     """The command of an approved proposal: the same whoever sends it, whenever (microseconds)."""
     named = Named(path_id=object_id, payload=payload, scope=SCOPE, idempotency_key=id_)
-    declared = OPERATIONS[operation]
-    aggregate_key = declared.aggregate_key(named)
-    return Command(
-        operation=operation,
-        request_id=identity.derived_id("rq", SCOPE, operation, id_),
-        idempotency_key=id_,
-        aggregate_key=aggregate_key,
-        expected_version=None,
+    return facts.fact_command(
+        operation,
         scope=SCOPE,
-        request_hash=identity.request_hash(
-            declared.template, aggregate_key, validation.hashed(declared.payload, payload)
-        ),
+        key=id_,
+        aggregate_key=OPERATIONS[operation].aggregate_key(named),
+        payload=payload,
         trace_id=facts.trace_of(SCOPE, id_),
         issued_at=issued_at,
-        deadline_at=0,
-        reply_to=-1,
-        reply_id=0,
-        payload=payload,
     )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -19,6 +19,7 @@ Reader = Callable[[dict[str, Any], Collection[str]], str]
 
 #: these price money or move it: what one person publishes waits for another who says the same
 OF_TWO_PERSONS: Final = ("fees", "routing")
+_T = TypeVar("_T")
 _AT: Final = re.compile(r"(?P<reason>.*?) - at (?:`key` in )?`\$\.?(?P<field>.*)`\Z", re.DOTALL)
 _encode: Final = msgspec.json.Encoder(order="deterministic").encode
 
@@ -28,48 +29,25 @@ def canonical(kind: str, document: dict[str, Any], processors: Collection[str]) 
     return READERS[kind](document, processors)
 
 
-def _risk(document: dict[str, Any], _: Collection[str]) -> str:
-    try:
-        found = msgspec.convert(document, risk_policy.RiskDocument)
-    except msgspec.ValidationError as error:
-        raise errors.InvalidCommand([fault_of(error)]) from error
-    if faults := risk_policy.faults(found):
-        raise errors.InvalidCommand(faults[: limits.POLICY_FAULTS_TOLD_MAX])
-    return _encode(found).decode()
+def _checked(type_: type[_T], faults: Callable[[_T], list[dict[str, str]]], text: Callable[[_T], str]) -> Reader:
+    def read(document: dict[str, Any], _: Collection[str]) -> str:
+        try:
+            found = msgspec.convert(document, type_)
+        except msgspec.ValidationError as error:
+            raise errors.InvalidCommand([fault_of(error)]) from error
+        if told := faults(found):
+            raise errors.InvalidCommand(told[: limits.POLICY_FAULTS_TOLD_MAX])
+        return text(found)
+
+    return read
+
+
+def _as_json(document: object) -> str:
+    return _encode(document).decode()
 
 
 def _routing(document: dict[str, Any], processors: Collection[str]) -> str:
     return routing.canonical(routing.read(_encode(document), processors))
-
-
-def _fees(document: dict[str, Any], _: Collection[str]) -> str:
-    try:
-        found = msgspec.convert(document, fee_policy.FeePolicy)
-    except msgspec.ValidationError as error:
-        raise errors.InvalidCommand([fault_of(error)]) from error
-    if faults := fee_policy.faults(found):
-        raise errors.InvalidCommand(faults[: limits.POLICY_FAULTS_TOLD_MAX])
-    return fee_policy.canonical(found)
-
-
-def _bank_rules(document: dict[str, Any], _: Collection[str]) -> str:
-    try:
-        found = msgspec.convert(document, bank_rules.BankRules)
-    except msgspec.ValidationError as error:
-        raise errors.InvalidCommand([fault_of(error)]) from error
-    if faults := bank_rules.faults(found):
-        raise errors.InvalidCommand(faults[: limits.POLICY_FAULTS_TOLD_MAX])
-    return _encode(found).decode()
-
-
-def _processor_fees(document: dict[str, Any], _: Collection[str]) -> str:
-    try:
-        found = msgspec.convert(document, processor_fees.ProcessorFees)
-    except msgspec.ValidationError as error:
-        raise errors.InvalidCommand([fault_of(error)]) from error
-    if faults := processor_fees.faults(found):
-        raise errors.InvalidCommand(faults[: limits.POLICY_FAULTS_TOLD_MAX])
-    return _encode(found).decode()
 
 
 def _maintenance(document: dict[str, Any], _: Collection[str]) -> str:
@@ -87,10 +65,10 @@ def fault_of(error: msgspec.ValidationError) -> dict[str, str]:
 
 
 READERS: Final[dict[str, Reader]] = {
-    "risk": _risk,
+    "risk": _checked(risk_policy.RiskDocument, risk_policy.faults, _as_json),
     "routing": _routing,
-    "fees": _fees,
+    "fees": _checked(fee_policy.FeePolicy, fee_policy.faults, fee_policy.canonical),
     "maintenance": _maintenance,
-    "bank_rules": _bank_rules,
-    "processor_fees": _processor_fees,
+    "bank_rules": _checked(bank_rules.BankRules, bank_rules.faults, _as_json),
+    "processor_fees": _checked(processor_fees.ProcessorFees, processor_fees.faults, _as_json),
 }

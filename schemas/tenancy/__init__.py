@@ -1,1 +1,1 @@
-"""What crosses a boundary for the multi-tenant platform alone."""
+"""The multi-tenant platform at the boundary."""

@@ -1,6 +1,7 @@
 """The column lists of SQL, from the records: ``{{read PaymentIntent i}}`` in a query becomes its columns, in order.
 
 ``read R a``       what the fields of R are read as, from alias a, in the record's order
+``shown R a``      the same, without what no answer shows and may be null: it is read as null
 ``json R a``       the same as pairs of json_build_object
 ``names R s``      the columns that the statement s (insert, update, amend) writes
 ``arrays R s``     their parameters, for unnest; ``packed`` gives the values in the same order
@@ -134,6 +135,9 @@ def _joined(parts: Sequence[str]) -> str:
 
 _LISTS: Final[dict[str, Callable[[type[Struct], Any], str]]] = {
     "read": lambda record, alias: _joined([_read(field, alias) for field in declared(record)]),
+    "shown": lambda record, alias: _joined(
+        ["null" if f.public is None and f.nullable else _read(f, alias) for f in declared(record)]
+    ),
     "json": lambda record, alias: _joined([f"'{f.name}', {_as_json(f, alias)}" for f in declared(record)]),
     "names": lambda record, statement: _joined([field.name for field in _written(record, statement)]),
     "arrays": lambda record, statement: _joined([f"%s::{_array(f)}[]" for f in _written(record, statement)]),

@@ -15,7 +15,7 @@ from psycopg import sql
 
 from schemas import limits
 from schemas.services import FURTHER
-from sinks.postgres.roles import ROLES
+from sinks.postgres.roles import CREATES_DATABASES, ROLES
 
 _LOCK: Final = 0x6D696C6C  # "mill"
 
@@ -84,8 +84,11 @@ def _ensure_roles(connection: psycopg.Connection, passwords: dict[str, str]) -> 
         for role in ROLES:
             verb = sql.SQL("alter" if role in existing else "create")
             connection.execute(
-                sql.SQL("{} role {} login nosuperuser nocreatedb nocreaterole password {}").format(
-                    verb, sql.Identifier(role), sql.Literal(passwords[role])
+                sql.SQL("{} role {} login nosuperuser {} nocreaterole password {}").format(
+                    verb,
+                    sql.Identifier(role),
+                    sql.SQL("createdb" if role in CREATES_DATABASES else "nocreatedb"),
+                    sql.Literal(passwords[role]),
                 )
             )
             connection.execute(

@@ -1,1 +1,1 @@
-"""What becomes of tenants and of what is theirs: pure."""
+"""What becomes of tenants and resources: pure."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from dataflows.tenancy.billing.invoicing import Invoicing
 from dataflows.tenancy.usage.own_usage import OwnUsage
 from dataflows.tenancy.usage.stream import UsageStream
+from schemas.errors import InvariantViolation
 from sinks.kafka.sender_keys import SenderKeys
 
 if TYPE_CHECKING:
@@ -18,6 +19,8 @@ class Metering:
     """Three loops beside each other: the end of one ends all."""
 
     def __init__(self, place: WorkerPlace) -> None:
+        if place.keys is None:
+            raise InvariantViolation("who counts usage has to know who sent it")
         self._usage = UsageStream(place.kafka, place.postgres_dsn, SenderKeys(place.keys / "senders"), place.client_id)
         self._own = OwnUsage(place.kafka, place.postgres_dsn, f"{place.client_id}-own")
         self._invoicing = Invoicing(place.postgres_dsn, f"{place.client_id}-invoices")

@@ -24,18 +24,6 @@ from schemas.payments.operations import OPERATIONS
 router: Final = APIRouter()
 
 
-@router.post("/v1/payouts")
-async def create_payout(request: Request) -> Response:
-    """Pays out what is available; the same identity again answers the same."""
-    return await calling.command(request, OPERATIONS["create_payout"], None)
-
-
-@router.post("/v1/payouts/{payout_id}/cancel")
-async def cancel_payout(request: Request, payout_id: str) -> Response:
-    """Takes a payout back while it is pending."""
-    return await calling.command(request, OPERATIONS["cancel_payout"], payout_id)
-
-
 @router.get("/v1/payouts/{payout_id}")
 async def get_payout(request: Request, payout_id: str) -> Response:
     """The payout; with Prefer: wait=N, as soon as it is not pending any more."""

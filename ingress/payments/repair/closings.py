@@ -50,7 +50,7 @@ class Closings:
             "hash": identity.request_hash("close", case_id, wanted),
             "horizon_days": limits.SETTLEMENT_HORIZON_DAYS,
         }
-        decisions.require(await self._word("closings_propose", parameters), "proposed", _CONFLICTS)
+        decisions.require(await self._store.word("closings_propose", parameters), "proposed", _CONFLICTS)
         return await self.get(case_id, closing_id)
 
     async def approve(self, case_id: str, closing_id: str, approver: str) -> dict[str, Any]:
@@ -61,21 +61,21 @@ class Closings:
             "actor": approver,
             "horizon_days": limits.SETTLEMENT_HORIZON_DAYS,
         }
-        decisions.require(await self._word("closings_approve", parameters), "closed", _CONFLICTS)
+        decisions.require(await self._store.word("closings_approve", parameters), "closed", _CONFLICTS)
         return await self.get(case_id, closing_id)
 
     async def reject(self, case_id: str, closing_id: str, body: dict[str, Any], person: str) -> dict[str, Any]:
         """The closing, rejected; its case waits again. Its author may withdraw it so."""
         wanted = repair.read_decision(repair.DECISION, body)
         parameters = {"id": closing_id, "case": case_id, "actor": person, "note": wanted["note"]}
-        decisions.require(await self._word("closings_reject", parameters), "rejected")
+        decisions.require(await self._store.word("closings_reject", parameters), "rejected")
         return await self.get(case_id, closing_id)
 
     async def reopen(self, case_id: str, body: dict[str, Any], person: str) -> None:
         """The case waits again, as old as it was. Raises InvalidCommand, NotFound or StateConflict."""
         wanted = repair.read_decision(case_closing.REOPENING, body)
         parameters = {"case": case_id, "actor": person, "note": wanted["note"]}
-        decisions.require(await self._word("closings_reopen", parameters), "reopened", _CONFLICTS)
+        decisions.require(await self._store.word("closings_reopen", parameters), "reopened", _CONFLICTS)
 
     async def get(self, case_id: str, closing_id: str) -> dict[str, Any]:
         """One closing of a case. Raises NotFound."""
@@ -90,10 +90,6 @@ class Closings:
             raise errors.NotFound
         wanted = {"case": case_id, "id": None, "limit": limits.REPAIRS_OF_CASE_MAX}
         return {"data": [_render(row) for row in await self._store.records("closings_of_case", wanted)]}
-
-    async def _word(self, query: str, parameters: dict[str, Any]) -> str:
-        ((word,),) = await self._store.rows(query, parameters)
-        return str(word)
 
 
 def _render(found: dict[str, Any]) -> dict[str, Any]:

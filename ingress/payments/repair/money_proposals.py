@@ -42,12 +42,12 @@ class MoneyProposals:
             "author": author,
             "hash": call.request_hash,
         }
-        decisions.require(await self._word("money_propose", parameters), "proposed")
+        decisions.require(await self._store.word("money_propose", parameters), "proposed")
         return await self.get(id_)
 
     async def approve(self, id_: str, approver: str) -> dict[str, Any]:
         """The proposal, done; or approved, when the owner has not decided in time. Raises FourEyesRequired."""
-        decisions.require(await self._word("money_approve", {"id": id_, "actor": approver}), "approved")
+        decisions.require(await self._store.word("money_approve", {"id": id_, "actor": approver}), "approved")
         found = await self.get(id_)
         if found["state"] == "approved":
             await self._carry_out(found)
@@ -57,7 +57,7 @@ class MoneyProposals:
         """The proposal, rejected. Its author may withdraw it so."""
         wanted = repair.read_decision(repair.DECISION, body)
         parameters = {"id": id_, "actor": person, "note": wanted["note"]}
-        decisions.require(await self._word("money_reject", parameters), "rejected")
+        decisions.require(await self._store.word("money_reject", parameters), "rejected")
         return await self.get(id_)
 
     async def get(self, id_: str) -> dict[str, Any]:
@@ -82,11 +82,7 @@ class MoneyProposals:
             await self._exchange.carry_out([command], limits.RESULT_WAIT_DEFAULT_S, only_acknowledged=False, bulk=False)
         except (errors.Unavailable, errors.QuotaExceeded):
             return  # it stays approved, which is what the answer says
-        await self._word("money_settle", {"id": found["id"]})
-
-    async def _word(self, query: str, parameters: dict[str, Any]) -> str:
-        ((word,),) = await self._store.rows(query, parameters)
-        return str(word)
+        await self._store.word("money_settle", {"id": found["id"]})
 
 
 def _render(found: dict[str, Any]) -> dict[str, Any]:

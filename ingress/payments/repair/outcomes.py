@@ -44,7 +44,7 @@ class Outcomes:
         """A worker asks the processor next. Raises InvalidCommand, NotFound or StateConflict."""
         wanted = repair.read_decision(attempt_outcome.ASK, body)
         parameters = {"operation": operation_id, "actor": person, "note": wanted["note"]}
-        decisions.require(await self._word("attempts_ask", parameters), "asked", _CONFLICTS)
+        decisions.require(await self._store.word("attempts_ask", parameters), "asked", _CONFLICTS)
 
     async def propose(self, case_id: str, body: dict[str, Any], fields: Fields, author: str) -> dict[str, Any]:
         """The proposal, once for each identity. Raises InvalidCommand, NotFound, StateConflict or KeyReused."""
@@ -59,7 +59,7 @@ class Outcomes:
             "author": author,
             "hash": identity.request_hash("outcome", case_id, wanted),
         }
-        word = await self._word("outcomes_propose", parameters)
+        word = await self._store.word("outcomes_propose", parameters)
         if word in _WRONG:
             field, reason = _WRONG[word]
             raise errors.InvalidCommand([{"field": field, "reason": reason}])
@@ -69,7 +69,9 @@ class Outcomes:
     async def approve(self, case_id: str, proposal_id: str, approver: str) -> dict[str, Any]:
         """The proposal, recorded; or approved, when the owner has not decided in time. Raises FourEyesRequired."""
         await self.get(case_id, proposal_id)
-        decisions.require(await self._word("outcomes_approve", {"id": proposal_id, "actor": approver}), "approved")
+        decisions.require(
+            await self._store.word("outcomes_approve", {"id": proposal_id, "actor": approver}), "approved"
+        )
         found = await self.get(case_id, proposal_id)
         if found["state"] == "approved":
             await self._tell(found)
@@ -80,7 +82,7 @@ class Outcomes:
         wanted = repair.read_decision(repair.DECISION, body)
         await self.get(case_id, proposal_id)
         parameters = {"id": proposal_id, "actor": person, "note": wanted["note"]}
-        decisions.require(await self._word("outcomes_reject", parameters), "rejected")
+        decisions.require(await self._store.word("outcomes_reject", parameters), "rejected")
         return await self.get(case_id, proposal_id)
 
     async def get(self, case_id: str, proposal_id: str) -> dict[str, Any]:
@@ -112,11 +114,7 @@ class Outcomes:
             await self._exchange.carry_out([command], limits.RESULT_WAIT_DEFAULT_S, only_acknowledged=False, bulk=False)
         except (errors.Unavailable, errors.QuotaExceeded):
             return  # it stays approved, which is what the answer says
-        await self._word("outcomes_settle", {"id": found["id"]})
-
-    async def _word(self, query: str, parameters: dict[str, Any]) -> str:
-        ((word,),) = await self._store.rows(query, parameters)
-        return str(word)
+        await self._store.word("outcomes_settle", {"id": found["id"]})
 
 
 def _render(found: dict[str, Any]) -> dict[str, Any]:

@@ -72,7 +72,7 @@ class Repairs:
             "author": author,
             "hash": identity.request_hash("propose", case_id, wanted),
         }
-        decisions.require(await self._word("repairs_propose", parameters), "proposed")
+        decisions.require(await self._store.word("repairs_propose", parameters), "proposed")
         return await self.get(proposal_id)
 
     async def reverse(self, repair_id: str, body: dict[str, Any], fields: Fields, author: str) -> dict[str, Any]:
@@ -88,12 +88,12 @@ class Repairs:
             "author": author,
             "hash": identity.request_hash("reverse", repair_id, wanted),
         }
-        decisions.require(await self._word("repairs_reverse", parameters), "proposed")
+        decisions.require(await self._store.word("repairs_reverse", parameters), "proposed")
         return await self.get(proposal_id)
 
     async def approve(self, repair_id: str, approver: str) -> dict[str, Any]:
         """The proposal, posted; or approved, when its owner has not decided in time. Raises FourEyesRequired."""
-        decisions.require(await self._word("repairs_approve", {"id": repair_id, "actor": approver}), "approved")
+        decisions.require(await self._store.word("repairs_approve", {"id": repair_id, "actor": approver}), "approved")
         found = await self._read(repair_id)
         if found["state"] == "approved":
             await self._post(found)
@@ -103,7 +103,8 @@ class Repairs:
         """The proposal, rejected; its case waits again. Its author may withdraw it so."""
         wanted = repair.read_decision(repair.DECISION, body)
         decisions.require(
-            await self._word("repairs_reject", {"id": repair_id, "actor": person, "note": wanted["note"]}), "rejected"
+            await self._store.word("repairs_reject", {"id": repair_id, "actor": person, "note": wanted["note"]}),
+            "rejected",
         )
         return await self.get(repair_id)
 
@@ -133,7 +134,7 @@ class Repairs:
             await self._exchange.carry_out([command], limits.RESULT_WAIT_DEFAULT_S, only_acknowledged=False, bulk=False)
         except (errors.Unavailable, errors.QuotaExceeded):
             return  # it stays approved, which is what the answer says
-        await self._word("repairs_settle", {"id": found["id"]})
+        await self._store.word("repairs_settle", {"id": found["id"]})
 
     async def _mirrored(self, reference: str | None) -> list[repair.Entry] | None:
         if reference is None:
@@ -146,10 +147,6 @@ class Repairs:
         if not rows:
             raise errors.NotFound
         return dict(zip(_FIELDS, rows[0], strict=True))
-
-    async def _word(self, query: str, parameters: dict[str, Any]) -> str:
-        ((word,),) = await self._store.rows(query, parameters)
-        return str(word)
 
 
 def _render(found: dict[str, Any]) -> dict[str, Any]:

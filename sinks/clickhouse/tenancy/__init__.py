@@ -1,1 +1,1 @@
-"""Usage of tenants in ClickHouse."""
+"""The multi-tenant platform in ClickHouse."""

@@ -114,8 +114,8 @@ def test_the_first_content_of_an_identity_stays_and_each_other_is_told_once() ->
         ("1.5", 1, 2),
         ("0.5", 1, 0),
         ("0.0000001", 10**15 + 1, 100_000_000),
-        ("0.000000000000000001", 2**53 - 1, 0),
-        ("999999999999999999.999999999999999999", 2**62, 4611686018427387903999999999999999995),
+        ("0.000000000001", 2**38, 0),
+        ("999999999999.999999999999", 2**62, 4611686018427387903999995388314),
         ("0", 10**18, 0),
     ],
 )
@@ -124,7 +124,7 @@ def test_a_line_is_rounded_once_half_to_even_however_long_its_price(price: str, 
     assert pricing.amount(price, quantity) == amount
 
 
-@pytest.mark.parametrize("text", ["", "-1", "1e3", ".5", "01", "1.", "1,NaN", 7, "0." + "1" * 19])
+@pytest.mark.parametrize("text", ["", "-1", "1e3", ".5", "01", "1.", "1,NaN", 7, "0." + "1" * 13])
 def test_what_is_no_price(text: object) -> None:
     assert not pricing.is_price(text)
 
