@@ -162,7 +162,7 @@ class TenantNotActive(Rejected):
 
     code = "tenant_not_active"
 
-    def __init__(self, state: str) -> None:
+    def __init__(self, state: str = "unknown") -> None:
         super().__init__(state=state)
         self.state = state
 

@@ -81,7 +81,8 @@ SEALED_LENGTH_MAX: Final = 48 * 1024  # the same, sealed, as text
 MOVE_ROWS_PER_SECOND_MAX: Final = 100_000
 TENANTS_CACHED_S: Final = 1  # what the ingress knows of a tenant is no older; the owner decides all the same
 TENANTS_CACHED_MAX: Final = 20_000  # of one ingress process
-TENANT_KEYS_MAX: Final = 1_000  # versions of one tenant's key
+DEDICATED_POOL_MAX: Final = 2  # connections of one ingress process to one dedicated database
+DEDICATED_STORES_MAX: Final = 20  # dedicated databases that it is connected to at once
 TENANT_CONTEXT_TTL_S: Final = 60  # of a signed context: a transaction lasts no longer
 TENANT_READ_TRIES_MAX: Final = 4  # a read that meets a move on its way looks again
 

@@ -54,7 +54,7 @@ async def command(
     asked_terms, asked = terms(request)
     raw = await reading.body(request, reading.JSON, limits.BODY_BYTES_MAX)
     proof = await parts.get(SignedRequests).proof(request, caller.principal, raw)
-    call = envelope.read_call(operation, path_id, raw, fields, caller.principal, said_by_route)
+    call = envelope.read_call(operation, path_id, raw, fields, caller.principal, said_by_route=said_by_route)
     if reading.choice(request, DRY_RUN, ("true", "false")) == "true":
         return forecast(await parts.get(Admissions).of(operation.service).forecast(caller, call))
     answer, request_id = await parts.get(Commands).one(caller, call, asked_terms, proof)

@@ -72,16 +72,20 @@ def read_call(
     fields: Fields,
     merchant: str,
     said_by_token: Mapping[str, str] = MappingProxyType({}),
+    said_by_route: Mapping[str, str] = MappingProxyType({}),
 ) -> Request:
     """The request of one HTTP call. Raises MalformedRequest, IdempotencyKeyRequired or InvalidCommand.
 
-    ``said_by_token``: fields of the payload that only the caller's token, or its route, may say.
+    ``said_by_token``: fields of the payload that only the caller's token may say. ``said_by_route``: those that its
+    path says; the payload may say them again.
     """
     body = strict_json.parse(raw) if raw.strip() else {}
     if not isinstance(body, dict):
         raise errors.MalformedRequest("The body must be a JSON object.")
     if fields.idempotency_key is not None and not any(mark in body for mark in _ENVELOPE_MARKS):
         body = {"payload": body}
+    if said_by_route:
+        body = _with_route(body, said_by_route)
     return _read(operation, path_id, body, fields, merchant, said_by_token)
 
 
@@ -106,6 +110,16 @@ def read_line(raw: bytes, merchant: str) -> Request:
 
 
 _SILENT: Final = Fields()
+
+
+def _with_route(body: dict[str, Any], said: Mapping[str, str]) -> dict[str, Any]:
+    """The body with the further ids of its path in the payload. Raises MalformedRequest where it names others."""
+    given = body.get("payload", {})
+    if not isinstance(given, dict):
+        raise errors.MalformedRequest("The payload must be a JSON object.")
+    if field := next((name for name, id_ in said.items() if given.get(name, id_) != id_), None):
+        raise errors.MalformedRequest(f"The field payload.{field} contradicts the route.")
+    return body | {"payload": given | dict(said)}
 
 
 def _read(

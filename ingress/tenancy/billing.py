@@ -66,7 +66,7 @@ class Billing:
             "cut": stored.cut,
         }
         terms, own, late = await self._store.snapshot(
-            (_SQL["run_terms"], (stored.tenant_id, stored.run_number)),
+            (_SQL["run_terms"], named),
             (_SQL["used_in_period"], named),
             (_SQL["used_late"], named),
         )

@@ -6,13 +6,14 @@ from typing import Any, Final
 
 from ingress.http import openapi_elements as elements
 from ingress.http.openapi_schemas import OBJECT_ID, a_schema
-from schemas.tenancy.operations import MEMBER_ADMIN, STAFF
+from schemas.tenancy.operations import MEMBER_ADMIN, READ, STAFF
 
 Json = dict[str, Any]
 _STRING: Final = {"type": "string"}
 _TEXT_OR_NULL: Final = {"type": ["string", "null"]}
 _INTEGER: Final = {"type": "integer"}
 _OBJECT: Final = {"type": "object"}
+_LIST: Final = {"type": "array", "items": _OBJECT}
 _REFUSED: Final = (
     *elements.COMMON,
     "malformed_request",
@@ -98,6 +99,14 @@ def paths() -> Json:
     return {
         "/v1/tenants": read("list_tenants", "Tenants, newest first", "TenantPage", scopes=(STAFF,), parameters=_PAGE),
         "/v1/tenants/{tenant_id}": read("get_tenant", "A tenant", "Tenant", ("tenant_id",)),
+        "/v1/tenants/{tenant_id}/keys": read("list_keys", "Versions of its key", "TenantKeys", ("tenant_id",)),
+        "/v1/resources": read(
+            "list_resources", "Resources, newest first", "ResourcePage", scopes=(READ,), parameters=_PAGE
+        ),
+        "/v1/resources/{resource_id}": read(
+            "get_resource", "A resource", "TenantResource", ("resource_id",), scopes=(READ,)
+        ),
+        "/v1/quotas": read("list_quotas", "Limits, and what is used", "Quotas", scopes=(READ,)),
     }
 
 
@@ -110,6 +119,9 @@ def components() -> Json:
         "Tenant": _TENANT,
         "TenantPage": list_of("Tenant"),
         "TenantResource": _RESOURCE,
+        "ResourcePage": list_of("TenantResource"),
+        "TenantKeys": a_schema({"data": _LIST, "certificate_id": _TEXT_OR_NULL}),
+        "Quotas": a_schema({"data": _LIST}),
         "CommittedTenant": committed(_TENANT),
         "CommittedResource": committed(_RESOURCE),
         "CommittedDeletion": committed(deletion),

@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Final
 
 from ingress.http.pages import NewestFirst
 from ingress.http_service import HttpService, Json
-from ingress.tenancy import (
-    billing_routes,
-    desk_openapi,
-    isolation_routes,
-    openapi,
-    support_routes,
-    tenant_routes,
-    usage_routes,
-)
+from ingress.tenancy import desk, desk_openapi, openapi, resource_routes, tenant_routes
 from ingress.tenancy.admission import TenancyAdmission
-from ingress.tenancy.billing import Billing
-from ingress.tenancy.support import SupportAccess
+from ingress.tenancy.quotas import Quotas
+from ingress.tenancy.resources import Resources
+from ingress.tenancy.stores import TenantStores
 from ingress.tenancy.tenants import Tenants
-from ingress.tenancy.usage import Usage
-from ingress.tenancy.usage_producer import UsageProducer
 from schemas.tenancy.service import SERVICE
+from sinks.tenancy.contexts import Contexts
 from sinks.tenancy.seals import RootKeys
 
 if TYPE_CHECKING:
@@ -33,29 +24,24 @@ class TenancyHttp(HttpService):
     """Tenants, resources, quotas."""
 
     declared = SERVICE
-    routers = (
-        tenant_routes.router,
-        usage_routes.router,
-        billing_routes.router,
-        support_routes.router,
-        isolation_routes.router,
-    )
+    routers = (tenant_routes.router, resource_routes.router, *desk.ROUTERS)
     shows_events = True
 
     def __init__(self, platform: Platform) -> None:
         super().__init__(platform)
-        tenants = platform.parts.add(Tenants(platform.store, RootKeys(platform.config.tenancy_secrets)))
-        platform.parts.add(NewestFirst(platform.store, platform.cursors))
+        config, store, add = platform.config, platform.store, platform.parts.add
+        tenants = add(Tenants(store, RootKeys(config.tenancy_secrets)))
+        add(NewestFirst(store, platform.cursors))
+        self._stores = TenantStores(store, config.postgres_dsn, Contexts(config.tenancy_secrets))
+        add(Resources(store, self._stores, tenants, platform.cursors))
+        add(Quotas(store))
         self.admission = TenancyAdmission(tenants)
-        config = platform.config
-        platform.parts.add(Usage(platform.store, platform.cursors))
-        platform.parts.add(Billing(platform.store, platform.cursors))
-        platform.parts.add(SupportAccess(platform.store, platform.cursors, config.support_issuer))
-        self._usage = platform.parts.add(UsageProducer(config.kafka, f"millrace-usage-{config.instance}"))
+        self._desk = desk.Desk(platform)
 
     async def close(self) -> None:
-        """Sends what was taken of usage, and disconnects."""
-        await asyncio.to_thread(self._usage.close)
+        """Disconnects from dedicated databases, and from Kafka."""
+        await self._desk.close()
+        await self._stores.close()
 
     @staticmethod
     def paths() -> Json:

@@ -40,6 +40,14 @@ async def list_tenants(request: Request) -> Response:
     return calling.json(found)
 
 
+@router.get("/v1/tenants/{tenant_id}/keys")
+async def list_keys(request: Request, tenant_id: str) -> Response:
+    """The versions of a tenant's key, and the certificate of their destruction."""
+    _, known = await callers.of_tenant(request, tenant_id)
+    data = [{"key_version": key.key_version, "state": key.state} for key in known.keys]
+    return calling.json({"data": data, "certificate_id": known.shred_certificate_id})
+
+
 @router.get("/v1/tenants/{tenant_id}")
 async def get_tenant(request: Request, tenant_id: str) -> Response:
     """One tenant."""

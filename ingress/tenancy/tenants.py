@@ -59,6 +59,7 @@ class WrappedKey(Struct, frozen=True):
     root_key_id: str
     wrapped: bytes | None
     state: str
+    certificate_id: str | None
 
 
 class Known(Struct, frozen=True):
@@ -71,6 +72,11 @@ class Known(Struct, frozen=True):
 
     def __repr__(self) -> str:
         return f"Known({self.tenant.tenant_id!r})"
+
+    @property
+    def shred_certificate_id(self) -> str | None:
+        """The certificate of the destruction of its keys, when there is one."""
+        return next((key.certificate_id for key in self.keys if key.certificate_id), None)
 
     @property
     def is_shredded(self) -> bool:

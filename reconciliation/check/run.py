@@ -29,7 +29,7 @@ from reconciliation.check.cross_store import (
 )
 from reconciliation.check.invariant import Invariant, invariants
 from reconciliation.contract.snapshot import Snapshot, snapshot
-from reconciliation.services import COMPARED_STORES, COMPUTED, OUTSIDE
+from reconciliation.services import ANALYSED, COMPARED_STORES, COMPUTED, OUTSIDE
 from schemas import errors, limits
 
 if TYPE_CHECKING:
@@ -179,6 +179,8 @@ class _Run:
                 return self._view.rows(invariant.sql)
             case computed if computed in COMPUTED:
                 return COMPUTED[computed](self._view, invariant.sql)
+            case analysed if analysed in ANALYSED:
+                return ANALYSED[analysed](self._view, self._settings.clickhouse.client(), invariant.sql)
             case "published":
                 return self._published(invariant.sql)
             case stores if stores in COMPARED_STORES:

@@ -102,7 +102,7 @@ QUOTAS: Final = ValueType(
     _TEXTS,
     {
         **_DIMENSIONS,
-        "additionalProperties": {"type": ["integer", "null"], "minimum": 0, "maximum": limits.AMOUNT_MINOR_MAX},
+        "additionalProperties": {"type": ["integer", "null", "string"], "minimum": 0, "pattern": "^[0-9]{0,16}$"},
     },
 )
 PRICES: Final = ValueType(

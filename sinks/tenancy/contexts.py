@@ -1,4 +1,4 @@
-"""Signed contexts make a transaction that of one tenant: the database verifies them, and none of its roles makes one."""
+"""Signed contexts make a transaction that of one tenant: the database verifies them, none of its roles makes one."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ _OUTER: Final = bytes(n ^ 0x5C for n in range(256))
 class Contexts:
     """Makes contexts. A context is of one tenant and generation, and expires."""
 
-    def __init__(self, secrets: TenancySecrets) -> None:
-        self._id = secrets.context_key_id
-        self._key = secrets.context_key
+    def __init__(self, secrets: TenancySecrets | None) -> None:
+        self._id = secrets.context_key_id if secrets else ""
+        self._key = secrets.context_key if secrets else b""  # then no database believes it
 
     def of(self, tenant_id: str, generation: int, rights: Rights, now: float | None = None) -> str:
         """The context of one tenant at one generation of its placement."""

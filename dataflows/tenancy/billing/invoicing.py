@@ -19,7 +19,7 @@ from sinks.postgres import owner_connection
 from sinks.postgres.sql_files import queries
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from sinks.postgres.owner_connection import OwnerConnection
 
@@ -77,7 +77,9 @@ def _make(connection: OwnerConnection, tenant_id: str, number: int) -> int:
 
 def read_run(connection: psycopg.Connection[Any], tenant_id: str, number: int) -> Run:
     """What a run fixed."""
-    run_id, invoice_id, tenant, currency, prices, begins, ends = _one(connection, "run_terms", (tenant_id, number))
+    run_id, invoice_id, tenant, currency, prices, begins, ends = _one(
+        connection, "run_terms", {"tenant": tenant_id, "number": number}
+    )
     return Run(run_id, invoice_id, tenant, currency, prices, begins, ends)
 
 
@@ -97,7 +99,7 @@ def read_used(
     return used_by(run, own, late)
 
 
-def _one(connection: psycopg.Connection[Any], query: str, asked: Sequence[Any]) -> tuple[Any, ...]:
+def _one(connection: psycopg.Connection[Any], query: str, asked: Sequence[Any] | Mapping[str, Any]) -> tuple[Any, ...]:
     row: tuple[Any, ...] | None = connection.execute(SQL[query].encode(), asked).fetchone()
     assert row is not None  # noqa: S101 - a run is never deleted
     return row

@@ -48,10 +48,10 @@ begin
         end if;
         select * into gate from tenancy.gate g where g.tenant_id = parts[1];
         if not found or gate.generation > parts[2]::bigint then
-            raise exception 'the tenant context is of an older generation' using errcode = '55000';
+            raise exception 'the tenant context is of an older generation' using errcode = 'TN001';
         end if;
         if for_write and not (parts[3] = 'move' or (parts[3] = 'rw' and gate.access = 'rw')) then
-            raise exception 'the tenant may not be written here' using errcode = '55000';
+            raise exception 'the tenant may not be written here' using errcode = 'TN001';
         end if;
         proven := proven || parts[1];
     end loop;

@@ -46,6 +46,7 @@ create table tenant_key (
     state        text collate "C" not null check (state in ('active', 'decrypt_only', 'destroyed')),
     created_at   bigint not null,
     destroyed_at bigint,
+    certificate_id text collate "C",
     primary key (tenant_id, key_version),
     check ((state = 'destroyed') = (wrapped is null))
 );

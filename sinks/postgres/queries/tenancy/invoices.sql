@@ -11,7 +11,7 @@ order by tenant_id, number limit %s;
 -- What a run fixed. Primary key.
 select billing_run_id, invoice_id, tenant_id, currency, prices,
        (extract(epoch from period_from) * 1000000)::bigint, (extract(epoch from period_to) * 1000000)::bigint
-from billing_run where tenant_id = %s and number = %s;
+from billing_run where tenant_id = %(tenant)s and number = %(number)s;
 
 -- name: counted_cut
 -- Up to where all usage is counted: of every partition from 0 on.
