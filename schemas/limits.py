@@ -942,3 +942,6 @@ ISOLATION_STALE_S: Final = 30
 ISOLATION_ANSWER_S: Final = 5  # a probe that is not answered by then is not carried out
 ISOLATION_TOKEN_S: Final = 3_600
 ISOLATION_NAMED_MAX: Final = 5  # of what a lint finds amiss
+BENCH_USAGE_EVENTS_DEFAULT: Final = 200_000
+BENCH_USAGE_EVENTS_MAX: Final = 10_000_000
+READ_AHEAD_MAX: Final = 2  # reads of a stream whose batches wait for the database

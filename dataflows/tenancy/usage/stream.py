@@ -16,6 +16,7 @@ from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, TopicPartition
 from dataflows.owner import fail_points
 from dataflows.owner.senders import Senders
 from dataflows.streams.positioned_stream import PositionedStream, raise_unless_passing
+from dataflows.streams.read_ahead import ReadAhead
 from dataflows.tenancy.usage.counting import SQL, Counted, Metered, count
 from dataflows.tenancy.usage.metrics import REFUSED
 from dataflows.tenancy.usage.metrics import count as count_metrics
@@ -133,8 +134,11 @@ class UsageStream(PositionedStream[UsageBatch, Counted]):
         with closing(owner_connection.connect(self._dsn, self._client_id)) as connection:
             counter = UsageCounter(connection)
             begins = self._readable(counter.begins)
-            with closing(UsageReader(self._kafka, self._client_id, begins, self._senders)) as reader:
-                yield reader.read, counter.count
+            with (
+                closing(UsageReader(self._kafka, self._client_id, begins, self._senders)) as reader,
+                closing(ReadAhead(reader.read, "metering")) as ahead,
+            ):
+                yield ahead.read, counter.count
 
     def _readable(self, begins: Mapping[int, int]) -> dict[int, int]:
         held: Mapping[int, Any] = TopicOffsets(self._kafka, USAGE).ask(begins).answer()
