@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ingress.trust import Trust
 from schemas.payments.webhook_secret import WebhookSecretKeys
+from sinks.certificates import CertificateKeys
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from limiter.decide.limiter import Limiter
     from schemas.client_network import Network
     from sinks.kafka.connection import KafkaConnection
@@ -36,6 +36,8 @@ class IngressConfig:
     #: what secrets of merchants' endpoints are sealed with
     webhook_secret_keys: WebhookSecretKeys = field(default_factory=WebhookSecretKeys, repr=False)
     tenancy_secrets: TenancySecrets | None = field(default=None, repr=False)  # None: no tenant's data is served
+    #: what certificates are signed and verified with
+    certificate_keys: CertificateKeys = field(default_factory=lambda: CertificateKeys(Path("keys")), repr=False)
     limiter: Limiter | None = None  # of this API; None: nobody is limited
     trusted_proxies: tuple[Network, ...] = ()  # whose X-Forwarded-For is believed
     merchant_webhooks_loopback: bool = False  # development: endpoints of merchants on this machine, without TLS

@@ -66,7 +66,7 @@ class Ingress:
         self._services = [service(platform) for service in HTTP_SERVICES]
         admissions = add(Admissions({service.declared.name: service.admission for service in self._services}))
         add(Commands(stored, self._exchange, self._accepted, signed_requests, admissions))
-        add(OperationLog(self._store, self._accepted))
+        add(OperationLog(self._store, self._accepted, admissions))
         self._feeds = add(EventFeeds([feed for service in HTTP_SERVICES if (feed := self._feed(service, cursors))]))
         add(Cases(self._store, cursors))
         add(Checkpoints(self._store, cursors))

@@ -19,6 +19,7 @@ from ingress.server import serve
 from ingress.state import Ingress
 from schemas.client_network import client_network
 from schemas.senders import INGRESS, OPERATORS, PARKED, PUBLISHER, REPAIRS
+from sinks.certificates import CertificateKeys
 from sinks.tenancy import secrets_file
 
 if TYPE_CHECKING:
@@ -41,6 +42,8 @@ async def _serve(settings: Settings, instance: int) -> None:
 
 async def _serve_limited(settings: Settings, keys: KeyFolder, instance: int, limiter: Limiter) -> None:
     addresses = settings.addresses()
+    certificates = CertificateKeys(keys.path)
+    certificates.ensure()
     config = IngressConfig(
         kafka=settings.kafka_as(INGRESS, PUBLISHER, OPERATORS, REPAIRS, PARKED),
         postgres_dsn=addresses.postgres_dsns["millrace_ingress"],
@@ -56,6 +59,7 @@ async def _serve_limited(settings: Settings, keys: KeyFolder, instance: int, lim
         webhook_secret_keys=settings.webhook_secret_keys(),
         merchant_webhooks_loopback=settings.merchant_webhooks_loopback,
         tenancy_secrets=secrets_file.ensure(keys.path),
+        certificate_keys=certificates,
         limiter=limiter,
         trusted_proxies=tuple(client_network(text) for text in settings.trusted_proxies),
     )

@@ -41,6 +41,9 @@ NAMES: Final = (
     "metering_before_position",
     "metering_after_commit",
     "invoice_before_commit",
+    "move_after_page",
+    "move_before_commit",
+    "move_after_commit",
 )
 
 

@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from dataflows.owner.batch import Statement
+from dataflows.tenancy.domain.migration import Migration
 from dataflows.tenancy.domain.resource import Head
 from dataflows.tenancy.domain.tenant import Placement, Tenant
 from sinks.postgres.arrays import Bigints, Blobs, Booleans, Count, Integers, OptionalTexts, Texts
@@ -36,6 +37,7 @@ class Image(Struct, frozen=True):
 
     tenant: Tenant
     placement: Placement
+    further: str | None  # another placement that a move has it go to, by the feed
     head: Head
     sealed: bytes
 
@@ -49,17 +51,26 @@ class Changes:
         self._root_keys = root_keys
         self._tenants_read: dict[str, int] = {}
         self._heads_read: dict[tuple[str, str], int] = {}
+        self._migrations_read: dict[str, int] = {}
         self.placements: dict[str, Placement] = {}
         self.tenants: dict[str, Tenant] = {}
         self.keys: list[KeyChange] = []
         self.used: dict[tuple[str, str], int] = {}
         self.heads: dict[tuple[str, str], Head] = {}
+        self.migrations: dict[str, Migration] = {}
+        self.exports: dict[str, tuple[str, int]] = {}  # by export: its tenant, and when
         self.images: dict[tuple[str, str], Image] = {}
 
-    def read(self, tenants: Mapping[str, Tenant], heads: Mapping[tuple[str, str], Head]) -> None:
+    def read(
+        self,
+        tenants: Mapping[str, Tenant],
+        heads: Mapping[tuple[str, str], Head],
+        migrations: Mapping[str, Migration],
+    ) -> None:
         """The versions that the database had."""
         self._tenants_read = {id_: found.version for id_, found in tenants.items()}
         self._heads_read = {place: found.version for place, found in heads.items()}
+        self._migrations_read = {found.migration_id: found.version for found in migrations.values()}
 
     def statements(self) -> list[Statement]:
         """All of it, in an order that is always the same."""
@@ -67,6 +78,7 @@ class Changes:
             *self._of_placements(),
             *self._of_tenants(),
             *self._of_keys(),
+            *self._of_moves(),
             *self._of_resources(),
             *self._of_images(),
         ]
@@ -115,6 +127,49 @@ class Changes:
         if gone:  # behind the new ones: a key that was made and destroyed in one batch is destroyed
             yield SQL["keys_destroy"], (Texts(list(gone)), Bigints(list(gone.values())))
 
+    def _of_moves(self) -> Iterable[Statement]:
+        changed = [self.migrations[id_] for id_ in sorted(self.migrations)]
+        if new := [m for m in changed if m.migration_id not in self._migrations_read]:
+            yield (
+                SQL["migrations_insert"],
+                (
+                    Texts([m.tenant_id for m in new]),
+                    Texts([m.migration_id for m in new]),
+                    Texts([m.state for m in new]),
+                    Texts([m.source for m in new]),
+                    Texts([m.target for m in new]),
+                    Bigints([m.from_generation for m in new]),
+                    Bigints([m.rows_per_second for m in new]),
+                    Bigints([m.version for m in new]),
+                    Bigints([m.created_at for m in new]),
+                    Bigints([m.updated_at for m in new]),
+                ),
+            )
+        if old := [m for m in changed if m.migration_id in self._migrations_read]:
+            yield (
+                SQL["migrations_update"],
+                (
+                    Texts([m.tenant_id for m in old]),
+                    Texts([m.migration_id for m in old]),
+                    Texts([m.state for m in old]),
+                    Booleans([m.closing for m in old]),
+                    Bigints([m.version for m in old]),
+                    Bigints([m.updated_at for m in old]),
+                    Bigints([self._migrations_read[m.migration_id] for m in old]),
+                    Count(len(old)),
+                ),
+            )
+        if self.exports:
+            asked = sorted((tenant, export, at) for export, (tenant, at) in self.exports.items())
+            yield (
+                SQL["exports_insert"],
+                (
+                    Texts([tenant for tenant, _, _ in asked]),
+                    Texts([export for _, export, _ in asked]),
+                    Bigints([at for _, _, at in asked]),
+                ),
+            )
+
     def _of_resources(self) -> Iterable[Statement]:
         if places := sorted(self.used):
             counts = Bigints([self.used[place] for place in places])
@@ -140,8 +195,10 @@ class Changes:
                     *_images(here),
                 ),
             )
-        if away := [image for image in images if not image.placement.is_reached]:
-            yield SQL["feed_append"], (Texts([image.placement.placement_id for image in away]), *_images(away))
+        away = [(image.placement.placement_id, image) for image in images if not image.placement.is_reached]
+        away += [(image.further, image) for image in images if image.further is not None]
+        if away:
+            yield SQL["feed_append"], (Texts([place for place, _ in away]), *_images([image for _, image in away]))
 
 
 def _images(images: list[Image]) -> tuple[Any, ...]:

@@ -1,12 +1,17 @@
 -- name: tenants_read
--- The tenants of a batch with their placements, locked: a mover that changes one waits, or this does. Primary keys.
+-- The tenants of a batch, locked: a mover that changes one waits, or this does. Primary key.
 select t.tenant_id, t.name, t.tier, t.state, t.suspension, t.reason, t.timezone, t.home_currency, t.quotas, t.prices, t.placement_id,
-       t.generation, t.key_ref, t.policy_version, t.version, t.certificate_id, t.created_at, t.updated_at,
-       p.region, p.mode, p.shard_or_database, p.state, p.tenant_id
-from tenant t join placement p on p.placement_id = t.placement_id
+       t.generation, t.key_ref, t.policy_version, t.version, t.certificate_id, t.created_at, t.updated_at
+from tenant t
 where t.tenant_id = any (%s::text[])
 order by t.tenant_id
-for update of t;
+for update;
+
+-- name: placements_read
+-- Where they are, now that nobody can move them: a statement of its own, as a lock that waited would join what was. Primary keys.
+select distinct p.placement_id, p.region, p.mode, p.shard_or_database, p.state, p.tenant_id
+from tenant t join placement p on p.placement_id = t.placement_id
+where t.tenant_id = any (%s::text[]);
 
 -- name: keys_read
 -- Which keys these tenants have. Primary key.
@@ -108,3 +113,37 @@ select tenancy.apply_rows(%s::text[], %s::text[], %s::text[], %s::text[], %s::bi
 -- Images on their way to stores of other databases.
 insert into resource_feed (placement_id, tenant_id, resource_id, version, payload, deleted)
 select * from unnest(%s::text[], %s::text[], %s::text[], %s::bigint[], %s::bytea[], %s::boolean[]);
+
+-- name: migrations_read
+-- The open moves of the tenants of a batch; the lock on the tenant is theirs too. Served by tenant_migration_one_open.
+select m.tenant_id, m.migration_id, m.state, m.source, m.target, m.from_generation, m.to_generation, m.rows_per_second, m.fenced,
+       m.closing, m.soaks_until, m.version, m.created_at, m.updated_at
+from tenant_migration m
+where m.tenant_id = any (%s::text[]) and m.state not in ('completed', 'aborted', 'rolled_back');
+
+-- name: migrations_known
+-- Which of the moves that commands name ever were. Primary key.
+select m.tenant_id, m.migration_id from unnest(%s::text[], %s::text[]) as a (tenant_id, migration_id)
+join tenant_migration m on m.tenant_id = a.tenant_id and m.migration_id = a.migration_id;
+
+-- name: migrations_insert
+-- New moves; a second open one of a tenant fails the batch.
+insert into tenant_migration (tenant_id, migration_id, state, source, target, from_generation, rows_per_second, version, created_at,
+                              updated_at)
+select * from unnest(%s::text[], %s::text[], %s::text[], %s::text[], %s::text[], %s::bigint[], %s::bigint[], %s::bigint[], %s::bigint[],
+                     %s::bigint[]);
+
+-- name: migrations_update
+-- Compare-and-set on the versions read: a miss divides by zero, which fails the transaction.
+with written as (
+    update tenant_migration m set state = t.state, closing = t.closing, version = t.version, updated_at = t.updated_at
+    from unnest(%s::text[], %s::text[], %s::text[], %s::boolean[], %s::bigint[], %s::bigint[], %s::bigint[])
+        as t (tenant_id, migration_id, state, closing, version, updated_at, read_version)
+    where m.tenant_id = t.tenant_id and m.migration_id = t.migration_id and m.version = t.read_version
+    returning 1)
+select 1 / (count(*) = %s)::int from written;
+
+-- name: exports_insert
+-- Exports that are asked for.
+insert into tenant_export (tenant_id, export_id, state, resources, created_at)
+select tenant_id, export_id, 'running', 0, created_at from unnest(%s::text[], %s::text[], %s::bigint[]) as t (tenant_id, export_id, created_at);

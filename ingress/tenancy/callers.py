@@ -41,9 +41,9 @@ async def of_tenant(request: Request, tenant_id: str, *staff_scopes: str) -> tup
     tenants = parts_of(request).get(Tenants)
     if not is_member(caller):
         caller.require(STAFF, *staff_scopes)
-        return caller, await tenants.get(tenant_id)
+        return caller, await tenants.get(tenant_id, fresh=True)
     caller.require(MEMBER_ADMIN)
     own = await tenants.active(caller)
     if own.tenant.tenant_id != tenant_id:
         raise errors.NotFound
-    return caller, own
+    return caller, await tenants.get(tenant_id, fresh=True)

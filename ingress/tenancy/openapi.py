@@ -91,6 +91,17 @@ _TENANT: Final = a_schema(
         "updated_at": _STRING,
     }
 )
+_EXPORT: Final = ("tenant_id", "export_id")
+_MIGRATION: Final = a_schema(
+    dict.fromkeys(("migration_id", "tenant_id", "state", "source", "target", "created_at", "updated_at"), _STRING)
+    | dict.fromkeys(("from_generation", "rows_per_second", "rows_copied", "rows_verified", "mismatches"), _INTEGER)
+    | {
+        "to_generation": {"type": ["integer", "null"]},
+        "dual_reads": _OBJECT,
+        "reason": _TEXT_OR_NULL,
+        "version": _INTEGER,
+    }
+)
 _RESOURCE: Final = a_schema({"tenant_id": OBJECT_ID, "resource_id": OBJECT_ID, "version": _INTEGER, "payload": _OBJECT})
 
 
@@ -100,6 +111,20 @@ def paths() -> Json:
         "/v1/tenants": read("list_tenants", "Tenants, newest first", "TenantPage", scopes=(STAFF,), parameters=_PAGE),
         "/v1/tenants/{tenant_id}": read("get_tenant", "A tenant", "Tenant", ("tenant_id",)),
         "/v1/tenants/{tenant_id}/keys": read("list_keys", "Versions of its key", "TenantKeys", ("tenant_id",)),
+        "/v1/tenants/{tenant_id}/exports/{export_id}": read("get_export", "An export", "TenantExport", _EXPORT),
+        "/v1/tenants/{tenant_id}/exports/{export_id}/content": read(
+            "get_export_content", "The resources, a line each", "NdjsonText", _EXPORT, media="application/x-ndjson"
+        ),
+        "/v1/tenants/{tenant_id}/certificates/{certificate_id}": read(
+            "get_certificate", "A signed certificate", "Certificate", ("tenant_id", "certificate_id")
+        ),
+        "/v1/tenants/{tenant_id}/migrations": read(
+            "list_migrations", "Moves, newest first", "MigrationPage", ("tenant_id",), parameters=_PAGE
+        ),
+        "/v1/tenants/{tenant_id}/migrations/{migration_id}": read(
+            "get_migration", "A move", "Migration", ("tenant_id", "migration_id")
+        ),
+        "/.well-known/certificate-keys.json": read("certificate_keys", "Public keys", "JwkSet", scopes=()),
         "/v1/resources": read(
             "list_resources", "Resources, newest first", "ResourcePage", scopes=(READ,), parameters=_PAGE
         ),
@@ -127,5 +152,20 @@ def components() -> Json:
         "CommittedDeletion": committed(deletion),
         "CommittedExport": committed(export),
         "CommittedKey": committed(key),
-        "CommittedMigration": committed(_OBJECT),
+        "CommittedMigration": committed(_MIGRATION),
+        "TenantExport": export,
+        "NdjsonText": _STRING,
+        "Certificate": a_schema(
+            {
+                "certificate_id": OBJECT_ID,
+                "kind": _STRING,
+                "tenant_id": OBJECT_ID,
+                "issued_at": _STRING,
+                "stores": _LIST,
+            }
+            | {"jws": _STRING}
+        ),
+        "Migration": _MIGRATION,
+        "MigrationPage": list_of("Migration"),
+        "JwkSet": a_schema({"keys": _LIST}),
     }

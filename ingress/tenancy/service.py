@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Final
 
 from ingress.http.pages import NewestFirst
 from ingress.http_service import HttpService, Json
-from ingress.tenancy import desk, desk_openapi, openapi, resource_routes, tenant_routes
+from ingress.tenancy import desk, desk_openapi, life_routes, openapi, resource_routes, tenant_routes
 from ingress.tenancy.admission import TenancyAdmission
+from ingress.tenancy.life_routes import Lives
 from ingress.tenancy.quotas import Quotas
 from ingress.tenancy.resources import Resources
 from ingress.tenancy.stores import TenantStores
@@ -24,7 +25,7 @@ class TenancyHttp(HttpService):
     """Tenants, resources, quotas."""
 
     declared = SERVICE
-    routers = (tenant_routes.router, resource_routes.router, *desk.ROUTERS)
+    routers = (tenant_routes.router, resource_routes.router, life_routes.router, *desk.ROUTERS)
     shows_events = True
 
     def __init__(self, platform: Platform) -> None:
@@ -35,6 +36,8 @@ class TenancyHttp(HttpService):
         self._stores = TenantStores(store, config.postgres_dsn, Contexts(config.tenancy_secrets))
         add(Resources(store, self._stores, tenants, platform.cursors))
         add(Quotas(store))
+        add(Lives(store, tenants, platform.cursors))
+        add(config.certificate_keys)
         self.admission = TenancyAdmission(tenants)
         self._desk = desk.Desk(platform)
 

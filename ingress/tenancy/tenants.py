@@ -110,9 +110,9 @@ class Tenants:
             self._known.popitem(last=False)
         return found
 
-    async def get(self, tenant_id: str) -> Known:
+    async def get(self, tenant_id: str, *, fresh: bool = False) -> Known:
         """As ``find``. Raises NotFound."""
-        found = await self.find(tenant_id)
+        found = await self.find(tenant_id, fresh=fresh)
         if found is None:
             raise errors.NotFound
         return found

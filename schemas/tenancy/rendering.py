@@ -45,3 +45,34 @@ def tenant_document(tenant: Mapping[str, Any]) -> dict[str, Any]:
         "created_at": moment(tenant["created_at"]),
         "updated_at": moment(tenant["updated_at"]),
     }
+
+
+def migration_document(migration: Mapping[str, Any]) -> dict[str, Any]:
+    """A move, of the columns of its row; what is not known yet is zero."""
+    return {
+        "migration_id": migration["migration_id"],
+        "tenant_id": migration["tenant_id"],
+        "state": migration["state"],
+        "source": migration["source"],
+        "target": migration["target"],
+        "from_generation": migration["from_generation"],
+        "to_generation": migration["to_generation"],
+        "rows_per_second": migration["rows_per_second"],
+        "rows_copied": migration.get("rows_copied", 0),
+        "rows_verified": migration.get("rows_verified", 0),
+        "mismatches": migration.get("mismatches", 0),
+        "dual_reads": {
+            name: migration.get(f"dual_{name}", 0)
+            for name in ("match", "target_behind", "missing", "diff", "target_ahead")
+        },
+        "reason": migration.get("reason"),
+        "version": migration["version"],
+        "created_at": moment(migration["created_at"]),
+        "updated_at": moment(migration["updated_at"]),
+    }
+
+
+def export_document(export: Mapping[str, Any]) -> dict[str, Any]:
+    """An export, of the columns of its row."""
+    names = ("export_id", "tenant_id", "state", "resources", "sha256")
+    return {name: export[name] for name in names} | {"created_at": moment(export["created_at"])}

@@ -49,7 +49,8 @@ def tenancy(
     else:
         print(
             f"{result['sent']:,} events in {result['seconds']} s: {result['events_per_s']:,} events/s,"
-            f" {result['counted']:,} counted once, of {_TENANTS} tenants; CPU seconds: own {result['cpu_s']}, Postgres {result['postgres_cpu_s']}"
+            f" {result['counted']:,} counted once, of {_TENANTS} tenants;"
+            f" CPU seconds: own {result['cpu_s']}, Postgres {result['postgres_cpu_s']}"
         )
     if not result["counted_as_sent"]:
         raise typer.Exit(1)
