@@ -23,6 +23,7 @@ from ingress.limiter import api_limits as quotas
 from ingress.operators import operators
 from ingress.operators.access_watch import AccessWatch
 from ingress.services import HTTP_SERVICES
+from ingress.tenancy.support_gate import SupportGate
 from limiter.edge.asgi import QuotaMiddleware
 from limiter.edge.request_identity import idempotency_key
 from schemas import errors, limits, services
@@ -93,6 +94,7 @@ def create_app(ingress: Ingress) -> FastAPI:
         tell=ingress.audit.suspicious,
         trusted_proxies=ingress.config.trusted_proxies,
     )
+    app.add_middleware(SupportGate, authenticator=ingress.authenticator, store=ingress.audited_store)
     app.add_middleware(TenantOnlyFromToken, refusal=_problem)
     app.add_middleware(BoundedHeaders)
     app.add_middleware(request_ids.NamedRequests)

@@ -54,6 +54,7 @@ async def _serve_limited(settings: Settings, keys: KeyFolder, instance: int, lim
         trusted=settings.trusted(keys.path),
         jwks_served=keys.jwks if settings.issuer is None else None,
         cursor_key=keys.cursor_key(),
+        support_issuer=settings.support_issuer(keys.path).path,
         webhook_secrets=settings.active_webhook_secrets(),
         webhook_secret_keys=settings.webhook_secret_keys(),
         merchant_webhooks_loopback=settings.merchant_webhooks_loopback,

@@ -10,13 +10,17 @@ from msgspec import structs
 
 from dataflows.owner.batch import Statement
 from dataflows.owner.service import MISROUTED, Committed, NewEvent
+from dataflows.tenancy import desk
 from dataflows.tenancy.changes import Changes, Image, KeyChange
+from dataflows.tenancy.desk import DeskWorkspace
 from dataflows.tenancy.domain import migration, resource, tenant
+from dataflows.tenancy.domain.billing_run import DeskTenant
 from dataflows.tenancy.domain.migration import Migration
 from dataflows.tenancy.domain.resource import Head
 from dataflows.tenancy.domain.tenant import Placement, Tenant
 from schemas import limits
 from schemas.records import Command, Denial, Rejection
+from schemas.tenancy.desk_operations import DESK
 from schemas.tenancy.operations import made_id, scope_of
 from schemas.tenancy.rendering import export_document, migration_document, tenant_document
 from schemas.topics import partition_for
@@ -58,13 +62,15 @@ class TenancyPartition:
             (SQL["heads_read"], heads),
             (SQL["migrations_read"], (tenants,)),
             (SQL["migrations_known"], (Texts([t for t, _ in told]), Texts([m for _, m in told]))),
+            *desk.reads(commands),
         ]
 
     def begin(self, rows: Sequence[list[tuple[Any, ...]]]) -> TenancyWorkspace:  # noqa: D102 - as PartitionState says
         return TenancyWorkspace(
             self._partition,
-            Known(*(rows or [[] for _ in range(_READS)])),
+            Known(*(rows[:_READS] or [[] for _ in range(_READS)])),
             Changes(self._partition, self._contexts, self._root_keys),
+            DeskWorkspace(self._partition, rows[_READS:]),
         )
 
 
@@ -103,8 +109,9 @@ class Known:
 class TenancyWorkspace:
     """The tenants of one batch in memory."""
 
-    def __init__(self, partition: int, known: Known, changes: Changes) -> None:
+    def __init__(self, partition: int, known: Known, changes: Changes, of_desk: DeskWorkspace) -> None:
         self._partition = partition
+        self._desk = of_desk
         self._known = known
         self._changes = changes
         changes.read(known.tenants, known.heads, known.migrations)
@@ -126,14 +133,20 @@ class TenancyWorkspace:
             "start_migration": self._move,
             "export_tenant": self._export,
             **dict.fromkeys(_TOLD, self._told),
+            **dict.fromkeys(DESK, self._at_desk),
         }
         return by_operation.get(command.operation, self._life)(found, command, now)
 
     def writes(self) -> list[Statement]:  # noqa: D102 - as Workspace says
-        return self._changes.statements()
+        return [*self._changes.statements(), *self._desk.writes()]
 
     def committed(self) -> None:
         """Nothing is remembered."""
+
+    def _at_desk(self, found: Tenant, command: Command, now: int) -> Committed | Rejection:
+        terms = DeskTenant(found.tenant_id, found.tier, found.home_currency, found.prices)
+        decided = self._desk.decide(terms, command, now)
+        return decided if isinstance(decided, Rejection) else Committed(decided, (self._event(found),))
 
     def _create(self, command: Command, now: int) -> Committed | Rejection:
         if command.aggregate_key in self._known.tenants:

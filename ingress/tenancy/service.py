@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from ingress.http.pages import NewestFirst
 from ingress.http_service import HttpService, Json
-from ingress.tenancy import life_routes, openapi, resource_routes, tenant_routes
+from ingress.tenancy import desk, desk_openapi, life_routes, openapi, resource_routes, tenant_routes
 from ingress.tenancy.admission import TenancyAdmission
 from ingress.tenancy.life_routes import Lives
 from ingress.tenancy.quotas import Quotas
@@ -25,7 +25,7 @@ class TenancyHttp(HttpService):
     """Tenants, resources, quotas."""
 
     declared = SERVICE
-    routers = (tenant_routes.router, resource_routes.router, life_routes.router)
+    routers = (tenant_routes.router, resource_routes.router, life_routes.router, *desk.ROUTERS)
     shows_events = True
 
     def __init__(self, platform: Platform) -> None:
@@ -39,20 +39,22 @@ class TenancyHttp(HttpService):
         add(Lives(store, tenants, platform.cursors))
         add(config.certificate_keys)
         self.admission = TenancyAdmission(tenants)
+        self._desk = desk.Desk(platform)
 
     async def close(self) -> None:
-        """Disconnects from dedicated databases."""
+        """Disconnects from dedicated databases, and from Kafka."""
+        await self._desk.close()
         await self._stores.close()
 
     @staticmethod
     def paths() -> Json:
         """What is read of tenants and resources."""
-        return openapi.paths()
+        return openapi.paths() | desk_openapi.paths()
 
     @staticmethod
     def components() -> Json:
         """Tenants, resources, quotas."""
-        return openapi.components()
+        return openapi.components() | desk_openapi.components()
 
 
 HTTP: Final = TenancyHttp

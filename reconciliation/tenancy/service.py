@@ -5,5 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from reconciliation.contract.reconciled_service import ReconciledService
+from reconciliation.tenancy.usage import changed_invoices, usage_differences
 
-RECONCILED: Final = ReconciledService()
+RECONCILED: Final = ReconciledService(
+    computed={"tenancy_invoices_recomputable": changed_invoices},
+    analysed={"tenancy_usage_stores": usage_differences},
+)

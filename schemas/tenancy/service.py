@@ -9,7 +9,9 @@ from msgspec import Struct
 from schemas import limits
 from schemas.column import Column
 from schemas.service import EventType, Service, Worker
+from schemas.tenancy.desk_operations import DESK_OPERATIONS
 from schemas.tenancy.operations import OPERATIONS, READ, SERVICE_NAME, STAFF
+from schemas.tenancy.usage_topic import USAGE_TOPIC
 
 
 class TenancyEventBody(Struct, kw_only=True):
@@ -26,6 +28,10 @@ class TenancyEventBody(Struct, kw_only=True):
 
 
 MOVER: Final = Worker(name="tenancy_mover", module="dataflows.tenancy.mover.worker", role="millrace_tenancy_mover")
+METERING: Final = Worker(
+    name="tenancy_metering", module="dataflows.tenancy.usage.worker", role="millrace_tenancy_metering"
+)
+MONITOR: Final = Worker(name="tenancy_monitor", module="compose.isolation.worker", role="millrace_tenancy_monitor")
 SERVICE: Final = Service(
     name=SERVICE_NAME,
     code="t",
@@ -34,7 +40,8 @@ SERVICE: Final = Service(
     further_read_scopes=(STAFF,),
     owner_role="millrace_tenancy_owner",
     partitions=limits.TENANCY_PARTITIONS,
-    operations=OPERATIONS,
+    operations=(*OPERATIONS, *DESK_OPERATIONS),
+    further_topics=(USAGE_TOPIC,),
     event_types=(
         EventType(
             name="multi_tenant_saas_committed",
@@ -43,5 +50,5 @@ SERVICE: Final = Service(
             doc="what was committed for a tenant",
         ),
     ),
-    workers=(MOVER,),
+    workers=(MOVER, METERING, MONITOR),
 )

@@ -38,6 +38,18 @@ _PAYLOADS: Final[dict[str, dict[str, Any]]] = {
     "CreateResource": _SEALED,
     "ReplaceResource": _SEALED,
     "DeleteResource": {"resource_id": "rs_golden"},
+    "CreateBillingRun": {"from": "2026-01-01T00:00:00Z", "to": "2026-02-01T00:00:00+01:00", "grace_s": 3_600},
+    "RequestSupportGrant": {
+        "reason": "cannot export",
+        "ticket": "T-1",
+        "scopes": ["resources:read", "usage:read"],
+        "duration_s": 1_800,
+        "person": "s_1",
+    },
+    **{
+        f"{verb}SupportGrant": {"grant_id": "sg_golden", "person": "s_2"}
+        for verb in ("Approve", "Deny", "Consent", "Revoke")
+    },
 }
 _EVENT: Final[dict[str, Any]] = {
     "event_id": "evt_t0001000000000001",

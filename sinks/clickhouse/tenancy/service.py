@@ -5,5 +5,6 @@ from __future__ import annotations
 from typing import Final
 
 from sinks.clickhouse.declared_sink import DeclaredSink
+from sinks.clickhouse.tenancy.usage import USAGE_SINK
 
-SINKS: Final[tuple[DeclaredSink, ...]] = ()
+SINKS: Final[tuple[DeclaredSink, ...]] = (USAGE_SINK,)
