@@ -18,11 +18,13 @@ from ingress.console import routes as console
 from ingress.http import header_fields, health, problems, registry, request_ids
 from ingress.http.plain_routes import plain_routes
 from ingress.http.whole_requests import WholeRequests
+from ingress.identity.only_from_token import TenantOnlyFromToken
 from ingress.identity.slots import Slots
 from ingress.limiter import api_limits as quotas
 from ingress.operators import operators
 from ingress.operators.access_watch import AccessWatch
 from ingress.services import HTTP_SERVICES
+from ingress.tenancy.support_gate import SupportGate
 from limiter.edge.asgi import QuotaMiddleware
 from limiter.edge.request_identity import idempotency_key
 from schemas import errors, services
@@ -95,6 +97,8 @@ def create_app(ingress: Ingress) -> FastAPI:
         trusted_proxies=ingress.config.trusted_proxies,
     )
     app.add_middleware(Slots, authenticator=ingress.authenticator, trusted_proxies=ingress.config.trusted_proxies)
+    app.add_middleware(SupportGate, authenticator=ingress.authenticator, store=ingress.audited_store)
+    app.add_middleware(TenantOnlyFromToken, refusal=_problem)
     app.add_middleware(ClearHeaders)
     app.add_middleware(request_ids.NamedRequests)
     app.add_middleware(WholeRequests)

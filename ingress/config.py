@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ingress.trust import Trust
 from schemas.payments.webhook_secret import WebhookSecretKeys
+from sinks.certificates import CertificateKeys
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from limiter.decide.limiter import Limiter
     from schemas.client_network import Network
     from sinks.kafka.connection import KafkaConnection
+    from sinks.tenancy.secrets_file import TenancySecrets
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,9 +31,13 @@ class IngressConfig:
     trusted: tuple[Trust, ...]  # whose tokens are believed; the first is the issuer of callers
     jwks_served: Path | None  # the development issuer's file, shown at /.well-known/jwks.json
     cursor_key: bytes = field(repr=False)
+    support_issuer: Path | None = None  # its folder signs what support shows; None: no token of a grant is given
     webhook_secrets: Mapping[str, tuple[str, ...]] = field(default_factory=dict, repr=False)  # by processor, all active
     #: what secrets of merchants' endpoints are sealed with
     webhook_secret_keys: WebhookSecretKeys = field(default_factory=WebhookSecretKeys, repr=False)
+    tenancy_secrets: TenancySecrets | None = field(default=None, repr=False)  # None: no tenant's data is served
+    #: what certificates are signed and verified with
+    certificate_keys: CertificateKeys = field(default_factory=lambda: CertificateKeys(Path("keys")), repr=False)
     limiter: Limiter | None = None  # of this API; None: nobody is limited
     trusted_proxies: tuple[Network, ...] = ()  # whose X-Forwarded-For is believed
     limits_bound_to_merchants: bool = False  # a merchant's ``limits:write`` is for the tenant of its own name

@@ -7,6 +7,7 @@ what goes out.
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from typing import Any, Final
 
@@ -34,7 +35,7 @@ def document() -> Json:
     paths: Json = {}
     for operation in services.OPERATIONS.values():
         if operation.scope:
-            paths.setdefault(path_of(operation), {})["post"] = _command(operation)
+            paths.setdefault(path_of(operation), {})[operation.method.lower()] = _command(operation)
     rooms = [service.paths() for service in HTTP_SERVICES]
     for room in rooms:
         for path, item in room.items():
@@ -61,7 +62,7 @@ def _command(operation: Operation) -> Json:
     schema = operation.result
     found = "Committed: the stored result and its event"
     result = elements.answer(found, elements.JSON, schema, elements.COMMITTED_HEADERS)
-    own_id = [] if operation.creates else [elements.object_id(operation.id_name)]
+    own_id = [elements.object_id(name) for name in re.findall(r"{(\w+)}", path_of(operation))]
     can_dry_run = operation.name in _FORECASTS
     dry_runs = [_DRY_RUN] if can_dry_run else []
     forecast = {"200": elements.answer("What it would come to", elements.JSON, "DryRun")} if can_dry_run else {}

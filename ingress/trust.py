@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from msgspec import Struct
+
+#: of what support shows while its grant is active
+SUPPORT_ISSUER: Final = "urn:millrace:support"
+#: of what the isolation monitor shows, in the name of its own tenants
+MONITOR_ISSUER: Final = "urn:millrace:monitor"
 
 
 class Trust(Struct, frozen=True, kw_only=True):

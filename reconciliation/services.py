@@ -13,5 +13,6 @@ RECONCILED: Final[dict[str, ReconciledService]] = {
 }
 _ALL: Final = tuple(RECONCILED.values())
 COMPUTED: Final = {id_: computed for service in _ALL for id_, computed in service.computed.items()}
+ANALYSED: Final = {id_: analysed for service in _ALL for id_, analysed in service.analysed.items()}
 OUTSIDE: Final = {id_: outside for service in _ALL for id_, outside in service.outside.items()}
 COMPARED_STORES: Final = {id_: stores for service in _ALL for id_, stores in service.compared_stores.items()}

@@ -3,8 +3,10 @@
 PlatformError                  code, public message (first line of the docstring unless given), internal context
   Rejected                     the caller's fault; nothing changed
     InvalidCommand             well-formed, wrong values (``errors``: list of {field, reason})
+      EventTooOld
     MalformedRequest  IdempotencyKeyRequired  Unauthenticated  Forbidden  NotFound  TooLarge  UnsupportedMediaType
-    RequestTimeout  KeyReused  QuotaExceeded  VersionConflict  StateConflict
+    RequestTimeout  KeyReused  QuotaExceeded  VersionConflict  StateConflict  VersionRequired
+    TenantNotActive  KeyShredded  GrantInactive    of a tenant
     SignatureRequired  SignatureInvalid  SignatureExpired    of a signed request
   Unavailable                  a dependency is out; carries its mode: fail_open, fail_closed, stale, read_only
     Overloaded  DependencyTimeout  DeadlineExceeded  TimeZoneUnknown  Maintenance
@@ -78,6 +80,12 @@ class InvalidCommand(Rejected):
         return "; ".join(f"{error['field']} {error['reason']}" for error in self.errors) or self.public
 
 
+class EventTooOld(InvalidCommand):
+    """Usage of so long ago is not taken any more; see errors."""
+
+    code = "event_too_old"
+
+
 class Unauthenticated(Rejected):
     """A valid bearer token is required."""
 
@@ -88,6 +96,12 @@ class Forbidden(Rejected):
     """The token lacks the scope for this operation."""
 
     code = "forbidden"
+
+
+class GrantInactive(Rejected):
+    """The support grant is not active: not approved yet, over, or revoked."""
+
+    code = "grant_inactive"
 
 
 class NotFound(Rejected):
@@ -135,6 +149,28 @@ class StateConflict(Rejected):
     """The state of the object does not allow this operation."""
 
     code = "state_conflict"
+
+
+class VersionRequired(Rejected):
+    """Say which version is to be changed: the header If-Match or the field expected_version."""
+
+    code = "version_required"
+
+
+class TenantNotActive(Rejected):
+    """The tenant is not served now; see state."""
+
+    code = "tenant_not_active"
+
+    def __init__(self, state: str = "unknown") -> None:
+        super().__init__(state=state)
+        self.state = state
+
+
+class KeyShredded(Rejected):
+    """The keys of this data were destroyed; nobody can read it again."""
+
+    code = "key_shredded"
 
 
 class QuotaExceeded(Rejected):

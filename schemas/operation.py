@@ -54,6 +54,9 @@ class Operation:
     signals: validation.Field | None = None  # what the ingress adds to a command beside the request
     audited: bool = False  # its route writes the audit log: it has no other door
     senders: tuple[str, ...] = (INGRESS,)  # the roles that may send it: see schemas.senders
+    result_id: str = "id"  # the field of its result that names what it made or changed
+    needs_version: bool = False  # refused without an expected version
+    document: bool = False  # its payload is one object of the caller's own; ``payload`` is how that travels
 
     @property
     def is_callers(self) -> bool:

@@ -50,7 +50,13 @@ class Service:
     further_topics: tuple[Topic, ...] = ()
     workers: tuple[Worker, ...] = ()
     wired: bool = False  # a module of ``compose.services`` starts its owners, as they need more than any owner
+    further_read_scopes: tuple[str, ...] = ()  # others that read what became of their own commands
     home: str = ""  # the package that all its modules lie in; "" = a folder of its name in each layer
+
+    @property
+    def read_scopes(self) -> tuple[str, ...]:
+        """Those that read what became of commands."""
+        return (self.read_scope, *self.further_read_scopes)
 
     @cached_property
     def commands_topic(self) -> str:

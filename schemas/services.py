@@ -15,6 +15,7 @@ from schemas.limiter.service import SERVICE as LIMITER
 from schemas.operation import Operation
 from schemas.payments.service import SERVICE as PAYMENTS
 from schemas.service import Service
+from schemas.tenancy.service import SERVICE as TENANCY
 from schemas.topics import RESULTS_TOPIC, Topic
 
 _FURTHER: Final = os.environ.get("MILLRACE_SERVICE_MODULES", "").split()
@@ -22,6 +23,7 @@ _FURTHER: Final = os.environ.get("MILLRACE_SERVICE_MODULES", "").split()
 SERVICES: Final[tuple[Service, ...]] = (
     PAYMENTS,
     LIMITER,
+    TENANCY,
     *(import_module(module).SERVICE for module in _FURTHER),
 )
 #: those that lie in packages of their own
@@ -32,7 +34,7 @@ BY_RECORD: Final = {o.record: o for o in OPERATIONS.values()}
 EVENT_BY_RECORD: Final = {type_.record: (service, type_) for service in SERVICES for type_ in service.event_types}
 TOPICS: Final[tuple[Topic, ...]] = (*(topic for service in SERVICES for topic in service.topics), RESULTS_TOPIC)
 #: the token scopes that read anything, and those that change anything
-READ_SCOPES: Final = tuple(dict.fromkeys(service.read_scope for service in SERVICES))
+READ_SCOPES: Final = tuple(dict.fromkeys(scope for service in SERVICES for scope in service.read_scopes))
 WRITE_SCOPES: Final = tuple(dict.fromkeys(operation.scope for operation in OPERATIONS.values() if operation.scope))
 
 _PATTERNS: Final = tuple(

@@ -181,7 +181,9 @@ def identity(value: object) -> str | None:
     return None
 
 
-_OF_THE_TOKEN: Final = frozenset({"merchant", "merchant_id", "tenant", "tenant_id", "scope"})
+#: what says a tenant: nobody may, wherever it stands
+TENANT_NAMES: Final = ("tenant", "tenant_id", "tenantid")
+_OF_THE_TOKEN: Final = frozenset({"merchant", "merchant_id", *TENANT_NAMES, "scope"})
 
 
 def names_its_caller(payload: dict[str, object], fields: Fields) -> str | None:

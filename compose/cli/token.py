@@ -21,12 +21,15 @@ def token(
     subject: Annotated[str | None, typer.Option(help="The person that holds it. Default: whom it speaks for.")] = None,
     scope: Annotated[
         list[str] | None,
-        typer.Option(help="A scope; repeat it for several. Default for a merchant: read and write payments."),
+        typer.Option(
+            help="A scope; repeat it for several. Default for a merchant: read and write payments;"
+            " for a tenant: resources and usage."
+        ),
     ] = None,
     ttl: Annotated[int, typer.Option(help="Seconds until it expires.")] = limits.TOKEN_TTL_DEFAULT_S,
 ) -> None:
     """Print a token and nothing else. It speaks for one merchant, tenant or user."""
-    from ingress.identity.issuer import SCOPES_DEFAULT, issue_token  # noqa: PLC0415 - imports cryptography
+    from ingress.identity.issuer import SCOPES_DEFAULT, SCOPES_TENANT, issue_token  # noqa: PLC0415 - imports cryptography
     from schemas.errors import PlatformError  # noqa: PLC0415
 
     kinds = {"merchant": merchant, "tenant": tenant, "user": user}
@@ -34,11 +37,12 @@ def token(
     if len(named) != 1:
         raise StackError("name one of --merchant, --tenant and --user: a token speaks for one of them")
     ((kind, name),) = named
-    if not scope and kind != "merchant":
+    default = {"merchant": SCOPES_DEFAULT, "tenant": SCOPES_TENANT}.get(kind)
+    if not scope and default is None:
         raise StackError(f"say what the {kind} may do: --scope, once for each scope")
     settings = load_settings()
     keys = settings.development_issuer(settings.the_home().path / "keys")
-    scopes = tuple(part for text in scope for part in text.split()) if scope else SCOPES_DEFAULT
+    scopes = tuple(part for text in scope for part in text.split()) if scope else default or ()
     try:
         print(issue_token(keys, name, scopes, ttl, kind=kind, subject=subject, audience=settings.audience[0]))  # type: ignore[arg-type] # one of the kinds
     except PlatformError as error:

@@ -19,6 +19,8 @@ from ingress.server import serve
 from ingress.state import Ingress
 from schemas.client_network import client_network
 from schemas.senders import INGRESS, OPERATORS, PARKED, PUBLISHER, REPAIRS
+from sinks.certificates import CertificateKeys
+from sinks.tenancy import secrets_file
 
 if TYPE_CHECKING:
     from compose.settings.settings import Settings
@@ -40,6 +42,8 @@ async def _serve(settings: Settings, instance: int) -> None:
 
 async def _serve_limited(settings: Settings, keys: KeyFolder, instance: int, limiter: Limiter) -> None:
     addresses = settings.addresses()
+    certificates = CertificateKeys(keys.path)
+    certificates.ensure()
     config = IngressConfig(
         kafka=settings.kafka_as(INGRESS, PUBLISHER, OPERATORS, REPAIRS, PARKED),
         postgres_dsn=addresses.postgres_dsns["millrace_ingress"],
@@ -50,11 +54,14 @@ async def _serve_limited(settings: Settings, keys: KeyFolder, instance: int, lim
         trusted=settings.trusted(keys.path),
         jwks_served=keys.jwks if settings.issuer is None else None,
         cursor_key=keys.cursor_key(),
+        support_issuer=settings.support_issuer(keys.path).path,
         webhook_secrets=settings.active_webhook_secrets(),
         webhook_secret_keys=settings.webhook_secret_keys(),
         servers_disk=settings.the_home().path if settings.keeps_data_here() else None,
         limits_bound_to_merchants=settings.mode == "production",
         merchant_webhooks_loopback=settings.merchant_webhooks_loopback,
+        tenancy_secrets=secrets_file.ensure(keys.path),
+        certificate_keys=certificates,
         limiter=limiter,
         trusted_proxies=tuple(client_network(text) for text in settings.trusted_proxies),
     )

@@ -24,7 +24,9 @@ def run(settings: Settings, instance: int, name: str) -> None:
         return
     declared = OWNERS[name]
     owner = PartitionOwner(settings, declared)
-    owner.run(import_module(declared.module("dataflows")).OWNED, name.replace("_", "-"), instance)
+    module = import_module(declared.module("dataflows"))
+    owned = getattr(module, "OWNED", None) or module.owned(settings.the_home().path / "keys")
+    owner.run(owned, name.replace("_", "-"), instance)
 
 
 def build_worker(settings: Settings, instance: int, name: str) -> RunnableService:
@@ -33,6 +35,7 @@ def build_worker(settings: Settings, instance: int, name: str) -> RunnableServic
         name=name,
         kafka=settings.kafka_as(of_worker(name)),
         postgres_dsn=settings.addresses().postgres_dsns[WORKERS[name].role],
+        keys=settings.the_home().path / "keys",
         client_id=f"{name.replace('_', '-')}-{socket.gethostname()}-{os.getpid()}-{instance}",
     )
     worker: ServiceWorker = import_module(WORKERS[name].module).build(place)

@@ -12,10 +12,14 @@ from pydantic_settings import BaseSettings, NoDecode
 from compose.stack.errors import StackError
 from compose.stack.ports import LOOPBACK
 from ingress.identity.issuer import AUDIENCE, ISSUER, SERVICES_ISSUER, KeyFolder
-from ingress.trust import Trust
+from ingress.trust import MONITOR_ISSUER, SUPPORT_ISSUER, Trust
+from schemas.tenancy.desk_operations import GRANTED_SCOPES
 
 _LOOPBACKS = frozenset({LOOPBACK, "localhost", "::1"})
 _SERVICES_SCOPES = frozenset({"limits:read"})
+_MONITOR_SCOPES = frozenset(
+    {"resources:read", "resources:write", "usage:read", "usage:write", "tenant:admin", "tenants:admin"}
+)
 
 
 class IssuerSettings(BaseSettings):
@@ -53,7 +57,7 @@ class IssuerSettings(BaseSettings):
             raise ValueError("MILLRACE_JWKS_URL and MILLRACE_JWKS_FILE need MILLRACE_ISSUER")
         if self.issuer is not None and len(keys) != 1:
             raise ValueError("MILLRACE_ISSUER needs MILLRACE_JWKS_URL or MILLRACE_JWKS_FILE, one of them")
-        if self.issuer in (ISSUER, SERVICES_ISSUER):
+        if self.issuer in (ISSUER, SERVICES_ISSUER, SUPPORT_ISSUER, MONITOR_ISSUER):
             raise ValueError("MILLRACE_ISSUER is a name of our own")
         if self.issuer is None and self.mode == "production":
             raise ValueError("MILLRACE_MODE=production needs MILLRACE_ISSUER: the development issuer is not believed")
@@ -73,8 +77,32 @@ class IssuerSettings(BaseSettings):
         folder.ensure()
         return folder
 
+    def support_issuer(self, keys: Path) -> KeyFolder:
+        """What support shows, in the name of a tenant and under a grant: only the ingress may ask."""
+        folder = KeyFolder(keys / "support")
+        folder.ensure()
+        return folder
+
+    def monitor_issuer(self, keys: Path) -> KeyFolder:
+        """What the isolation monitor shows: only that may ask."""
+        folder = KeyFolder(keys / "monitor")
+        folder.ensure()
+        return folder
+
     def trusted(self, keys: Path) -> tuple[Trust, ...]:
         """Whose tokens a process believes: the callers' issuer, and that of our own services for what these may do."""
+        support = Trust(
+            issuer=SUPPORT_ISSUER,
+            audiences=(AUDIENCE,),
+            jwks=str(self.support_issuer(keys).jwks),
+            scopes_max=frozenset(GRANTED_SCOPES),
+        )
+        monitor = Trust(
+            issuer=MONITOR_ISSUER,
+            audiences=(AUDIENCE,),
+            jwks=str(self.monitor_issuer(keys).jwks),
+            scopes_max=_MONITOR_SCOPES,
+        )
         services = Trust(
             issuer=SERVICES_ISSUER,
             audiences=(AUDIENCE,),
@@ -83,6 +111,6 @@ class IssuerSettings(BaseSettings):
         )
         if self.issuer is None:
             jwks = str(self.development_issuer(keys).jwks)
-            return Trust(issuer=ISSUER, audiences=self.audience, jwks=jwks), services
+            return Trust(issuer=ISSUER, audiences=self.audience, jwks=jwks), services, support, monitor
         found = self.jwks_url or str(self.jwks_file)
-        return Trust(issuer=self.issuer, audiences=self.audience, jwks=found), services
+        return Trust(issuer=self.issuer, audiences=self.audience, jwks=found), services, support, monitor

@@ -38,6 +38,12 @@ NAMES: Final = (
     "sink_after_mark",
     "decisions_after_table",
     "worker_after_send",
+    "metering_before_position",
+    "metering_after_commit",
+    "invoice_before_commit",
+    "move_after_page",
+    "move_before_commit",
+    "move_after_commit",
 )
 
 

@@ -87,6 +87,10 @@ class Senders:
             return "", "mac_wrong"
         return known.sender.name, None
 
+    def scopes_of(self, sender: str) -> tuple[str, ...] | None:
+        """Whom a sender that was found speaks for, of a producer outside; None for a role of ours."""
+        return self._known[sender.encode()].scopes
+
     def why_not(self, sender: str, command: Command, operation: Operation | None, key: bytes | None) -> str | None:
         """Why this sender may not send this command; None when it may."""
         if key != command.aggregate_key.encode():

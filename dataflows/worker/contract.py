@@ -6,6 +6,7 @@ Its module has ``build(place) -> ServiceWorker``. One that makes commands of eve
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Protocol
 
 from sinks.kafka.connection import KafkaConnection
@@ -19,6 +20,7 @@ class WorkerPlace:
     kafka: KafkaConnection
     postgres_dsn: str = field(repr=False)  # of the role that its service declares
     client_id: str  # of this process
+    keys: Path | None = None  # the folder of the home's private files
 
 
 class ServiceWorker(Protocol):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from schemas import errors
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 #: the query value that asks for a forecast
 DRY_RUN: Final = "dry_run"
 Signals = dict[str, str]
+Json = dict[str, Any]
 Answered = TypeVar("Answered")
 
 
@@ -37,6 +38,16 @@ class Admission:
         """For each request, in order, what was seen of it that is no part of it. Raises Unavailable."""
         del caller
         return [None] * len(requests)
+
+    async def travelling(self, caller: Caller, requests: Sequence[Request]) -> list[Json]:
+        """For each request, in order, its payload as it travels. Raises Unavailable."""
+        del caller
+        return [request.payload for request in requests]
+
+    async def shown(self, caller: Caller, answers: Sequence[Answer]) -> list[Answer]:
+        """Answers to commands of the service, as the caller may see them. Raises what a read would."""
+        del caller
+        return list(answers)
 
     async def forecast(self, caller: Caller, request: Request) -> Answer:
         """What the call would come to, nothing done. Raises as the call itself, and InvalidCommand."""
@@ -70,14 +81,28 @@ class Admissions:
         """As ``Admission.signals``, for requests to several services."""
         return await self._asked(requests, lambda admission, own: admission.signals(caller, own))
 
+    async def travelling(self, caller: Caller, requests: Sequence[Request]) -> list[Json]:
+        """As ``Admission.travelling``, for requests to several services."""
+        found = await self._asked(requests, lambda admission, own: admission.travelling(caller, own))
+        return [payload or {} for payload in found]
+
+    async def shown(self, caller: Caller, requests: Sequence[Request], answers: Sequence[Answer]) -> list[Answer]:
+        """As ``Admission.shown``, for answers of several services."""
+        found = list(answers)
+        for service, admission in self._by_service.items():
+            places = [n for n, request in enumerate(requests) if request.operation.service == service]
+            for n, answer in zip(places, await admission.shown(caller, [answers[n] for n in places]), strict=True):
+                found[n] = answer
+        return found
+
     async def _asked(
         self,
         requests: Sequence[Request],
-        ask: Callable[[Admission, list[Request]], Awaitable[list[Answered | None]]],
+        ask: Callable[[Admission, list[Request]], Awaitable[Sequence[Answered | None]]],
     ) -> list[Answered | None]:
         """Asks each service about its own requests; the answers stand in the order of all."""
         if len(requests) == 1:
-            return await ask(self.of(requests[0].operation.service), list(requests))
+            return list(await ask(self.of(requests[0].operation.service), list(requests)))
         places: dict[str, list[int]] = {}
         for n, request in enumerate(requests):
             places.setdefault(request.operation.service, []).append(n)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -18,6 +19,8 @@ from schemas import errors, limits
 from schemas.operation import ID
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from starlette.requests import Request
 
     from ingress.identity.auth import Caller
@@ -36,19 +39,22 @@ async def caller_of(request: Request, *scopes: str) -> Caller:
     return caller
 
 
-async def command(request: Request, operation: Operation, path_id: str | None) -> Response:
-    """Carries out one mutating call and renders its answer."""
+async def command(
+    request: Request, operation: Operation, path_id: str | None, said_by_route: Mapping[str, str] = MappingProxyType({})
+) -> Response:
+    """Carries out one mutating call and renders its answer. ``said_by_route``: further ids of its path."""
     parts = parts_of(request)
     if operation.scope is None:
         raise errors.NotFound  # what no client may call has no route
     caller = await caller_of(request, operation.scope)
-    if path_id is not None:
-        require_id(path_id)
+    for id_ in (path_id, *said_by_route.values()):
+        if id_ is not None:
+            require_id(id_)
     fields = envelope.header_fields(request.headers)
     asked_terms, asked = terms(request)
     raw = await reading.body(request, reading.JSON, limits.BODY_BYTES_MAX)
     proof = await parts.get(SignedRequests).proof(request, caller.principal, raw)
-    call = envelope.read_call(operation, path_id, raw, fields, caller.principal)
+    call = envelope.read_call(operation, path_id, raw, fields, caller.principal, said_by_route=said_by_route)
     if reading.choice(request, DRY_RUN, ("true", "false")) == "true":
         return forecast(await parts.get(Admissions).of(operation.service).forecast(caller, call))
     answer, request_id = await parts.get(Commands).one(caller, call, asked_terms, proof)

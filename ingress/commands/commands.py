@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
@@ -73,13 +73,14 @@ class Commands:
         if refusal is not None or self._looks_first([request], terms, proof):
             prior = await self._stored.find((caller.principal, request.idempotency_key))
             if prior is not None:
-                return _replay(request, prior), request_id
+                return await self._shown(caller, request, _replay(request, prior)), request_id
         if refusal is not None:
             raise refusal
         if proof is not None:
             await self._signed_requests.keep(proof, [request])
         (signals,) = await self._admissions.signals(caller, [request])
-        command = _command(caller, request, request_id, terms, signals)
+        (payload,) = await self._admissions.travelling(caller, [request])
+        command = _command(caller, request, request_id, terms, signals, payload)
         (pending,) = await self._exchange.carry_out(
             [command],
             limits.ACK_WAIT_MAX_S if terms.respond_async else terms.wait_s,
@@ -89,7 +90,11 @@ class Commands:
         answer = _answer(request, pending, respond_async=terms.respond_async)
         if answer.pending:
             await self._accepted.remember(_note(command))
-        return answer, request_id
+        return await self._shown(caller, request, answer), request_id
+
+    async def _shown(self, caller: Caller, request: envelope.Request, answer: answers.Answer) -> answers.Answer:
+        (found,) = await self._admissions.shown(caller, [request], [answer])
+        return found
 
     async def many(
         self, caller: Caller, lines: Sequence[bytes], terms: Terms, proof: Proof | None = None
@@ -118,7 +123,14 @@ class Commands:
             await self._signed_requests.keep(proof, [request for _, request in fresh])
         for n, answer in await self._carry_out_all(caller, fresh, terms):
             found[n] = answer
-        return [answer for answer in found if answer is not None]
+        told = [answer for answer in found if answer is not None]
+        for (n, _), answer in zip(
+            requests,
+            await self._admissions.shown(caller, [r for _, r in requests], [told[n] for n, _ in requests]),
+            strict=True,
+        ):
+            told[n] = answer
+        return told
 
     def _looks_first(self, requests: Sequence[envelope.Request], terms: Terms, proof: Proof | None) -> bool:
         """Whether a prior result must be known before anything is done; else the owner, who looks anyway, tells it."""
@@ -135,9 +147,10 @@ class Commands:
         if not fresh:
             return []
         signals = await self._admissions.signals(caller, [request for _, request in fresh])
+        payloads = await self._admissions.travelling(caller, [request for _, request in fresh])
         commands = [
-            _command(caller, request, request.request_id or request_ids.new(), terms, seen)
-            for (_, request), seen in zip(fresh, signals, strict=True)
+            _command(caller, request, request.request_id or request_ids.new(), terms, seen, payload)
+            for (_, request), seen, payload in zip(fresh, signals, payloads, strict=True)
         ]
         pendings = await self._exchange.carry_out(
             commands,
@@ -173,7 +186,12 @@ async def _read_lines(
 
 
 def _command(
-    caller: Caller, request: envelope.Request, request_id: str, terms: Terms, signals: dict[str, str] | None
+    caller: Caller,
+    request: envelope.Request,
+    request_id: str,
+    terms: Terms,
+    signals: dict[str, str] | None,
+    payload: dict[str, Any],
 ) -> records.Command:
     now = time.time_ns() // 1_000
     return records.Command(
@@ -189,7 +207,7 @@ def _command(
         deadline_at=now + terms.deadline_ms * 1_000 if terms.deadline_ms else 0,
         reply_to=-1,
         reply_id=0,
-        payload=request.payload,
+        payload=payload,
         signals=signals,
     )
 

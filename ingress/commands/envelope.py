@@ -10,6 +10,7 @@ import re
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
 from msgspec import Struct
 
 from ingress.http import request_ids, strict_json
@@ -26,8 +27,9 @@ _FIELDS: Final = frozenset(
     ("operation", "request_id", "idempotency_key", "aggregate_key", "expected_version", "payload")
 )
 _ENVELOPE_MARKS: Final = ("idempotency_key", "payload")  # no operation has payload fields of these names
+_encode: Final = msgspec.json.Encoder().encode
 _ETAG: Final = re.compile(r'(?P<quote>"?)(?P<version>[0-9]{1,15})(?P=quote)\Z')
-_BY_TEMPLATE: Final = {o.template: o for o in OPERATIONS.values() if o.scope and o.creates}
+_BY_TEMPLATE: Final = {o.template: o for o in OPERATIONS.values() if o.scope and o.creates and "{" not in o.path}
 
 
 class Request(Struct):
@@ -70,16 +72,20 @@ def read_call(
     fields: Fields,
     merchant: str,
     said_by_token: Mapping[str, str] = MappingProxyType({}),
+    said_by_route: Mapping[str, str] = MappingProxyType({}),
 ) -> Request:
     """The request of one HTTP call. Raises MalformedRequest, IdempotencyKeyRequired or InvalidCommand.
 
-    ``said_by_token``: fields of the payload that only the caller's token may say.
+    ``said_by_token``: fields of the payload that only the caller's token may say. ``said_by_route``: those that its
+    path says; the payload may say them again.
     """
     body = strict_json.parse(raw) if raw.strip() else {}
     if not isinstance(body, dict):
         raise errors.MalformedRequest("The body must be a JSON object.")
     if fields.idempotency_key is not None and not any(mark in body for mark in _ENVELOPE_MARKS):
         body = {"payload": body}
+    if said_by_route:
+        body = _with_route(body, said_by_route)
     return _read(operation, path_id, body, fields, merchant, said_by_token)
 
 
@@ -106,6 +112,16 @@ def read_line(raw: bytes, merchant: str) -> Request:
 _SILENT: Final = Fields()
 
 
+def _with_route(body: dict[str, Any], said: Mapping[str, str]) -> dict[str, Any]:
+    """The body with the further ids of its path in the payload. Raises MalformedRequest where it names others."""
+    given = body.get("payload", {})
+    if not isinstance(given, dict):
+        raise errors.MalformedRequest("The payload must be a JSON object.")
+    if field := next((name for name, id_ in said.items() if given.get(name, id_) != id_), None):
+        raise errors.MalformedRequest(f"The field payload.{field} contradicts the route.")
+    return body | {"payload": given | dict(said)}
+
+
 def _read(
     operation: Operation,
     path_id: str | None,
@@ -123,9 +139,13 @@ def _read(
         raise errors.MalformedRequest(f"The envelope has no field {unknown[:40]!r}.")
     request_id = _text(_agreed("request_id", body, fields.request_id), "request_id")
     version = _version(_agreed("expected_version", body, fields.expected_version))
+    if version is None and operation.needs_version:
+        raise errors.VersionRequired
     given = body.get("payload", {})
     if not isinstance(given, dict):
         raise errors.MalformedRequest("The payload must be a JSON object.")
+    if operation.document:
+        return _document(operation, path_id, body, given, merchant, key, request_id, version)
     if name := validation.names_its_caller(given, operation.payload):
         raise errors.MalformedRequest(f"The payload must not say {name}: it comes only from the token.")
     if said := next((name for name in said_by_token if name in given), None):
@@ -145,6 +165,39 @@ def _read(
         expected_version=version,
         payload=payload,
         request_hash=operation.request_hash(aggregate_key, payload),
+    )
+
+
+def _document(
+    operation: Operation,
+    path_id: str | None,
+    body: dict[str, Any],
+    given: dict[str, Any],
+    merchant: str,
+    key: str,
+    request_id: str | None,
+    version: int | None,
+) -> Request:
+    """A request whose payload is one object of the caller's own: bounded, and it names no tenant at its top."""
+    if name := next((name for name in validation.TENANT_NAMES if name in given), None):
+        raise errors.MalformedRequest(f"The payload must not say {name}: it comes only from the token.")
+    if path_id is not None and (not path_id.strip("_") or card_number.holds_card_number(path_id)):
+        raise errors.NotFound
+    if len(_encode(given)) > limits.RESOURCE_BYTES_MAX:
+        raise errors.TooLarge(f"The payload is larger than {limits.RESOURCE_BYTES_MAX} bytes.")
+    aggregate_key = operation.aggregate_key(Named(path_id, given, merchant, key))
+    _refuse_contradictions(operation, path_id, body, aggregate_key)
+    if wrong := _wrong_identities(key, request_id):
+        raise errors.InvalidCommand(wrong)
+    hashed: dict[str, object] = {"document": given, "path_id": path_id}
+    return Request(
+        operation=operation,
+        aggregate_key=aggregate_key,
+        idempotency_key=key,
+        request_id=request_id,
+        expected_version=version,
+        payload={"document": given} if path_id is None else {"document": given, operation.path_field or "id": path_id},
+        request_hash=identity.request_hash(operation.template, aggregate_key, hashed),
     )
 
 

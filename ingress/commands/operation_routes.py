@@ -32,6 +32,8 @@ def router_of(operations: Iterable[Operation]) -> APIRouter:
 
 def _endpoint(operation: Operation) -> Callable[[Request], Coroutine[Any, Any, Response]]:
     async def carry_out(request: Request) -> Response:
-        return await calling.command(request, operation, request.path_params.get(operation.id_name))
+        others = dict(request.path_params)
+        path_id = others.pop(operation.id_name, None)
+        return await calling.command(request, operation, path_id, others)
 
     return carry_out

@@ -11,7 +11,10 @@ from schemas import errors, services
 
 if TYPE_CHECKING:
     from ingress.commands.accepted import AcceptedRequests
+    from ingress.commands.admission import Admissions
     from ingress.http.store import Store
+    from ingress.identity.auth import Caller
+    from schemas.operation import Operation
 
 _encode: Final = msgspec.json.Encoder().encode
 _raw: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -20,17 +23,19 @@ _raw: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 class OperationLog:
     """Reads decisions by request id. Another caller's request is a 404, as is an unknown one."""
 
-    def __init__(self, store: Store, accepted: AcceptedRequests) -> None:
+    def __init__(self, store: Store, accepted: AcceptedRequests, admissions: Admissions) -> None:
         self._store = store
+        self._admissions = admissions
         self._accepted = accepted
 
-    async def find(self, principal: str, request_id: str, scopes: frozenset[str]) -> bytes:
+    async def find(self, caller: Caller, request_id: str, principal: str) -> bytes:
         """The operation as JSON. Raises Unavailable, and NotFound, also for what these scopes may not read."""
         parameters = {"merchant": principal, "request_id": request_id}
         for status, response, operation in await self._store.rows("operation_decided", parameters):
-            if services.BY_NAME[services.OPERATIONS[operation].service].read_scope not in scopes:
+            declared = services.OPERATIONS[operation]
+            if caller.scopes.isdisjoint(services.BY_NAME[declared.service].read_scopes):
                 raise errors.NotFound
-            return _decided(request_id, status, bytes(response))
+            return await self._decided(caller, declared, request_id, status, bytes(response))
         if await self._store.rows("operation_parked", parameters):
             refusal = _encode({"code": "parked", "detail": "The command waits for an operator."})
             return _document(request_id, "parked", problem=answers.refused(refusal, replayed=False).body)
@@ -41,12 +46,15 @@ class OperationLog:
             return _document(request_id, "refused", problem=answers.failed(errors.DeadlineExceeded()).body)
         return _document(request_id, "pending")
 
-
-def _decided(request_id: str, status: str, response: bytes) -> bytes:
-    if status != "committed":
-        return _document(request_id, status, problem=answers.refused(response, replayed=False).body)
-    members = _raw.decode(response)
-    return _document(request_id, status, result=members["result"], event=members["event"])
+    async def _decided(
+        self, caller: Caller, operation: Operation, request_id: str, status: str, response: bytes
+    ) -> bytes:
+        if status != "committed":
+            return _document(request_id, status, problem=answers.refused(response, replayed=False).body)
+        answer = answers.committed(operation, response, replayed=False)
+        (shown,) = await self._admissions.of(operation.service).shown(caller, [answer])
+        members = _raw.decode(shown.body)
+        return _document(request_id, status, result=members["result"], event=members["event"])
 
 
 def _document(request_id: str, status: str, **members: bytes | msgspec.Raw) -> bytes:

@@ -57,12 +57,12 @@ async def get_operation(request: Request, request_id: str) -> Response:
     if not request_ids.FORM.match(request_id):
         raise errors.NotFound
     try:
-        document = await log.find(caller.principal, request_id, caller.scopes)
+        document = await log.find(caller, request_id, caller.principal)
     except errors.NotFound:
         if calling.OPERATOR not in caller.scopes:
             raise
         as_operator = operator_scope(caller.principal, caller.subject)
-        document = await log.find(as_operator, request_id, caller.scopes)
+        document = await log.find(caller, request_id, as_operator)
     return calling.json(document)
 
 

@@ -6,6 +6,7 @@ body alone.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -31,26 +32,25 @@ class Answer(Struct, frozen=True, kw_only=True):
     replayed: bool = False
     pending: str | None = None  # the request id to ask for
     location: str | None = None  # the collection that it was created in
+    result_id: str = "id"  # the field of the result that names it
 
 
-class _Versioned(Struct):
-    id: str
-    version: int
+@cache
+def _committed(result_id: str) -> msgspec.json.Decoder[Any]:
+    """Reads of a stored result what header fields say: the id in that field, and the version, if it has one."""
+    fields: list[Any] = [("id", str, msgspec.field(name=result_id)), ("version", int | None, None)]
+    versioned = msgspec.defstruct("_Versioned", fields)
+    return msgspec.json.Decoder(msgspec.defstruct("_Committed", [("result", versioned)]))
 
 
-class _Committed(Struct):
-    result: _Versioned
-
-
-_committed: Final = msgspec.json.Decoder(_Committed)
 _refused: Final = msgspec.json.Decoder(dict[str, Any])
 
 
 def committed(operation: Operation, body: bytes, *, replayed: bool) -> Answer:
     """The answer to a committed command: its stored result as it is."""
     if operation.creates is None:
-        return Answer(status=200, body=body, replayed=replayed)
-    return Answer(status=201, body=body, replayed=replayed, location=operation.path)
+        return Answer(status=200, body=body, replayed=replayed, result_id=operation.result_id)
+    return Answer(status=201, body=body, replayed=replayed, location=operation.path, result_id=operation.result_id)
 
 
 def refused(body: bytes, *, replayed: bool) -> Answer:
@@ -86,9 +86,10 @@ def response(answer: Answer, applied: str | None, request_id: str | None) -> Res
     if answer.pending:
         headers["Location"] = f"/v1/operations/{answer.pending}"
     elif answer.code is None:
-        found = _committed.decode(answer.body).result
-        headers["ETag"] = f'"{found.version}"'
-        if answer.location:
+        found = _committed(answer.result_id).decode(answer.body).result
+        if found.version is not None:
+            headers["ETag"] = f'"{found.version}"'
+        if answer.location and "{" not in answer.location:
             headers["Location"] = f"{answer.location}/{found.id}"
     media_type = _JSON if answer.code is None else problems.MEDIA_TYPE
     return Response(answer.body, answer.status, headers, media_type)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from ingress.http.openapi_schemas import IDEMPOTENCY_KEY, REQUEST_ID, a_schema, ref
@@ -28,11 +29,14 @@ def field_schema(field: Field) -> Json:
 
 def payload(operation: Operation, without: tuple[str, ...] = ()) -> Json:
     """The payload of an operation; the id of the path need not be said again. ``without``: what the caller may not."""
+    if operation.document:
+        return {"type": "object", "description": "The caller's own object", "required": []}
     fields = {name: field for name, field in operation.payload.items() if name not in without}
+    routed = {operation.path_field, *re.findall(r"{(\w+)}", operation.path)}
     properties = {name: field_schema(field) for name, field in fields.items()}
-    if operation.path_field in properties:
-        properties[operation.path_field]["description"] = _OF_THE_ROUTE
-    required = [name for name, field in fields.items() if field.is_required and name != operation.path_field]
+    for name in routed & properties.keys():
+        properties[str(name)]["description"] = _OF_THE_ROUTE
+    required = [name for name, field in fields.items() if field.is_required and name not in routed]
     return a_schema(properties, required, closed=True)
 
 

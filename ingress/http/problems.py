@@ -38,6 +38,8 @@ TABLE: Final[dict[str, Row]] = {
     "signature_expired": Row(401, "The signature of the request is not of this time"),
     "forbidden": Row(403, "The token lacks a scope"),
     "four_eyes_required": Row(403, "Another person has to approve"),
+    "grant_inactive": Row(403, "The support grant is not active"),
+    "tenant_not_active": Row(403, "The tenant is not served now"),
     "not_found": Row(404, "No such object"),
     "method_not_allowed": Row(405, "The method is not allowed here"),
     "request_timeout": Row(408, "The body did not come in time", retry=True),
@@ -45,10 +47,12 @@ TABLE: Final[dict[str, Row]] = {
     "state_conflict": Row(409, "The state does not allow the operation"),
     "account_frozen": Row(409, "The account is frozen"),
     "parked": Row(409, "The object waits for an operator"),
+    "key_shredded": Row(410, "The keys of this data were destroyed"),
     "too_large": Row(413, "The body is too large"),
     "unsupported_media_type": Row(415, "The content type is not supported"),
     "rejected": Row(422, "The command was refused"),
     "invalid_command": Row(422, "The values are wrong"),
+    "event_too_old": Row(422, "The usage is of too long ago"),
     "amount_exceeds_capturable": Row(422, "The amount is more than can be captured"),
     "amount_not_higher": Row(422, "The amount is not more than is authorized"),
     "amount_exceeds_refundable": Row(422, "The amount is more than can be refunded"),
@@ -56,6 +60,7 @@ TABLE: Final[dict[str, Row]] = {
     "amount_mismatch": Row(422, "The amount is not the recorded one"),
     "stale_fact": Row(409, "The object already has this or a later state"),
     "key_reused": Row(422, "The idempotency key was used with another request"),
+    "version_required": Row(428, "Say which version is to be changed"),
     "quota_exceeded": Row(429, "Too many requests", retry=True),
     "headers_too_large": Row(431, "Too many header fields"),
     "internal_error": Row(500, "Something went wrong"),
@@ -120,6 +125,8 @@ def of_error(error: errors.PlatformError) -> bytes:
     extra: dict[str, Any] | None = {"errors": error.errors} if isinstance(error, errors.InvalidCommand) else None
     if isinstance(error, errors.VersionConflict) and error.current_version is not None:
         extra = {"current_version": error.current_version}
+    if isinstance(error, errors.TenantNotActive):
+        extra = {"state": error.state}
     return render(error.code, error.public, extra)
 
 

@@ -120,7 +120,9 @@ class Store:
                 return fetched
         raise AssertionError("the last try returns or raises")
 
-    async def snapshot(self, *statements: tuple[LiteralString, Sequence[Any]]) -> list[list[tuple[Any, ...]]]:
+    async def snapshot(
+        self, *statements: tuple[LiteralString, Sequence[Any] | Mapping[str, Any]]
+    ) -> list[list[tuple[Any, ...]]]:
         """The rows of several statements of other packages, all of one moment. Raises as ``rows``, without a retry."""
         self._breaker.enter()
         try:

@@ -19,6 +19,7 @@ from msgspec import Struct
 
 from ingress.http import strict_json
 from ingress.identity.jwks import KeySource
+from ingress.trust import SUPPORT_ISSUER
 from schemas import errors, limits
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ class Caller(Struct, frozen=True, kw_only=True):
     subject: str
     scopes: frozenset[str]
     expires_at: float  # seconds since the epoch
+    grant_id: str = ""  # of the support grant that it acts under: every call of it is looked at, and audited
 
     @property
     def merchant(self) -> str:
@@ -178,7 +180,20 @@ class Authenticator:
         scopes = frozenset(scope.split())
         if self._scopes_max is not None:
             scopes &= self._scopes_max
-        return Caller(principal=_principal(claims), subject=subject, scopes=scopes, expires_at=expires_at)
+        return Caller(
+            principal=_principal(claims),
+            subject=subject,
+            scopes=scopes,
+            expires_at=expires_at,
+            grant_id=self._grant_of(claims),
+        )
+
+    def _grant_of(self, claims: dict[str, Any]) -> str:
+        """Rule: a token of the issuer of support names its grant, or it is none."""
+        grant_id = claims.get("grant_id", "")
+        if not isinstance(grant_id, str) or (self.issuer == SUPPORT_ISSUER and not NAME.match(grant_id)):
+            raise errors.Unauthenticated("The token names no support grant.")
+        return grant_id
 
     def _check_times(self, claims: dict[str, Any]) -> float:
         """The expiry. Rule: a token must say when it ends and when it was made, and may not live longer than a day."""

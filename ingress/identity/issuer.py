@@ -9,7 +9,9 @@ import json
 import os
 import secrets
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Literal
 
 from joserfc import jwk, jwt
@@ -25,6 +27,7 @@ SERVICES_ISSUER: Final = "urn:millrace:services"
 AUDIENCE: Final = "millrace"
 ALGORITHM: Final = "Ed25519"
 SCOPES_DEFAULT: Final = ("payments:read", "payments:write")
+SCOPES_TENANT: Final = ("resources:read", "resources:write", "usage:read", "usage:write")
 
 _PRIVATE_FILE: Final = 0o600
 _CURSOR_KEY_BYTES: Final = 32
@@ -74,8 +77,11 @@ def issue_token(
     subject: str | None = None,
     issuer: str = ISSUER,
     audience: str = AUDIENCE,
+    further: Mapping[str, object] = MappingProxyType({}),
 ) -> str:
     """A signed bearer token for a merchant, a tenant or a user; ``subject`` is the person, if it is another.
+
+    ``further``: claims beside those of every token.
 
     Raises InvalidCommand when the name or the time is out of bounds.
     """
@@ -102,7 +108,7 @@ def issue_token(
         "exp": now + ttl_s,
         "jti": secrets.token_hex(8),
     }
-    return jwt.encode({"alg": ALGORITHM, "kid": key.kid}, claims, key, algorithms=[ALGORITHM])
+    return jwt.encode({"alg": ALGORITHM, "kid": key.kid}, {**claims, **further}, key, algorithms=[ALGORITHM])
 
 
 def _new_key() -> jwk.OKPKey:

@@ -17,8 +17,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from msgspec import Struct
 
 from limiter.policy.shard_map import ShardMap
+from schemas.calendar_windows import CalendarWindows
 from schemas.errors import PlatformError
-from schemas.limiter.calendar_windows import CalendarWindows
 from schemas.limiter.limit_policy import LimitPolicy
 
 _canonical: Final = msgspec.json.Encoder(order="deterministic")

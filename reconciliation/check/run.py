@@ -29,7 +29,7 @@ from reconciliation.check.cross_store import (
 )
 from reconciliation.check.invariant import Invariant, invariants
 from reconciliation.contract.snapshot import Snapshot, snapshot
-from reconciliation.services import COMPARED_STORES, COMPUTED, OUTSIDE
+from reconciliation.services import ANALYSED, COMPARED_STORES, COMPUTED, OUTSIDE
 from schemas import errors, limits
 
 if TYPE_CHECKING:
@@ -177,8 +177,8 @@ class _Run:
         match invariant.id if invariant.source == "comparison" else "":
             case "":
                 return self._view.rows(invariant.sql)
-            case computed if computed in COMPUTED:
-                return COMPUTED[computed](self._view, invariant.sql)
+            case computed if computed in COMPUTED or computed in ANALYSED:
+                return self._computed(computed, invariant.sql)
             case "published":
                 return self._published(invariant.sql)
             case stores if stores in COMPARED_STORES:
@@ -189,6 +189,11 @@ class _Run:
                 return self._acknowledged(invariant.sql, finding)
             case other:
                 raise ValueError(f"the invariant {other} has nothing to be compared with")
+
+    def _computed(self, id_: str, sql: str) -> Iterator[Violation]:
+        if id_ in COMPUTED:
+            return COMPUTED[id_](self._view, sql)
+        return ANALYSED[id_](self._view, self._settings.clickhouse.client(), sql)
 
     def _common(self, checked: CheckedService) -> CommonPosition:
         if checked.service not in self._bounds:

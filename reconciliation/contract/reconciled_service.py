@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
+    from clickhouse_connect.driver.client import Client
     from psycopg import Connection
 
     from reconciliation.contract.projection import ExchangedProjection, Projection
@@ -39,6 +40,8 @@ class ReconciledService:
     """One service. Keys are ids of invariants whose files say ``source: comparison``, and names of tables."""
 
     computed: Mapping[str, Callable[[Snapshot, str], Iterator[Violation]]] = field(default_factory=dict)
+    #: rows of our side beside those of ClickHouse, for what is no event
+    analysed: Mapping[str, Callable[[Snapshot, Client, str], Iterator[Violation]]] = field(default_factory=dict)
     #: made for one check, of the addresses of those who keep such records
     outside: Mapping[str, Callable[[Mapping[str, str]], Outside]] = field(default_factory=dict)
     #: its events in Postgres, ClickHouse and Kafka

@@ -15,7 +15,7 @@ from psycopg import sql
 
 from schemas import limits
 from schemas.services import FURTHER
-from sinks.postgres.roles import ROLES
+from sinks.postgres.roles import CREATES_DATABASES, ROLES
 
 _LOCK: Final = 0x6D696C6C  # "mill"
 
@@ -84,11 +84,18 @@ def _ensure_roles(connection: psycopg.Connection, passwords: dict[str, str]) -> 
         for role in ROLES:
             verb = sql.SQL("alter" if role in existing else "create")
             connection.execute(
-                sql.SQL("{} role {} login nosuperuser nocreatedb nocreaterole password {}").format(
-                    verb, sql.Identifier(role), sql.Literal(passwords[role])
+                sql.SQL("{} role {} login nosuperuser {} nocreaterole password {}").format(
+                    verb,
+                    sql.Identifier(role),
+                    sql.SQL("createdb" if role in CREATES_DATABASES else "nocreatedb"),
+                    sql.Literal(passwords[role]),
                 )
             )
             connection.execute(
-                sql.SQL("grant connect on database {} to {}").format(sql.Identifier(database), sql.Identifier(role))
+                sql.SQL("grant {} on database {} to {}").format(
+                    sql.SQL("connect, create" if role in CREATES_DATABASES else "connect"),
+                    sql.Identifier(database),
+                    sql.Identifier(role),
+                )
             )
         connection.execute("revoke create on schema public from public")

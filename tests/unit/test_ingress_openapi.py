@@ -31,7 +31,9 @@ def test_every_route_is_documented_and_nothing_else() -> None:
 def test_every_operation_of_the_table_is_a_route() -> None:
     for operation in OPERATIONS.values():
         if operation.scope:
-            assert DOCUMENT["paths"][openapi.path_of(operation)]["post"]["operationId"] == operation.name
+            assert (
+                DOCUMENT["paths"][openapi.path_of(operation)][operation.method.lower()]["operationId"] == operation.name
+            )
 
 
 def test_every_reference_leads_somewhere() -> None:
@@ -42,6 +44,9 @@ def test_every_reference_leads_somewhere() -> None:
 @pytest.mark.parametrize("operation", [o for o in OPERATIONS.values() if o.scope], ids=lambda o: o.name)
 def test_payload_fields_are_those_of_the_validation_table(operation: Any) -> None:
     schema = openapi_commands.components()[f"{operation.record}Payload"]
+    if operation.document:  # the caller's own object
+        assert "properties" not in schema
+        return
     assert set(schema["properties"]) == set(operation.payload)
     assert schema["additionalProperties"] is False
 

@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct, field
 
-from schemas.limiter.calendar_windows import Calendar, window_at
+from schemas.calendar_windows import Calendar, window_at
 from schemas.limiter.limit_policy import CALENDAR_CODE, Terms
 
 TOKEN_BUCKET, SLIDING, FIXED, CALENDAR = 0, 1, 2, CALENDAR_CODE

@@ -11,7 +11,7 @@ import pytest
 
 from limiter.policy.policies import PolicySet
 from schemas import limits
-from schemas.limiter.calendar_windows import LONGEST_S, Calendar, window_at, windows_from
+from schemas.calendar_windows import LONGEST_S, Calendar, window_at, windows_from
 from tests.worlds.limiter.counter_server import CounterServer, emptied, limiter, policies, policy, server
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from urllib.parse import quote
 import pytest
 
 from schemas import limits
-from schemas.limiter.calendar_windows import Calendar, window_at
+from schemas.calendar_windows import Calendar, window_at
 from tests.eventually import becomes, eventually
 from tests.worlds.limiter.limiter_public import OK, Envoy, envoy
 from tests.worlds.public_system import public

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from limiter.policy.policies import calendars_of
 from schemas import limits
-from schemas.limiter.calendar_windows import Calendar, Unit, time_zones, window_at, windows_from
+from schemas.calendar_windows import Calendar, Unit, time_zones, window_at, windows_from
 from tests.worlds.limiter.counter_server import policy
 
 ZONES = (

@@ -22,9 +22,9 @@ from reconciliation.check.invariant import invariants
 from reconciliation.contract.snapshot import snapshot
 from reconciliation.limiter.durable_quotas import quota_violations
 from schemas import codec, limits, topics
+from schemas.calendar_windows import Calendar, window_at
 from schemas.errors import OwnershipLost
 from schemas.limiter import topics as limiter_topics
-from schemas.limiter.calendar_windows import Calendar, window_at
 from sinks.postgres.owner_connection import connect
 from tests.seeds import seeds
 from tests.worlds.limiter.quota_world import consume, durable, put_policies, refund

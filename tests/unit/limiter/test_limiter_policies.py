@@ -16,7 +16,7 @@ from dataflows.limiter.domain.limit_policy import OwnedPolicy, decide_publish
 from limiter.policy.policies import PolicySet, calendars_of
 from limiter.policy.snapshot import Envelope, Snapshot, SnapshotRefused, key_id, sign, verified
 from schemas import validation
-from schemas.limiter.calendar_windows import Calendar, windows_of
+from schemas.calendar_windows import Calendar, windows_of
 from schemas.limiter.limit_policy import SAFE_INTEGER, LimitPolicy, as_policy, rendered, terms
 from schemas.limiter.operations import OPERATIONS
 from schemas.records import Rejection

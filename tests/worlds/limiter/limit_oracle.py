@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from schemas.limiter.calendar_windows import window_at
+from schemas.calendar_windows import window_at
 from schemas.limiter.limit_policy import Terms
 
 if TYPE_CHECKING:

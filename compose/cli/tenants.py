@@ -1,0 +1,66 @@
+"""``millrace tenants``: who there is, and where their rows are."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+import typer
+
+from compose.operator_access import operator_connection
+from compose.settings.settings import load_settings
+from compose.stack.errors import StackError
+
+app = typer.Typer(no_args_is_help=True)
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+
+
+@app.command()
+def where(tenant: str, as_json: AsJson = False) -> None:
+    """Name the stores that hold rows of a tenant, with how an analyst reads them."""
+    from reconciliation.tenancy.places import stores_of  # noqa: PLC0415 - imports the driver
+
+    dsn = load_settings().addresses().postgres_dsns["millrace_reader"]
+    with operator_connection() as connection:
+        found = stores_of(connection, tenant, dsn)
+    if found is None:
+        raise StackError(f"there is no tenant {tenant}")
+    if as_json:
+        print(json.dumps(found))
+        return
+    print(f"{tenant} is at generation {found['generation']}")
+    for store in found["stores"]:
+        print(f"{store['role']:10}{store['placement_id']}  {store['table']}")
+
+
+@app.command("list")
+def list_(as_json: AsJson = False) -> None:
+    """Show the newest tenants."""
+    from reconciliation.tenancy.places import newest  # noqa: PLC0415
+
+    with operator_connection() as connection:
+        rows = newest(connection)
+    if as_json:
+        print(json.dumps({"data": rows}))
+        return
+    for row in rows:
+        print(f"{row['tenant_id']}  {row['state']:14}{row['mode']:12}{row['resources']:>8}  {row['name']}")
+    if not rows:
+        print("there is no tenant")
+
+
+@app.command()
+def show(tenant: str, as_json: AsJson = False) -> None:
+    """Show one tenant."""
+    from reconciliation.tenancy.places import tenant_of  # noqa: PLC0415
+
+    with operator_connection() as connection:
+        row: dict[str, Any] | None = tenant_of(connection, tenant)
+    if row is None:
+        raise StackError(f"there is no tenant {tenant}")
+    if as_json:
+        print(json.dumps(row))
+        return
+    for field, value in row.items():
+        print(f"{field:16}{json.dumps(value) if isinstance(value, dict) else value}")

@@ -1,0 +1,90 @@
+"""The two tenants of the monitor, and what the one must never see of the other. Made once, whoever makes them again."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+import httpx
+from msgspec import Struct
+
+from ingress.identity.issuer import issue_token
+from ingress.trust import MONITOR_ISSUER
+from schemas import limits
+from schemas.errors import Unavailable
+
+if TYPE_CHECKING:
+    from ingress.identity.issuer import KeyFolder
+
+_OPERATED_BY: Final = "m_isolation_monitor"
+_SUBJECT: Final = "isolation_monitor"
+_MEMBER: Final = ("resources:read", "resources:write", "usage:read", "usage:write", "tenant:admin")
+_MADE: Final = (200, 201)
+
+
+class Canary(Struct, frozen=True):
+    """One of them: its resource holds a text that is nowhere else."""
+
+    tenant_id: str
+    resource_id: str
+    marker: str
+
+
+class Doors:
+    """The API as the monitor uses it: with tokens of its own issuer, made again before they expire."""
+
+    def __init__(self, base_url: str, issuer: KeyFolder) -> None:
+        self._issuer = issuer
+        self._http = httpx.Client(base_url=base_url, timeout=limits.ISOLATION_ANSWER_S, trust_env=False)
+        self._tokens: dict[str, tuple[str, float]] = {}
+
+    def close(self) -> None:
+        """Disconnects."""
+        self._http.close()
+
+    def ask(self, tenant_id: str, method: str, path: str, **more: Any) -> httpx.Response:
+        """What a member of a tenant is answered; "" is staff. Raises Unavailable when nobody answers, or not now."""
+        headers = {"Authorization": f"Bearer {self._token(tenant_id)}", **more.pop("headers", {})}
+        try:
+            answer = self._http.request(method, path, headers=headers, **more)
+        except httpx.HTTPError as error:
+            raise Unavailable(f"the API does not answer: {type(error).__name__}") from error
+        if answer.is_server_error or answer.status_code == httpx.codes.TOO_MANY_REQUESTS:
+            raise Unavailable(f"{method} {path}: {answer.status_code}")
+        return answer
+
+    def canary(self, name: str) -> Canary:
+        """The tenant of a name with its resource; the same ones whenever it is asked for. Raises Unavailable."""
+        marker = f"canary-{name}-may-be-seen-by-nobody-else"
+        made = self._done("", "POST", "/v1/tenants", f"canary-{name}", {"name": f"Isolation canary {name}"})
+        tenant_id: str = made["tenant_id"]
+        state = self.ask("", "GET", f"/v1/tenants/{tenant_id}").json().get("state")
+        if state != "active":
+            raise Unavailable(f"canary {name} is {state}")
+        resource = self._done(tenant_id, "POST", "/v1/resources", f"resource-{name}", {"marker": marker})
+        return Canary(tenant_id, resource["resource_id"], marker)
+
+    def _done(self, tenant_id: str, method: str, path: str, key: str, payload: dict[str, Any]) -> dict[str, Any]:
+        answer = self.ask(tenant_id, method, path, json={"idempotency_key": key, "payload": payload})
+        if answer.status_code not in _MADE:
+            raise Unavailable(f"{method} {path}: {answer.status_code}")
+        result: dict[str, Any] = answer.json()["result"]
+        return result
+
+    def _token(self, tenant_id: str) -> str:
+        known = self._tokens.get(tenant_id)
+        if known is None or known[1] < time.monotonic():
+            kind, name, scopes = (
+                ("tenant", tenant_id, _MEMBER) if tenant_id else ("merchant", _OPERATED_BY, ("tenants:admin",))
+            )
+            token = issue_token(
+                self._issuer,
+                name,
+                scopes,
+                limits.ISOLATION_TOKEN_S,
+                kind=kind,  # type: ignore[arg-type] # one of the kinds
+                subject=_SUBJECT,
+                issuer=MONITOR_ISSUER,
+            )
+            known = self._tokens[tenant_id] = (token, time.monotonic() + limits.ISOLATION_TOKEN_S / 2)
+        return known[0]

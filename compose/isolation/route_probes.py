@@ -1,0 +1,94 @@
+"""Probes over the API: one tenant asks for what is another's, and must be told what it is told of nothing at all."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+import httpx
+
+if TYPE_CHECKING:
+    from compose.isolation.canaries import Canary, Doors
+
+#: a probe's name, and what it found: nothing, or evidence
+Found = tuple[str, str | None]
+_HOUR_S: Final = 3_600
+_LISTS: Final = ("/v1/resources", "/v1/usage_conflicts", "/v1/audit", "/v1/events", "/v1/quotas")
+_BELOW: Final = ("", "/migrations", "/billing_runs", "/support_grants", "/keys")
+
+
+def route_probes(doors: Doors, asks: Canary, other: Canary) -> Iterator[Found]:
+    """All of them, one after another. Raises Unavailable for one that could not be carried out."""
+    for name, probe in _PROBES.items():
+        for place, evidence in probe(doors, asks, other):
+            yield f"{name} {place}", evidence
+
+
+def _ghost(id_: str) -> str:
+    """As long, of the same letters, and nobody's."""
+    return id_[:3] + id_[:2:-1]
+
+
+def _differs(theirs: httpx.Response, nobodys: httpx.Response, other: Canary) -> str | None:
+    if theirs.status_code != nobodys.status_code or sorted(theirs.headers) != sorted(nobodys.headers):
+        return f"another tenant's is told from nobody's: {theirs.status_code} and {nobodys.status_code}"
+    is_missing = theirs.status_code == httpx.codes.NOT_FOUND
+    return _seen(theirs.text, other) or (None if is_missing else f"{theirs.status_code} in place of 404")
+
+
+def _seen(text: str, other: Canary) -> str | None:
+    is_seen = any(said in text for said in (other.marker, other.resource_id))
+    return "another tenant's marker or id is in the answer" if is_seen else None
+
+
+def _by_id(doors: Doors, asks: Canary, other: Canary) -> Iterator[Found]:
+    for method in ("GET", "PUT", "DELETE"):
+        answers = [
+            doors.ask(asks.tenant_id, method, f"/v1/resources/{id_}", **_said(method, id_))
+            for id_ in (other.resource_id, _ghost(other.resource_id))
+        ]
+        yield method, _differs(answers[0], answers[1], other)
+
+
+def _said(method: str, id_: str) -> dict[str, Any]:
+    """A write is decided anew once an hour: every decision is kept for ever."""
+    if method == "GET":
+        return {}
+    key = f"probe-{method}-{id_}-{int(time.time()) // _HOUR_S}"
+    if method == "DELETE":
+        return {"headers": {"Idempotency-Key": key, "If-Match": '"1"'}}
+    return {"json": {"idempotency_key": key, "expected_version": 1, "payload": {"marker": "written by another"}}}
+
+
+def _below_tenant(doors: Doors, asks: Canary, other: Canary) -> Iterator[Found]:
+    for below in _BELOW:
+        answers = [
+            doors.ask(asks.tenant_id, "GET", f"/v1/tenants/{id_}{below}")
+            for id_ in (other.tenant_id, _ghost(other.tenant_id))
+        ]
+        yield f"tenants/..{below}", _differs(answers[0], answers[1], other)
+
+
+def _lists(doors: Doors, asks: Canary, other: Canary) -> Iterator[Found]:
+    for path in _LISTS:
+        yield path, _seen(doors.ask(asks.tenant_id, "GET", path).text, other)
+
+
+def _named_tenant(doors: Doors, asks: Canary, other: Canary) -> Iterator[Found]:
+    tries: dict[str, dict[str, Any]] = {
+        "query": {"params": {"tenant_id": other.tenant_id}},
+        "header": {"headers": {"X-Tenant-Id": other.tenant_id}},
+    }
+    for where, more in tries.items():
+        answer = doors.ask(asks.tenant_id, "GET", "/v1/resources", **more)
+        is_refused = answer.status_code == httpx.codes.BAD_REQUEST
+        yield where, None if is_refused else f"a tenant named in the {where} was taken: {answer.status_code}"
+
+
+_PROBES: Final[dict[str, Callable[[Doors, Canary, Canary], Iterator[Found]]]] = {
+    "id": _by_id,
+    "desk": _below_tenant,
+    "list": _lists,
+    "named tenant": _named_tenant,
+}

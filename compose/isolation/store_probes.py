@@ -1,0 +1,70 @@
+"""Probes of the stores: with the context of one tenant rows of no other, without a good one none at all."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import psycopg
+from clickhouse_connect.driver.exceptions import ClickHouseError
+
+from schemas import errors, limits
+from sinks.clickhouse.connection import ClickHouseConnection
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from compose.isolation.canaries import Canary
+    from compose.isolation.route_probes import Found
+    from sinks.tenancy.contexts import Contexts
+
+_FOREIGN: Final = b"select count(*) from tenancy_pool.resource where tenant_id <> %s"
+_OWN: Final = b"select count(*) from tenancy_pool.resource where tenant_id = %s"
+_CONTEXT: Final = b"select set_config('app.ctx', %s, true)"
+_USAGE: Final = "select count() from usage_events where tenant_id = {tenant:String} and subject = {marker:String}"
+
+
+def store_probes(dsn: str, contexts: Contexts, asks: Canary, other: Canary, generation: int) -> Iterator[Found]:
+    """As the role that the ingress reads with. Raises Unavailable."""
+    good = contexts.of(asks.tenant_id, generation, "r")
+    wrong = {
+        "no context": "",
+        "forged context": good.replace(asks.tenant_id, other.tenant_id),
+        "expired context": contexts.of(asks.tenant_id, generation, "r", now=0),
+    }
+    try:
+        with psycopg.connect(dsn, connect_timeout=limits.POSTGRES_CONNECT_TIMEOUT_S) as connection:
+            seen = _counted(connection, good, _FOREIGN, asks.tenant_id)
+            if seen is None:
+                raise errors.Unavailable("the canary has another generation by now")
+            yield "rows of others", f"{seen} rows of other tenants are seen" if seen else None
+            own = _counted(connection, good, _OWN, asks.tenant_id)
+            yield "own rows", None if own else "a tenant's own rows are not seen: the probe proves nothing"
+            for name, context in wrong.items():
+                seen = _counted(connection, context, _FOREIGN, asks.tenant_id)
+                yield name, None if seen is None else "it was taken"
+    except psycopg.OperationalError as error:
+        raise errors.Unavailable("Postgres does not answer") from error
+
+
+def _counted(connection: psycopg.Connection[Any], context: str, query: bytes, tenant_id: str) -> int | None:
+    """How many rows it sees; None where the database refuses."""
+    try:
+        with connection.transaction():
+            connection.execute(_CONTEXT, (context,))
+            row = connection.execute(query, (tenant_id,)).fetchone()
+    except (psycopg.errors.InsufficientPrivilege, psycopg.errors.ObjectNotInPrerequisiteState):
+        return None
+    return int(row[0]) if row else 0
+
+
+def analytics_probe(url: str, asks: Canary, other: Canary) -> Iterator[Found]:
+    """Usage of one tenant holds none of another's. Raises Unavailable."""
+    client = ClickHouseConnection(url=url).client()
+    try:
+        named = {"tenant": asks.tenant_id, "marker": other.marker}
+        seen = int(client.query(_USAGE, parameters=named).result_rows[0][0])
+    except (ClickHouseError, OSError) as error:
+        raise errors.Unavailable("ClickHouse does not answer") from error
+    finally:
+        client.close()
+    yield "usage in ClickHouse", "another tenant's usage is seen" if seen else None

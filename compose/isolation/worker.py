@@ -1,0 +1,21 @@
+"""Wires the isolation monitor: the process ``tenancy_monitor``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from compose.isolation.monitor import Monitor
+from compose.settings.settings import load_settings
+from sinks.tenancy import secrets_file
+from sinks.tenancy.contexts import Contexts
+
+if TYPE_CHECKING:
+    from dataflows.worker.contract import WorkerPlace
+
+
+def build(place: WorkerPlace) -> Monitor:
+    """Over the API of this installation."""
+    settings = load_settings()
+    keys = settings.the_home().path / "keys"
+    contexts = Contexts(secrets_file.ensure(keys))
+    return Monitor(place.postgres_dsn, settings.addresses(), settings.monitor_issuer(keys), contexts)

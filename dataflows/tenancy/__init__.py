@@ -1,0 +1,1 @@
+"""Tenants, their resources, and their moves."""

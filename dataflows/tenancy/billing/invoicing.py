@@ -1,0 +1,105 @@
+"""Makes the invoice of every run whose grace is over: once, of what was counted up to then.
+
+One transaction sees one moment: the cut, and the usage behind it. Killed before its end, nothing was made; two at once
+meet at the primary key. Which usage is in an invoice follows from its cut and from that of the one before, for ever.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any, Final
+
+import psycopg
+import structlog
+
+from dataflows.owner import fail_points
+from schemas import limits
+from schemas.tenancy.invoice import Run, Used, document, used_by
+from sinks.postgres import owner_connection
+from sinks.postgres.sql_files import queries
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from sinks.postgres.owner_connection import OwnerConnection
+
+SQL: Final = queries("sinks.postgres.queries.tenancy", "invoices.sql")
+_log: Final = structlog.get_logger(__name__)
+
+
+class Invoicing:
+    """One loop; several at once make no second invoice."""
+
+    def __init__(self, dsn: str, name: str) -> None:
+        self._dsn = dsn
+        self._name = name
+        self._stop = threading.Event()
+
+    def stop(self) -> None:
+        """Ends ``run`` after the invoice under way."""
+        self._stop.set()
+
+    def run(self) -> None:
+        """Makes what is due, until ``stop``; Postgres is waited for."""
+        while not self._stop.is_set():
+            try:
+                with owner_connection.connect(self._dsn, self._name) as connection:
+                    while not self._stop.is_set():
+                        if not make_due(connection):
+                            self._stop.wait(limits.BILLING_POLL_S)
+            except (psycopg.OperationalError, psycopg.InterfaceError) as error:
+                _log.warning("invoicing_begins_again", error=str(error).partition("\n")[0])
+                self._stop.wait(limits.STREAM_JOIN_AGAIN_S)
+
+
+def make_due(connection: OwnerConnection) -> int:
+    """Makes the invoices that are due now; how many."""
+    due = connection.execute(SQL["runs_due"].encode(), (limits.BILLING_RUNS_AT_ONCE,)).fetchall()
+    return sum(_make(connection, tenant_id, number) for tenant_id, number in due)
+
+
+def _make(connection: OwnerConnection, tenant_id: str, number: int) -> int:
+    try:
+        with connection.transaction():
+            connection.execute(b"set transaction isolation level repeatable read")
+            (cut,) = _one(connection, "counted_cut", ())
+            newest = connection.execute(SQL["invoice_newest"].encode(), (tenant_id,)).fetchone()
+            ordinal, before = (newest[0] + 1, newest[1]) if newest else (1, [])
+            run = read_run(connection, tenant_id, number)
+            used = read_used(connection, tenant_id, number, ordinal, before, cut)
+            made = (tenant_id, ordinal, run.invoice_id, number, cut, document(run, used))
+            connection.execute(SQL["invoice_insert"].encode(), made)
+            fail_points.reach("invoice_before_commit")
+    except (psycopg.errors.UniqueViolation, psycopg.errors.SerializationFailure):  # another process was first
+        return 0
+    return 1
+
+
+def read_run(connection: psycopg.Connection[Any], tenant_id: str, number: int) -> Run:
+    """What a run fixed."""
+    run_id, invoice_id, tenant, currency, prices, begins, ends = _one(
+        connection, "run_terms", {"tenant": tenant_id, "number": number}
+    )
+    return Run(run_id, invoice_id, tenant, currency, prices, begins, ends)
+
+
+def read_used(
+    connection: psycopg.Connection[Any],
+    tenant_id: str,
+    number: int,
+    ordinal: int,
+    before: Sequence[int],
+    cut: Sequence[int],
+) -> list[Used]:
+    """What an invoice is made of, from the events alone."""
+    run = read_run(connection, tenant_id, number)
+    named = {"tenant": tenant_id, "number": number, "ordinal": ordinal, "before": before, "cut": cut}
+    own = connection.execute(SQL["used_in_period"].encode(), named).fetchall()
+    late = connection.execute(SQL["used_late"].encode(), named).fetchall()
+    return used_by(run, own, late)
+
+
+def _one(connection: psycopg.Connection[Any], query: str, asked: Sequence[Any] | Mapping[str, Any]) -> tuple[Any, ...]:
+    row: tuple[Any, ...] | None = connection.execute(SQL[query].encode(), asked).fetchone()
+    assert row is not None  # noqa: S101 - a run is never deleted
+    return row

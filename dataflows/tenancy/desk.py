@@ -1,0 +1,148 @@
+"""Billing runs and support grants in the owner of their tenant: read once, decided in order, written once a batch.
+
+One owner decides all of a tenant, so of many that ask for a period at once one gets it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from dataflows.tenancy.domain import billing_run, support_grant
+from dataflows.tenancy.domain.billing_run import BillingRun, DeskTenant
+from dataflows.tenancy.domain.support_grant import SupportGrant
+from schemas import identity
+from schemas.records import Command, Rejection
+from schemas.tenancy.desk_operations import CREATE_BILLING_RUN, DESK, REQUEST_SUPPORT_GRANT
+from sinks.postgres.arrays import Bigints, Booleans, Count, Integers, OptionalTexts, Texts, Times
+from sinks.postgres.sql_files import queries
+
+if TYPE_CHECKING:
+    from dataflows.owner.batch import Statement
+
+SQL: Final = queries("sinks.postgres.queries.tenancy", "desk.sql")
+_encode: Final = msgspec.json.Encoder().encode
+
+
+def reads(commands: Sequence[Command]) -> list[Statement]:
+    """What these commands work on: always two statements."""
+    billed = sorted({command.aggregate_key for command in commands if command.operation == CREATE_BILLING_RUN})
+    named = [command.payload.get("grant_id") for command in commands if command.operation in DESK]
+    grants = sorted({grant_id for grant_id in named if isinstance(grant_id, str)})
+    return [(SQL["desk_periods"], (Texts(billed),)), (SQL["desk_grants"], (Texts(grants),))]
+
+
+class DeskWorkspace:
+    """The runs and grants of one batch of a partition, over what ``reads`` returned."""
+
+    def __init__(self, partition: int, rows: Sequence[list[tuple[Any, ...]]]) -> None:
+        periods, grants = rows or ([], [])
+        self._partition = partition
+        self._runs: dict[str, list[tuple[int, int, int]]] = {}
+        for tenant_id, number, begins, ends in periods:
+            self._runs.setdefault(tenant_id, []).append((number, begins, ends))
+        self._grants = {row[0]: _grant(row) for row in grants}
+        self._read = {grant_id: grant.version for grant_id, grant in self._grants.items()}
+        self._new_runs: list[BillingRun] = []
+        self._changed: set[str] = set()
+
+    def decide(self, tenant: DeskTenant, command: Command, now: int) -> dict[str, Any] | Rejection:
+        """Folds one command of the desk in: its public result, or why not."""
+        if command.operation == CREATE_BILLING_RUN:
+            return self._bill(tenant, command, now)
+        after: SupportGrant | Rejection
+        if command.operation == REQUEST_SUPPORT_GRANT:
+            grant_id = identity.derived_id("sg", command.scope, tenant.tenant_id, command.idempotency_key)
+            after = support_grant.requested(grant_id, tenant.tenant_id, tenant.tier, command, now)
+        else:
+            known = self._grants.get(str(command.payload["grant_id"]))
+            after = support_grant.decide(known, tenant.tenant_id, command, now)
+        if isinstance(after, Rejection):
+            return after
+        self._grants[after.grant_id] = after
+        self._changed.add(after.grant_id)
+        return support_grant.rendered(after, now)
+
+    def _bill(self, tenant: DeskTenant, command: Command, now: int) -> dict[str, Any] | Rejection:
+        runs = self._runs.setdefault(tenant.tenant_id, [])
+        number = max((run[0] for run in runs), default=0) + 1
+        run_id = identity.derived_id("br", command.scope, tenant.tenant_id, command.idempotency_key)
+        billed = [(begins, ends) for _, begins, ends in runs]
+        run = billing_run.decide_billing_run(tenant, billed, number, run_id, command, now)
+        if isinstance(run, Rejection):
+            return run
+        runs.append((number, *run.period))
+        self._new_runs.append(run)
+        return billing_run.rendered(run)
+
+    def writes(self) -> list[Statement]:
+        """What the batch changes."""
+        changed = [self._grants[grant_id] for grant_id in sorted(self._changed)]
+        new = [grant for grant in changed if grant.grant_id not in self._read]
+        later = [grant for grant in changed if grant.version > 1]
+        found: list[Statement] = []
+        if self._new_runs:
+            found.append((SQL["desk_runs_insert"], _run_columns(self._partition, self._new_runs)))
+        if new:
+            found.append((SQL["desk_grants_insert"], _new_columns(self._partition, new)))
+        if later:
+            read = Bigints([self._read.get(grant.grant_id, 1) for grant in later])
+            found.append((SQL["desk_grants_update"], (*_changed_columns(later), read, Count(len(later)))))
+        return found
+
+
+def _grant(row: tuple[Any, ...]) -> SupportGrant:
+    named = dict(zip(_GRANT_COLUMNS, row, strict=True))
+    return SupportGrant(**named | {"scopes": tuple(named["scopes"].split()), "approvers": tuple(named["approvers"])})
+
+
+_GRANT_COLUMNS: Final = (
+    *("grant_id", "tenant_id", "requester", "reason", "ticket", "scopes", "duration_s", "state", "needs_consent"),
+    *("approvers", "consented_by", "ended_by", "created_at", "expires_at", "version"),
+)
+
+
+def _run_columns(partition: int, runs: Sequence[BillingRun]) -> tuple[Any, ...]:
+    return (
+        Texts([run.tenant_id for run in runs]),
+        Bigints([run.number for run in runs]),
+        Texts([run.billing_run_id for run in runs]),
+        Texts([run.invoice_id for run in runs]),
+        Integers([partition] * len(runs)),
+        Times([run.from_us for run in runs]),
+        Times([run.to_us for run in runs]),
+        Integers([run.grace_s for run in runs]),
+        Texts([run.currency for run in runs]),
+        Texts([_encode(dict(run.prices)).decode() for run in runs]),
+        Times([run.created_at for run in runs]),
+    )
+
+
+def _new_columns(partition: int, grants: Sequence[SupportGrant]) -> tuple[Any, ...]:
+    return (
+        Texts([grant.tenant_id for grant in grants]),
+        Texts([grant.grant_id for grant in grants]),
+        Integers([partition] * len(grants)),
+        Texts([grant.requester for grant in grants]),
+        Texts([grant.reason for grant in grants]),
+        Texts([grant.ticket for grant in grants]),
+        Texts([" ".join(grant.scopes) for grant in grants]),
+        Integers([grant.duration_s for grant in grants]),
+        Booleans([grant.needs_consent for grant in grants]),
+        Times([grant.created_at for grant in grants]),
+    )
+
+
+def _changed_columns(grants: Sequence[SupportGrant]) -> tuple[Any, ...]:
+    return (
+        Texts([grant.tenant_id for grant in grants]),
+        Texts([grant.grant_id for grant in grants]),
+        Texts([grant.state for grant in grants]),
+        Texts([_encode(grant.approvers).decode() for grant in grants]),
+        OptionalTexts([grant.consented_by for grant in grants]),
+        OptionalTexts([grant.ended_by for grant in grants]),
+        Bigints([grant.expires_at or 0 for grant in grants]),
+        Bigints([grant.version for grant in grants]),
+    )

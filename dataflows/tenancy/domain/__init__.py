@@ -1,0 +1,1 @@
+"""What becomes of tenants and resources: pure."""

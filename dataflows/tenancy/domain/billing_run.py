@@ -1,0 +1,90 @@
+"""When a period of a tenant may be billed: once, when it is over, at the prices of that moment. Pure.
+
+All runs of a tenant are decided by one owner, one after another: of many that ask for a period at once, one gets it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from schemas.records import Command, Rejection
+from schemas.tenancy.instants import instant, parsed
+
+Period = tuple[int, int]
+
+
+class DeskTenant(Struct, frozen=True):
+    """What the desk knows of a tenant; currency and prices are fixed when a run is made."""
+
+    tenant_id: str
+    tier: str
+    currency: str
+    prices: Mapping[str, str]
+
+
+class BillingRun(Struct, frozen=True, kw_only=True):
+    """A period that is billed, and on which terms. Its invoice is made when the grace is over."""
+
+    billing_run_id: str
+    invoice_id: str
+    tenant_id: str
+    number: int  # among those of its tenant
+    from_us: int
+    to_us: int
+    grace_s: int
+    currency: str
+    prices: Mapping[str, str]
+    created_at: int
+
+    @property
+    def period(self) -> Period:
+        """From, and up to."""
+        return self.from_us, self.to_us
+
+
+def decide_billing_run(
+    tenant: DeskTenant, billed: Iterable[Period], number: int, billing_run_id: str, command: Command, now: int
+) -> BillingRun | Rejection:
+    """The run, or why not. ``billed``: the periods of the tenant's runs; ``number``: the next."""
+    begins, ends = parsed(command.payload["from"]), parsed(command.payload["to"])
+    if begins is None or ends is None or begins >= ends:
+        wrong = [{"field": "payload.to", "reason": "must be after payload.from"}]
+        return Rejection("invalid_command", "The command has wrong values; see errors.", {"errors": wrong})
+    if ends > now:
+        return Rejection("state_conflict", "The period is not over yet.", {})
+    if other := next((period for period in billed if period[0] < ends and begins < period[1]), None):
+        detail = f"The period from {instant(other[0])} to {instant(other[1])} is billed already."
+        return Rejection("state_conflict", detail, {})
+    return BillingRun(
+        billing_run_id=billing_run_id,
+        invoice_id="in_" + billing_run_id.partition("_")[2],
+        tenant_id=tenant.tenant_id,
+        number=number,
+        from_us=begins,
+        to_us=ends,
+        grace_s=int(str(command.payload["grace_s"])),
+        currency=tenant.currency,
+        prices=tenant.prices,
+        created_at=now,
+    )
+
+
+def rendered(run: BillingRun, *, is_finalized: bool = False) -> dict[str, Any]:
+    """The run as callers see it. Its invoice is named when it stands."""
+    return {
+        "object": "billing_run",
+        "billing_run_id": run.billing_run_id,
+        "tenant_id": run.tenant_id,
+        "from": instant(run.from_us),
+        "to": instant(run.to_us),
+        "grace_s": run.grace_s,
+        "currency": run.currency,
+        "prices": dict(run.prices),
+        "state": "finalized" if is_finalized else "collecting",
+        "invoice_id": run.invoice_id if is_finalized else None,
+        "created_at": instant(run.created_at),
+        "version": run.number,
+    }

@@ -1,0 +1,83 @@
+"""What becomes of a move by a command. The mover takes it further, one state after the other. Pure."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from msgspec import Struct, structs
+
+from dataflows.tenancy.domain.tenant import Placement, Tenant
+from schemas.records import Denial, Rejection
+
+#: the target gets every image from the commit in which it was prepared
+TO_TARGET: Final = frozenset({"prepared", "copying", "catching_up", "verifying", "fencing"})
+#: and the source every image until it is emptied, or serves again
+TO_SOURCE: Final = frozenset({"committed", "soaking", "rolling_back"})
+ABORTABLE: Final = frozenset({"planned", *TO_TARGET})
+MOVING: Final = Denial("unavailable", "The tenant is being moved; try again with the same identity.")
+
+
+class Migration(Struct, frozen=True, kw_only=True):
+    """A move, as far as commands see it."""
+
+    tenant_id: str
+    migration_id: str
+    state: str
+    source: str
+    target: str
+    from_generation: int
+    to_generation: int | None
+    rows_per_second: int
+    fenced: bool
+    closing: bool
+    soaks_until: int | None
+    version: int
+    created_at: int
+    updated_at: int
+
+    def further_placement(self, serving: str) -> str | None:
+        """Which placement beside the serving one gets images, if any."""
+        if self.closing:
+            return None
+        if self.state in TO_TARGET:
+            return self.target
+        return self.source if self.state in TO_SOURCE and serving == self.target else None
+
+
+def planned(tenant: Tenant, target: Placement, migration_id: str, rows_per_second: int, now: int) -> Migration:
+    """A new move."""
+    return Migration(
+        tenant_id=tenant.tenant_id,
+        migration_id=migration_id,
+        state="planned",
+        source=tenant.placement_id,
+        target=target.placement_id,
+        from_generation=tenant.generation,
+        to_generation=None,
+        rows_per_second=rows_per_second,
+        fenced=False,
+        closing=False,
+        soaks_until=None,
+        version=1,
+        created_at=now,
+        updated_at=now,
+    )
+
+
+def told(migration: Migration | None, migration_id: str, verb: str, now: int) -> Migration | Rejection:
+    """The move as an operator's word leaves it; only what is open can be told anything."""
+    if migration is None or migration.migration_id != migration_id:
+        return Rejection("state_conflict", "The move is over.", {})
+    state = migration.state
+    if verb == "abort_migration" and state in ABORTABLE:
+        return _changed(migration, now, state="aborting")
+    if state == "soaking" and not migration.closing:
+        if verb == "rollback_migration":
+            return _changed(migration, now, state="rolling_back")
+        if verb == "complete_migration":
+            return _changed(migration, now, closing=True)
+    return Rejection("state_conflict", f"The move is {state}.", {"state": state})
+
+
+def _changed(migration: Migration, now: int, **changes: Any) -> Migration:
+    return structs.replace(migration, version=migration.version + 1, updated_at=now, **changes)

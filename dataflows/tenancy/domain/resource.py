@@ -1,0 +1,77 @@
+"""What becomes of a resource and of the hard quota on how many are live. Pure."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from msgspec import Struct
+
+from dataflows.tenancy.domain.tenant import Tenant, version_conflict
+from schemas.records import Command, Denial, Rejection
+from schemas.tenancy.operations import resource_of
+
+DIMENSION: Final = "resources"
+_NOT_FOUND: Final = Rejection("not_found", "No such object.")
+
+
+class Head(Struct, frozen=True, kw_only=True):
+    """The newest version of a resource; its payload lies in a store."""
+
+    tenant_id: str
+    resource_id: str
+    version: int
+    deleted: bool
+    size: int
+    created_at: int
+    updated_at: int
+
+
+def identity_of(command: Command) -> str:
+    """The resource that a command is of: one that it makes has the id of its retry identity, whatever it says."""
+    if command.operation == "create_resource":
+        return resource_of(command.scope, command.idempotency_key)
+    return str(command.payload["resource_id"])
+
+
+def decide(head: Head | None, tenant: Tenant, used: int, command: Command, now: int) -> Head | Rejection:
+    """The head after the command, or why not."""
+    payload: dict[str, Any] = command.payload
+    if command.operation == "create_resource":
+        if head is not None:
+            return Rejection("state_conflict", "The resource exists already.")
+        if payload["resource_id"] != identity_of(command):
+            return Rejection("invalid_command", "The id of the resource is not that of its retry identity.")
+        return _over(tenant, used) or _head(command, tenant, 1, now, now)
+    if head is None or head.deleted:
+        return _NOT_FOUND
+    if command.expected_version not in (None, head.version):
+        return version_conflict(command.expected_version or 0, head.version)
+    return _head(command, tenant, head.version + 1, head.created_at, now)
+
+
+def live_change(command: Command) -> int:
+    """By how much the count of live resources changes."""
+    return {"create_resource": 1, "delete_resource": -1}.get(command.operation, 0)
+
+
+def _over(tenant: Tenant, used: int) -> Rejection | None:
+    """Rule: quotas are decided in the commit. Not stored: when there is place again, the same identity may ask."""
+    limit = tenant.quotas.get(DIMENSION, "")
+    if not limit or used < int(limit):
+        return None
+    numbers: dict[str, object] = {"dimension": DIMENSION, "limit": int(limit), "used": used}
+    return Denial("quota_exceeded", "The tenant has as many resources as it may have.", numbers)
+
+
+def _head(command: Command, tenant: Tenant, version: int, created_at: int, now: int) -> Head:
+    payload: dict[str, Any] = command.payload
+    deleted = command.operation == "delete_resource"
+    return Head(
+        tenant_id=tenant.tenant_id,
+        resource_id=identity_of(command),
+        version=version,
+        deleted=deleted,
+        size=0 if deleted else payload["size"],
+        created_at=created_at,
+        updated_at=now,
+    )

@@ -1,0 +1,131 @@
+"""Support access: asked for with a reason, approved by another person, for a time; of some tenants, with their consent.
+
+A person is the subject of a token. Pure.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, Literal
+
+from msgspec import Struct, structs
+
+from schemas.records import Command, Rejection
+from schemas.tenancy.instants import instant
+
+State = Literal["requested", "approved", "active", "denied", "revoked", "expired"]
+#: those in which a grant still may become something
+OPEN: Final[tuple[State, ...]] = ("requested", "approved", "active")
+_SECOND_US: Final = 1_000_000
+_CONSENTING: Final = "enterprise"
+
+
+class SupportGrant(Struct, frozen=True, kw_only=True):
+    """One grant. Its time begins when it becomes active."""
+
+    grant_id: str
+    tenant_id: str
+    requester: str
+    reason: str
+    ticket: str
+    scopes: tuple[str, ...]
+    duration_s: int
+    state: State
+    needs_consent: bool
+    approvers: tuple[str, ...] = ()
+    consented_by: str | None = None
+    ended_by: str | None = None
+    created_at: int
+    expires_at: int | None = None
+    version: int = 1
+
+    def state_at(self, now: int) -> State:
+        """The state, of one whose time is over too."""
+        is_over = self.expires_at is not None and now >= self.expires_at
+        return "expired" if self.state == "active" and is_over else self.state
+
+
+def requested(grant_id: str, tenant_id: str, tier: str, command: Command, now: int) -> SupportGrant:
+    """A new grant."""
+    said: dict[str, Any] = command.payload
+    return SupportGrant(
+        grant_id=grant_id,
+        tenant_id=tenant_id,
+        requester=said["person"],
+        reason=said["reason"],
+        ticket=said["ticket"],
+        scopes=tuple(said["scopes"]),
+        duration_s=said["duration_s"],
+        state="requested",
+        needs_consent=tier == _CONSENTING,
+        created_at=now,
+    )
+
+
+def decide(grant: SupportGrant | None, tenant_id: str, command: Command, now: int) -> SupportGrant | Rejection:
+    """The grant afterwards, or why not. What is another tenant's is not there."""
+    if grant is None or grant.tenant_id != tenant_id:
+        return Rejection("not_found", "There is no such support grant.", {})
+    if command.expected_version not in (None, grant.version):
+        detail = f"Version {command.expected_version} was expected; the current one is {grant.version}."
+        return Rejection("version_conflict", detail, {"current_version": grant.version})
+    person, state = str(command.payload["person"]), grant.state_at(now)
+    changed = structs.replace(grant, version=grant.version + 1)
+    if command.operation == "approve_support_grant":
+        return _approved(changed, state, person, now)
+    if command.operation == "consent_support_grant":
+        return _consented(changed, state, person, now)
+    return _ended(changed, state, "denied" if command.operation == "deny_support_grant" else "revoked", person)
+
+
+def _approved(grant: SupportGrant, state: State, person: str, now: int) -> SupportGrant | Rejection:
+    if person == grant.requester:
+        return Rejection("four_eyes_required", "Another person than the requester has to approve it.", {})
+    if state != "requested":
+        return _conflict(state)
+    return _begun(structs.replace(grant, approvers=(*grant.approvers, person), state="approved"), now)
+
+
+def _consented(grant: SupportGrant, state: State, person: str, now: int) -> SupportGrant | Rejection:
+    if state not in ("requested", "approved") or grant.consented_by is not None:
+        return _conflict(state)
+    return _begun(structs.replace(grant, consented_by=person), now)
+
+
+def _ended(grant: SupportGrant, state: State, ends: State, person: str) -> SupportGrant | Rejection:
+    """Nobody can deny what is active: that is revoked."""
+    if state not in OPEN or (ends == "denied" and state == "active"):
+        return _conflict(state)
+    return structs.replace(grant, state=ends, ended_by=person)
+
+
+def _begun(grant: SupportGrant, now: int) -> SupportGrant:
+    """Active, and its time runs, once nobody is waited for."""
+    if grant.state != "approved" or (grant.needs_consent and grant.consented_by is None):
+        return grant
+    return structs.replace(grant, state="active", expires_at=now + grant.duration_s * _SECOND_US)
+
+
+def _conflict(state: State) -> Rejection:
+    return Rejection("state_conflict", f"The support grant is {state}.", {})
+
+
+def rendered(grant: SupportGrant, now: int) -> dict[str, Any]:
+    """The grant as callers see it."""
+    return {
+        "object": "support_grant",
+        "grant_id": grant.grant_id,
+        "tenant_id": grant.tenant_id,
+        "requester": grant.requester,
+        "approvers": list(grant.approvers),
+        "consented_by": grant.consented_by,
+        "needs_consent": grant.needs_consent,
+        "ended_by": grant.ended_by,
+        "reason": grant.reason,
+        "ticket": grant.ticket,
+        "scopes": list(grant.scopes),
+        "duration_s": grant.duration_s,
+        "state": grant.state_at(now),
+        "expires_at": None if grant.expires_at is None else instant(grant.expires_at),
+        "created_at": instant(grant.created_at),
+        "version": grant.version,
+    }

@@ -1,0 +1,173 @@
+"""What becomes of a tenant: its life, its policy, its keys. Pure."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from msgspec import Struct, structs
+
+from schemas.records import Command, Denial, Rejection
+from schemas.tenancy.operations import made_id
+from schemas.tenancy.value_types import REGION_DEFAULT
+
+POOLED_SCHEMA: Final = "tenancy_pool"
+_SERVES_WRITES: Final = "active"
+
+
+class Placement(Struct, frozen=True, kw_only=True):
+    """Where rows are. Its own schema or database bears its id."""
+
+    placement_id: str
+    region: str
+    mode: str
+    shard_or_database: str
+    state: str
+    tenant_id: str | None
+
+    @property
+    def is_reached(self) -> bool:
+        """Whether the owner's transaction writes it; else a feed does."""
+        return self.mode != "dedicated"
+
+    @property
+    def store(self) -> str:
+        """The schema of its rows, in whichever database."""
+        return POOLED_SCHEMA if self.mode == "dedicated" else self.shard_or_database
+
+
+class Tenant(Struct, frozen=True, kw_only=True):
+    """The aggregate."""
+
+    tenant_id: str
+    name: str
+    tier: str
+    state: str
+    suspension: str | None
+    reason: str | None
+    timezone: str
+    home_currency: str
+    quotas: dict[str, str]
+    prices: dict[str, str]
+    placement_id: str
+    generation: int
+    key_ref: str
+    policy_version: int
+    version: int
+    certificate_id: str | None
+    created_at: int
+    updated_at: int
+
+
+def placement_of(asked: dict[str, str], tenant_id: str, *identity: str) -> Placement:
+    """The placement that is asked for: the pool of a region, or one of the tenant's own."""
+    mode, region = asked["mode"], asked.get("region", REGION_DEFAULT)
+    if mode == "pooled":
+        return Placement(
+            placement_id=f"pl_pool_{region.replace('-', '_')}",
+            region=region,
+            mode=mode,
+            shard_or_database=POOLED_SCHEMA,
+            state="active",
+            tenant_id=None,
+        )
+    id_ = made_id("pl", mode, tenant_id, ":".join(identity))
+    return Placement(
+        placement_id=id_, region=region, mode=mode, shard_or_database=id_, state="provisioning", tenant_id=tenant_id
+    )
+
+
+def created(command: Command, placement: Placement, now: int) -> Tenant:
+    """A new tenant. One whose store is there serves at once."""
+    payload: dict[str, Any] = command.payload
+    return Tenant(
+        tenant_id=command.aggregate_key,
+        name=payload["name"],
+        tier=payload["tier"],
+        state="active" if placement.state == "active" else "provisioning",
+        suspension=None,
+        reason=None,
+        timezone=payload["timezone"],
+        home_currency=payload["home_currency"],
+        quotas=payload["quotas"],
+        prices=payload["prices"],
+        placement_id=placement.placement_id,
+        generation=1,
+        key_ref=f"tk_{command.aggregate_key.removeprefix('tn_')}",
+        policy_version=1,
+        version=1,
+        certificate_id=None,
+        created_at=now,
+        updated_at=now,
+    )
+
+
+def conflict(tenant: Tenant, what: str) -> Rejection:
+    """The refusal of what its state does not allow."""
+    return Rejection("state_conflict", f"The tenant is {tenant.state}: {what}.", {"state": tenant.state})
+
+
+def version_conflict(expected: int, current: int) -> Rejection:
+    """The refusal of a write that expects another version."""
+    return Rejection(
+        "version_conflict",
+        f"Version {expected} was expected; the current one is {current}.",
+        {"current_version": current},
+    )
+
+
+def changed(tenant: Tenant, command: Command, now: int) -> Tenant | Rejection:
+    """Its policy as a PATCH leaves it."""
+    if command.expected_version not in (None, tenant.version):
+        return version_conflict(command.expected_version or 0, tenant.version)
+    if tenant.state in ("deleting", "deleted"):
+        return conflict(tenant, "it changes no more")
+    given = {name: value for name, value in command.payload.items() if value is not None}
+    return _moved(tenant, now, **given)
+
+
+def suspended(tenant: Tenant, command: Command, now: int) -> Tenant | Rejection:
+    """Suspended, or suspended in another way."""
+    if tenant.state not in ("active", "suspended"):
+        return conflict(tenant, "it cannot be suspended")
+    payload: dict[str, Any] = command.payload
+    return _moved(tenant, now, state="suspended", suspension=payload["mode"], reason=payload["reason"])
+
+
+def resumed(tenant: Tenant, now: int) -> Tenant | Rejection:
+    """Served again."""
+    if tenant.state != "suspended":
+        return conflict(tenant, "it is not suspended")
+    return _moved(tenant, now, state="active", suspension=None, reason=None)
+
+
+def offboarded(tenant: Tenant, command: Command, now: int) -> Tenant | Rejection:
+    """At the beginning of its end: it reads, and writes no more."""
+    if tenant.state not in ("active", "suspended"):
+        return conflict(tenant, "it cannot be offboarded")
+    return _moved(tenant, now, state="offboarding", suspension=None, reason=str(command.payload["reason"]))
+
+
+def deleting(tenant: Tenant, command: Command, now: int) -> Tenant | Rejection:
+    """On its way out; only what was exported is deleted."""
+    if tenant.state != "exported":
+        return conflict(tenant, "export it first, while it is offboarding")
+    return _moved(tenant, now, state="deleting", reason=str(command.payload["reason"]))
+
+
+def touched(tenant: Tenant, now: int) -> Tenant:
+    """The next version of it: something that hangs on it changed."""
+    return _moved(tenant, now)
+
+
+def why_no_writes(tenant: Tenant | None) -> Denial | None:
+    """Why its members may not write now. Not stored: the same identity may ask again when that is over."""
+    state = "unknown" if tenant is None else tenant.state
+    if state == _SERVES_WRITES:
+        return None
+    return Denial("tenant_not_active", "The tenant is not served now; see state.", {"state": state})
+
+
+def _moved(tenant: Tenant, now: int, **changes: Any) -> Tenant:
+    return structs.replace(
+        tenant, version=tenant.version + 1, policy_version=tenant.policy_version + 1, updated_at=now, **changes
+    )

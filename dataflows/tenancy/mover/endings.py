@@ -1,0 +1,166 @@
+"""What ends: exports written, tenants deleted, keys certified as destroyed."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from dataflows.tenancy.mover.place import Place
+from schemas import errors, limits
+from schemas.tenancy.rendering import moment
+from sinks.postgres.sql_files import queries
+from sinks.tenancy import seals
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from dataflows.tenancy.mover.place import Places
+    from sinks.certificates import CertificateKeys
+
+SQL: Final = queries("dataflows.tenancy.mover", "mover.sql")
+_SECOND_US: Final = 1_000_000
+_encode: Final = msgspec.json.Encoder().encode
+
+
+def export(places: Places, root_keys: seals.RootKeys, now: int) -> bool:
+    """Writes the exports that are asked for; a tenant on its way out is exported then."""
+    found = places.control.execute(SQL["exports_running"].encode(), {"limit": limits.MOVER_ITEMS_MAX}).fetchall()
+    for tenant_id, export_id in found:
+        place = _place(places, tenant_id)
+        named = {"tenant_id": tenant_id, "export_id": export_id}
+        digest, resources = hashlib.sha256(), 0
+        with places.control.transaction():
+            places.control.execute(SQL["export_begun"].encode(), named)
+            keys = _keys(places, root_keys, tenant_id)
+            for part, lines in enumerate(_pages(places, place, keys)):
+                text = b"".join(lines)
+                digest.update(text)
+                resources += len(lines)
+                newest = max(keys)
+                sealed = seals.seal(text, keys[newest], newest, tenant_id, f"{export_id}:{part}")
+                places.control.execute(SQL["export_part"].encode(), named | {"part": part, "sealed": sealed})
+            done = named | {"resources": resources, "sha256": digest.hexdigest()}
+            places.control.execute(SQL["export_ready"].encode(), done)
+            places.control.execute(SQL["tenant_exported"].encode(), {"tenant_id": tenant_id, "now": now})
+    return bool(found)
+
+
+def _place(places: Places, tenant_id: str) -> Place:
+    row = places.control.execute(SQL["tenant_of_export"].encode(), {"tenant_id": tenant_id}).fetchone()
+    if row is None:
+        raise errors.NotFound
+    return _of(row)
+
+
+def _of(row: tuple[Any, ...]) -> Place:
+    return Place(**dict(zip(Place.__struct_fields__, row, strict=True)))
+
+
+def _keys(places: Places, root_keys: seals.RootKeys, tenant_id: str) -> dict[int, bytes]:
+    """The tenant's keys in the clear. Raises KeyShredded."""
+    rows = _key_rows(places, tenant_id)
+    keys = {v: root_keys.unwrap(tenant_id, v, root, bytes(wrapped)) for v, root, wrapped, _ in rows if wrapped}
+    if not keys:
+        raise errors.KeyShredded
+    return keys
+
+
+def _key_rows(places: Places, tenant_id: str) -> list[tuple[Any, ...]]:
+    return places.control.execute(SQL["keys_of"].encode(), {"tenant_id": tenant_id}).fetchall()
+
+
+def _pages(places: Places, place: Place, keys: dict[int, bytes]) -> Iterator[list[bytes]]:
+    """The lines of all live resources in the order of their ids, some at a time."""
+    after = ""
+    while True:
+        asked = {"tenant_id": place.tenant_id, "placement_id": place.placement_id, "after": after}
+        heads = places.control.execute(
+            SQL["heads_after"].encode(), asked | {"limit": limits.EXPORT_PAGE_ROWS}
+        ).fetchall()
+        if not heads:
+            return
+        after = heads[-1][0]
+        stored = places.rows(place, [id_ for id_, _, deleted, image in heads if image is None and not deleted])
+        lines: list[bytes] = []
+        for id_, version, deleted, image in heads:
+            if deleted:
+                continue
+            sealed = bytes(image) if image is not None else stored[id_][2]
+            plain = seals.unseal(sealed, keys[seals.key_version_of(sealed)], place.tenant_id, id_)
+            lines.append(_encode({"resource_id": id_, "version": version, "payload": msgspec.Raw(plain)}) + b"\n")
+        yield lines
+
+
+def delete(places: Places, certificates: CertificateKeys, now: int) -> bool:
+    """Empties every store of tenants that are to go, and signs that it is so."""
+    found = places.control.execute(SQL["deleting"].encode(), {"limit": limits.MOVER_ITEMS_MAX}).fetchall()
+    for row in found:
+        place = _of(row)
+        removed = places.empty(place)
+        left = _left(places, place)
+        proof = f"{removed} rows were removed, {left} are left" if place.mode == "pooled" else "the store was dropped"
+        stores = [
+            {"store": f"{place.mode}:{place.placement_id}", "proof": proof},
+            {"store": "postgres:control", "proof": "no head, usage, image, export or key of the tenant is left"},
+        ]
+        with places.control.transaction():
+            places.control.execute(SQL["deleted_rest"].encode(), {"tenant_id": place.tenant_id, "now": now})
+            certificate_id = _certify(places, certificates, place.tenant_id, "deletion", stores, now)
+            done = {"tenant_id": place.tenant_id, "certificate_id": certificate_id, "now": now}
+            places.control.execute(SQL["tenant_deleted"].encode(), done)
+            places.control.execute(SQL["placement_retired"].encode(), {"placement_id": place.placement_id})
+    return bool(found)
+
+
+def _left(places: Places, place: Place) -> int:
+    return len(places.rows_after(place, "", 1)) if place.mode == "pooled" else 0
+
+
+def certify_shredded(places: Places, certificates: CertificateKeys, now: int) -> bool:
+    """Signs that keys are destroyed, once every process has forgotten them."""
+    before = now - limits.SHRED_CERTIFIED_AFTER_S * _SECOND_US
+    asked = {"before": before, "limit": limits.MOVER_ITEMS_MAX}
+    found = places.control.execute(SQL["shredded"].encode(), asked).fetchall()
+    for row in found:
+        place = _of(row)
+        sample = places.rows_after(place, "", limits.SHRED_SAMPLE_ROWS)
+        left = sum(wrapped is not None for _, _, wrapped, _ in _key_rows(places, place.tenant_id))
+        if left:
+            raise errors.InvariantViolation("A destroyed key is still there.")
+        rows = hashlib.sha256(b"".join(sealed for _, _, sealed, _ in sample)).hexdigest()
+        stores = [
+            {"store": "postgres:tenant_key", "proof": "no wrapped key is left"},
+            {
+                "store": f"{place.mode}:{place.placement_id}",
+                "proof": f"{len(sample)} rows lie without a key: {rows}",
+            },
+            {
+                "store": "kafka, idempotency, outbox",
+                "proof": "what they hold was sealed with these keys",
+            },
+        ]
+        with places.control.transaction():
+            certificate_id = _certify(places, certificates, place.tenant_id, "key_shred", stores, now)
+            certified = {"tenant_id": place.tenant_id, "certificate_id": certificate_id}
+            places.control.execute(SQL["keys_certified"].encode(), certified)
+    return bool(found)
+
+
+def _certify(
+    places: Places, certificates: CertificateKeys, tenant_id: str, kind: str, stores: list[dict[str, str]], now: int
+) -> str:
+    certificate_id = f"ce_{secrets.token_hex(12)}"
+    document = {
+        "certificate_id": certificate_id,
+        "kind": kind,
+        "tenant_id": tenant_id,
+        "issued_at": moment(now),
+        "stores": stores,
+    }
+    text, signed = certificates.sign(document)
+    row = {"tenant_id": tenant_id, "certificate_id": certificate_id, "document": text, "jws": signed}
+    places.control.execute(SQL["certificate"].encode(), row)
+    return certificate_id

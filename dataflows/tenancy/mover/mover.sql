@@ -1,0 +1,197 @@
+-- name: provisioning
+-- Placements that tenants or moves wait for. Served by tenant_at_work, tenant_migration_one_open.
+select p.placement_id, p.mode, p.tenant_id, t.generation
+from placement p join tenant t on t.tenant_id = p.tenant_id
+where p.state = 'provisioning' and t.state <> 'deleted'
+limit %(limit)s;
+
+-- name: placement_active
+-- feeding.provision: the store is there.
+update placement set state = 'active' where placement_id = %(placement_id)s and state = 'provisioning';
+
+-- name: placement_retired
+-- endings and moves: a placement of a tenant's own is empty. Primary key.
+update placement set state = 'retired' where placement_id = %(placement_id)s and tenant_id is not null;
+
+-- name: tenants_activate
+-- Tenants whose store is there.
+update tenant t set state = 'active', version = t.version + 1, policy_version = t.policy_version + 1, updated_at = %(now)s
+from placement p
+where t.state = 'provisioning' and p.placement_id = t.placement_id and p.state = 'active' and t.tenant_id = %(tenant_id)s;
+
+-- name: feed_next
+-- The images that wait longest, with what their place needs. Primary key.
+select f.placement_id, f.seq, f.tenant_id, f.resource_id, f.version, f.payload, f.deleted, p.mode, p.shard_or_database, t.generation
+from resource_feed f
+join placement p on p.placement_id = f.placement_id
+join tenant t on t.tenant_id = f.tenant_id
+order by f.seq
+limit %(limit)s;
+
+-- name: feed_done
+-- feeding.bring: these images are where they belong. Primary key.
+delete from resource_feed f using unnest(%(placements)s::text[], %(seqs)s::bigint[]) as d (placement_id, seq)
+where f.placement_id = d.placement_id and f.seq = d.seq;
+
+-- name: feed_left
+-- How many images of a tenant wait for a placement. Served by resource_feed_of_resource.
+select count(*) from resource_feed where tenant_id = %(tenant_id)s and placement_id = %(placement_id)s;
+
+-- name: feed_dropped
+-- moves: images for a placement that is emptied. Served by resource_feed_of_resource.
+delete from resource_feed where tenant_id = %(tenant_id)s and placement_id = %(placement_id)s;
+
+-- name: placement
+-- moves: one placement. Primary key.
+select placement_id, mode, shard_or_database, state from placement where placement_id = %(placement_id)s;
+
+-- name: exports_running
+-- endings.export: what waits longest. Served by tenant_export_running.
+select e.tenant_id, e.export_id from tenant_export e where e.state = 'running' order by e.created_at limit %(limit)s;
+
+-- name: tenant_of_export
+-- The tenant, with its placement.
+select t.tenant_id, t.generation, t.placement_id, p.mode, p.shard_or_database
+from tenant t join placement p on p.placement_id = t.placement_id where t.tenant_id = %(tenant_id)s;
+
+-- name: heads_after
+-- Live heads in the order of their ids, with images on their way. Primary key.
+select h.resource_id, h.version, h.deleted, f.payload
+from resource_head h
+left join resource_feed f on f.tenant_id = h.tenant_id and f.resource_id = h.resource_id
+     and f.placement_id = %(placement_id)s and f.version = h.version
+where h.tenant_id = %(tenant_id)s and h.resource_id > %(after)s collate "C"
+order by h.resource_id limit %(limit)s;
+
+-- name: export_part
+-- endings.export: some lines, sealed.
+insert into tenant_export_part (tenant_id, export_id, part, sealed) values (%(tenant_id)s, %(export_id)s, %(part)s, %(sealed)s);
+
+-- name: export_begun
+-- endings.export: a try that was cut short leaves nothing. Primary key.
+delete from tenant_export_part where tenant_id = %(tenant_id)s and export_id = %(export_id)s;
+
+-- name: export_ready
+-- endings.export: all parts are there. Primary key.
+update tenant_export set state = 'ready', resources = %(resources)s, sha256 = %(sha256)s
+where tenant_id = %(tenant_id)s and export_id = %(export_id)s and state = 'running';
+
+-- name: tenant_exported
+-- endings.export: a tenant on its way out may be deleted now. Primary key.
+update tenant set state = 'exported', version = version + 1, policy_version = policy_version + 1, updated_at = %(now)s
+where tenant_id = %(tenant_id)s and state = 'offboarding';
+
+-- name: keys_of
+-- endings: the keys of a tenant. Primary key.
+select key_version, root_key_id, wrapped, state from tenant_key where tenant_id = %(tenant_id)s;
+
+-- name: deleting
+-- endings.delete: tenants that are to go. Served by tenant_at_work.
+select t.tenant_id, t.generation, t.placement_id, p.mode, p.shard_or_database
+from tenant t join placement p on p.placement_id = t.placement_id where t.state = 'deleting' limit %(limit)s;
+
+-- name: deleted_rest
+-- Everything of the tenant but its row, its certificates and its moves.
+with a as (delete from resource_head where tenant_id = %(tenant_id)s),
+     b as (delete from quota_usage where tenant_id = %(tenant_id)s),
+     c as (delete from tenant_export_part where tenant_id = %(tenant_id)s),
+     d as (delete from tenant_export where tenant_id = %(tenant_id)s),
+     e as (delete from resource_feed where tenant_id = %(tenant_id)s),
+     f as (delete from tenancy.gate where tenant_id = %(tenant_id)s)
+update tenant_key set state = 'destroyed', wrapped = null, destroyed_at = %(now)s
+where tenant_id = %(tenant_id)s and state <> 'destroyed';
+
+-- name: tenant_deleted
+-- endings.delete: nothing of it is left. Primary key.
+update tenant set state = 'deleted', certificate_id = %(certificate_id)s, version = version + 1, policy_version = policy_version + 1,
+       updated_at = %(now)s
+where tenant_id = %(tenant_id)s and state = 'deleting';
+
+-- name: certificate
+-- endings: a signed certificate.
+insert into tenant_certificate (tenant_id, certificate_id, document, jws)
+values (%(tenant_id)s, %(certificate_id)s, %(document)s, %(jws)s) on conflict do nothing;
+
+-- name: shredded
+-- Tenants whose keys are gone and whose certificate is due. Served by tenant_key_uncertified.
+select distinct k.tenant_id, t.generation, t.placement_id, p.mode, p.shard_or_database
+from tenant_key k join tenant t on t.tenant_id = k.tenant_id join placement p on p.placement_id = t.placement_id
+where k.state = 'destroyed' and k.certificate_id is null and k.destroyed_at < %(before)s and t.state not in ('deleting', 'deleted')
+limit %(limit)s;
+
+-- name: keys_certified
+-- endings.certify_shredded. Primary key.
+update tenant_key set certificate_id = %(certificate_id)s where tenant_id = %(tenant_id)s and certificate_id is null;
+
+-- name: moves_open
+-- Every open move, with its tenant. Served by tenant_migration_one_open.
+select m.tenant_id, m.migration_id, m.state, m.source, m.target, m.from_generation, m.rows_per_second, m.fenced, m.closing, m.fence_until,
+       m.soaks_until, m.copied_after, t.generation, t.placement_id
+from tenant_migration m join tenant t on t.tenant_id = m.tenant_id
+where m.state not in ('completed', 'aborted', 'rolled_back')
+order by m.created_at limit %(limit)s;
+
+-- name: move_locked
+-- The move, while its tenant waits.
+select m.state, m.fenced, t.generation, t.placement_id
+from tenant t join tenant_migration m on m.tenant_id = t.tenant_id
+where t.tenant_id = %(tenant_id)s and m.migration_id = %(migration_id)s
+for update of t, m;
+
+-- name: move_state
+-- moves: the next state, under the lock. Primary key.
+update tenant_migration set state = %(state)s, version = version + 1, updated_at = %(now)s
+where tenant_id = %(tenant_id)s and migration_id = %(migration_id)s;
+
+-- name: move_copied
+-- Progress leaves the version alone: an owner compares it, under the lock that this does not take.
+update tenant_migration set copied_after = %(after)s, rows_copied = rows_copied + %(rows)s, updated_at = %(now)s
+where tenant_id = %(tenant_id)s and migration_id = %(migration_id)s;
+
+-- name: move_compared
+-- moves: what a comparison of all rows found; the version stays, as with copied rows. Primary key.
+update tenant_migration
+set rows_verified = greatest(rows_verified, %(verified)s), mismatches = mismatches + %(diff)s + %(target_ahead)s,
+    dual_match = dual_match + %(match)s, dual_target_behind = dual_target_behind + %(target_behind)s,
+    dual_missing = dual_missing + %(missing)s, dual_diff = dual_diff + %(diff)s,
+    dual_target_ahead = dual_target_ahead + %(target_ahead)s, updated_at = %(now)s
+where tenant_id = %(tenant_id)s and migration_id = %(migration_id)s;
+
+-- name: move_fenced
+-- moves: the fence, under the lock. Primary key.
+update tenant_migration set state = %(state)s, fenced = true, fence_until = %(until)s, version = version + 1, updated_at = %(now)s
+where tenant_id = %(tenant_id)s and migration_id = %(migration_id)s;
+
+-- name: move_released
+-- moves: the end of a fence, under the lock. Primary key.
+update tenant_migration set state = %(state)s, fenced = false, closing = %(closing)s, to_generation = %(to_generation)s,
+       soaks_until = %(soaks_until)s, reason = coalesce(%(reason)s, reason), version = version + 1, updated_at = %(now)s
+where tenant_id = %(tenant_id)s and migration_id = %(migration_id)s;
+
+-- name: move_reason
+-- moves: why it is given up. Primary key.
+update tenant_migration set reason = %(reason)s where tenant_id = %(tenant_id)s and migration_id = %(migration_id)s;
+
+-- name: gate_fenced
+-- moves: the store takes no owner's write either. Primary key.
+update tenancy.gate set access = 'fenced' where tenant_id = %(tenant_id)s;
+
+-- name: tenant_placed
+-- The one pointer: who reads it with the lock sees the old placement or the new one, and a generation that only grows.
+update tenant set placement_id = %(placement_id)s, generation = generation + 1, version = version + 1,
+       policy_version = policy_version + 1, updated_at = %(now)s
+where tenant_id = %(tenant_id)s and generation = %(generation)s
+returning generation;
+
+-- name: gate_opened
+-- moves: it does again, for this generation and later ones. Primary key.
+update tenancy.gate set access = 'rw', generation = %(generation)s where tenant_id = %(tenant_id)s;
+
+-- name: heads_compared
+-- Heads in the order of their ids. Primary key.
+select resource_id from resource_head
+where tenant_id = %(tenant_id)s and resource_id > %(after)s collate "C" order by resource_id limit %(limit)s;
+
+-- name: heads_versions
+-- Which version these resources have. Primary key.
+select resource_id, version from resource_head where tenant_id = %(tenant_id)s and resource_id = any (%(ids)s::text[]);

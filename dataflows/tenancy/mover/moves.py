@@ -1,0 +1,296 @@
+"""Moves, one state further at a time. What is written in ``tenant_migration`` is all that a mover knows of one.
+
+Until the commit the source serves, and the target may be thrown away; after it the target serves, and the source is
+kept up to date until it is emptied. The commit is one compare-and-set of the tenant's generation, under the lock that
+every write of the tenant takes: so a write is before it, or after it, and never in both.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+import structlog
+from msgspec import Struct
+
+from dataflows.owner import fail_points
+from dataflows.tenancy.mover.comparing import Comparison, compare
+from dataflows.tenancy.mover.place import Place
+from schemas import errors, limits
+from sinks.postgres.sql_files import queries
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dataflows.tenancy.mover.place import Places
+
+SQL: Final = queries("dataflows.tenancy.mover", "mover.sql")
+_SECOND_US: Final = 1_000_000
+_log: Final = structlog.get_logger(__name__)
+
+
+class Move(Struct, frozen=True, kw_only=True):
+    """An open move and its tenant, as they were read."""
+
+    tenant_id: str
+    migration_id: str
+    state: str
+    source: str
+    target: str
+    from_generation: int
+    rows_per_second: int
+    fenced: bool
+    closing: bool
+    fence_until: int | None
+    soaks_until: int | None
+    copied_after: str
+    generation: int
+    placement_id: str
+
+    @property
+    def named(self) -> dict[str, Any]:
+        """Its key."""
+        return {"tenant_id": self.tenant_id, "migration_id": self.migration_id}
+
+
+class Moves:
+    """Takes every open move further."""
+
+    def __init__(self, places: Places) -> None:
+        self._places = places
+        self._control = places.control
+        self._copies_at: dict[str, float] = {}  # when the next page of a copy is due
+        self._passes: dict[str, int] = {}
+        self._steps: dict[str, Callable[[Move, int], bool]] = {
+            "planned": self._prepare,
+            "prepared": lambda move, now: self._to(move, "copying", now),
+            "copying": self._copy,
+            "catching_up": self._catch_up,
+            "verifying": self._verify,
+            "fencing": self._commit,
+            "committed": self._soak,
+            "soaking": self._complete,
+            "aborting": self._abort,
+            "rolling_back": self._roll_back,
+        }
+
+    def further(self, now: int) -> bool:
+        """One step of each; whether any was done. What fails of one does not stop the others."""
+        rows = self._control.execute(SQL["moves_open"].encode(), {"limit": limits.MOVER_ITEMS_MAX}).fetchall()
+        moves = [Move(**dict(zip(Move.__struct_fields__, row, strict=True))) for row in rows]
+        done = [self._step(move, now) for move in moves]
+        return any(done)
+
+    def _step(self, move: Move, now: int) -> bool:
+        step = self._steps.get(move.state)
+        return step is not None and step(move, now)
+
+    # --- before the commit -----------------------------------------------------------------------------------
+
+    def _prepare(self, move: Move, now: int) -> bool:
+        """The target is there, and gets every image from this commit on; older ones are with the source by then."""
+        target = self._place(move, move.target)
+        self._places.make(target)
+        self._places.open_gate(target, move.generation)
+        return self._to(move, "prepared", now)
+
+    def _copy(self, move: Move, now: int) -> bool:
+        """The next page: the newest version wins at the target, so a page that is copied twice harms nothing."""
+        clock = time.monotonic()
+        if clock < self._copies_at.get(move.migration_id, 0):
+            return False
+        source, target = self._place(move, move.source), self._place(move, move.target)
+        if not move.copied_after and self._left(move, move.source):
+            return False  # images from before the target was prepared: they must be in the source's rows first
+        per_page = max(1, min(limits.MOVE_PAGE_ROWS, move.rows_per_second // limits.MOVE_PAGES_PER_SECOND))
+        rows = self._places.rows_after(source, move.copied_after, per_page)
+        if not rows:
+            return self._to(move, "catching_up", now)
+        self._places.apply(target, rows)
+        fail_points.reach("move_after_page")
+        copied = {"after": rows[-1][0], "rows": len(rows), "now": now}
+        self._control.execute(SQL["move_copied"].encode(), move.named | copied)
+        self._copies_at[move.migration_id] = clock + len(rows) / move.rows_per_second
+        return True
+
+    def _catch_up(self, move: Move, now: int) -> bool:
+        """Images that came while it was copied are there, but for the newest."""
+        return self._left(move, move.target) <= limits.MOVE_CATCH_UP_ROWS_MAX and self._to(move, "verifying", now)
+
+    def _verify(self, move: Move, now: int) -> bool:
+        """Compares all rows; what only lags is looked at again, what is wrong ends the move."""
+        found = self._compared(move, self._place(move, move.source), self._place(move, move.target), now)
+        passes = self._passes[move.migration_id] = self._passes.get(move.migration_id, 0) + 1
+        if found.is_wrong or passes > limits.MOVE_PASSES_MAX:
+            return self._give_up(move, "the sides differ", now)
+        if (
+            found.missing <= limits.MOVE_CATCH_UP_ROWS_MAX
+            and self._left(move, move.target) <= limits.MOVE_CATCH_UP_ROWS_MAX
+        ):
+            return self._fence(move, "fencing", now)
+        return True
+
+    def _fence(self, move: Move, state: str, now: int) -> bool:
+        """No write of the tenant is decided from this commit on, whoever its owner is."""
+        with self._control.transaction():
+            if not self._is_still(move):
+                return False
+            until = now + limits.MOVE_FENCE_S * _SECOND_US
+            self._control.execute(
+                SQL["move_fenced"].encode(), move.named | {"state": state, "until": until, "now": now}
+            )
+            self._control.execute(SQL["gate_fenced"].encode(), {"tenant_id": move.tenant_id})
+        return True
+
+    # --- the commit ------------------------------------------------------------------------------------------
+
+    def _commit(self, move: Move, now: int) -> bool:
+        """Under the fence: both sides equal, then the pointer. Past its time the fence is given up."""
+        source, target = self._place(move, move.source), self._place(move, move.target)
+        if self._left(move, move.target) or self._left(move, move.source):
+            return self._expired(move, now)
+        found = self._compared(move, source, target, now)
+        if found.is_wrong:
+            return self._give_up(move, "the sides differ under the fence", now)
+        if not found.is_equal:
+            return self._expired(move, now)
+        fail_points.reach("move_before_commit")
+        soaks_until = now + limits.MOVE_SOAK_S * _SECOND_US
+        if self._placed(move, "committed", move.target, now, soaks_until=soaks_until):
+            fail_points.reach("move_after_commit")
+        return True
+
+    def _soak(self, move: Move, now: int) -> bool:
+        """Older contexts are refused at a source of its own, too; then the soak begins."""
+        self._places.open_gate(self._place(move, move.source), move.generation)
+        return self._to(move, "soaking", now)
+
+    def _expired(self, move: Move, now: int) -> bool:
+        if move.fence_until is not None and now <= move.fence_until:
+            return False
+        return self._give_up(move, "the fence lasted too long", now)
+
+    def _give_up(self, move: Move, reason: str, now: int) -> bool:
+        _log.warning("move_given_up", migration_id=move.migration_id, reason=reason)
+        self._control.execute(SQL["move_reason"].encode(), move.named | {"reason": reason})
+        return self._to(move, "aborting", now)
+
+    # --- ends ------------------------------------------------------------------------------------------------
+
+    def _abort(self, move: Move, now: int) -> bool:
+        """The source serves on; where a fence was up, under a generation that nobody had."""
+        if move.fenced:
+            return self._placed(move, "aborting", move.source, now)
+        self._empty(move, move.target)
+        return self._to(move, "aborted", now)
+
+    def _roll_back(self, move: Move, now: int) -> bool:
+        """The same as the move, backwards; in the end the target is emptied."""
+        if move.placement_id == move.source:
+            self._places.open_gate(self._place(move, move.source), move.generation)
+            self._empty(move, move.target)
+            return self._to(move, "rolled_back", now)
+        if not move.fenced:
+            return self._left(move, move.source) <= limits.MOVE_CATCH_UP_ROWS_MAX and self._fence(move, move.state, now)
+        if self._left(move, move.source) or self._left(move, move.target):
+            return False
+        found = self._compared(move, self._place(move, move.target), self._place(move, move.source), now)
+        if not found.is_equal:
+            raise errors.Unavailable("The sides of a move that is rolled back differ.", move=move.migration_id)
+        return self._placed(move, "rolling_back", move.source, now)
+
+    def _complete(self, move: Move, now: int) -> bool:
+        """When it has soaked long enough, or an operator says so, no row is left at the source."""
+        if not move.closing:
+            if move.soaks_until is None or now < move.soaks_until:
+                return False
+            with self._control.transaction():
+                if not self._is_still(move):
+                    return False
+                self._release(move, "soaking", now, closing=True)
+            return True
+        self._empty(move, move.source)
+        return self._to(move, "completed", now)
+
+    def _empty(self, move: Move, placement_id: str) -> None:
+        """No row, and no image on its way, is left there."""
+        self._control.execute(SQL["feed_dropped"].encode(), move.named | {"placement_id": placement_id})
+        self._places.empty(self._place(move, placement_id))
+        self._control.execute(SQL["placement_retired"].encode(), {"placement_id": placement_id})
+
+    # --- what they share -------------------------------------------------------------------------------------
+
+    def _placed(self, move: Move, state: str, placement_id: str, now: int, soaks_until: int | None = None) -> bool:
+        """The one compare-and-set of a cutover, a rollback, the end of a fence. False when the move went elsewhere."""
+        with self._control.transaction():
+            if not self._is_still(move):
+                return False
+            given = {
+                "tenant_id": move.tenant_id,
+                "placement_id": placement_id,
+                "generation": move.generation,
+                "now": now,
+            }
+            row = self._control.execute(SQL["tenant_placed"].encode(), given).fetchone()
+            if row is None:
+                raise errors.CasMiss(move=move.migration_id)
+            self._control.execute(SQL["gate_opened"].encode(), {"tenant_id": move.tenant_id, "generation": row[0]})
+            self._release(move, state, now, to_generation=row[0], soaks_until=soaks_until)
+        return True
+
+    def _release(
+        self,
+        move: Move,
+        state: str,
+        now: int,
+        *,
+        closing: bool = False,
+        to_generation: int | None = None,
+        soaks_until: int | None = None,
+    ) -> None:
+        changes = {
+            "state": state,
+            "closing": closing,
+            "to_generation": to_generation or move.generation,
+            "soaks_until": soaks_until or move.soaks_until,
+            "reason": None,
+            "now": now,
+        }
+        self._control.execute(SQL["move_released"].encode(), move.named | changes)
+
+    def _is_still(self, move: Move) -> bool:
+        """Whether it is as it was read, now that its tenant is locked: an operator's word may have come between."""
+        row = self._control.execute(SQL["move_locked"].encode(), move.named).fetchone()
+        return row == (move.state, move.fenced, move.generation, move.placement_id)
+
+    def _to(self, move: Move, state: str, now: int) -> bool:
+        with self._control.transaction():
+            if not self._is_still(move):
+                return False
+            self._control.execute(SQL["move_state"].encode(), move.named | {"state": state, "now": now})
+        return True
+
+    def _left(self, move: Move, placement_id: str) -> int:
+        asked = {"tenant_id": move.tenant_id, "placement_id": placement_id}
+        (count,) = self._control.execute(SQL["feed_left"].encode(), asked).fetchone() or (0,)
+        return int(count)
+
+    def _place(self, move: Move, placement_id: str) -> Place:
+        row = self._control.execute(SQL["placement"].encode(), {"placement_id": placement_id}).fetchone()
+        if row is None:
+            raise errors.NotFound
+        return Place(
+            tenant_id=move.tenant_id,
+            generation=move.generation,
+            placement_id=placement_id,
+            mode=row[1],
+            shard_or_database=row[2],
+        )
+
+    def _compared(self, move: Move, source: Place, target: Place, now: int) -> Comparison:
+        found = compare(self._places, source, target)
+        counts = {name: getattr(found, name) for name in found.__struct_fields__}
+        self._control.execute(
+            SQL["move_compared"].encode(), move.named | counts | {"verified": found.match, "now": now}
+        )
+        return found

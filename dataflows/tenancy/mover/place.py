@@ -1,0 +1,172 @@
+"""Where a tenant's rows are, and what is done with them there, each time under the mover's context of the tenant."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import psycopg
+from msgspec import Struct
+from psycopg import sql
+
+from dataflows.tenancy.domain.tenant import POOLED_SCHEMA
+from schemas import limits
+from sinks.postgres.migrate import files
+from sinks.tenancy import contexts, databases
+from sinks.tenancy.contexts import Contexts
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from psycopg import Connection
+
+    from sinks.tenancy.secrets_file import TenancySecrets
+
+_STORE_FILE: Final = "0068_1_tenant_store.sql"
+Row = tuple[str, int, bytes, bool]  # resource, version, sealed payload, deleted
+
+
+class Place(Struct, frozen=True, kw_only=True):
+    """One placement, for one tenant at one generation."""
+
+    tenant_id: str
+    generation: int
+    placement_id: str
+    mode: str
+    shard_or_database: str
+
+    @property
+    def store(self) -> str:
+        """The schema of its rows."""
+        return POOLED_SCHEMA if self.mode == "dedicated" else self.shard_or_database
+
+
+class Places:
+    """The databases of one mover: the control database, and each dedicated one while it is needed."""
+
+    def __init__(self, control: Connection[Any], dsn: str, secrets: TenancySecrets) -> None:
+        self.control = control
+        self._dsn = dsn
+        self._secrets = secrets
+        self._contexts = Contexts(secrets)
+        self._dedicated: dict[str, Connection[Any]] = {}
+
+    def close(self) -> None:
+        """Disconnects from dedicated databases."""
+        for connection in self._dedicated.values():
+            connection.close()
+        self._dedicated.clear()
+
+    def connection(self, place: Place) -> Connection[Any]:
+        """To the database of a placement."""
+        if place.mode != "dedicated":
+            return self.control
+        found = self._dedicated.get(place.placement_id)
+        if found is None or found.closed or found.broken:
+            if len(self._dedicated) >= limits.DEDICATED_STORES_MAX:
+                self.close()
+            found = psycopg.connect(
+                databases.dsn_of(self._dsn, place.placement_id),
+                autocommit=True,
+                connect_timeout=limits.POSTGRES_CONNECT_TIMEOUT_S,
+            )
+            self._dedicated[place.placement_id] = found
+        return found
+
+    def context(self, place: Place) -> str:
+        """The mover's own context of a tenant: a fence does not stop it."""
+        return self._contexts.of(place.tenant_id, place.generation, "move")
+
+    def rows(self, place: Place, ids: Sequence[str]) -> dict[str, Row]:
+        """Some rows of the tenant there."""
+        query = "select * from tenancy.read_rows(%s, %s, %s, %s)"
+        given = (self.context(place), place.store, place.tenant_id, list(ids))
+        return {row[0]: _row(row) for row in self.connection(place).execute(query, given)}
+
+    def rows_after(self, place: Place, after: str, at_most: int) -> list[Row]:
+        """The next rows of the tenant there, in the order of ids."""
+        query = "select * from tenancy.rows_after(%s, %s, %s, %s, %s)"
+        given = (self.context(place), place.store, place.tenant_id, after, at_most)
+        return [_row(row) for row in self.connection(place).execute(query, given)]
+
+    def apply(self, place: Place, rows: Sequence[Row]) -> None:
+        """Those rows are there afterwards, or newer ones."""
+        self.apply_all(place, [(place, row) for row in rows])
+
+    def apply_all(self, database: Place, rows: Sequence[tuple[Place, Row]]) -> None:
+        """As ``apply``, for rows of several tenants and stores in the database of one of them, in one transaction."""
+        if not rows:
+            return
+        known: dict[str, str] = {}
+        for place, _ in rows:
+            known.setdefault(place.tenant_id, self.context(place))
+        newest = {(place.store, place.tenant_id, row[0]): row for place, row in sorted(rows, key=_by_version)}
+        self.connection(database).execute(
+            "select tenancy.apply_rows"
+            "(%s::text[], %s::text[], %s::text[], %s::text[], %s::bigint[], %s::bytea[], %s::bool[])",
+            (
+                [known[tenant] for _, tenant, _ in newest],
+                [store for store, _, _ in newest],
+                [tenant for _, tenant, _ in newest],
+                [row[0] for row in newest.values()],
+                [row[1] for row in newest.values()],
+                [row[2] for row in newest.values()],
+                [row[3] for row in newest.values()],
+            ),
+        )
+
+    def make(self, place: Place) -> None:
+        """The store is there afterwards, empty or as it was."""
+        if place.mode == "dedicated":
+            self._make_database(place)
+        elif place.mode == "partitioned":
+            self.control.execute("select tenancy.make_store(%s)", (place.store,))
+
+    def empty(self, place: Place) -> int:
+        """No row of the tenant is there afterwards; a store of its own is gone. How many there were, if counted."""
+        if place.mode == "pooled":
+            removed, query = 0, "select tenancy.remove_rows(%s, %s, %s, %s)"
+            while True:
+                given = (self.context(place), place.store, place.tenant_id, limits.MOVE_PAGE_ROWS)
+                (found,) = self.control.execute(query, given).fetchone() or (0,)
+                removed += found
+                if not found:
+                    return removed
+        if place.mode == "partitioned":
+            self.control.execute(sql.SQL("drop schema if exists {} cascade").format(sql.Identifier(place.store)))
+            return 0
+        if connection := self._dedicated.pop(place.placement_id, None):
+            connection.close()
+        name = sql.Identifier(databases.name_of(self.control.info.dbname, place.placement_id))
+        self.control.execute(sql.SQL("drop database if exists {} with (force)").format(name))
+        return 0
+
+    def open_gate(self, place: Place, generation: int) -> None:
+        """A dedicated database takes contexts of this generation, and of no older one."""
+        if place.mode == "dedicated":
+            self.connection(place).execute(
+                "insert into tenancy.gate (tenant_id, generation, access) values (%s, %s, 'rw')"
+                " on conflict (tenant_id) do update"
+                " set generation = greatest(tenancy.gate.generation, excluded.generation)",
+                (place.tenant_id, generation),
+            )
+
+    def _make_database(self, place: Place) -> None:
+        name = databases.name_of(self.control.info.dbname, place.placement_id)
+        if not self.control.execute("select 1 from pg_database where datname = %s", (name,)).fetchone():
+            self.control.execute(sql.SQL("create database {}").format(sql.Identifier(name)))
+        connection = self.connection(place)
+        with connection.transaction():
+            connection.execute("select pg_advisory_xact_lock(1)")
+            if connection.execute("select to_regnamespace('tenancy')").fetchone() == (None,):
+                connection.execute(dict(files())[_STORE_FILE].encode())
+                connection.execute("select tenancy.make_store(%s)", (POOLED_SCHEMA,))
+            contexts.install(connection, self._secrets)
+        self.open_gate(place, place.generation)
+
+
+def _row(row: tuple[Any, ...]) -> Row:
+    return row[0], row[1], bytes(row[2]), row[3]
+
+
+def _by_version(one: tuple[Place, Row]) -> int:
+    return one[1][1]

@@ -1,0 +1,42 @@
+"""Records of the topic of usage: who sent each, whose usage it is, and whether it counts. No I/O.
+
+The sender's MAC covers key and value, and the key names the tenant: so no field of an event says whose it is. What the
+ingress sends it has judged; what others send is judged here, at the broker's time.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from dataflows.tenancy.usage.counting import Metered
+from schemas import errors, limits
+from schemas.senders import INGRESS
+from schemas.tenancy.usage_event import read, record_key, refuse_tenant
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+_decode: Final = msgspec.json.Decoder().decode
+_OF_TENANT: Final = "tenant:"
+
+
+def metered(key: bytes, value: bytes, appended_us: int, sender: str, scopes: Collection[str] | None) -> Metered | str:
+    """The usage that a record tells, or why it does not count. ``scopes``: of a producer outside; None = of ours."""
+    tenant_id = key.decode(errors="replace").partition(":")[0]
+    if scopes is None and sender != INGRESS:
+        return "operation_not_allowed"
+    if scopes is not None and f"{_OF_TENANT}{tenant_id}" not in scopes:
+        return "scope_not_allowed"
+    try:
+        said: Any = _decode(value)
+        refuse_tenant(said)
+    except (msgspec.DecodeError, UnicodeDecodeError, errors.MalformedRequest):
+        return "not_an_event"
+    event = read(said, appended_us, 0 if scopes is not None else limits.USAGE_JUDGED_SLACK_S * 1_000_000)
+    if isinstance(event, list):
+        return f"wrong_{event[0]['field'].partition('.')[2] or event[0]['field'] or 'event'}"
+    if record_key(tenant_id, event.source, event.event_id).encode() != key:
+        return "key_differs"
+    return Metered(tenant_id, event)

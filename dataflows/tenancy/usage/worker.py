@@ -1,0 +1,54 @@
+"""The process that meters tenants: usage from the topic, usage that our own events tell, and the invoices of both."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+from dataflows.tenancy.billing.invoicing import Invoicing
+from dataflows.tenancy.usage.own_usage import OwnUsage
+from dataflows.tenancy.usage.stream import UsageStream
+from schemas.errors import InvariantViolation
+from sinks.kafka.sender_keys import SenderKeys
+
+if TYPE_CHECKING:
+    from dataflows.worker.contract import WorkerPlace
+
+
+class Metering:
+    """Three loops beside each other: the end of one ends all."""
+
+    def __init__(self, place: WorkerPlace) -> None:
+        if place.keys is None:
+            raise InvariantViolation("who counts usage has to know who sent it")
+        self._usage = UsageStream(place.kafka, place.postgres_dsn, SenderKeys(place.keys / "senders"), place.client_id)
+        self._own = OwnUsage(place.kafka, place.postgres_dsn, f"{place.client_id}-own")
+        self._invoicing = Invoicing(place.postgres_dsn, f"{place.client_id}-invoices")
+
+    def run(self) -> None:
+        """Meters until ``stop``. Raises what ended one of the loops."""
+        loops = (self._own.run, self._invoicing.run)
+        with ThreadPoolExecutor(len(loops), "metering") as beside:
+            running = [beside.submit(loop) for loop in loops]
+            for one in running:
+                one.add_done_callback(lambda _: self.stop())
+            try:
+                self._usage.run()
+            finally:
+                self.stop()
+            for one in running:
+                one.result()
+
+    def stop(self) -> None:
+        """Ends all three soon."""
+        for one in (self._usage, self._own, self._invoicing):
+            one.stop()
+
+    def why_not_ready(self) -> str | None:
+        """None while usage is counted."""
+        return None if self._usage.is_ready else "Postgres or Kafka is away"
+
+
+def build(place: WorkerPlace) -> Metering:
+    """One process of it; a second one that takes over fences the first."""
+    return Metering(place)

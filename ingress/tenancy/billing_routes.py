@@ -1,0 +1,71 @@
+"""Billing runs and invoices: read by staff, and by the tenant that is billed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from ingress.commands import calling
+from ingress.http import reading
+from ingress.http.parts import parts_of
+from ingress.tenancy.billing import Billing
+from ingress.tenancy.callers import is_member, of_tenant
+from ingress.tenancy.tenants import Tenants
+from schemas import errors
+from schemas.tenancy.desk_operations import STAFF, TENANT_ADMIN
+
+if TYPE_CHECKING:
+    from ingress.tenancy.billing import StoredInvoice
+
+router: Final = APIRouter()
+_FOR_EVER: Final = {"Cache-Control": "private, max-age=31536000, immutable"}
+
+
+@router.get("/v1/tenants/{tenant_id}/billing_runs/{billing_run_id}")
+async def get_run(request: Request, tenant_id: str, billing_run_id: str) -> Response:
+    """One run, and its invoice once that stands."""
+    await of_tenant(request, tenant_id)
+    calling.require_id(billing_run_id)
+    return calling.json(await parts_of(request).get(Billing).run(tenant_id, billing_run_id))
+
+
+@router.get("/v1/tenants/{tenant_id}/billing_runs")
+async def list_runs(request: Request, tenant_id: str) -> Response:
+    """The runs of a tenant, newest first."""
+    await of_tenant(request, tenant_id)
+    return calling.json(await parts_of(request).get(Billing).runs(tenant_id, *calling.place(request)))
+
+
+@router.get("/v1/invoices/{invoice_id}")
+async def get_invoice(request: Request, invoice_id: str) -> Response:
+    """The invoice: it never changes."""
+    return calling.json((await _invoice(request, invoice_id)).document, _FOR_EVER)
+
+
+@router.get("/v1/invoices/{invoice_id}/document")
+async def get_document(request: Request, invoice_id: str) -> Response:
+    """Its bytes; with ``recompute``, made again from the events and the run's prices."""
+    is_made_again = reading.choice(request, "recompute", ("true", "false")) == "true"
+    stored = await _invoice(request, invoice_id)
+    if is_made_again:
+        return calling.json(await parts_of(request).get(Billing).made_again(stored))
+    return calling.json(stored.document, _FOR_EVER)
+
+
+async def _invoice(request: Request, invoice_id: str) -> StoredInvoice:
+    """Of the caller's own tenant, or anybody's for staff. Raises NotFound."""
+    parts = parts_of(request)
+    caller = await calling.caller_of(request, STAFF, TENANT_ADMIN)
+    calling.require_id(invoice_id)
+    if is_member(caller):
+        caller.require(TENANT_ADMIN)
+        await parts.get(Tenants).active(caller)
+    else:
+        caller.require(STAFF)
+    found = await parts.get(Billing).invoice(invoice_id)
+    if is_member(caller) and caller.tenant != found.tenant_id:
+        raise errors.NotFound
+    return found

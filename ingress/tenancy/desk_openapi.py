@@ -1,0 +1,165 @@
+"""The document of usage, billing, support access and isolation."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from ingress.http import openapi_commands
+from ingress.http import openapi_elements as elements
+from ingress.http.openapi_schemas import OBJECT_ID, a_schema, ref
+from ingress.tenancy.openapi import committed, list_of, read
+from ingress.tenancy.usage import AGGREGATIONS, GROUPS, WINDOWS
+from schemas import limits
+from schemas.tenancy.desk_operations import APPROVE, DESK, STAFF, SUPPORT, TENANT_ADMIN
+
+Json = dict[str, Any]
+_STRING: Final = {"type": "string"}
+_INTEGER: Final = {"type": "integer"}
+_TEXT_OR_NULL: Final = {"type": ["string", "null"]}
+_INSTANT: Final = {"type": "string", "format": "date-time"}
+_PAGE: Final = (elements.limit(), elements.CURSOR)
+_DESK: Final = (STAFF, TENANT_ADMIN)
+_GRANTS: Final = (STAFF, SUPPORT, APPROVE, TENANT_ADMIN)
+_SAID_BY_ROUTE: Final = ("person", "grant_id")
+_ONE: Final = "application/cloudevents+json"
+_BATCH: Final = "application/cloudevents-batch+json"
+
+
+def paths() -> Json:
+    """Routes that are no commands."""
+    run = "/v1/tenants/{tenant_id}/billing_runs"
+    grant = "/v1/tenants/{tenant_id}/support_grants"
+    own = ("tenant_id",)
+    said = "true: made again from the events and the run's prices"
+    recompute = elements.query("recompute", {"enum": ["true", "false"]}, said)
+    return {
+        "/v1/usage/events": {"post": _meter()},
+        "/v1/usage": read("get_usage", "Usage", "Usage", scopes=("usage:read",), parameters=_asked()),
+        "/v1/usage_conflicts": read(
+            "list_usage_conflicts", "Contradictions", "UsageConflictPage", scopes=("usage:read",), parameters=_PAGE
+        ),
+        run: read("list_billing_runs", "Runs, newest first", "BillingRunPage", own, scopes=_DESK, parameters=_PAGE),
+        f"{run}/{{billing_run_id}}": read(
+            "get_billing_run", "A run", "BillingRun", (*own, "billing_run_id"), scopes=_DESK
+        ),
+        "/v1/invoices/{invoice_id}": read("get_invoice", "An invoice", "Invoice", ("invoice_id",), scopes=_DESK),
+        "/v1/invoices/{invoice_id}/document": read(
+            "get_invoice_document", "Its bytes", "Invoice", ("invoice_id",), scopes=_DESK, parameters=(recompute,)
+        ),
+        grant: read(
+            "list_support_grants", "Grants, newest first", "SupportGrantPage", own, scopes=_GRANTS, parameters=_PAGE
+        ),
+        f"{grant}/{{grant_id}}": read(
+            "get_support_grant", "A grant", "SupportGrant", (*own, "grant_id"), scopes=_GRANTS
+        ),
+        f"{grant}/{{grant_id}}/token": {"post": _token()},
+        "/v1/audit": read(
+            "list_support_calls",
+            "What support did",
+            "SupportCallPage",
+            scopes=(TENANT_ADMIN,),
+            parameters=(elements.query("grant_id", OBJECT_ID, "Of one grant"), *_PAGE),
+        ),
+        "/v1/isolation": read("get_isolation", "Whether tenants are apart", "Isolation", scopes=(STAFF,)),
+    }
+
+
+def _asked() -> tuple[Json, ...]:
+    query = elements.query
+    required = {"required": True}
+    dimension = {"type": "string", "pattern": rf"^[A-Za-z0-9_.:-]{{1,{limits.USAGE_DIMENSION_LENGTH_MAX}}}$"}
+    return (
+        query("dimension", dimension, "What is metered") | required,
+        query("from", _INSTANT, "The first instant") | required,
+        query("to", _INSTANT, "Behind the last instant") | required,
+        query("window", {"enum": list(WINDOWS)}, "Sums by these, cut to the span"),
+        query("group", {"enum": list(GROUPS)}, "Sums by these, too"),
+        query("timezone", _STRING, "IANA name; the tenant's, if it is not said"),
+        query("aggregation", {"enum": list(AGGREGATIONS)}, "What is told of the events in place of their sum"),
+        query("percentile", {"type": "integer", "minimum": 1, "maximum": 100}, "Of that aggregation"),
+    )
+
+
+def _meter() -> Json:
+    event = ref("UsageEvent")
+    batch = {"type": "array", "items": event, "minItems": 1, "maxItems": limits.USAGE_EVENTS_MAX}
+    codes = (
+        *("malformed_request", "too_large", "unsupported_media_type", "invalid_command", "event_too_old"),
+        *("tenant_not_active", "overloaded"),
+    )
+    return {
+        "operationId": "meter_usage",
+        "summary": "Take all of these events of usage, or none",
+        "tags": ["tenancy"],
+        "security": [{"bearer": ["usage:write"]}],
+        "parameters": [],
+        "requestBody": {"required": True, "content": {_ONE: {"schema": event}, _BATCH: {"schema": batch}}},
+        "responses": {
+            "202": elements.answer("Durable; in sums within seconds", elements.JSON, "UsageAccepted"),
+            **elements.refusals((*elements.COMMON, *codes)),
+        },
+    }
+
+
+def _token() -> Json:
+    return {
+        "operationId": "get_support_token",
+        "summary": "What its requester shows while the grant is active",
+        "tags": ["tenancy"],
+        "security": [{"bearer": [scope]} for scope in (SUPPORT, APPROVE)],
+        "parameters": [elements.object_id("tenant_id"), elements.object_id("grant_id")],
+        "responses": {
+            "201": elements.answer("A tenant's token with the grant's scopes", elements.JSON, "SupportToken"),
+            **elements.refusals((*elements.COMMON, "not_found", "grant_inactive")),
+        },
+    }
+
+
+def components() -> Json:
+    """Schemas of what is read, and of what a person sends: who that is stands in the token."""
+    data = a_schema({"dimension": _STRING, "quantity": {"type": "integer", "minimum": 0}}, closed=True)
+    event = a_schema(
+        {
+            "specversion": {"const": "1.0"},
+            "type": {"const": "millrace.usage"},
+            "id": _STRING,
+            "source": _STRING,
+            "time": _INSTANT,
+            "subject": _STRING,
+            "data": data,
+        },
+        ["specversion", "type", "id", "source", "time", "data"],
+    )
+    sums = a_schema({"from": _INSTANT, "to": _INSTANT, "events": _INTEGER}, ["from", "to", "events"])
+    conflict = a_schema({"source": _STRING, "event_id": _STRING, "seen_at": _INSTANT})
+    run = a_schema({"billing_run_id": OBJECT_ID, "state": _STRING, "invoice_id": _TEXT_OR_NULL})
+    line = a_schema({"kind": _STRING, "dimension": _STRING, "quantity": _INTEGER, "amount": _INTEGER})
+    invoice = a_schema(
+        {"invoice_id": OBJECT_ID, "currency": _STRING, "lines": {"type": "array", "items": line}, "total": _INTEGER}
+    )
+    grant = a_schema({"grant_id": OBJECT_ID, "requester": _STRING, "state": _STRING, "expires_at": _TEXT_OR_NULL})
+    call = a_schema({"seq": _INTEGER, "at": _INSTANT, "actor": _STRING, "object": _STRING, "result": _STRING})
+    isolation = a_schema({"status": _STRING, "as_of": _TEXT_OR_NULL, "probes": _INTEGER, "violations": _INTEGER})
+    payloads = {
+        f"{operation.record}Payload": openapi_commands.payload(operation, without=_SAID_BY_ROUTE)
+        for operation in DESK.values()
+        if operation.audited
+    }
+    return payloads | {
+        "UsageEvent": event,
+        "UsageAccepted": a_schema({"accepted": _INTEGER}),
+        "Usage": a_schema({"data": {"type": "array", "items": sums}, "as_of": _INSTANT}),
+        "UsageConflict": conflict,
+        "UsageConflictPage": list_of("UsageConflict"),
+        "BillingRun": run,
+        "BillingRunPage": list_of("BillingRun"),
+        "CommittedBillingRun": committed(run),
+        "Invoice": invoice,
+        "SupportGrant": grant,
+        "SupportGrantPage": list_of("SupportGrant"),
+        "CommittedSupportGrant": committed(grant),
+        "SupportToken": a_schema({"token": _STRING, "expires_at": _INSTANT}),
+        "SupportCall": call,
+        "SupportCallPage": list_of("SupportCall"),
+        "Isolation": isolation,
+    }

@@ -1,0 +1,42 @@
+"""Whether tenants are apart: what the monitor saw last, for staff. What it has not looked at lately is stale."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Final
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from ingress.commands import calling
+from ingress.http.parts import parts_of
+from ingress.tenancy.callers import require_staff
+from ingress.tenancy.usage import Usage
+from schemas import limits
+from schemas.tenancy.desk_operations import STAFF
+from schemas.tenancy.instants import instant
+
+router: Final = APIRouter()
+_SECOND_US: Final = 1_000_000
+
+
+@router.get("/v1/isolation")
+async def isolation(request: Request) -> Response:
+    """The newest round of the monitor."""
+    require_staff(await calling.caller_of(request, STAFF), STAFF)
+    (row,) = await parts_of(request).get(Usage).store.rows("isolation", {})
+    return calling.json(_shown(row, time.time_ns() // 1_000))
+
+
+def _shown(row: tuple[Any, ...], now_us: int) -> dict[str, Any]:
+    as_of, probes, violations, lints = row
+    is_stale = as_of is None or now_us - as_of > limits.ISOLATION_STALE_S * _SECOND_US
+    is_violated = violations or any(lint["gaps"] for lint in lints)
+    return {
+        "status": "violated" if is_violated else "stale" if is_stale else "ok",
+        "as_of": None if as_of is None else instant(as_of),
+        "probes": probes or 0,
+        "violations": violations,
+        "lints": lints,
+    }

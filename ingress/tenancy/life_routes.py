@@ -1,0 +1,125 @@
+"""What hangs on a tenant: its exports, its certificates, its moves. Read by staff, and by its own administrators."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from ingress.commands import calling
+from ingress.http.cursors import Cursors
+from ingress.http.pages import BEFORE_ALL
+from ingress.http.parts import parts_of
+from ingress.tenancy import callers
+from ingress.tenancy.tenants import Known, Tenants
+from schemas import errors
+from schemas.tenancy.rendering import export_document, migration_document
+from sinks.certificates import CertificateKeys
+
+if TYPE_CHECKING:
+    from ingress.http.store import Store
+
+router: Final = APIRouter()
+_NDJSON: Final = "application/x-ndjson"
+
+
+class Lives:
+    """Reads of one process."""
+
+    def __init__(self, store: Store, tenants: Tenants, cursors: Cursors) -> None:
+        self._store = store
+        self._tenants = tenants
+        self._cursors = cursors
+
+    async def one(self, query: str, **named: str) -> dict[str, Any]:
+        """One record. Raises NotFound."""
+        rows = await self._store.records(query, named)
+        if not rows:
+            raise errors.NotFound
+        return rows[0]
+
+    async def moves(self, tenant_id: str, limit: int, cursor: str | None) -> dict[str, Any]:
+        """A page of the tenant's moves."""
+        place = self._cursors.read(tenant_id, "migrations", cursor, tuple[int, str]) if cursor else BEFORE_ALL
+        asked = {"tenant_id": tenant_id, "created_at": place[0], "id": place[1], "limit": limit + 1}
+        found = await self._store.records("tenant_migrations_newest", asked)
+        has_more, found = len(found) > limit, found[:limit]
+        last = (found[-1]["created_at"], found[-1]["migration_id"]) if has_more else None
+        following = self._cursors.write(tenant_id, "migrations", last) if last else None
+        return {"data": [migration_document(m) for m in found], "has_more": has_more, "next_cursor": following}
+
+    async def parts(self, known: Known, export_id: str) -> AsyncIterator[bytes]:
+        """The lines of an export, part after part."""
+        part = 0
+        while True:
+            asked = {"tenant_id": known.tenant.tenant_id, "export_id": export_id, "part": part}
+            rows = await self._store.rows("tenant_export_part", asked)
+            if not rows:
+                return
+            yield self._tenants.open(known, f"{export_id}:{part}", bytes(rows[0][0]))
+            part += 1
+
+
+@router.get("/v1/tenants/{tenant_id}/exports/{export_id}")
+async def get_export(request: Request, tenant_id: str, export_id: str) -> Response:
+    """An export, and whether it is ready."""
+    _, known = await callers.of_tenant(request, tenant_id)
+    calling.require_id(export_id)
+    lives = parts_of(request).get(Lives)
+    found = await lives.one("tenant_exports_by_id", tenant_id=known.tenant.tenant_id, export_id=export_id)
+    return calling.json(export_document(found))
+
+
+@router.get("/v1/tenants/{tenant_id}/exports/{export_id}/content")
+async def get_export_content(request: Request, tenant_id: str, export_id: str) -> Response:
+    """The resources, a line each, in the order of their ids."""
+    _, known = await callers.of_tenant(request, tenant_id)
+    calling.require_id(export_id)
+    lives = parts_of(request).get(Lives)
+    found = await lives.one("tenant_exports_by_id", tenant_id=known.tenant.tenant_id, export_id=export_id)
+    if found["state"] != "ready":
+        raise errors.StateConflict("The export is not ready yet.")
+    if known.is_shredded:
+        raise errors.KeyShredded
+    return StreamingResponse(lives.parts(known, export_id), headers=calling.NO_STORE, media_type=_NDJSON)
+
+
+@router.get("/v1/tenants/{tenant_id}/certificates/{certificate_id}")
+async def get_certificate(request: Request, tenant_id: str, certificate_id: str) -> Response:
+    """A certificate of what was destroyed, with its signature."""
+    _, known = await callers.of_tenant(request, tenant_id)
+    calling.require_id(certificate_id)
+    found = (
+        await parts_of(request)
+        .get(Lives)
+        .one("tenant_certificates_by_id", tenant_id=known.tenant.tenant_id, certificate_id=certificate_id)
+    )
+    return calling.json(msgspec.json.decode(found["document"]) | {"jws": found["jws"]})
+
+
+@router.get("/v1/tenants/{tenant_id}/migrations")
+async def list_migrations(request: Request, tenant_id: str) -> Response:
+    """The tenant's moves, newest first."""
+    _, known = await callers.of_tenant(request, tenant_id)
+    lives = parts_of(request).get(Lives)
+    return calling.json(await lives.moves(known.tenant.tenant_id, *calling.place(request)))
+
+
+@router.get("/v1/tenants/{tenant_id}/migrations/{migration_id}")
+async def get_migration(request: Request, tenant_id: str, migration_id: str) -> Response:
+    """One move, and how far it is."""
+    _, known = await callers.of_tenant(request, tenant_id)
+    calling.require_id(migration_id)
+    lives = parts_of(request).get(Lives)
+    found = await lives.one("tenant_migrations_by_id", tenant_id=known.tenant.tenant_id, migration_id=migration_id)
+    return calling.json(migration_document(found))
+
+
+@router.get("/.well-known/certificate-keys.json")
+async def certificate_keys(request: Request) -> Response:
+    """The public keys that certificates are verified with."""
+    return calling.json(parts_of(request).get(CertificateKeys).public())

@@ -1,0 +1,171 @@
+"""The document of what is read of tenants and their resources, and of what their commands answer."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from ingress.http import openapi_elements as elements
+from ingress.http.openapi_schemas import OBJECT_ID, a_schema
+from schemas.tenancy.operations import MEMBER_ADMIN, READ, STAFF
+
+Json = dict[str, Any]
+_STRING: Final = {"type": "string"}
+_TEXT_OR_NULL: Final = {"type": ["string", "null"]}
+_INTEGER: Final = {"type": "integer"}
+_OBJECT: Final = {"type": "object"}
+_LIST: Final = {"type": "array", "items": _OBJECT}
+_REFUSED: Final = (
+    *elements.COMMON,
+    "malformed_request",
+    "not_found",
+    "invalid_command",
+    "tenant_not_active",
+    "key_shredded",
+)
+
+
+def read(
+    operation_id: str,
+    summary: str,
+    schema: str,
+    path_ids: tuple[str, ...] = (),
+    *,
+    scopes: tuple[str, ...] = (STAFF, MEMBER_ADMIN),
+    parameters: tuple[Json, ...] = (),
+    media: str = elements.JSON,
+) -> Json:
+    """One GET."""
+    answer = {"200": elements.answer(summary, media, schema)}
+    return {
+        "get": {
+            "operationId": operation_id,
+            "summary": summary,
+            "tags": ["tenancy"],
+            "security": [{"bearer": [scope]} for scope in scopes],
+            "parameters": [*map(elements.object_id, path_ids), *parameters],
+            "responses": answer | elements.refusals(_REFUSED),
+        }
+    }
+
+
+def list_of(schema: str) -> Json:
+    """A page."""
+    items = {"type": "array", "items": {"$ref": f"#/components/schemas/{schema}"}}
+    return a_schema({"data": items, "has_more": {"type": "boolean"}, "next_cursor": _TEXT_OR_NULL})
+
+
+def committed(result: Json) -> Json:
+    """The answer to a command."""
+    return a_schema({"result": result, "event": _OBJECT})
+
+
+_PAGE: Final = (elements.limit(), elements.CURSOR)
+_PLACEMENT: Final = a_schema(
+    {
+        "placement_id": OBJECT_ID,
+        "region": _STRING,
+        "mode": _STRING,
+        "shard_or_database": _STRING,
+        "generation": _INTEGER,
+    }
+)
+_TENANT: Final = a_schema(
+    {
+        "tenant_id": OBJECT_ID,
+        "name": _STRING,
+        "tier": _STRING,
+        "state": _STRING,
+        "suspension": _TEXT_OR_NULL,
+        "reason": _TEXT_OR_NULL,
+        "timezone": _STRING,
+        "home_currency": _STRING,
+        "quotas": _OBJECT,
+        "prices": _OBJECT,
+        "placement_id": OBJECT_ID,
+        "placement": _PLACEMENT,
+        "key_ref": _STRING,
+        "policy_version": _INTEGER,
+        "version": _INTEGER,
+        "certificate_id": _TEXT_OR_NULL,
+        "created_at": _STRING,
+        "updated_at": _STRING,
+    }
+)
+_EXPORT: Final = ("tenant_id", "export_id")
+_MIGRATION: Final = a_schema(
+    dict.fromkeys(("migration_id", "tenant_id", "state", "source", "target", "created_at", "updated_at"), _STRING)
+    | dict.fromkeys(("from_generation", "rows_per_second", "rows_copied", "rows_verified", "mismatches"), _INTEGER)
+    | {
+        "to_generation": {"type": ["integer", "null"]},
+        "dual_reads": _OBJECT,
+        "reason": _TEXT_OR_NULL,
+        "version": _INTEGER,
+    }
+)
+_RESOURCE: Final = a_schema({"tenant_id": OBJECT_ID, "resource_id": OBJECT_ID, "version": _INTEGER, "payload": _OBJECT})
+
+
+def paths() -> Json:
+    """Reads of tenants."""
+    return {
+        "/v1/tenants": read("list_tenants", "Tenants, newest first", "TenantPage", scopes=(STAFF,), parameters=_PAGE),
+        "/v1/tenants/{tenant_id}": read("get_tenant", "A tenant", "Tenant", ("tenant_id",)),
+        "/v1/tenants/{tenant_id}/keys": read("list_keys", "Versions of its key", "TenantKeys", ("tenant_id",)),
+        "/v1/tenants/{tenant_id}/exports/{export_id}": read("get_export", "An export", "TenantExport", _EXPORT),
+        "/v1/tenants/{tenant_id}/exports/{export_id}/content": read(
+            "get_export_content", "The resources, a line each", "NdjsonText", _EXPORT, media="application/x-ndjson"
+        ),
+        "/v1/tenants/{tenant_id}/certificates/{certificate_id}": read(
+            "get_certificate", "A signed certificate", "Certificate", ("tenant_id", "certificate_id")
+        ),
+        "/v1/tenants/{tenant_id}/migrations": read(
+            "list_migrations", "Moves, newest first", "MigrationPage", ("tenant_id",), parameters=_PAGE
+        ),
+        "/v1/tenants/{tenant_id}/migrations/{migration_id}": read(
+            "get_migration", "A move", "Migration", ("tenant_id", "migration_id")
+        ),
+        "/.well-known/certificate-keys.json": read("certificate_keys", "Public keys", "JwkSet", scopes=()),
+        "/v1/resources": read(
+            "list_resources", "Resources, newest first", "ResourcePage", scopes=(READ,), parameters=_PAGE
+        ),
+        "/v1/resources/{resource_id}": read(
+            "get_resource", "A resource", "TenantResource", ("resource_id",), scopes=(READ,)
+        ),
+        "/v1/quotas": read("list_quotas", "Limits, and what is used", "Quotas", scopes=(READ,)),
+    }
+
+
+def components() -> Json:
+    """Schemas of tenants, resources and what commands answer."""
+    deletion = a_schema({"resource_id": OBJECT_ID, "version": _INTEGER, "deleted": {"type": "boolean"}})
+    export = a_schema({"export_id": OBJECT_ID, "state": _STRING, "resources": _INTEGER, "sha256": _TEXT_OR_NULL})
+    key = a_schema({"key_version": _INTEGER})
+    return {
+        "Tenant": _TENANT,
+        "TenantPage": list_of("Tenant"),
+        "TenantResource": _RESOURCE,
+        "ResourcePage": list_of("TenantResource"),
+        "TenantKeys": a_schema({"data": _LIST, "certificate_id": _TEXT_OR_NULL}),
+        "Quotas": a_schema({"data": _LIST}),
+        "CommittedTenant": committed(_TENANT),
+        "CommittedResource": committed(_RESOURCE),
+        "CommittedDeletion": committed(deletion),
+        "CommittedExport": committed(export),
+        "CommittedKey": committed(key),
+        "CommittedMigration": committed(_MIGRATION),
+        "TenantExport": export,
+        "NdjsonText": _STRING,
+        "Certificate": a_schema(
+            {
+                "certificate_id": OBJECT_ID,
+                "kind": _STRING,
+                "tenant_id": OBJECT_ID,
+                "issued_at": _STRING,
+                "stores": _LIST,
+            }
+            | {"jws": _STRING}
+        ),
+        "Migration": _MIGRATION,
+        "MigrationPage": list_of("Migration"),
+        "JwkSet": a_schema({"keys": _LIST}),
+    }

@@ -1,0 +1,101 @@
+"""Resources as their tenant reads them: the head says the version, a store or the feed on its way has the payload.
+
+A read that meets a placement on the move looks again. It never gives an older version than the head that it saw.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+import psycopg
+
+from ingress.http.pages import BEFORE_ALL
+from schemas import errors, limits
+
+if TYPE_CHECKING:
+    from ingress.http.cursors import Cursors
+    from ingress.http.store import Store
+    from ingress.tenancy.stores import TenantStores
+    from ingress.tenancy.tenants import Known, Tenants
+
+_LIST: Final = "resources"
+Head = tuple[str, int, int, bytes | None]  # resource, version, created at, its image where that is on its way
+Document = dict[str, Any]
+
+
+class Resources:
+    """Reads of one process."""
+
+    def __init__(self, store: Store, stores: TenantStores, tenants: Tenants, cursors: Cursors) -> None:
+        self._store = store
+        self._stores = stores
+        self._tenants = tenants
+        self._cursors = cursors
+
+    async def get(self, known: Known, resource_id: str) -> Document:
+        """One live resource. Raises NotFound, KeyShredded, Unavailable."""
+        (found, _) = await self._read(known, "resource_heads_by_id", {"resource_id": resource_id})
+        if not found:
+            raise errors.NotFound
+        return found[0]
+
+    async def page(self, known: Known, limit: int, cursor: str | None) -> Document:
+        """Live resources, newest first. Raises KeyShredded, MalformedRequest, Unavailable."""
+        _require_keys(known)
+        caller = known.tenant.tenant_id
+        place = self._cursors.read(caller, _LIST, cursor, tuple[int, str]) if cursor else BEFORE_ALL
+        asked = {"created_at": place[0], "id": place[1], "limit": limit + 1}
+        found, heads = await self._read(known, "resource_heads_newest", asked, limit)
+        has_more = len(heads) > limit
+        last = heads[limit - 1] if has_more else None
+        return {
+            "data": found,
+            "has_more": has_more,
+            "next_cursor": self._cursors.write(caller, _LIST, (last[2], last[0])) if last else None,
+        }
+
+    async def _read(
+        self, known: Known, query: str, asked: Document, at_most: int = limits.PAGE_LIMIT_MAX
+    ) -> tuple[list[Document], list[Head]]:
+        """What the heads of a query lead to, and those heads."""
+        for left in reversed(range(limits.TENANT_READ_TRIES_MAX)):
+            tenant = known.tenant
+            parameters = {"tenant_id": tenant.tenant_id, "placement_id": tenant.placement_id, **asked}
+            heads: list[Head] = [(i, v, at, image) for i, v, at, image in await self._store.rows(query, parameters)]
+            try:
+                found = await self._payloads(known, heads[:at_most])
+            except psycopg.Error:
+                found = None  # the placement has moved on, or its gate is closed for an older generation
+            if found is not None:
+                return found, heads
+            if left:
+                known = await self._tenants.find(tenant.tenant_id, fresh=True) or known
+        raise errors.Unavailable("The tenant is on the move; try again.", tenant=known.tenant.tenant_id)
+
+    async def _payloads(self, known: Known, heads: list[Head]) -> list[Document] | None:
+        """The documents of these heads; None when the store is behind them."""
+        rows = await self._stores.rows(known.tenant, [id_ for id_, _, _, image in heads if image is None])
+        found: list[Document] = []
+        for id_, version, _, image in heads:
+            stored, sealed, deleted = (
+                rows.get(id_, (0, b"", False)) if image is None else (version, bytes(image), False)
+            )
+            if stored < version:
+                return None
+            if not deleted:
+                found.append(self._document(known, id_, stored, sealed))
+        return found
+
+    def _document(self, known: Known, resource_id: str, version: int, sealed: bytes) -> Document:
+        return {
+            "tenant_id": known.tenant.tenant_id,
+            "resource_id": resource_id,
+            "version": version,
+            "payload": msgspec.Raw(self._tenants.open(known, resource_id, sealed)),
+        }
+
+
+def _require_keys(known: Known) -> None:
+    if known.is_shredded:
+        raise errors.KeyShredded

@@ -1,0 +1,60 @@
+"""The multi-tenant platform in the ingress: its parts, wired in one place."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ingress.http.pages import NewestFirst
+from ingress.http_service import HttpService, Json
+from ingress.tenancy import desk, desk_openapi, life_routes, openapi, resource_routes, tenant_routes
+from ingress.tenancy.admission import TenancyAdmission
+from ingress.tenancy.life_routes import Lives
+from ingress.tenancy.quotas import Quotas
+from ingress.tenancy.resources import Resources
+from ingress.tenancy.stores import TenantStores
+from ingress.tenancy.tenants import Tenants
+from schemas.tenancy.service import SERVICE
+from sinks.tenancy.contexts import Contexts
+from sinks.tenancy.seals import RootKeys
+
+if TYPE_CHECKING:
+    from ingress.http_service import Platform
+
+
+class TenancyHttp(HttpService):
+    """Tenants, resources, quotas."""
+
+    declared = SERVICE
+    routers = (tenant_routes.router, resource_routes.router, life_routes.router, *desk.ROUTERS)
+    shows_events = True
+
+    def __init__(self, platform: Platform) -> None:
+        super().__init__(platform)
+        config, store, add = platform.config, platform.store, platform.parts.add
+        tenants = add(Tenants(store, RootKeys(config.tenancy_secrets)))
+        add(NewestFirst(store, platform.cursors))
+        self._stores = TenantStores(store, config.postgres_dsn, Contexts(config.tenancy_secrets))
+        add(Resources(store, self._stores, tenants, platform.cursors))
+        add(Quotas(store))
+        add(Lives(store, tenants, platform.cursors))
+        add(config.certificate_keys)
+        self.admission = TenancyAdmission(tenants)
+        self._desk = desk.Desk(platform)
+
+    async def close(self) -> None:
+        """Disconnects from dedicated databases, and from Kafka."""
+        await self._desk.close()
+        await self._stores.close()
+
+    @staticmethod
+    def paths() -> Json:
+        """What is read of tenants and resources."""
+        return openapi.paths() | desk_openapi.paths()
+
+    @staticmethod
+    def components() -> Json:
+        """Tenants, resources, quotas."""
+        return openapi.components() | desk_openapi.components()
+
+
+HTTP: Final = TenancyHttp

@@ -1,0 +1,162 @@
+"""Tenants as the ingress knows them: a second old at most, and never what decides. Who asks is the token's tenant."""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Struct, field
+
+from schemas import errors, limits
+from schemas.sealing import SealBroken
+from schemas.tenancy.rendering import tenant_document
+from sinks.tenancy import seals
+
+if TYPE_CHECKING:
+    from ingress.http.store import Store
+    from ingress.identity.auth import Caller
+
+UNKNOWN: Final = "unknown"
+_READABLE: Final = frozenset({"active", "offboarding", "exported"})
+
+
+class Tenant(Struct, frozen=True, kw_only=True):
+    """One row of ``tenant`` with its placement, as of a moment."""
+
+    tenant_id: str
+    name: str
+    tier: str
+    state: str
+    suspension: str | None
+    reason: str | None
+    timezone: str
+    home_currency: str
+    quotas: dict[str, str]
+    prices: dict[str, str]
+    placement_id: str
+    generation: int
+    key_ref: str
+    policy_version: int
+    version: int
+    certificate_id: str | None
+    created_at: int
+    updated_at: int
+    region: str
+    mode: str
+    shard_or_database: str
+
+    @property
+    def serves_reads(self) -> bool:
+        """Whether its members may read."""
+        return self.state in _READABLE or (self.state == "suspended" and self.suspension == "read_only")
+
+
+class WrappedKey(Struct, frozen=True):
+    """One version of a tenant's key."""
+
+    key_version: int
+    root_key_id: str
+    wrapped: bytes | None
+    state: str
+    certificate_id: str | None
+
+
+class Known(Struct, frozen=True):
+    """A tenant, its keys, and when that was read."""
+
+    tenant: Tenant
+    keys: tuple[WrappedKey, ...]
+    read_at: float
+    opened: dict[int, bytes] = field(default_factory=dict)  # keys in the clear, no longer than this is kept
+
+    def __repr__(self) -> str:
+        return f"Known({self.tenant.tenant_id!r})"
+
+    @property
+    def shred_certificate_id(self) -> str | None:
+        """The certificate of the destruction of its keys, when there is one."""
+        return next((key.certificate_id for key in self.keys if key.certificate_id), None)
+
+    @property
+    def is_shredded(self) -> bool:
+        """Whether its keys were destroyed."""
+        return bool(self.keys) and all(key.state == "destroyed" for key in self.keys)
+
+
+class Tenants:
+    """Finds tenants and their keys. One per process."""
+
+    def __init__(self, store: Store, root_keys: seals.RootKeys) -> None:
+        self._store = store
+        self._root_keys = root_keys
+        self._known: OrderedDict[str, Known] = OrderedDict()
+
+    async def find(self, tenant_id: str, *, fresh: bool = False) -> Known | None:
+        """The tenant, as it was at most a second ago; None when there is none. Raises Unavailable."""
+        known = self._known.get(tenant_id)
+        if not fresh and known is not None and time.monotonic() - known.read_at < limits.TENANTS_CACHED_S:
+            return known
+        read_at = time.monotonic()
+        rows = await self._store.records("tenants_by_id", {"tenant_id": tenant_id})
+        if not rows:
+            self._known.pop(tenant_id, None)
+            return None
+        keys = [WrappedKey(*row) for row in await self._store.rows("tenant_keys", {"tenant_id": tenant_id})]
+        found = Known(Tenant(**rows[0]), tuple(keys), read_at)
+        self._known[tenant_id] = found
+        self._known.move_to_end(tenant_id)
+        if len(self._known) > limits.TENANTS_CACHED_MAX:
+            self._known.popitem(last=False)
+        return found
+
+    async def get(self, tenant_id: str, *, fresh: bool = False) -> Known:
+        """As ``find``. Raises NotFound."""
+        found = await self.find(tenant_id, fresh=fresh)
+        if found is None:
+            raise errors.NotFound
+        return found
+
+    async def active(self, caller: Caller, *, writes: bool = False) -> Known:
+        """The caller's own tenant. Raises Forbidden without one, TenantNotActive where it is not served."""
+        found = await self.find(caller.tenant)
+        if found is None:
+            raise errors.TenantNotActive(UNKNOWN)
+        tenant = found.tenant
+        if not tenant.serves_reads or (writes and tenant.state != "active"):
+            raise errors.TenantNotActive(tenant.state)
+        return found
+
+    def key(self, known: Known, key_version: int) -> bytes:
+        """A key in the clear. Raises KeyShredded when it was destroyed, Unavailable when its root key is away."""
+        if key_version in known.opened:
+            return known.opened[key_version]
+        row = next((key for key in known.keys if key.key_version == key_version), None)
+        if row is None or row.wrapped is None:
+            raise errors.KeyShredded
+        tenant_id = known.tenant.tenant_id
+        key = self._root_keys.unwrap(tenant_id, key_version, row.root_key_id, bytes(row.wrapped))
+        known.opened[key_version] = key
+        return key
+
+    def seal(self, known: Known, place: str, plain: bytes) -> tuple[int, bytes]:
+        """The plaintext under the tenant's active key, and that key's version. Raises KeyShredded."""
+        active = next((key.key_version for key in known.keys if key.state == "active"), None)
+        if active is None:
+            raise errors.KeyShredded
+        return active, seals.seal(plain, self.key(known, active), active, known.tenant.tenant_id, place)
+
+    def open(self, known: Known, place: str, sealed: bytes) -> bytes:
+        """The plaintext of what is sealed for that place of the tenant. Raises KeyShredded."""
+        if known.is_shredded:
+            raise errors.KeyShredded
+        try:
+            key = self.key(known, seals.key_version_of(sealed))
+            return seals.unseal(sealed, key, known.tenant.tenant_id, place)
+        except SealBroken as error:
+            raise errors.Unavailable("What is stored does not open.", tenant=known.tenant.tenant_id) from error
+
+
+def rendered(tenant: Tenant) -> dict[str, Any]:
+    """A tenant as people see it."""
+    return tenant_document({name: getattr(tenant, name) for name in Tenant.__struct_fields__})

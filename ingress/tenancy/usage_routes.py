@@ -1,0 +1,116 @@
+"""Usage of a tenant: events in, sums and contradictions out."""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from ingress.commands import calling
+from ingress.http import reading, strict_json
+from ingress.http.parts import parts_of
+from ingress.tenancy.callers import member
+from ingress.tenancy.usage import AGGREGATIONS, GROUPS, WINDOWS, Asked, Usage
+from ingress.tenancy.usage_producer import UsageProducer
+from schemas import errors, limits
+from schemas.tenancy.instants import parsed
+from schemas.tenancy.usage_event import read_all, record_key, refuse_tenant
+
+if TYPE_CHECKING:
+    from ingress.tenancy.usage_producer import Letter
+
+router: Final = APIRouter()
+READ: Final = "usage:read"
+WRITE: Final = "usage:write"
+_ONE: Final = "application/cloudevents+json"
+_BATCH: Final = "application/cloudevents-batch+json"
+_DIMENSION: Final = re.compile(rf"[A-Za-z0-9_.:-]{{1,{limits.USAGE_DIMENSION_LENGTH_MAX}}}")
+_PERCENTS: Final = range(1, 101)
+_encode: Final = msgspec.json.Encoder().encode
+
+
+@router.post("/v1/usage/events")
+async def meter(request: Request) -> Response:
+    """Takes all events of a request, or none. 202: all replicas of Kafka have them."""
+    _, known = await member(request, WRITE, writes=True)
+    raw = await reading.body(request, (_ONE, _BATCH), limits.USAGE_BODY_BYTES_MAX)
+    found = strict_json.parse(raw)
+    is_batch = request.headers.get("content-type", "").partition(";")[0].strip().lower() == _BATCH
+    if is_batch != isinstance(found, list):
+        raise errors.MalformedRequest("A batch is a JSON array of events, and a single event an object.")
+    events: list[Any] = found if is_batch else [found]
+    if len(events) > limits.USAGE_EVENTS_MAX:
+        raise errors.TooLarge(f"At most {limits.USAGE_EVENTS_MAX} events fit into one request.")
+    if not events:
+        raise errors.MalformedRequest("Send at least one event.")
+    letters = _letters(known.tenant.tenant_id, events, is_batch=is_batch)
+    await parts_of(request).get(UsageProducer).send(letters)
+    return calling.json({"accepted": len(letters)}, status=202)
+
+
+def _letters(tenant_id: str, events: list[Any], *, is_batch: bool) -> list[Letter]:
+    for event in events:
+        refuse_tenant(event)
+    taken = read_all(events, time.time_ns() // 1_000, is_batch=is_batch)
+    return [
+        (record_key(tenant_id, one.source, one.event_id), _encode(event))
+        for one, event in zip(taken, events, strict=True)
+    ]
+
+
+@router.get("/v1/usage")
+async def usage(request: Request) -> Response:
+    """Exact sums over a span, by window and group."""
+    _, known = await member(request, READ)
+    asked = Asked(
+        dimension=_dimension(request),
+        from_us=_instant(request, "from"),
+        to_us=_instant(request, "to"),
+        window=reading.choice(request, "window", WINDOWS) or "none",  # type: ignore[arg-type] # one of them
+        group=reading.choice(request, "group", GROUPS),
+        timezone=reading.query(request, "timezone") or known.tenant.timezone,
+        aggregation=reading.choice(request, "aggregation", AGGREGATIONS) or "sum",
+        percent=_percent(request),
+    )
+    span_us = asked.to_us - asked.from_us
+    if not 0 < span_us <= limits.USAGE_SPAN_MAX_S * 1_000_000:
+        days = limits.USAGE_SPAN_MAX_S // 86_400
+        raise _wrong("to", f"must be after from, and at most {days} days")
+    return calling.json(await parts_of(request).get(Usage).sums(known.tenant.tenant_id, asked))
+
+
+@router.get("/v1/usage_conflicts")
+async def conflicts(request: Request) -> Response:
+    """Events that said something else than what counts of their identity, newest first."""
+    _, known = await member(request, READ)
+    return calling.json(await parts_of(request).get(Usage).conflicts(known.tenant.tenant_id, *calling.place(request)))
+
+
+def _dimension(request: Request) -> str:
+    text = reading.query(request, "dimension") or ""
+    if not _DIMENSION.fullmatch(text):
+        raise _wrong("dimension", "must be the name of what is metered")
+    return text
+
+
+def _instant(request: Request, name: str) -> int:
+    found = parsed(reading.query(request, name))
+    if found is None:
+        raise _wrong(name, "must be an RFC 3339 time such as 2026-01-02T03:04:05Z, with + written as %2B")
+    return found
+
+
+def _percent(request: Request) -> int:
+    text = reading.query(request, "percentile") or "95"
+    if text not in map(str, _PERCENTS):
+        raise _wrong("percentile", "must be a whole number from 1 to 100")
+    return int(text)
+
+
+def _wrong(name: str, reason: str) -> errors.InvalidCommand:
+    return errors.InvalidCommand([{"field": name, "reason": reason}], f"The query value {name} {reason}.")

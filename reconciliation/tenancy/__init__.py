@@ -1,0 +1,1 @@
+"""The multi-tenant platform as reconciliation sees it."""

@@ -1,0 +1,8 @@
+-- id: tenancy_invoices_recomputable
+-- title: Every invoice is made again from its events and its run's prices, byte for byte
+-- severity: critical
+-- owner: whoever changed billing
+-- source: comparison
+select i.tenant_id, i.run_number, i.ordinal, i.cut, coalesce(b.cut, '{}') as before, i.invoice_id, i.document
+from tenant_invoice i left join tenant_invoice b on b.tenant_id = i.tenant_id and b.ordinal = i.ordinal - 1
+order by i.tenant_id, i.ordinal

@@ -1,0 +1,15 @@
+-- id: tenancy_support_audited
+-- title: Calls of support are numbered without gap, each under a grant that another person approved, within its time
+-- severity: critical
+-- owner: whoever changed support access
+-- source: postgres
+select h.tenant_id, '' as grant_id, h.last_seq as seq, 'a row is missing' as reason
+from tenant_audit_head h
+where h.last_seq <> (select count(*) from tenant_audit a where a.tenant_id = h.tenant_id)
+union all
+select a.tenant_id, a.grant_id, a.seq, 'no grant allowed it'
+from tenant_audit a left join support_grant g on g.tenant_id = a.tenant_id and g.grant_id = a.grant_id
+where a.result <> 'refused'
+  and (g.grant_id is null or g.requester <> a.actor or g.expires_at is null or a.at > g.expires_at
+       or jsonb_array_length(g.approvers) = 0 or g.approvers ? g.requester
+       or (g.needs_consent and g.consented_by is null))

@@ -1,0 +1,62 @@
+"""Who the tenants are and where their rows lie, for operators."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from psycopg.rows import dict_row
+
+from schemas import limits
+from sinks.postgres.sql_files import queries
+from sinks.tenancy import databases
+
+if TYPE_CHECKING:
+    from psycopg import Connection
+
+SQL: Final = queries("reconciliation.tenancy", "places.sql")
+_POOL: Final = "tenancy_pool"
+_GONE: Final = "deleted"
+_TARGETS: Final = frozenset({"prepared", "copying", "catching_up", "verifying", "fencing", "aborting"})
+_REVERSES: Final = frozenset({"committed", "soaking", "rolling_back"})
+
+
+def _rows(connection: Connection[Any], query: str, **named: Any) -> list[dict[str, Any]]:
+    with connection.cursor(row_factory=dict_row) as cursor:
+        return cursor.execute(SQL[query].encode(), named).fetchall()
+
+
+def stores_of(connection: Connection[Any], tenant_id: str, reader_dsn: str) -> dict[str, Any] | None:
+    """The stores with rows of a tenant, none of a deleted one; None where there is no such tenant."""
+    rows = _rows(connection, "tenant_places", tenant_id=tenant_id)
+    if not rows:
+        return None
+    found = rows[0]
+    stores = [] if found["state"] == _GONE else [_store(found, "serving", reader_dsn)]
+    if found["move_state"] in _TARGETS | _REVERSES:
+        other = found["target"] if found["target"] != found["placement_id"] else found["source"]
+        role = "target" if found["move_state"] in _TARGETS else "reverse"
+        (placement,) = _rows(connection, "placement_by_id", placement_id=other)
+        stores.append(_store(placement, role, reader_dsn))
+    return {"tenant_id": tenant_id, "generation": found["generation"], "stores": stores}
+
+
+def _store(placement: dict[str, Any], role: str, reader_dsn: str) -> dict[str, str]:
+    is_dedicated = placement["mode"] == "dedicated"
+    schema = _POOL if is_dedicated else placement["shard_or_database"]
+    dsn = databases.dsn_of(reader_dsn, placement["placement_id"]) if is_dedicated else reader_dsn
+    return {
+        "placement_id": placement["placement_id"],
+        "role": role,
+        "postgres_dsn": dsn,
+        "table": f"{schema}.resource",
+    }
+
+
+def newest(connection: Connection[Any]) -> list[dict[str, Any]]:
+    """The tenants that came last."""
+    return _rows(connection, "tenants_newest", limit=limits.TENANTS_LISTED_MAX)
+
+
+def tenant_of(connection: Connection[Any], tenant_id: str) -> dict[str, Any] | None:
+    """One tenant; None where there is none."""
+    return next(iter(_rows(connection, "tenant_shown", tenant_id=tenant_id)), None)

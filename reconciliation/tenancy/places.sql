@@ -1,0 +1,23 @@
+-- name: tenant_places
+-- A tenant with its open move, for millrace tenants where. Primary keys.
+select t.generation, t.state, p.placement_id, p.mode, p.shard_or_database, m.state as move_state, m.source, m.target
+from tenant t join placement p on p.placement_id = t.placement_id
+left join tenant_migration m on m.tenant_id = t.tenant_id and m.state not in ('completed', 'aborted', 'rolled_back')
+where t.tenant_id = %(tenant_id)s;
+
+-- name: placement_by_id
+-- Primary key.
+select placement_id, mode, shard_or_database from placement where placement_id = %(placement_id)s;
+
+-- name: tenants_newest
+-- For millrace tenants list. Served by tenant_newest.
+select t.tenant_id, t.name, t.tier, t.state, p.mode, t.generation, coalesce(q.used, 0) as resources
+from tenant t join placement p on p.placement_id = t.placement_id
+left join quota_usage q on q.tenant_id = t.tenant_id and q.dimension = 'resources'
+order by t.created_at desc, t.tenant_id desc limit %(limit)s;
+
+-- name: tenant_shown
+-- For millrace tenants show. Primary keys.
+select t.tenant_id, t.name, t.tier, t.state, t.suspension, t.reason, t.timezone, t.home_currency, t.quotas, t.prices, t.placement_id,
+       p.mode, p.region, t.generation, t.key_ref, t.policy_version, t.version, t.certificate_id
+from tenant t join placement p on p.placement_id = t.placement_id where t.tenant_id = %(tenant_id)s;

@@ -1,0 +1,13 @@
+"""The multi-tenant platform as reconciliation sees it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from reconciliation.contract.reconciled_service import ReconciledService
+from reconciliation.tenancy.usage import changed_invoices, usage_differences
+
+RECONCILED: Final = ReconciledService(
+    computed={"tenancy_invoices_recomputable": changed_invoices},
+    analysed={"tenancy_usage_stores": usage_differences},
+)

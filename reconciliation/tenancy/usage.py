@@ -1,0 +1,62 @@
+"""Usage and invoices computed again: ClickHouse has the events that count, and an invoice follows from its events."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any, Final
+
+from schemas.tenancy.invoice import Run, document, used_by
+from schemas.tenancy.usage_topic import COUNTED
+from sinks.postgres.sql_files import queries
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from clickhouse_connect.driver.client import Client
+
+    from reconciliation.contract.snapshot import Snapshot
+
+_SQL: Final = queries("sinks.postgres.queries.tenancy", "invoices.sql")
+_FED: Final = (
+    "select partition, last_seq from stream_position where follower = 'tenancy_usage' and topic = %(counted)s"
+    " and last_seq > 0 order by partition"
+)
+_CLICKHOUSE: Final = (
+    "select kafka_partition, dimension, count(), sum(seq), sum(quantity) from tenant_usage"
+    " where seq <= {seqs:Array(UInt64)}[kafka_partition + 1] group by kafka_partition, dimension"
+)
+Sums = dict[tuple[int, str], tuple[int, ...]]
+
+
+def usage_differences(view: Snapshot, client: Client, sql: str) -> Iterator[dict[str, Any]]:
+    """Where the two stores differ, by partition and dimension; each event counts up to where ClickHouse is fed."""
+    fed = {row["partition"]: row["last_seq"] for row in view.rows(_FED, counted=COUNTED)}
+    if not fed:
+        return
+    ours = _sums(view.tuples(sql, partitions=list(fed), seqs=list(fed.values())))
+    seqs = [fed.get(partition, 0) for partition in range(max(fed) + 1)]
+    theirs = _sums(client.query(_CLICKHOUSE, parameters={"seqs": seqs}).result_rows)
+    for place in sorted(ours.keys() | theirs.keys()):
+        if ours.get(place) != theirs.get(place):
+            named = dict(zip(("partition", "dimension"), place, strict=True))
+            yield named | {"postgres": ours.get(place), "clickhouse": theirs.get(place)}
+
+
+def _sums(rows: Any) -> Sums:
+    found: Sums = defaultdict(tuple)
+    for partition, dimension, *sums in rows:
+        found[partition, dimension] = tuple(map(int, sums))
+    return dict(found)
+
+
+def changed_invoices(view: Snapshot, sql: str) -> Iterator[dict[str, Any]]:
+    """The invoices that are not what their events and prices make."""
+    for row in list(view.rows(sql)):
+        place = {"tenant": row["tenant_id"], "number": row["run_number"], "ordinal": row["ordinal"]}
+        cuts = {"before": row["before"], "cut": row["cut"]}
+        (terms,) = view.tuples(_SQL["run_terms"], **place)
+        run = Run(*terms)
+        own = list(view.tuples(_SQL["used_in_period"], **place, **cuts))
+        late = list(view.tuples(_SQL["used_late"], **place, **cuts))
+        if document(run, used_by(run, own, late)) != bytes(row["document"]):
+            yield {"tenant_id": row["tenant_id"], "invoice_id": row["invoice_id"], "reason": "it is made otherwise now"}

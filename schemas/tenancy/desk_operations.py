@@ -1,0 +1,123 @@
+"""The operations of the desk of a tenant: billing runs, and grants of support access. Their aggregate is the tenant.
+
+What a person answers for has a route of its own, which says who that is: only a token names a person.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from schemas import limits
+from schemas.operation import Named, Operation
+from schemas.tenancy.instants import parsed
+from schemas.validation import Field, ValueType
+from schemas.value_types import ID, NOTE, TEXT, whole
+
+STAFF: Final = "tenants:admin"
+SUPPORT: Final = "support"
+APPROVE: Final = "support:approve"
+TENANT_ADMIN: Final = "tenant:admin"
+CREATE_BILLING_RUN: Final = "create_billing_run"
+REQUEST_SUPPORT_GRANT: Final = "request_support_grant"
+#: what a grant may allow
+GRANTED_SCOPES: Final = ("resources:read", "resources:write", "usage:read")
+_SERVICE: Final = "tenancy"
+_TENANT: Final = "/v1/tenants/{id}"
+_GRANT: Final = f"{_TENANT}/support_grants/{{grant_id}}"
+
+
+def _instant(value: object) -> str | None:
+    return None if parsed(value) is not None else "must be an RFC 3339 time with its zone, such as 2026-01-02T03:04:05Z"
+
+
+def _scopes(value: object) -> str | None:
+    is_list = isinstance(value, list) and value and all(scope in GRANTED_SCOPES for scope in value)
+    return None if is_list else f"must be a list of {', '.join(GRANTED_SCOPES)}"
+
+
+def _tenant(named: Named) -> str:
+    return named.path_id or ""
+
+
+INSTANT: Final = ValueType(_instant, "string", {"type": "string", "format": "date-time"})
+SCOPES: Final = ValueType(
+    _scopes,
+    {"type": "array", "items": "string"},
+    {"type": "array", "items": {"enum": list(GRANTED_SCOPES)}, "minItems": 1},
+)
+_PERSON: Final = {"person": Field(TEXT, "who does it: the token's subject")}
+
+
+def _on_grant(verb: str, record: str, scope: str, summary: str) -> Operation:
+    return Operation(
+        name=f"{verb}_support_grant",
+        service=_SERVICE,
+        method="POST",
+        path=f"{_GRANT}/{verb}",
+        record=record,
+        payload={"grant_id": Field(ID, "the grant"), **_PERSON},
+        aggregate=_tenant,
+        result_id="grant_id",
+        summary=summary,
+        result="CommittedSupportGrant",
+        scope=scope,
+        refusals=("state_conflict", "four_eyes_required"),
+        id_name="tenant_id",
+        audited=True,
+    )
+
+
+DESK_OPERATIONS: Final = (
+    Operation(
+        name=CREATE_BILLING_RUN,
+        service=_SERVICE,
+        method="POST",
+        path=f"{_TENANT}/billing_runs",
+        record="CreateBillingRun",
+        payload={
+            "from": Field(INSTANT, "where the period begins"),
+            "to": Field(INSTANT, "where it ends: that instant is not in it"),
+            "grace_s": Field(whole(0, limits.BILLING_GRACE_MAX_S), "how long late usage is waited for", default=3_600),
+        },
+        creates="br",
+        aggregate=_tenant,
+        result_id="billing_run_id",
+        summary="Bill a period of a tenant, once",
+        result="CommittedBillingRun",
+        scope=STAFF,
+        refusals=("state_conflict",),
+        id_name="tenant_id",
+    ),
+    Operation(
+        name=REQUEST_SUPPORT_GRANT,
+        service=_SERVICE,
+        method="POST",
+        path=f"{_TENANT}/support_grants",
+        record="RequestSupportGrant",
+        payload={
+            "reason": Field(NOTE, "why, for people"),
+            "ticket": Field(NOTE, "what it is about"),
+            "scopes": Field(SCOPES, "what it shall allow", default=["resources:read"]),
+            "duration_s": Field(
+                whole(limits.SUPPORT_GRANT_MIN_S, limits.SUPPORT_GRANT_MAX_S),
+                "for how long, from when it is active",
+                default=limits.SUPPORT_GRANT_DEFAULT_S,
+            ),
+            **_PERSON,
+        },
+        creates="sg",
+        aggregate=_tenant,
+        result_id="grant_id",
+        summary="Ask for access to a tenant",
+        result="CommittedSupportGrant",
+        scope=SUPPORT,
+        refusals=("state_conflict",),
+        id_name="tenant_id",
+        audited=True,
+    ),
+    _on_grant("approve", "ApproveSupportGrant", APPROVE, "Approve what another person asked for"),
+    _on_grant("deny", "DenySupportGrant", APPROVE, "Refuse it"),
+    _on_grant("consent", "ConsentSupportGrant", TENANT_ADMIN, "Consent as the tenant"),
+    _on_grant("revoke", "RevokeSupportGrant", TENANT_ADMIN, "End it at once"),
+)
+DESK: Final = {operation.name: operation for operation in DESK_OPERATIONS}

@@ -1,0 +1,148 @@
+"""Usage as a CloudEvent 1.0 says it: what is taken, what is refused and why, and what makes two events one. Pure.
+
+Identity is (tenant, source, id). Two events of one identity are the same one when dimension, quantity, time and subject
+are; a time is an instant, whatever zone it is written in. If this were loose, a retry would be counted twice, or a
+correction swallowed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from msgspec import Struct
+
+from schemas import errors, limits
+from schemas.validation import clean_text
+
+TYPE: Final = "millrace.usage"
+#: sources of our own: nobody outside meters under them
+OWN_SOURCES: Final = "urn:millrace:"
+_OF_THE_TOKEN: Final = ("tenant", "tenant_id", "tenantid")
+_DIMENSION: Final = re.compile(rf"[A-Za-z][A-Za-z0-9_.:-]{{0,{limits.USAGE_DIMENSION_LENGTH_MAX - 1}}}")
+_TIME: Final = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND: Final = timedelta(microseconds=1)
+_SECOND_US: Final = 1_000_000
+_JSON: Final = "application/json"
+_KEY_HEX: Final = 32  # 128 bits of the digest
+
+Wrong = dict[str, str]  # field and reason
+
+
+class UsageEvent(Struct, frozen=True):
+    """One event of usage, whoever's it is."""
+
+    source: str
+    event_id: str
+    dimension: str
+    quantity: int
+    subject: str | None
+    occurred_at: int  # microseconds since the epoch
+
+    @property
+    def content(self) -> tuple[str, int, str | None, int]:
+        """What a second event of the same identity must say too."""
+        return self.dimension, self.quantity, self.subject, self.occurred_at
+
+
+def record_key(tenant_id: str, source: str, event_id: str) -> str:
+    """The key of its record in Kafka: the tenant, and a digest of the identity. Equal identities share a partition."""
+    digest = hashlib.sha256(f"{tenant_id}\x1f{source}\x1f{event_id}".encode()).hexdigest()
+    return f"{tenant_id}:{digest[:_KEY_HEX]}"
+
+
+def refuse_tenant(event: object) -> None:
+    """Raises MalformedRequest for an event that names a tenant: only a token does."""
+    said = event if isinstance(event, dict) else {}
+    data = said.get("data")
+    for name in _OF_THE_TOKEN:
+        if name in said or (isinstance(data, dict) and name in data):
+            raise errors.MalformedRequest(f"An event must not say {name}: it comes only from the token.")
+
+
+def read(event: object, now_us: int, slack_us: int = 0) -> UsageEvent | list[Wrong]:
+    """The event, or what is wrong with it, each with its field. ``slack_us``: for what was judged before, elsewhere."""
+    if not isinstance(event, dict):
+        return [{"field": "", "reason": "must be an object"}]
+    found, wrong = _read_time(event.get("time"), now_us, slack_us)
+    wrong += _wrong_attributes(event) + _wrong_data(event)
+    if wrong:
+        return wrong
+    data = event["data"]
+    return UsageEvent(event["source"], event["id"], data["dimension"], data["quantity"], event.get("subject"), found)
+
+
+def read_all(events: list[object], now_us: int, *, is_batch: bool) -> list[UsageEvent]:
+    """All of them, or none: raises EventTooOld when age alone is wrong, else InvalidCommand with every field."""
+    taken: list[UsageEvent] = []
+    wrong: list[Wrong] = []
+    is_old_only = True
+    for number, event in enumerate(events):
+        found = read(event, now_us)
+        if isinstance(found, UsageEvent):
+            taken.append(found)
+            continue
+        is_old_only = is_old_only and all(one["reason"] == _TOO_OLD for one in found)
+        wrong += [{"field": _place(number, one["field"], is_batch=is_batch), "reason": one["reason"]} for one in found]
+        if len(wrong) >= limits.USAGE_ERRORS_MAX:
+            break
+    if wrong:
+        raise (errors.EventTooOld if is_old_only else errors.InvalidCommand)(wrong[: limits.USAGE_ERRORS_MAX])
+    return taken
+
+
+def _place(number: int, field: str, *, is_batch: bool) -> str:
+    return ".".join(part for part in (f"[{number}]" if is_batch else "", field) if part)
+
+
+_TOO_OLD: Final = f"is more than {limits.USAGE_AGE_MAX_S // 86_400} days ago"
+
+
+def _read_time(text: object, now_us: int, slack_us: int) -> tuple[int, list[Wrong]]:
+    try:
+        found = datetime.fromisoformat(text.upper()) if isinstance(text, str) and _TIME.fullmatch(text) else None
+        at = None if found is None else (found - _EPOCH) // _MICROSECOND
+    except (ValueError, OverflowError):  # a 30th of February; the first of years in another zone
+        at = None
+    reason = None
+    if at is None:
+        reason = "must be an RFC 3339 time with its zone, such as 2026-01-02T03:04:05Z"
+    elif at < now_us - slack_us - limits.USAGE_AGE_MAX_S * _SECOND_US:
+        reason = _TOO_OLD
+    elif at > now_us + slack_us + limits.USAGE_AHEAD_MAX_S * _SECOND_US:
+        reason = f"is more than {limits.USAGE_AHEAD_MAX_S} seconds ahead"
+    return at or 0, [{"field": "time", "reason": reason}] if reason else []
+
+
+def _wrong_attributes(event: dict[str, Any]) -> list[Wrong]:
+    wrong = []
+    if event.get("specversion") != "1.0":
+        wrong.append({"field": "specversion", "reason": "must be 1.0"})
+    if event.get("type") != TYPE:
+        wrong.append({"field": "type", "reason": f"must be {TYPE}"})
+    if event.get("datacontenttype", _JSON) not in (_JSON, None):
+        wrong.append({"field": "datacontenttype", "reason": f"must be {_JSON}"})
+    named = ("id", "source") if event.get("subject") is None else ("id", "source", "subject")
+    checked = [(name, clean_text(event.get(name), limits.USAGE_TEXT_LENGTH_MAX)) for name in named]
+    wrong += [{"field": name, "reason": reason} for name, reason in checked if reason]
+    if str(event.get("source")).lower().startswith(OWN_SOURCES):
+        wrong.append({"field": "source", "reason": f"must not begin with {OWN_SOURCES}"})
+    return wrong
+
+
+def _wrong_data(event: dict[str, Any]) -> list[Wrong]:
+    data = event.get("data")
+    if not isinstance(data, dict):
+        return [{"field": "data", "reason": "must be an object with dimension and quantity"}]
+    wrong = []
+    dimension, quantity = data.get("dimension"), data.get("quantity")
+    if not (isinstance(dimension, str) and _DIMENSION.fullmatch(dimension)):
+        wrong.append({"field": "data.dimension", "reason": "must be a name of letters, digits and _ . : -"})
+    if not (type(quantity) is int and 0 <= quantity <= limits.AMOUNT_MINOR_MAX):
+        wrong.append({"field": "data.quantity", "reason": f"must be an integer from 0 to {limits.AMOUNT_MINOR_MAX}"})
+    if not data.keys() <= {"dimension", "quantity"}:
+        wrong.append({"field": "data", "reason": "has a field that is not metered"})
+    return wrong

@@ -1,0 +1,122 @@
+"""What values the fields of tenants hold: placements, quotas, prices, time zones."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from schemas import limits, validation
+from schemas.validation import ValueType
+from schemas.value_types import choice, free_text
+
+MODES: Final = ("pooled", "partitioned", "dedicated")
+TIERS: Final = ("standard", "enterprise")
+DIMENSION: Final = re.compile(rf"[a-z0-9_]{{1,{limits.DIMENSION_LENGTH_MAX}}}")
+REGION_DEFAULT: Final = "home"
+
+_REGION: Final = re.compile(r"[a-z0-9-]{1,32}")
+_PRICE: Final = re.compile(rf"[0-9]{{1,{limits.PRICE_DIGITS_MAX}}}(\.[0-9]{{1,{limits.PRICE_DIGITS_MAX}}})?")
+_LIMIT: Final = re.compile(r"[0-9]{0,16}")
+_TEXTS: Final = {"type": "map", "values": "string"}
+
+
+def placement(value: object) -> str | None:
+    """Where data shall be: a mode and perhaps a region."""
+    if not isinstance(value, dict) or not {"mode"} <= value.keys() <= {"mode", "region"}:
+        return "must be an object with mode and perhaps region"
+    if value["mode"] not in MODES:
+        return f"mode must be one of {', '.join(MODES)}"
+    region = value.get("region", REGION_DEFAULT)
+    return None if isinstance(region, str) and _REGION.fullmatch(region) else "region must be 1 to 32 of a-z 0-9 -"
+
+
+def quotas(value: object) -> str | None:
+    """Limits by dimension; null is none."""
+    if reason := _by_dimension(value):
+        return reason
+    for name, limit in dict(value).items():  # type: ignore[call-overload] # a dict, as was just seen
+        is_count = type(limit) is int and 0 <= limit <= limits.AMOUNT_MINOR_MAX
+        is_normal = isinstance(limit, str) and _LIMIT.fullmatch(limit) is not None
+        if not (limit is None or is_count or is_normal):
+            return f"the limit of {name} must be an integer of 0 or more, or null"
+    return None
+
+
+def texts_of_quotas(value: Any) -> dict[str, str]:
+    """The one form in which limits travel: texts, of which the empty one is no limit."""
+    return {name: "" if limit is None else str(limit) for name, limit in sorted(value.items())}
+
+
+def limits_of(texts: dict[str, str]) -> dict[str, int | None]:
+    """Limits as people give them."""
+    return {name: int(limit) if limit else None for name, limit in texts.items()}
+
+
+def prices(value: object) -> str | None:
+    """Minor units a unit, by dimension, as decimal texts."""
+    if reason := _by_dimension(value):
+        return reason
+    for name, price in dict(value).items():  # type: ignore[call-overload] # a dict, as was just seen
+        if not isinstance(price, str) or not _PRICE.fullmatch(price):
+            return f"the price of {name} must be a decimal text"
+    return None
+
+
+def _by_dimension(value: object) -> str | None:
+    if not isinstance(value, dict) or len(value) > limits.DIMENSIONS_MAX:
+        return f"must be an object of at most {limits.DIMENSIONS_MAX} dimensions"
+    wrong = next((name for name in value if not isinstance(name, str) or not DIMENSION.fullmatch(name)), None)
+    return None if wrong is None else "a dimension must be 1 to 64 of a-z 0-9 _"
+
+
+def time_zone(value: object) -> str | None:
+    """A zone of the IANA data."""
+    if reason := validation.clean_text(value, limits.TIME_ZONE_LENGTH_MAX):
+        return reason
+    try:
+        ZoneInfo(str(value))
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        return "must be the name of a time zone, such as Europe/Lisbon"
+    return None
+
+
+_OBJECT: Final = {"type": "object"}
+_DIMENSIONS: Final = {
+    **_OBJECT,
+    "propertyNames": {"pattern": r"^[a-z0-9_]{1,64}$"},
+    "maxProperties": limits.DIMENSIONS_MAX,
+}
+PLACEMENT: Final = ValueType(
+    placement,
+    _TEXTS,
+    {
+        **_OBJECT,
+        "properties": {"mode": {"enum": list(MODES)}, "region": {"type": "string", "pattern": r"^[a-z0-9-]{1,32}$"}},
+        "required": ["mode"],
+        "additionalProperties": False,
+    },
+)
+QUOTAS: Final = ValueType(
+    quotas,
+    _TEXTS,
+    {
+        **_DIMENSIONS,
+        "additionalProperties": {"type": ["integer", "null", "string"], "minimum": 0, "pattern": "^[0-9]{0,16}$"},
+    },
+)
+PRICES: Final = ValueType(
+    prices,
+    _TEXTS,
+    {**_DIMENSIONS, "additionalProperties": {"type": "string", "pattern": r"^[0-9]{1,12}(\.[0-9]{1,12})?$"}},
+)
+TIME_ZONE: Final = ValueType(
+    time_zone, "string", {"enum": ["UTC", "Europe/Lisbon", "America/New_York", "Asia/Kolkata"]}
+)
+NAME: Final = free_text(limits.TENANT_NAME_LENGTH_MAX)
+REASON: Final = free_text(limits.TEXT_LENGTH_MAX)
+TIER: Final = choice(*TIERS)
+SUSPENSION: Final = choice("read_only", "blocked")
+SEALED: Final = ValueType(
+    lambda value: validation.clean_text(value, limits.SEALED_LENGTH_MAX), "string", {"type": "string"}
+)

@@ -1,0 +1,51 @@
+-- What the owner reads and writes of billing runs and support grants. Each names its index.
+
+-- name: desk_periods
+-- The runs of a tenant, whose periods no other may overlap. Primary key.
+select r.tenant_id, r.number, (extract(epoch from r.period_from) * 1000000)::bigint,
+       (extract(epoch from r.period_to) * 1000000)::bigint
+from billing_run r
+where r.tenant_id = any(%s::text[]);
+
+-- name: desk_grants
+-- The grants of a batch. Its hash index.
+select grant_id, tenant_id, requester, reason, ticket, scopes, duration_s, state, needs_consent, approvers, consented_by,
+       ended_by, (extract(epoch from created_at) * 1000000)::bigint, (extract(epoch from expires_at) * 1000000)::bigint,
+       version
+from support_grant where grant_id = any(%s::text[]);
+
+-- name: desk_runs_insert
+-- New runs; the number of a run that exists fails the batch.
+insert into billing_run (tenant_id, number, billing_run_id, invoice_id, partition, period_from, period_to, grace_s, currency,
+                         prices, created_at)
+select t.tenant_id, t.number, t.run_id, t.invoice_id, t.partition, t.period_from, t.period_to, t.grace_s, t.currency,
+       t.prices::jsonb, t.created_at
+from unnest(%s::text[], %s::bigint[], %s::text[], %s::text[], %s::int[], %s::timestamptz[], %s::timestamptz[], %s::int[],
+            %s::text[], %s::text[], %s::timestamptz[])
+         as t (tenant_id, number, run_id, invoice_id, partition, period_from, period_to, grace_s, currency, prices,
+               created_at);
+
+-- name: desk_grants_insert
+-- New grants; an id that exists fails the batch.
+insert into support_grant (tenant_id, grant_id, partition, requester, reason, ticket, scopes, duration_s, state,
+                           needs_consent, created_at, version)
+select tenant_id, grant_id, partition, requester, reason, ticket, scopes, duration_s, 'requested', needs_consent,
+       created_at, 1
+from unnest(%s::text[], %s::text[], %s::int[], %s::text[], %s::text[], %s::text[], %s::text[], %s::int[],
+            %s::boolean[], %s::timestamptz[])
+         as t (tenant_id, grant_id, partition, requester, reason, ticket, scopes, duration_s, needs_consent, created_at);
+
+-- name: desk_grants_update
+-- Compare-and-set on the versions read: a miss divides by zero, which fails the transaction.
+with written as (
+    update support_grant g
+    set state = t.state, approvers = t.approvers::jsonb, consented_by = nullif(t.consented_by, ''),
+        ended_by = nullif(t.ended_by, ''),
+        expires_at = case when t.expires_at > 0 then timestamptz 'epoch' + t.expires_at * interval '1 microsecond' end,
+        version = t.version
+    from unnest(%s::text[], %s::text[], %s::text[], %s::text[], %s::text[], %s::text[], %s::bigint[], %s::bigint[],
+                %s::bigint[])
+        as t (tenant_id, grant_id, state, approvers, consented_by, ended_by, expires_at, version, read_version)
+    where g.tenant_id = t.tenant_id and g.grant_id = t.grant_id and g.version = t.read_version
+    returning 1)
+select 1 / (count(*) = %s)::int from written;

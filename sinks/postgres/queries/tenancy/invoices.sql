@@ -1,0 +1,57 @@
+-- How invoices are made, and made again. The metering, the ingress and the invariants read alike.
+
+-- name: runs_due
+-- The runs without an invoice whose grace is over, of each tenant in their order. Primary keys.
+select tenant_id, number from billing_run r
+where period_to + grace_s * interval '1 second' <= now()
+  and not exists (select from tenant_invoice i where i.tenant_id = r.tenant_id and i.run_number = r.number)
+order by tenant_id, number limit %s;
+
+-- name: run_terms
+-- What a run fixed. Primary key.
+select billing_run_id, invoice_id, tenant_id, currency, prices,
+       (extract(epoch from period_from) * 1000000)::bigint, (extract(epoch from period_to) * 1000000)::bigint
+from billing_run where tenant_id = %(tenant)s and number = %(number)s;
+
+-- name: counted_cut
+-- Up to where all usage is counted: of every partition from 0 on.
+select coalesce(array_agg(last_seq order by partition), '{}') from usage_counted;
+
+-- name: invoice_newest
+-- The one before: its place and its cut. Primary key, from the right.
+select ordinal, cut from tenant_invoice where tenant_id = %s order by ordinal desc limit 1;
+
+-- name: invoice_place
+-- Of an invoice that stands: its run, its cut, and the cut of the one before. Primary key.
+select i.tenant_id, i.run_number, i.ordinal, i.cut, coalesce(b.cut, '{}'), i.document
+from tenant_invoice i left join tenant_invoice b on b.tenant_id = i.tenant_id and b.ordinal = i.ordinal - 1
+where i.invoice_id = %s;
+
+-- name: used_in_period
+-- What was used in the period of a run, up to a cut. Index usage_event_time.
+select e.dimension, sum(e.quantity), count(*)
+from billing_run r
+cross join lateral jsonb_object_keys(r.prices) as p (dimension)
+join usage_event e on e.tenant_id = r.tenant_id and e.dimension = p.dimension
+    and e.occurred_at >= r.period_from and e.occurred_at < r.period_to
+where r.tenant_id = %(tenant)s and r.number = %(number)s and e.seq <= coalesce((%(cut)s::bigint[])[e.partition + 1], 0)
+group by e.dimension;
+
+-- name: used_late
+-- What came for periods that were billed before, between two cuts. Index usage_event_time.
+select e.dimension, (extract(epoch from b.period_from) * 1000000)::bigint,
+       (extract(epoch from b.period_to) * 1000000)::bigint, sum(e.quantity), count(*)
+from billing_run r
+cross join lateral jsonb_object_keys(r.prices) as p (dimension)
+join tenant_invoice i on i.tenant_id = r.tenant_id and i.ordinal < %(ordinal)s
+join billing_run b on b.tenant_id = i.tenant_id and b.number = i.run_number
+join usage_event e on e.tenant_id = r.tenant_id and e.dimension = p.dimension
+    and e.occurred_at >= b.period_from and e.occurred_at < b.period_to
+where r.tenant_id = %(tenant)s and r.number = %(number)s
+  and e.seq > coalesce((%(before)s::bigint[])[e.partition + 1], 0)
+  and e.seq <= coalesce((%(cut)s::bigint[])[e.partition + 1], 0)
+group by e.dimension, b.number, b.period_from, b.period_to;
+
+-- name: invoice_insert
+-- Once for each run: a second process that made it too fails at the primary key.
+insert into tenant_invoice (tenant_id, ordinal, invoice_id, run_number, cut, document) values (%s, %s, %s, %s, %s, %s);

@@ -1,0 +1,56 @@
+-- What the isolation monitor writes, and what it asks the catalog: each lint gives what is amiss, by name.
+
+-- name: round_done
+-- After a round in which every probe was carried out. Primary key.
+insert into isolation_round as r (as_of, probes) values (clock_timestamp(), %(probes)s)
+on conflict (only_one) do update set as_of = excluded.as_of, probes = r.probes + excluded.probes;
+
+-- name: violation_insert
+-- Evidence; the same that is open already is not told again. Index isolation_violation_open.
+insert into isolation_violation (probe, evidence)
+select %(probe)s, %(evidence)s
+where not exists (select from isolation_violation
+                  where resolved_at is null and probe = %(probe)s and evidence = %(evidence)s);
+
+-- name: lint_done
+-- With the round. Primary key.
+insert into isolation_lint (lint_id, gaps, named) values (%(lint_id)s, %(gaps)s, %(named)s)
+on conflict (lint_id) do update set gaps = excluded.gaps, named = excluded.named;
+
+-- name: lint_keys_led_by_tenant
+-- A unique key of tenants' data that does not begin with the tenant is an oracle: whether another tenant has it.
+select i.indexrelid::regclass::text
+from pg_index i
+join pg_class c on c.oid = i.indrelid and c.relkind in ('r', 'p')
+join pg_namespace n on n.oid = c.relnamespace
+join pg_attribute t on t.attrelid = c.oid and t.attname = 'tenant_id' and not t.attisdropped
+where i.indisunique and i.indkey[0] <> t.attnum
+  and (n.nspname like 'tenancy%%' or n.nspname = 'public')
+  and c.relname not in ('placement', 'resource_feed', 'quota_tenant');
+
+-- name: lint_rows_under_policies
+-- A table of tenants' rows without forced policies shows them to whoever may read it.
+select c.oid::regclass::text
+from pg_class c join pg_namespace n on n.oid = c.relnamespace
+where c.relkind in ('r', 'p') and c.relname = 'resource' and n.nspname like 'tenancy%%'
+  and not (c.relrowsecurity and c.relforcerowsecurity);
+
+-- name: lint_no_copies_past_policies
+-- Materialized views know no policies, and views use those of their owner.
+select c.oid::regclass::text
+from pg_class c join pg_namespace n on n.oid = c.relnamespace
+where (c.relkind = 'm' and n.nspname not in ('pg_catalog', 'information_schema'))
+   or (c.relkind = 'v' and n.nspname like 'tenancy%%'
+       and not coalesce(c.reloptions @> array['security_invoker=true'], false));
+
+-- name: lint_roles_are_bound
+-- No role of a running process passes policies by.
+select rolname from pg_roles where rolname like 'millrace\_%%' and (rolsuper or rolbypassrls or rolcreaterole);
+
+-- name: lint_definers_are_pinned
+-- What runs with its owner's rights must not find another's functions, and is not everybody's.
+select p.oid::regprocedure::text
+from pg_proc p join pg_namespace n on n.oid = p.pronamespace
+where p.prosecdef and (n.nspname like 'tenancy%%' or p.proname like 'tenant\_%%')
+  and (not exists (select from unnest(p.proconfig) s where s like 'search_path=%%')
+       or has_function_privilege('public', p.oid, 'execute'));

@@ -1,0 +1,1 @@
+"""Secrets of tenants outside the database: key file, contexts of transactions, seals of payloads and keys."""

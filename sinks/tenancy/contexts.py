@@ -1,0 +1,55 @@
+"""Signed contexts make a transaction that of one tenant: the database verifies them, none of its roles makes one."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import time
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import psycopg
+
+from schemas import limits
+from sinks.tenancy import secrets_file
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from psycopg import Connection
+
+    from sinks.tenancy.secrets_file import TenancySecrets
+
+Rights = Literal["r", "rw", "move"]
+_BLOCK_BYTES: Final = 64
+_INNER: Final = bytes(n ^ 0x36 for n in range(256))
+_OUTER: Final = bytes(n ^ 0x5C for n in range(256))
+
+
+class Contexts:
+    """Makes contexts. A context is of one tenant and generation, and expires."""
+
+    def __init__(self, secrets: TenancySecrets | None) -> None:
+        self._id = secrets.context_key_id if secrets else ""
+        self._key = secrets.context_key if secrets else b""  # then no database believes it
+
+    def of(self, tenant_id: str, generation: int, rights: Rights, now: float | None = None) -> str:
+        """The context of one tenant at one generation of its placement."""
+        expires = int((time.time() if now is None else now) + limits.TENANT_CONTEXT_TTL_S)
+        said = f"{tenant_id}|{generation}|{rights}|{expires}|{self._id}"
+        return f"{said}|{hmac.new(self._key, said.encode(), hashlib.sha256).hexdigest()}"
+
+
+def believe(dsn: str, keys: Path) -> None:
+    """As ``install``, of this home's key, in the database that the DSN names."""
+    with psycopg.connect(dsn, connect_timeout=limits.POSTGRES_CONNECT_TIMEOUT_S) as connection:
+        install(connection, secrets_file.ensure(keys))
+
+
+def install(connection: Connection[Any], secrets: TenancySecrets) -> None:
+    """The database verifies contexts of this key afterwards. For a role that owns the table of keys."""
+    block = secrets.context_key.ljust(_BLOCK_BYTES, b"\0")
+    connection.execute(
+        "insert into tenancy.context_key (key_id, inner_block, outer_block) values (%s, %s, %s)"
+        " on conflict (key_id) do update set inner_block = excluded.inner_block, outer_block = excluded.outer_block",
+        (secrets.context_key_id, block.translate(_INNER), block.translate(_OUTER)),
+    )

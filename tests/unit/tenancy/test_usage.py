@@ -1,0 +1,170 @@
+"""Usage and its price without a server: which events are taken, what makes two of them one, what a line costs."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from dataflows.tenancy.usage.counting import Metered, contradictions, firsts
+from dataflows.tenancy.usage.records import metered
+from ingress.tenancy.usage import Asked, bounds
+from schemas import errors, limits
+from schemas.senders import INGRESS
+from schemas.tenancy import pricing
+from schemas.tenancy.instants import instant, parsed
+from schemas.tenancy.invoice import Run, Used, document
+from schemas.tenancy.usage_event import UsageEvent, read, read_all, record_key, refuse_tenant
+
+NOW_US = 1_790_000_000_000_000
+GOOD: dict[str, Any] = {
+    "specversion": "1.0",
+    "type": "millrace.usage",
+    "id": "e1",
+    "source": "/meter",
+    "time": instant(NOW_US),
+    "data": {"dimension": "tokens", "quantity": 3},
+}
+
+
+def test_an_event_is_read_as_its_instant_whatever_its_zone() -> None:
+    found = read(GOOD | {"subject": "team"}, NOW_US)
+    assert found == UsageEvent("/meter", "e1", "tokens", 3, "team", NOW_US)
+    shifted = "2026-09-21T19:43:20+05:30"
+    assert parsed(shifted) == parsed("2026-09-21T14:13:20Z")
+    assert read(GOOD | {"time": shifted}, NOW_US) == read(GOOD | {"time": "2026-09-21T14:13:20.000000Z"}, NOW_US)
+
+
+@pytest.mark.parametrize(
+    ("field", "event"),
+    [
+        ("", 7),
+        ("id", GOOD | {"id": ""}),
+        ("id", GOOD | {"id": "a\0b"}),
+        ("source", GOOD | {"source": None}),
+        ("source", GOOD | {"source": "urn:millrace:resources"}),
+        ("subject", GOOD | {"subject": 4}),
+        ("type", GOOD | {"type": "other"}),
+        ("specversion", GOOD | {"specversion": "0.3"}),
+        ("datacontenttype", GOOD | {"datacontenttype": "text/xml"}),
+        ("data", GOOD | {"data": [1]}),
+        ("data", GOOD | {"data": {"dimension": "a", "quantity": 1, "unit": "B"}}),
+        ("data.dimension", GOOD | {"data": {"dimension": "a b", "quantity": 1}}),
+        *(("data.quantity", GOOD | {"data": {"dimension": "a", "quantity": q}}) for q in (-1, 1.5, "3", True, 2**53)),
+        *(("time", GOOD | {"time": t}) for t in (None, "2026-01-01T00:00:00", "2026-02-30T00:00:00Z", 7)),
+        ("time", GOOD | {"time": instant(NOW_US + limits.USAGE_AHEAD_MAX_S * 1_000_000 + 1)}),
+    ],
+)
+def test_what_is_wrong_is_named_by_its_field_and_nothing_of_the_batch_is_taken(field: str, event: object) -> None:
+    found = read(event, NOW_US)
+    assert isinstance(found, list)
+    assert [one["field"] for one in found] == [field]
+    with pytest.raises(errors.InvalidCommand) as raised:
+        read_all([GOOD, event], NOW_US, is_batch=True)
+    assert raised.value.errors[0]["field"] == (f"[1].{field}" if field else "[1]")
+    assert raised.value.code == "invalid_command"
+
+
+def test_age_alone_is_told_as_age_and_what_was_judged_before_has_slack() -> None:
+    old = GOOD | {"time": instant(NOW_US - limits.USAGE_AGE_MAX_S * 1_000_000 - 1)}
+    with pytest.raises(errors.EventTooOld):
+        read_all([GOOD, old], NOW_US, is_batch=True)
+    with pytest.raises(errors.InvalidCommand, match="wrong") as raised:
+        read_all([old, GOOD | {"id": ""}], NOW_US, is_batch=True)
+    assert raised.value.code == "invalid_command"
+    assert isinstance(read(old, NOW_US, slack_us=1), UsageEvent)
+
+
+@pytest.mark.parametrize("name", ["tenant", "tenant_id", "tenantid"])
+def test_only_a_token_says_whose_usage_it_is(name: str) -> None:
+    for event in (GOOD | {name: "tn_1"}, GOOD | {"data": GOOD["data"] | {name: "tn_1"}}):
+        with pytest.raises(errors.MalformedRequest):
+            refuse_tenant(event)
+
+
+def test_a_record_counts_for_the_tenant_of_its_key_and_only_from_who_may_speak_for_it() -> None:
+    key, value = record_key("tn_1", "/meter", "e1").encode(), json.dumps(GOOD).encode()
+    counted = Metered("tn_1", UsageEvent("/meter", "e1", "tokens", 3, None, NOW_US))
+    assert metered(key, value, NOW_US, INGRESS, None) == counted
+    assert metered(key, value, NOW_US, "producer.a", ("tenant:tn_1",)) == counted
+    assert metered(key, value, NOW_US, "producer.a", ("tenant:tn_2",)) == "scope_not_allowed"
+    assert metered(key, value, NOW_US, "limiter_gateway", None) == "operation_not_allowed"
+    assert metered(record_key("tn_1", "/meter", "e2").encode(), value, NOW_US, INGRESS, None) == "key_differs"
+    assert metered(key, b"{", NOW_US, INGRESS, None) == "not_an_event"
+    assert metered(key, json.dumps(GOOD | {"id": ""}).encode(), NOW_US, INGRESS, None) == "wrong_id"
+
+
+def test_the_first_content_of_an_identity_stays_and_each_other_is_told_once() -> None:
+    first = Metered("tn_1", UsageEvent("/meter", "e1", "tokens", 3, None, NOW_US))
+    other = Metered("tn_1", structs.replace(first.event, quantity=4))
+    foreign = Metered("tn_2", other.event)
+    batch = [first, other, first, other, foreign]
+    assert firsts(batch) == [first, foreign]
+    counts = {one.identity: one.event.content for one in firsts(batch)}
+    assert contradictions(batch, counts) == [other]
+
+
+@pytest.mark.parametrize(
+    ("price", "quantity", "amount"),
+    [
+        ("0.25", 10, 2),  # 2.5: half to even
+        ("0.25", 14, 4),  # 3.5
+        ("1.5", 1, 2),
+        ("0.5", 1, 0),
+        ("0.0000001", 10**15 + 1, 100_000_000),
+        ("0.000000000001", 2**38, 0),
+        ("999999999999.999999999999", 2**62, 4611686018427387903999995388314),
+        ("0", 10**18, 0),
+    ],
+)
+def test_a_line_is_rounded_once_half_to_even_however_long_its_price(price: str, quantity: int, amount: int) -> None:
+    assert pricing.is_price(price)
+    assert pricing.amount(price, quantity) == amount
+
+
+@pytest.mark.parametrize("text", ["", "-1", "1e3", ".5", "01", "1.", "1,NaN", 7, "0." + "1" * 13])
+def test_what_is_no_price(text: object) -> None:
+    assert not pricing.is_price(text)
+
+
+def test_an_invoice_is_the_same_bytes_in_whatever_order_its_usage_is_read() -> None:
+    run = Run("br_1", "in_1", "tn_1", "EUR", {"tokens": "0.25", "calls": "1.5"}, 0, 86_400_000_000)
+    used = [
+        Used("late_usage", "tokens", -86_400_000_000, 0, 5, 2),
+        Used("usage", "tokens", 0, 86_400_000_000, 7, 1),
+        Used("usage", "unpriced", 0, 86_400_000_000, 7, 1),
+        Used("usage", "calls", 0, 86_400_000_000, 3, 1),
+    ]
+    made = document(run, used)
+    assert document(run, reversed(used)) == made
+    found = json.loads(made)
+    assert [(line["kind"], line["dimension"], line["amount"]) for line in found["lines"]] == [
+        ("usage", "calls", 4),  # 4.5
+        ("usage", "tokens", 2),  # 1.75
+        ("late_usage", "tokens", 1),
+    ]
+    assert (found["total"], found["from"], found["to"]) == (7, "1970-01-01T00:00:00Z", "1970-01-02T00:00:00Z")
+
+
+def asked(begin: str, end: str, window: str, zone: str) -> list[str]:
+    at, to = parsed(begin), parsed(end)
+    assert at is not None
+    assert to is not None
+    return [instant(edge) for edge in bounds(Asked("tokens", at, to, window, None, zone))]  # type: ignore[arg-type]
+
+
+def test_windows_are_those_of_the_zone_and_are_cut_to_the_span() -> None:
+    assert asked("2026-03-28T12:00:00Z", "2026-03-30T12:00:00Z", "day", "Europe/Berlin") == [
+        "2026-03-28T12:00:00Z",
+        "2026-03-28T23:00:00Z",
+        "2026-03-29T22:00:00Z",  # 23 hours: clocks went ahead
+        "2026-03-30T12:00:00Z",
+    ]
+    assert asked("2026-01-31T00:00:00Z", "2026-02-02T00:00:00Z", "month", "Asia/Kolkata")[1:-1] == [
+        "2026-01-31T18:30:00Z"
+    ]
+    assert asked("2026-01-01T00:00:30Z", "2026-01-01T00:02:00Z", "minute", "UTC")[1:-1] == ["2026-01-01T00:01:00Z"]
+    with pytest.raises(errors.InvalidCommand):
+        asked("2026-01-01T00:00:00Z", "2026-01-31T00:00:00Z", "minute", "UTC")
