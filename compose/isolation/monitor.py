@@ -21,12 +21,11 @@ from sinks.postgres.sql_files import queries
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sinks.tenancy.contexts import Contexts
-
     from compose.isolation.canaries import Canary
     from compose.isolation.route_probes import Found
     from compose.settings.addresses import Addresses
     from ingress.identity.issuer import KeyFolder
+    from sinks.tenancy.contexts import Contexts
 
 SQL: Final = queries("sinks.postgres.queries.tenancy", "isolation.sql")
 LINTS: Final = tuple(name for name in SQL if name.startswith("lint_") and name != "lint_done")

@@ -100,6 +100,10 @@ class Settings(ProcessorSettings, GatewaySettings, IssuerSettings):
     postgres_ingress_password: SecretStr | None = None
     postgres_worker_password: SecretStr | None = None
     postgres_leases_password: SecretStr | None = None
+    postgres_tenancy_owner_password: SecretStr | None = None
+    postgres_tenancy_mover_password: SecretStr | None = None
+    postgres_tenancy_metering_password: SecretStr | None = None
+    postgres_tenancy_monitor_password: SecretStr | None = None
     postgres_sink_password: SecretStr | None = None
     postgres_operator_password: SecretStr | None = None
     postgres_console_password: SecretStr | None = None

@@ -35,7 +35,6 @@ class Resources:
 
     async def get(self, known: Known, resource_id: str) -> Document:
         """One live resource. Raises NotFound, KeyShredded, Unavailable."""
-        _require_keys(known)
         (found, _) = await self._read(known, "resource_heads_by_id", {"resource_id": resource_id})
         if not found:
             raise errors.NotFound

@@ -92,6 +92,10 @@ def _ensure_roles(connection: psycopg.Connection, passwords: dict[str, str]) -> 
                 )
             )
             connection.execute(
-                sql.SQL("grant connect on database {} to {}").format(sql.Identifier(database), sql.Identifier(role))
+                sql.SQL("grant {} on database {} to {}").format(
+                    sql.SQL("connect, create" if role in CREATES_DATABASES else "connect"),
+                    sql.Identifier(database),
+                    sql.Identifier(role),
+                )
             )
         connection.execute("revoke create on schema public from public")

@@ -19,7 +19,7 @@ _ROLES: Final = (
     "millrace_reader",  # analysts and scripts: select only
 )
 _OF_WORKERS: Final = (worker.role for service in SERVICES for worker in service.workers)
-#: may make databases: the dedicated ones of tenants, which it owns
+#: makes schemas and databases: those of single tenants, which it owns
 CREATES_DATABASES: Final = frozenset({"millrace_tenancy_mover"})
 #: those, and of every service the roles of its owners and of its workers
 ROLES: Final = tuple(dict.fromkeys((*_ROLES, *(service.owner_role for service in SERVICES), *_OF_WORKERS)))

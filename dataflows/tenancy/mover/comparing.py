@@ -49,10 +49,11 @@ def compare(places: Places, source: Place, target: Place) -> Comparison:
         asked = {"tenant_id": source.tenant_id, "ids": ids}
         newest = dict(places.control.execute(SQL["heads_versions"].encode(), asked).fetchall())
         for id_ in ids:
-            _count(found, newest[id_], at_source.get(id_), at_target.get(id_))
+            count(found, newest[id_], at_source.get(id_), at_target.get(id_))
 
 
-def _count(found: Comparison, newest: int, source: Row | None, target: Row | None) -> None:
+def count(found: Comparison, newest: int, source: Row | None, target: Row | None) -> None:
+    """Adds what the two sides of one resource are; ``newest`` is the version of its head."""
     if target is None:
         found.missing += 1
     elif target[1] > newest:

@@ -6,9 +6,11 @@ where p.state = 'provisioning' and t.state <> 'deleted'
 limit %(limit)s;
 
 -- name: placement_active
+-- feeding.provision: the store is there.
 update placement set state = 'active' where placement_id = %(placement_id)s and state = 'provisioning';
 
 -- name: placement_retired
+-- endings and moves: a placement of a tenant's own is empty. Primary key.
 update placement set state = 'retired' where placement_id = %(placement_id)s and tenant_id is not null;
 
 -- name: tenants_activate
@@ -27,6 +29,7 @@ order by f.seq
 limit %(limit)s;
 
 -- name: feed_done
+-- feeding.bring: these images are where they belong. Primary key.
 delete from resource_feed f using unnest(%(placements)s::text[], %(seqs)s::bigint[]) as d (placement_id, seq)
 where f.placement_id = d.placement_id and f.seq = d.seq;
 
@@ -35,12 +38,15 @@ where f.placement_id = d.placement_id and f.seq = d.seq;
 select count(*) from resource_feed where tenant_id = %(tenant_id)s and placement_id = %(placement_id)s;
 
 -- name: feed_dropped
+-- moves: images for a placement that is emptied. Served by resource_feed_of_resource.
 delete from resource_feed where tenant_id = %(tenant_id)s and placement_id = %(placement_id)s;
 
 -- name: placement
+-- moves: one placement. Primary key.
 select placement_id, mode, shard_or_database, state from placement where placement_id = %(placement_id)s;
 
 -- name: exports_running
+-- endings.export: what waits longest. Served by tenant_export_running.
 select e.tenant_id, e.export_id from tenant_export e where e.state = 'running' order by e.created_at limit %(limit)s;
 
 -- name: tenant_of_export
@@ -58,23 +64,29 @@ where h.tenant_id = %(tenant_id)s and h.resource_id > %(after)s collate "C"
 order by h.resource_id limit %(limit)s;
 
 -- name: export_part
+-- endings.export: some lines, sealed.
 insert into tenant_export_part (tenant_id, export_id, part, sealed) values (%(tenant_id)s, %(export_id)s, %(part)s, %(sealed)s);
 
 -- name: export_begun
+-- endings.export: a try that was cut short leaves nothing. Primary key.
 delete from tenant_export_part where tenant_id = %(tenant_id)s and export_id = %(export_id)s;
 
 -- name: export_ready
+-- endings.export: all parts are there. Primary key.
 update tenant_export set state = 'ready', resources = %(resources)s, sha256 = %(sha256)s
 where tenant_id = %(tenant_id)s and export_id = %(export_id)s and state = 'running';
 
 -- name: tenant_exported
+-- endings.export: a tenant on its way out may be deleted now. Primary key.
 update tenant set state = 'exported', version = version + 1, policy_version = policy_version + 1, updated_at = %(now)s
 where tenant_id = %(tenant_id)s and state = 'offboarding';
 
 -- name: keys_of
+-- endings: the keys of a tenant. Primary key.
 select key_version, root_key_id, wrapped, state from tenant_key where tenant_id = %(tenant_id)s;
 
 -- name: deleting
+-- endings.delete: tenants that are to go. Served by tenant_at_work.
 select t.tenant_id, t.generation, t.placement_id, p.mode, p.shard_or_database
 from tenant t join placement p on p.placement_id = t.placement_id where t.state = 'deleting' limit %(limit)s;
 
@@ -90,11 +102,13 @@ update tenant_key set state = 'destroyed', wrapped = null, destroyed_at = %(now)
 where tenant_id = %(tenant_id)s and state <> 'destroyed';
 
 -- name: tenant_deleted
+-- endings.delete: nothing of it is left. Primary key.
 update tenant set state = 'deleted', certificate_id = %(certificate_id)s, version = version + 1, policy_version = policy_version + 1,
        updated_at = %(now)s
 where tenant_id = %(tenant_id)s and state = 'deleting';
 
 -- name: certificate
+-- endings: a signed certificate.
 insert into tenant_certificate (tenant_id, certificate_id, document, jws)
 values (%(tenant_id)s, %(certificate_id)s, %(document)s, %(jws)s) on conflict do nothing;
 
@@ -106,6 +120,7 @@ where k.state = 'destroyed' and k.certificate_id is null and k.destroyed_at < %(
 limit %(limit)s;
 
 -- name: keys_certified
+-- endings.certify_shredded. Primary key.
 update tenant_key set certificate_id = %(certificate_id)s where tenant_id = %(tenant_id)s and certificate_id is null;
 
 -- name: moves_open
@@ -124,6 +139,7 @@ where t.tenant_id = %(tenant_id)s and m.migration_id = %(migration_id)s
 for update of t, m;
 
 -- name: move_state
+-- moves: the next state, under the lock. Primary key.
 update tenant_migration set state = %(state)s, version = version + 1, updated_at = %(now)s
 where tenant_id = %(tenant_id)s and migration_id = %(migration_id)s;
 
@@ -133,6 +149,7 @@ update tenant_migration set copied_after = %(after)s, rows_copied = rows_copied 
 where tenant_id = %(tenant_id)s and migration_id = %(migration_id)s;
 
 -- name: move_compared
+-- moves: what a comparison of all rows found; the version stays, as with copied rows. Primary key.
 update tenant_migration
 set rows_verified = greatest(rows_verified, %(verified)s), mismatches = mismatches + %(diff)s + %(target_ahead)s,
     dual_match = dual_match + %(match)s, dual_target_behind = dual_target_behind + %(target_behind)s,
@@ -141,18 +158,22 @@ set rows_verified = greatest(rows_verified, %(verified)s), mismatches = mismatch
 where tenant_id = %(tenant_id)s and migration_id = %(migration_id)s;
 
 -- name: move_fenced
+-- moves: the fence, under the lock. Primary key.
 update tenant_migration set state = %(state)s, fenced = true, fence_until = %(until)s, version = version + 1, updated_at = %(now)s
 where tenant_id = %(tenant_id)s and migration_id = %(migration_id)s;
 
 -- name: move_released
+-- moves: the end of a fence, under the lock. Primary key.
 update tenant_migration set state = %(state)s, fenced = false, closing = %(closing)s, to_generation = %(to_generation)s,
        soaks_until = %(soaks_until)s, reason = coalesce(%(reason)s, reason), version = version + 1, updated_at = %(now)s
 where tenant_id = %(tenant_id)s and migration_id = %(migration_id)s;
 
 -- name: move_reason
+-- moves: why it is given up. Primary key.
 update tenant_migration set reason = %(reason)s where tenant_id = %(tenant_id)s and migration_id = %(migration_id)s;
 
 -- name: gate_fenced
+-- moves: the store takes no owner's write either. Primary key.
 update tenancy.gate set access = 'fenced' where tenant_id = %(tenant_id)s;
 
 -- name: tenant_placed
@@ -163,6 +184,7 @@ where tenant_id = %(tenant_id)s and generation = %(generation)s
 returning generation;
 
 -- name: gate_opened
+-- moves: it does again, for this generation and later ones. Primary key.
 update tenancy.gate set access = 'rw', generation = %(generation)s where tenant_id = %(tenant_id)s;
 
 -- name: heads_compared

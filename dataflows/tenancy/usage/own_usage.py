@@ -11,11 +11,11 @@ import uuid
 from typing import TYPE_CHECKING, Final
 
 import psycopg
-from schemas.tenancy.service import SERVICE
 
 from dataflows.tenancy.usage.counting import SQL, Metered, count
 from dataflows.tenancy.usage.metrics import count as count_metrics
 from schemas import errors, limits
+from schemas.tenancy.service import SERVICE
 from schemas.tenancy.usage_event import OWN_SOURCES, UsageEvent
 from schemas.tenancy.usage_topic import USAGE_PARTITIONS, counted_partitions
 from sinks.postgres import owner_connection

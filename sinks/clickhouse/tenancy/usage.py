@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Final
 
 from schemas.tenancy.service import SERVICE
-
 from schemas.tenancy.usage_topic import COUNTED, counted_partitions
 from sinks.clickhouse.declared_sink import DeclaredSink
 from sinks.clickhouse.tables import Table

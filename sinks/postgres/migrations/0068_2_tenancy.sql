@@ -95,6 +95,3 @@ grant select on tenant, placement, quota_usage, resource_head to millrace_reader
 grant select on tenant, placement, tenant_key, resource_head, resource_feed, quota_usage, tenancy.gate to millrace_tenancy_mover;
 grant update on tenant, placement, tenant_key, tenancy.gate to millrace_tenancy_mover;
 grant delete on resource_feed, resource_head, quota_usage, tenancy.gate to millrace_tenancy_mover;
-do $$ begin
-    execute format('grant create on database %I to millrace_tenancy_mover', current_database());
-end $$;

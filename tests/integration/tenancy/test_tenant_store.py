@@ -1,0 +1,178 @@
+"""Rows of tenants in Postgres: a transaction reads and writes those that its signed context proves, and no others."""
+
+from __future__ import annotations
+
+import itertools
+import secrets
+import time
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+import pytest
+
+from sinks.postgres.migrate import migrate
+from sinks.tenancy import contexts, secrets_file
+from sinks.tenancy.contexts import Contexts
+from sinks.tenancy.secrets_file import TenancySecrets
+
+if TYPE_CHECKING:
+    from tests.servers import World
+
+pytestmark = [pytest.mark.servers]
+STALE = "TN001"
+APPLY = (
+    "select tenancy.apply_rows"
+    "(%s::text[], %s::text[], %s::text[], %s::text[], %s::bigint[], %s::bytea[], %s::boolean[])"
+)
+
+
+class Stores:
+    """A database with two tenants, in the pool and in a schema that the mover made."""
+
+    def __init__(self, world: World, held: TenancySecrets) -> None:
+        self.dsns = world.addresses.postgres_dsns
+        self.superuser = world.addresses.postgres_superuser_dsn
+        self.held = held
+        self.contexts = Contexts(held)
+        self.stores = ("tenancy_pool", f"pl_{secrets.token_hex(4)}")
+
+    def of(self, role: str) -> psycopg.Connection[Any]:
+        return psycopg.connect(self.dsns[f"millrace_{role}"], autocommit=True)
+
+    def gate(self, tenant: str, generation: int, access: str = "rw") -> None:
+        with psycopg.connect(self.superuser) as connection:
+            connection.execute(
+                "insert into tenancy.gate values (%s, %s, %s) on conflict (tenant_id) do update"
+                " set generation = excluded.generation, access = excluded.access",
+                (tenant, generation, access),
+            )
+
+    def apply(self, role: str, context: str, store: str, tenant: str, *rows: tuple[str, int, bytes, bool]) -> None:
+        ids, versions, payloads, deleted = (list(column) for column in zip(*rows, strict=True))
+        n = len(rows)
+        with self.of(role) as connection:
+            connection.execute(APPLY, ([context] * n, [store] * n, [tenant] * n, ids, versions, payloads, deleted))
+
+    def seen(self, role: str, context: str | None, store: str) -> list[tuple[str, str]]:
+        """What a query without any predicate shows, under this context."""
+        with self.of(role) as connection, connection.transaction():
+            if context is not None:
+                connection.execute("select set_config('app.ctx', %s, true)", (context,))
+            query = f"select tenant_id, resource_id from {store}.resource order by 1, 2"
+            return connection.execute(query.encode()).fetchall()
+
+
+@pytest.fixture(scope="module")
+def stores(stack: World, tmp_path_factory: pytest.TempPathFactory) -> Stores:
+    held = secrets_file.ensure(tmp_path_factory.mktemp("keys"))
+    found = Stores(stack, held)
+    migrate(found.superuser, stack.settings.role_passwords())  # a clone has no grants on itself
+    with psycopg.connect(found.superuser) as connection:
+        contexts.install(connection, held)
+    with found.of("tenancy_mover") as connection:
+        connection.execute("select tenancy.make_store(%s)", (found.stores[1],))
+    for tenant in ("tn_a", "tn_b"):
+        found.gate(tenant, 3)
+        for store in found.stores:
+            context = found.contexts.of(tenant, 3, "rw")
+            found.apply("tenancy_owner", context, store, tenant, (f"rs_{tenant}", 1, b"sealed", False))
+    return found
+
+
+ROLES = ("ingress", "tenancy_owner", "tenancy_mover")
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_a_query_without_predicate_shows_one_tenant(stores: Stores, role: str) -> None:
+    for store, tenant in itertools.product(stores.stores, ("tn_a", "tn_b")):
+        assert stores.seen(role, stores.contexts.of(tenant, 3, "r"), store) == [(tenant, f"rs_{tenant}")]
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_without_a_context_that_holds_nothing_is_read(stores: Stores, role: str) -> None:
+    """Missing, empty, unreadable, forged, expired, signed by another key, or of a tenant that was never here."""
+    good = stores.contexts.of("tn_a", 3, "r")
+    other_key = TenancySecrets("rk", {}, stores.held.context_key_id, secrets.token_bytes(32))
+    bad = [
+        None,
+        "",
+        "tn_a",
+        good.replace("tn_a", "tn_b"),
+        good.replace("|3|", "|9|"),
+        good.replace("|r|", "|rw|"),
+        good[:-1] + ("0" if good[-1] != "0" else "1"),
+        stores.contexts.of("tn_a", 3, "r", now=time.time() - 3_600),
+        Contexts(other_key).of("tn_a", 3, "r"),
+        f"{good} {good.replace('tn_a', 'tn_b')}",
+    ]
+    for store in stores.stores:
+        for context in bad:
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                stores.seen(role, context, store)
+        with pytest.raises(psycopg.DatabaseError) as error:
+            stores.seen(role, stores.contexts.of("tn_never", 1, "r"), store)
+        assert error.value.sqlstate == STALE
+
+
+def test_a_context_ends_with_its_transaction(stores: Stores) -> None:
+    """The next borrower of the same connection starts without one, also after an error."""
+    with stores.of("ingress") as connection:
+        for fails in (False, True):
+            try:
+                with connection.transaction():
+                    connection.execute("select set_config('app.ctx', %s, true)", (stores.contexts.of("tn_a", 3, "r"),))
+                    assert connection.execute("select count(*) from tenancy_pool.resource").fetchone() == (1,)
+                    if fails:
+                        connection.execute("select 1 / 0")
+            except psycopg.errors.DivisionByZero:
+                assert fails
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                connection.execute("select count(*) from tenancy_pool.resource")
+
+
+def test_a_fence_and_a_newer_generation_stop_whoever_was_slow(stores: Stores) -> None:
+    old = stores.contexts.of("tn_a", 3, "rw")
+    row = ("rs_tn_a", 7, b"late", False)
+    try:
+        stores.gate("tn_a", 3, "fenced")
+        with pytest.raises(psycopg.DatabaseError) as fenced:
+            stores.apply("tenancy_owner", old, "tenancy_pool", "tn_a", row)
+        assert stores.seen("ingress", old, "tenancy_pool") == [("tn_a", "rs_tn_a")]  # it is read meanwhile
+        stores.gate("tn_a", 4)
+        with pytest.raises(psycopg.DatabaseError) as stale:
+            stores.apply("tenancy_owner", old, "tenancy_pool", "tn_a", row)
+        assert (fenced.value.sqlstate, stale.value.sqlstate) == (STALE, STALE)
+    finally:
+        stores.gate("tn_a", 3)
+    with pytest.raises(psycopg.DatabaseError):  # rights to read are none to write
+        stores.apply("tenancy_owner", stores.contexts.of("tn_a", 3, "r"), "tenancy_pool", "tn_a", row)
+    with pytest.raises(psycopg.errors.InsufficientPrivilege):  # nor are one tenant's another's
+        stores.apply("tenancy_owner", old, "tenancy_pool", "tn_b", row)
+
+
+def test_no_role_of_a_process_reads_the_key_or_goes_around_the_policies(stores: Stores) -> None:
+    for role in (*ROLES, "reader", "operator", "owner", "sink"):
+        with stores.of(role) as connection, pytest.raises(psycopg.errors.InsufficientPrivilege):
+            connection.execute("select * from tenancy.context_key")
+    for role in (*ROLES[:2], "reader"):
+        for statement in ("truncate {}.resource", "alter table {}.resource no force row level security"):
+            with stores.of(role) as connection, pytest.raises(psycopg.errors.InsufficientPrivilege):
+                connection.execute(statement.format("tenancy_pool").encode())
+    for role in ("ingress", "reader", "operator"):
+        with stores.of(role) as connection, pytest.raises(psycopg.errors.InsufficientPrivilege):
+            connection.execute("delete from tenancy_pool.resource")
+
+
+def test_images_commute_and_a_tombstone_stays(stores: Stores) -> None:
+    """Whatever the order, and how often each comes: the newest version is what is left."""
+    images = [(1, b"one", False), (2, b"two", False), (3, b"", True)]
+    context = stores.contexts.of("tn_a", 3, "move")
+    for n, order in enumerate(itertools.permutations([*images, images[0]])):
+        id_ = f"rs_order_{n}"
+        for version, payload, deleted in order:
+            stores.apply("tenancy_mover", context, stores.stores[1], "tn_a", (id_, version, payload, deleted))
+        with stores.of("tenancy_mover") as connection:
+            query = "select version, payload, deleted from tenancy.read_rows(%s, %s, 'tn_a', array[%s])"
+            assert connection.execute(query, (context, stores.stores[1], id_)).fetchall() == [(3, b"", True)]
+    analysts = stores.seen("reader", None, stores.stores[1])  # who sees what lives, sealed
+    assert [id_ for _, id_ in analysts] == ["rs_tn_a", "rs_tn_b"]

@@ -1,0 +1,82 @@
+"""What is sealed opens in its own place alone; a comparison of two sides finds every kind of difference."""
+
+from __future__ import annotations
+
+import itertools
+import secrets
+
+import pytest
+from joserfc import jws
+from joserfc.jwk import KeySet
+
+from dataflows.tenancy.mover.comparing import Comparison, count
+from schemas.sealing import SealBroken
+from sinks.certificates import CertificateKeys
+from sinks.tenancy import seals, secrets_file
+
+KEY = secrets.token_bytes(seals.KEY_BYTES)
+
+
+def test_a_payload_opens_for_its_tenant_and_resource_under_its_key_alone() -> None:
+    sealed = seals.seal(b"payload", KEY, 3, "tn_a", "rs_1")
+    assert seals.unseal(sealed, KEY, "tn_a", "rs_1") == b"payload"
+    assert seals.key_version_of(sealed) == 3
+    assert b"payload" not in sealed
+    other_version = (4).to_bytes(8, "big") + sealed[8:]
+    for bytes_, key, tenant, place in (
+        (sealed, KEY, "tn_b", "rs_1"),  # transplanted to another tenant
+        (sealed, KEY, "tn_a", "rs_2"),  # to another resource
+        (sealed, secrets.token_bytes(seals.KEY_BYTES), "tn_a", "rs_1"),
+        (other_version, KEY, "tn_a", "rs_1"),
+        (sealed[:-1] + bytes([sealed[-1] ^ 1]), KEY, "tn_a", "rs_1"),
+        (b"short", KEY, "tn_a", "rs_1"),
+    ):
+        with pytest.raises(SealBroken):
+            seals.unseal(bytes_, key, tenant, place)
+    assert seals.seal(b"payload", KEY, 3, "tn_a", "rs_1") != sealed
+
+
+def test_a_wrapped_key_is_of_one_tenant_and_version(tmp_path) -> None:  # type: ignore[no-untyped-def] # a path
+    held = secrets_file.ensure(tmp_path)
+    assert secrets_file.ensure(tmp_path) == held
+    assert (tmp_path / secrets_file.NAME).stat().st_mode & 0o077 == 0
+    assert not any(
+        key.hex() in repr(held) or repr(key) in repr(held) for key in (*held.root_keys.values(), held.context_key)
+    )
+    roots = seals.RootKeys(held)
+    wrapped = roots.new_wrapped("tn_a", 1)
+    assert len(roots.unwrap("tn_a", 1, roots.newest, wrapped)) == seals.KEY_BYTES
+    for tenant, version in (("tn_b", 1), ("tn_a", 2)):
+        with pytest.raises(SealBroken):
+            roots.unwrap(tenant, version, roots.newest, wrapped)
+
+
+def test_a_certificate_is_signed_over_all_that_it_says(tmp_path) -> None:  # type: ignore[no-untyped-def] # a path
+
+    keys = CertificateKeys(tmp_path)
+    keys.ensure()
+    text, signed = keys.sign({"certificate_id": "ce_1", "note": "ä"})
+    public = keys.public()
+    assert not any("d" in key for key in public["keys"])
+    found = jws.deserialize_compact(signed, KeySet.import_key_set(public), algorithms=["Ed25519"])
+    assert (found.payload or b"").decode() == text
+
+
+def test_a_comparison_tells_each_kind_of_difference_and_takes_no_wrong_pair_for_equal() -> None:
+    """Every pair of sides: equal only where version, content and tombstone are the same."""
+    sides = [
+        None,
+        *((version, content, deleted) for version in (1, 2) for content in (b"x", b"y") for deleted in (False, True)),
+    ]
+    for newest, source, target in itertools.product((1, 2), sides, sides):
+        if source is not None and source[0] > newest:
+            continue
+        found = Comparison()
+        count(found, newest, source and ("rs", *source), target and ("rs", *target))
+        assert sum(getattr(found, name) for name in found.__struct_fields__) == 1
+        assert (found.match == 1) == (source is not None and source == target)
+        assert found.is_equal == (found.match == 1)
+        if target is not None and target[0] > newest:
+            assert found.is_wrong
+        if source is not None and target is not None and source[0] == target[0] and source != target:
+            assert found.is_wrong

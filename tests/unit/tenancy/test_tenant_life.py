@@ -1,0 +1,156 @@
+"""Tenants, resources and moves in memory: what each command makes of them, and what it may not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from dataflows.tenancy.domain import migration, resource, tenant
+from dataflows.tenancy.domain.migration import Migration
+from dataflows.tenancy.domain.resource import Head
+from dataflows.tenancy.domain.tenant import Tenant
+from schemas.records import Command, Denial, Rejection
+from schemas.tenancy.operations import resource_of, scope_of
+
+TENANT = "tn_a"
+
+
+def command(operation: str, payload: dict[str, Any], key: str = "k", version: int | None = None) -> Command:
+    return Command(
+        operation=operation,
+        request_id="r",
+        idempotency_key=key,
+        aggregate_key=TENANT,
+        expected_version=version,
+        scope=scope_of(TENANT),
+        request_hash=b"",
+        trace_id="t",
+        issued_at=0,
+        deadline_at=0,
+        reply_to=-1,
+        reply_id=0,
+        payload=payload,
+    )
+
+
+def made(mode: str = "pooled", **changes: Any) -> Tenant:
+    given = {"name": "A", "tier": "standard", "timezone": "UTC", "home_currency": "USD", "quotas": {}, "prices": {}}
+    placement = tenant.placement_of({"mode": mode}, TENANT, "1")
+    return structs.replace(tenant.created(command("create_tenant", given), placement, 1), **changes)
+
+
+LIFE = {
+    "suspend": lambda t: tenant.suspended(t, command("suspend_tenant", {"mode": "blocked", "reason": "x"}), 2),
+    "resume": lambda t: tenant.resumed(t, 2),
+    "offboard": lambda t: tenant.offboarded(t, command("offboard_tenant", {"reason": "x"}), 2),
+    "delete": lambda t: tenant.deleting(t, command("delete_tenant", {"reason": "x"}), 2),
+}
+ALLOWED = {
+    ("active", "suspend"): "suspended",
+    ("suspended", "suspend"): "suspended",
+    ("suspended", "resume"): "active",
+    ("active", "offboard"): "offboarding",
+    ("suspended", "offboard"): "offboarding",
+    ("exported", "delete"): "deleting",
+}
+
+
+@pytest.mark.parametrize("verb", LIFE)
+@pytest.mark.parametrize(
+    "state", ["provisioning", "active", "suspended", "offboarding", "exported", "deleting", "deleted"]
+)
+def test_a_life_goes_only_where_it_may(state: str, verb: str) -> None:
+    before = made(state=state, suspension="blocked" if state == "suspended" else None)
+    after = LIFE[verb](before)
+    if (state, verb) not in ALLOWED:
+        assert isinstance(after, Rejection)
+        assert (after.code, after.extra["state"]) == ("state_conflict", state)
+        return
+    assert isinstance(after, Tenant)
+    assert after.state == ALLOWED[state, verb]
+    assert (after.version, after.policy_version) == (before.version + 1, before.policy_version + 1)
+    assert (after.suspension is not None) == (after.state == "suspended")
+
+
+@pytest.mark.parametrize("state", ["provisioning", "suspended", "offboarding", "exported", "deleting", "deleted"])
+def test_only_an_active_tenant_writes_and_the_refusal_is_not_kept(state: str) -> None:
+    assert isinstance(tenant.why_no_writes(made(state=state)), Denial)
+    assert isinstance(tenant.why_no_writes(None), Denial)
+    assert tenant.why_no_writes(made()) is None
+
+
+def test_who_has_a_store_already_serves_at_once() -> None:
+    assert made().state == "active"
+    assert (made("partitioned").state, made("dedicated").state) == ("provisioning", "provisioning")
+
+
+def create(key: str = "k", quotas: dict[str, str] | None = None, used: int = 0) -> Head | Rejection:
+    said = {"resource_id": resource_of(scope_of(TENANT), key), "size": 3}
+    return resource.decide(None, made(quotas=quotas or {}), used, command("create_resource", said, key), 5)
+
+
+def test_a_hard_quota_refuses_at_its_limit_and_not_before() -> None:
+    assert isinstance(create(quotas={"resources": "2"}, used=1), Head)
+    over = create(quotas={"resources": "2"}, used=2)
+    assert isinstance(over, Denial)
+    assert over.extra == {"dimension": "resources", "limit": 2, "used": 2}
+    assert isinstance(create(quotas={"resources": "1"}, used=5), Denial)  # a limit below what is used
+    assert isinstance(create(quotas={"resources": ""}, used=10**9), Head)
+
+
+def test_a_resource_is_written_at_the_version_that_is_expected_and_stays_deleted() -> None:
+    head = create()
+    assert isinstance(head, Head)
+    replace = command("replace_resource", {"resource_id": head.resource_id, "size": 9}, "x", 1)
+    second = resource.decide(head, made(), 1, replace, 6)
+    assert isinstance(second, Head)
+    assert (second.version, second.size, second.created_at) == (2, 9, head.created_at)
+    stale = resource.decide(second, made(), 1, replace, 7)
+    assert isinstance(stale, Rejection)
+    assert (stale.code, stale.extra) == ("version_conflict", {"current_version": 2})
+    delete = command("delete_resource", {"resource_id": head.resource_id}, "y", 2)
+    gone = resource.decide(second, made(), 1, delete, 8)
+    assert isinstance(gone, Head)
+    assert (gone.deleted, gone.version, gone.size) == (True, 3, 0)
+    again = resource.decide(gone, made(), 0, command("replace_resource", {"resource_id": "r", "size": 1}, "z", 3), 9)
+    assert isinstance(again, Rejection)
+    assert again.code == "not_found"
+
+
+def test_a_create_makes_the_resource_of_its_own_identity_alone() -> None:
+    foreign = command("create_resource", {"resource_id": "rs_chosen", "size": 1})
+    assert isinstance(resource.decide(None, made(), 0, foreign, 1), Rejection)
+
+
+def move(state: str = "planned", **changes: Any) -> Migration:
+    target = tenant.placement_of({"mode": "dedicated"}, TENANT, "2")
+    return structs.replace(migration.planned(made(), target, "mg_1", 100, 1), state=state, **changes)
+
+
+BEFORE = ("planned", "prepared", "copying", "catching_up", "verifying", "fencing")
+ENDED = ("completed", "aborted", "rolled_back", "aborting", "rolling_back", "committed")
+
+
+@pytest.mark.parametrize("state", [*BEFORE, "soaking", *ENDED])
+def test_a_move_is_aborted_before_its_commit_and_turned_back_or_completed_after_it(state: str) -> None:
+    found = {
+        verb: migration.told(move(state), "mg_1", f"{verb}_migration", 9) for verb in ("abort", "rollback", "complete")
+    }
+    taken = {verb for verb, after in found.items() if isinstance(after, Migration)}
+    assert taken == ({"abort"} if state in BEFORE else {"rollback", "complete"} if state == "soaking" else set())
+    assert isinstance(migration.told(move("soaking", closing=True), "mg_1", "rollback_migration", 9), Rejection)
+    assert isinstance(migration.told(None, "mg_1", "abort_migration", 9), Rejection)
+    assert isinstance(migration.told(move(), "mg_2", "abort_migration", 9), Rejection)
+
+
+def test_the_other_side_gets_images_as_long_as_it_may_serve() -> None:
+    one = move()
+    gets = {
+        s: move(s).further_placement(one.source if s in BEFORE else one.target) for s in (*BEFORE, "soaking", *ENDED)
+    }
+    assert {s for s, place in gets.items() if place == one.target} == set(BEFORE) - {"planned"}
+    assert {s for s, place in gets.items() if place == one.source} == {"committed", "soaking", "rolling_back"}
+    assert move("rolling_back").further_placement(one.source) is None  # it serves again
+    assert move("soaking", closing=True).further_placement(one.target) is None  # it is being emptied
