@@ -9,6 +9,7 @@ from typing import Final
 
 from schemas import limits
 from schemas.operation import Named, Operation
+from schemas.senders import PUBLISHER
 from schemas.tenancy.instants import parsed
 from schemas.validation import Field, ValueType
 from schemas.value_types import ID, NOTE, TEXT, whole
@@ -64,6 +65,7 @@ def _on_grant(verb: str, record: str, scope: str, summary: str) -> Operation:
         refusals=("state_conflict", "four_eyes_required"),
         id_name="tenant_id",
         audited=True,
+        senders=(PUBLISHER,),
     )
 
 
@@ -114,6 +116,7 @@ DESK_OPERATIONS: Final = (
         refusals=("state_conflict",),
         id_name="tenant_id",
         audited=True,
+        senders=(PUBLISHER,),
     ),
     _on_grant("approve", "ApproveSupportGrant", APPROVE, "Approve what another person asked for"),
     _on_grant("deny", "DenySupportGrant", APPROVE, "Refuse it"),

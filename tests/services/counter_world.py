@@ -54,10 +54,13 @@ class Caller:
 
 
 @contextmanager
-def process(system: PublicSystem, name: str, fail_point: str) -> Iterator[subprocess.Popen[bytes]]:
-    """One more process of the service, which kills itself at a place; it is gone at the end."""
-    command = [sys.executable, "-m", "compose.services", name, "--instance", "1"]
+def process(
+    system: PublicSystem, name: str, fail_point: str, instance: str = "1", changes: dict[str, str] | None = None
+) -> Iterator[subprocess.Popen[bytes]]:
+    """One more process of a service, which kills itself at a place; it is gone at the end."""
+    command = [sys.executable, "-m", "compose.services", name, "--instance", instance]
     given = system.settings.environment() | {"MILLRACE_FAIL_POINT": fail_point, "MILLRACE_OPS_PORT": "0"}
+    given |= changes or {}
     started = subprocess.Popen(command, env=os.environ | given)
     try:
         yield started

@@ -62,6 +62,7 @@ def test_a_topic_keeps_its_name() -> None:
         "commands.tenancy.v1",
         "events.tenancy.v1",
         "dead_letters.tenancy.v1",
+        "tenancy.usage.v1",
         "events.limiter.v1",
         "dead_letters.limiter.v1",
         "limiter.decisions.v1",
