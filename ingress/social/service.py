@@ -5,10 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ingress.http_service import HttpService, Json
-from ingress.social import openapi, profile_routes
+from ingress.social import openapi, profile_routes, timeline_routes
 from ingress.social.admission import SocialAdmission
+from ingress.social.edges import Edges
+from ingress.social.homes import HomeReader
+from ingress.social.notifications import Notifications
+from ingress.social.posts import Posts
+from ingress.social.timelines import Timelines
 from ingress.social.users import Users
 from schemas.social.service import SERVICE
+from sinks.redis.homes import Homes
 
 if TYPE_CHECKING:
     from ingress.http_service import Platform
@@ -18,12 +24,22 @@ class SocialHttp(HttpService):
     """Users, posts, timelines. Whatever gives a post to somebody asks ``social_authorize`` first."""
 
     declared = SERVICE
-    routers = (profile_routes.router,)
+    routers = (profile_routes.router, timeline_routes.router)
     shows_events = True
 
     def __init__(self, platform: Platform) -> None:
         super().__init__(platform)
-        self.admission = SocialAdmission(platform.parts.add(Users(platform.store)))
+        store, cursors, url = platform.store, platform.cursors, platform.config.redis_url
+        add = platform.parts.add
+        self.admission = SocialAdmission(add(Users(store)))
+        self._homes = add(HomeReader(store, None if url is None else Homes(url)))
+        add(Timelines(add(Posts(store, cursors)), self._homes, cursors))
+        add(Notifications(store, cursors))
+        add(Edges(store, cursors))
+
+    async def close(self) -> None:
+        """Disconnects from the store of homes."""
+        await self._homes.close()
 
     @staticmethod
     def paths() -> Json:
