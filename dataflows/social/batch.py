@@ -53,6 +53,7 @@ class SocialBatch:
         self._forgotten: set[str] = set()
         self._added: Counter[str] = Counter()
         self._notices: dict[str, Notice] = {}
+        self._pairs: set[tuple[str, str]] = set()  # of users between whom something changed
 
     def have_met(self, user: str, other: str) -> bool:
         """Whether the other is there for the user: known, and no block between them, as of now."""
@@ -87,7 +88,16 @@ class SocialBatch:
             return False
         self._added[edge.target_id] += followers_added(before, edge)
         self.follows.put(edge)
+        self._between(edge)
         return True
+
+    def put_block(self, edge: Edge) -> None:
+        """The block from now on."""
+        self.blocks.put(edge)
+        self._between(edge)
+
+    def _between(self, edge: Edge) -> None:
+        self._pairs.add((min(edge.user_id, edge.target_id), max(edge.user_id, edge.target_id)))
 
     def tell(self, notice: Notice) -> None:
         """Tells a user, once. Nobody is told of itself."""
@@ -97,6 +107,7 @@ class SocialBatch:
     def writes(self) -> list[Statement]:
         """Everything that changed, always in this order."""
         return [
+            *self._apart(),
             *self.authors.writes(),
             *self._counts(),
             *self.posts.writes(),
@@ -107,6 +118,12 @@ class SocialBatch:
             *self.reactions.writes(),
             *self._told(),
         ]
+
+    def _apart(self) -> list[Statement]:
+        if not self._pairs:
+            return []
+        first, second = zip(*sorted(self._pairs), strict=True)
+        return [(SQL["pairs_apart"], (Texts(list(first)), Texts(list(second))))]
 
     def _counts(self) -> list[Statement]:
         added = sorted((user, n) for user, n in self._added.items() if n)
