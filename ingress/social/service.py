@@ -8,6 +8,7 @@ from ingress.http_service import HttpService, Json
 from ingress.social import openapi, profile_routes, timeline_routes
 from ingress.social.admission import SocialAdmission
 from ingress.social.edges import Edges
+from ingress.social.home_streams import HomeStreams
 from ingress.social.homes import HomeReader
 from ingress.social.notifications import Notifications
 from ingress.social.posts import Posts
@@ -31,11 +32,17 @@ class SocialHttp(HttpService):
         super().__init__(platform)
         store, cursors, url = platform.store, platform.cursors, platform.config.redis_url
         add = platform.parts.add
-        self.admission = SocialAdmission(add(Users(store)))
+        users = add(Users(store))
+        self.admission = SocialAdmission(users)
         self._homes = add(HomeReader(store, None if url is None else Homes(url)))
-        add(Timelines(add(Posts(store, cursors)), self._homes, cursors))
+        timelines = add(Timelines(add(Posts(store, cursors)), self._homes, cursors))
+        self._streams = add(HomeStreams(timelines, users))
         add(Notifications(store, cursors))
         add(Edges(store, cursors))
+
+    def drain(self) -> None:
+        """Ends every stream."""
+        self._streams.close()
 
     async def close(self) -> None:
         """Disconnects from the store of homes."""
