@@ -21,6 +21,23 @@ METADATA_KEY_LENGTH_MAX: Final = 40
 METADATA_VALUE_LENGTH_MAX: Final = 500
 TEXT_LENGTH_MAX: Final = 500
 
+# --- social posts ----------------------------------------------------------------------------------------
+POST_TEXT_LENGTH_MAX: Final = 5_000
+POST_MEDIA_MAX: Final = 4
+POST_MENTIONS_MAX: Final = 20  # users that one post tells
+DISPLAY_NAME_LENGTH_MAX: Final = 100
+HOME_POSTS_MAX: Final = 800  # so far back goes a home
+BACKFILL_POSTS_MAX: Final = 100  # of an author, when somebody begins to follow
+PUSH_FOLLOWERS_MAX: Final = 500  # of a pushed author; above, readers pull its posts; below half of it, no more
+FANOUT_CHUNK_FOLLOWERS: Final = 1_000
+HOME_TIMEOUT_MS: Final = 1_000  # of the store of homes; without it readers pull
+HOME_EQUAL_TIMES: Final = 16  # posts of one microsecond that a page may begin among
+HOME_STREAM_INTERVAL_S: Final = 1.0  # between two looks at a home for one stream
+HOME_TTL_S: Final = 14 * 86_400  # of a home that nobody reads
+TIMELINE_MARGIN: Final = 20  # posts that are examined beyond those that a page has room for
+SEARCH_TEXT_LENGTH_MAX: Final = 200
+TIMELINE_ROUNDS_MAX: Final = 5  # then the page is short
+
 # --- ingress ---------------------------------------------------------------------------------------------
 BODY_BYTES_MAX: Final = 64 * 1024  # one command
 COMMANDS_BODY_BYTES_MAX: Final = 2 * 1024 * 1024  # one NDJSON request
@@ -368,6 +385,7 @@ BENCH_RATE_MAX_PER_S: Final = 20_000.0
 BENCH_SECONDS_DEFAULT: Final = 10.0
 BENCH_SECONDS_MAX: Final = 3_600.0
 BENCH_CONNECTIONS_DEFAULT: Final = 16
+BENCH_FOLLOWERS_DEFAULT: Final = 400
 BENCH_CONNECTIONS_MAX: Final = 512
 BENCH_BULK_CONNECTIONS_DEFAULT: Final = 8
 BENCH_CLOSED_CONNECTIONS: Final = (16, 256)  # of the two closed loops of single commands

@@ -15,6 +15,7 @@ from schemas.limiter.service import SERVICE as LIMITER
 from schemas.operation import Operation
 from schemas.payments.service import SERVICE as PAYMENTS
 from schemas.service import Service
+from schemas.social.service import SERVICE as SOCIAL
 from schemas.tenancy.service import SERVICE as TENANCY
 from schemas.topics import RESULTS_TOPIC, Topic
 
@@ -24,6 +25,7 @@ SERVICES: Final[tuple[Service, ...]] = (
     PAYMENTS,
     LIMITER,
     TENANCY,
+    SOCIAL,
     *(import_module(module).SERVICE for module in _FURTHER),
 )
 #: those that lie in packages of their own

@@ -158,6 +158,7 @@ def world(settings: Settings, state: StackState) -> dict[str, Any]:
         "processor_urls": addresses.processor_urls,
         "vault_url": addresses.vault_url,
         "rls_address": addresses.rls_address,
+        "push_followers_max": limits.PUSH_FOLLOWERS_MAX,
         "limiter_frames": gateway_address(settings, 0).as_object(),
         "limiter_gateways": [
             gateway.as_object() for gateway in running_gateways(settings, [entry.name for entry in state.processes])

@@ -19,6 +19,7 @@ class WorkerPlace:
     name: str  # of the worker: its follower, and its group in Kafka
     kafka: KafkaConnection
     postgres_dsn: str = field(repr=False)  # of the role that its service declares
+    redis_url: str = field(repr=False)
     client_id: str  # of this process
     keys: Path | None = None  # the folder of the home's private files
 

@@ -28,6 +28,9 @@ AUDIENCE: Final = "millrace"
 ALGORITHM: Final = "Ed25519"
 SCOPES_DEFAULT: Final = ("payments:read", "payments:write")
 SCOPES_TENANT: Final = ("resources:read", "resources:write", "usage:read", "usage:write")
+SCOPES_OF_USERS: Final = ("posts:read", "posts:write")
+#: what a token of a kind may do where nothing else is said
+SCOPES_OF: Final = {"merchant": SCOPES_DEFAULT, "tenant": SCOPES_TENANT, "user": SCOPES_OF_USERS}
 
 _PRIVATE_FILE: Final = 0o600
 _CURSOR_KEY_BYTES: Final = 32
