@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ingress.trust import Trust
+from schemas.media_origin import MediaOrigin
 from schemas.payments.webhook_secret import WebhookSecretKeys
 
 if TYPE_CHECKING:
@@ -34,5 +35,6 @@ class IngressConfig:
     #: what secrets of merchants' endpoints are sealed with
     webhook_secret_keys: WebhookSecretKeys = field(default_factory=WebhookSecretKeys, repr=False)
     limiter: Limiter | None = None  # of this API; None: nobody is limited
+    media: MediaOrigin | None = None  # None: no URL of media is given out
     trusted_proxies: tuple[Network, ...] = ()  # whose X-Forwarded-For is believed
     merchant_webhooks_loopback: bool = False  # development: endpoints of merchants on this machine, without TLS

@@ -889,3 +889,46 @@ ACCESS_PREFIX_V4: Final = 24
 ACCESS_PREFIX_V6: Final = 56
 ACCESS_BITMAP_BYTES: Final = 512  # of one subject: 4,096 bits, enough for the bounds to be passed
 ACCESS_SUBJECTS_MAX: Final = 20_000  # 10 MiB
+
+# --- media of posts ----------------------------------------------------------------------------------------
+MEDIA_BYTES_MAX: Final = 512 * 1024 * 1024
+MEDIA_PARTS_MAX: Final = 10_000
+MEDIA_PART_BYTES_MIN: Final = 1_024  # but for the last
+MEDIA_UPLOAD_BODY_BYTES_MAX: Final = 1024 * 1024  # of the command that names all parts
+MEDIA_URL_TTL_MAX_S: Final = 900  # of a part
+MEDIA_FRESH_URL_S: Final = 30  # at least so long is one good that is asked for again
+MEDIA_VIEW_TTL_S: Final = 300  # of a signed rendition
+MEDIA_PUBLIC_AGE_S: Final = 10  # what a cache may keep: by then a hidden medium is nowhere
+MEDIA_CHUNK_BYTES: Final = 256 * 1024
+MEDIA_PIXELS_MAX: Final = 50_000_000
+MEDIA_FRAMES_MAX: Final = 100
+MEDIA_RENDERING_CPU_S: Final = 30  # of the sandboxed process
+MEDIA_RENDERING_WAIT_S: Final = 90
+MEDIA_RENDERING_MEMORY_BYTES: Final = 2 * 1024 * 1024 * 1024
+MEDIA_RENDERING_FILE_BYTES: Final = 64 * 1024 * 1024
+MEDIA_MANIFEST_LENGTH_MAX: Final = 16 * 1024
+MEDIA_THUMB_PIXELS: Final = 320  # the longer side
+MEDIA_FULL_PIXELS: Final = 2_048
+MEDIA_VIDEO_S_MAX: Final = 300
+MEDIA_VIDEO_PIXELS: Final = 480
+MEDIA_SCANS_AT_ONCE: Final = 2  # of one scanner
+MEDIA_SCAN_LEASE_S: Final = 120  # then another scanner may take it
+MEDIA_SCAN_POLL_S: Final = 0.2
+MEDIA_SWEEP_S: Final = 5.0  # how often what nobody may see is looked for
+MEDIA_SWEEP_MAX: Final = 200
+MEDIA_ORPHAN_S: Final = 24 * 3_600
+MEDIA_CONNECTIONS_MAX: Final = 1_024  # requests under way in one process of the origin
+MEDIA_POSTGRES_POOL_MAX: Final = 8
+CLAMD_TIMEOUT_S: Final = 30.0
+
+# --- moderation and erasure of posts -------------------------------------------------------------------------
+CERTIFICATE_LENGTH_MAX: Final = 8_192
+PROPAGATION_POLL_S: Final = 0.5
+PROPAGATION_AT_ONCE: Final = 20  # decisions looked at in one round
+PROPAGATION_RETRY_MAX_S: Final = 15  # between two looks at one consumer, for ever
+PROPAGATION_MEDIA_MAX: Final = 100  # of one object, whose old URLs are asked for
+PROPAGATION_VERSIONS: Final = 3  # access versions before the present one that must be dead
+PROPAGATION_READERS: Final = 20  # followers in whose name is looked
+PROPAGATION_FETCH_S: Final = 5.0
+ERASURE_ROWS: Final = 500  # of one step
+EXPORT_ROWS: Final = 200  # read at once

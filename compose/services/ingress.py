@@ -54,6 +54,7 @@ async def _serve_limited(settings: Settings, keys: KeyFolder, instance: int, lim
         webhook_secret_keys=settings.webhook_secret_keys(),
         merchant_webhooks_loopback=settings.merchant_webhooks_loopback,
         limiter=limiter,
+        media=settings.media_origin(),
         trusted_proxies=tuple(client_network(text) for text in settings.trusted_proxies),
     )
     loop = asyncio.get_running_loop()

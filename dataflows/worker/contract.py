@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from schemas.media_origin import MediaOrigin
 from sinks.kafka.connection import KafkaConnection
 
 
@@ -18,6 +19,8 @@ class WorkerPlace:
     name: str  # of the worker: its follower, and its group in Kafka
     kafka: KafkaConnection
     postgres_dsn: str = field(repr=False)  # of the role that its service declares
+    media: MediaOrigin  # the bytes of media, and their URLs
+    clamd: str | None = None  # host and port of a scanner of malware
     client_id: str  # of this process
 
 

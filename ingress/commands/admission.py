@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from msgspec import structs
+
 from schemas import errors
 
 if TYPE_CHECKING:
@@ -37,6 +39,11 @@ class Admission:
         del caller
         return [None] * len(requests)
 
+    def shown(self, request: Request, body: bytes) -> bytes:
+        """What its caller sees of a committed answer: made of the stored bytes, so that a retry sees the same."""
+        del request
+        return body
+
     async def forecast(self, caller: Caller, request: Request) -> Answer:
         """What the call would come to, nothing done. Raises as the call itself, and InvalidCommand."""
         del caller, request
@@ -65,6 +72,12 @@ class Admissions:
     async def signals(self, caller: Caller, requests: Sequence[Request]) -> list[Signals | None]:
         """As ``Admission.signals``, for requests to several services."""
         return await self._asked(requests, lambda admission, own: admission.signals(caller, own))
+
+    def shown(self, request: Request, answer: Answer) -> Answer:
+        """The answer as its service shows it; what is no result stays as it is."""
+        if answer.code is not None or answer.pending is not None:
+            return answer
+        return structs.replace(answer, body=self.of(request.operation.service).shown(request, answer.body))
 
     async def _asked(
         self,

@@ -73,7 +73,7 @@ class Commands:
         if refusal is not None or self._looks_first([request], terms, proof):
             prior = await self._stored.find((caller.principal, request.idempotency_key))
             if prior is not None:
-                return _replay(request, prior), request_id
+                return self._admissions.shown(request, _replay(request, prior)), request_id
         if refusal is not None:
             raise refusal
         if proof is not None:
@@ -89,7 +89,7 @@ class Commands:
         answer = _answer(request, pending, respond_async=terms.respond_async)
         if answer.pending:
             await self._accepted.remember(_note(command))
-        return answer, request_id
+        return self._admissions.shown(request, answer), request_id
 
     async def many(
         self, caller: Caller, lines: Sequence[bytes], terms: Terms, proof: Proof | None = None
@@ -118,6 +118,9 @@ class Commands:
             await self._signed_requests.keep(proof, [request for _, request in fresh])
         for n, answer in await self._carry_out_all(caller, fresh, terms):
             found[n] = answer
+        for n, request in requests:
+            if (known := found[n]) is not None:
+                found[n] = self._admissions.shown(request, known)
         return [answer for answer in found if answer is not None]
 
     def _looks_first(self, requests: Sequence[envelope.Request], terms: Terms, proof: Proof | None) -> bool:
