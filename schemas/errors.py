@@ -4,7 +4,7 @@ PlatformError                  code, public message (first line of the docstring
   Rejected                     the caller's fault; nothing changed
     InvalidCommand             well-formed, wrong values (``errors``: list of {field, reason})
     MalformedRequest  IdempotencyKeyRequired  Unauthenticated  Forbidden  NotFound  TooLarge  UnsupportedMediaType
-    RequestTimeout  KeyReused  QuotaExceeded  VersionConflict  StateConflict
+    RequestTimeout  KeyReused  QuotaExceeded  VersionConflict  VersionRequired  StateConflict  Gone
     SignatureRequired  SignatureInvalid  SignatureExpired    of a signed request
   Unavailable                  a dependency is out; carries its mode: fail_open, fail_closed, stale, read_only
     Overloaded  DependencyTimeout  DeadlineExceeded  TimeZoneUnknown  Maintenance
@@ -129,6 +129,18 @@ class VersionConflict(Rejected):
     def __init__(self, message: str | None = None, *, current_version: int | None = None) -> None:
         super().__init__(message, current_version=current_version)
         self.current_version = current_version
+
+
+class VersionRequired(Rejected):
+    """Say which version is meant: the field expected_version, or If-Match."""
+
+    code = "version_required"
+
+
+class Gone(Rejected):
+    """It was there, and was deleted for ever."""
+
+    code = "gone"
 
 
 class StateConflict(Rejected):

@@ -21,6 +21,21 @@ METADATA_KEY_LENGTH_MAX: Final = 40
 METADATA_VALUE_LENGTH_MAX: Final = 500
 TEXT_LENGTH_MAX: Final = 500
 
+# --- social posts ----------------------------------------------------------------------------------------
+POST_TEXT_LENGTH_MAX: Final = 5_000
+POST_MEDIA_MAX: Final = 4
+POST_MENTIONS_MAX: Final = 20  # users that one post tells
+DISPLAY_NAME_LENGTH_MAX: Final = 100
+HOME_POSTS_MAX: Final = 800  # so far back goes a home
+BACKFILL_POSTS_MAX: Final = 100  # of an author, when somebody begins to follow
+PUSH_FOLLOWERS_MAX: Final = 1_000  # of a pushed author; above, readers pull
+FANOUT_CHUNK_FOLLOWERS: Final = 1_000
+HOME_TIMEOUT_MS: Final = 1_000  # of the store of homes; without it readers pull
+HOME_EQUAL_TIMES: Final = 16  # posts of one microsecond that a page may begin among
+HOME_TTL_S: Final = 14 * 86_400  # of a home that nobody reads
+TIMELINE_CANDIDATES: Final = 120  # examined in one round of a page
+TIMELINE_ROUNDS_MAX: Final = 5  # then the page is short
+
 # --- ingress ---------------------------------------------------------------------------------------------
 BODY_BYTES_MAX: Final = 64 * 1024  # one command
 COMMANDS_BODY_BYTES_MAX: Final = 2 * 1024 * 1024  # one NDJSON request

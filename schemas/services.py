@@ -15,6 +15,7 @@ from schemas.limiter.service import SERVICE as LIMITER
 from schemas.operation import Operation
 from schemas.payments.service import SERVICE as PAYMENTS
 from schemas.service import Service
+from schemas.social.service import SERVICE as SOCIAL
 from schemas.topics import RESULTS_TOPIC, Topic
 
 _FURTHER: Final = os.environ.get("MILLRACE_SERVICE_MODULES", "").split()
@@ -22,6 +23,7 @@ _FURTHER: Final = os.environ.get("MILLRACE_SERVICE_MODULES", "").split()
 SERVICES: Final[tuple[Service, ...]] = (
     PAYMENTS,
     LIMITER,
+    SOCIAL,
     *(import_module(module).SERVICE for module in _FURTHER),
 )
 #: those that lie in packages of their own

@@ -83,11 +83,11 @@ app = typer.Typer(cls=LazyCommands, no_args_is_help=True, add_completion=False, 
 @app.callback()
 def millrace() -> None:
     """Millrace: payments, tenants, posts and rate limits on one stream-processing spine."""
-    configure_logs("warning", sys.stderr)  # stdout is the command's own: a script reads JSON from it
 
 
 def main() -> None:
     """Runs one command; what an operator can mend is one line on stderr and exit status 1."""
+    configure_logs("warning", sys.stderr)  # stdout is the command's own: a script reads JSON from it
     try:
         app()
     except StackError as error:

@@ -35,6 +35,7 @@ def build_worker(settings: Settings, instance: int, name: str) -> RunnableServic
         postgres_dsn=settings.addresses().postgres_dsns[WORKERS[name].role],
         media=settings.media_origin(),
         clamd=settings.clamd,
+        redis_url=settings.addresses().redis_url,
         client_id=f"{name.replace('_', '-')}-{socket.gethostname()}-{os.getpid()}-{instance}",
     )
     worker: ServiceWorker = import_module(WORKERS[name].module).build(place)

@@ -19,9 +19,10 @@ class WorkerPlace:
     name: str  # of the worker: its follower, and its group in Kafka
     kafka: KafkaConnection
     postgres_dsn: str = field(repr=False)  # of the role that its service declares
+    redis_url: str = field(repr=False)
     media: MediaOrigin  # the bytes of media, and their URLs
-    clamd: str | None = None  # host and port of a scanner of malware
     client_id: str  # of this process
+    clamd: str | None = None  # host and port of a scanner of malware
 
 
 class ServiceWorker(Protocol):

@@ -1,0 +1,1 @@
+"""Social posts: decisions, the partitions of owners, fan-out."""

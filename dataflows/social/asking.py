@@ -1,0 +1,48 @@
+"""What a batch has to read, collected over its commands: each table once, in one order, locks first."""
+
+from __future__ import annotations
+
+from dataflows.owner.batch import Statement
+from dataflows.social.rows import SQL
+from sinks.postgres.arrays import Texts
+
+Pair = tuple[str, str]
+
+
+class Asking:
+    """Sets of keys. What nobody asks for is not read."""
+
+    def __init__(self) -> None:
+        self.locked: set[str] = set()
+        self.authors: set[str] = set()
+        self.met: set[Pair] = set()
+        self.follows: set[Pair] = set()
+        self.blocks: set[Pair] = set()
+        self.mutes: set[Pair] = set()
+        self.posts: set[str] = set()
+        self.seen: set[Pair] = set()  # (viewer, post)
+        self.reactions: set[tuple[str, str, str]] = set()  # (kind, user, post)
+
+    def lock(self, *users: str) -> None:
+        """Users whose rows, edges or counts are changed."""
+        self.locked.update(users)
+        self.authors.update(users)
+
+    def statements(self) -> list[tuple[str, Statement]]:
+        """Name and statement of each query."""
+        asked: list[tuple[str, list[tuple[str, ...]]]] = [
+            ("authors_lock", [(user,) for user in sorted(self.locked)]),
+            ("authors_read", [(user,) for user in sorted(self.authors)]),
+            ("met_read", sorted(self.met)),
+            ("follows_read", sorted(self.follows)),
+            ("blocks_read", sorted(self.blocks)),
+            ("mutes_read", sorted(self.mutes)),
+            ("posts_read", [(post,) for post in sorted(self.posts)]),
+            ("posts_seen", sorted(self.seen)),
+            ("reactions_read", sorted(self.reactions)),
+        ]
+        return [
+            (name, (SQL[name], tuple(Texts(list(column)) for column in zip(*keys, strict=True))))
+            for name, keys in asked
+            if keys
+        ]

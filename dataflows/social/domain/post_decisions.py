@@ -1,0 +1,90 @@
+"""What becomes of a post: pure. Versions are gapless, and a tombstone is the last one."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+from msgspec import Struct, structs
+
+from dataflows.social.domain import refusals
+from dataflows.social.domain.records import Author, Post
+from schemas import identity, limits
+from schemas.records import Command, Rejection
+
+_MENTION: Final = re.compile(rf"(?<![A-Za-z0-9_-])@([A-Za-z0-9_-]{{1,{limits.SCOPE_LENGTH_MAX}}})")
+
+
+class Seen(Struct, frozen=True):
+    """A post that its reader may see, as far as an answer, a quote or a reaction needs it."""
+
+    post_id: str
+    author_id: str
+    root_id: str
+    is_open: bool  # to all users
+
+
+def decide_publish(
+    author: Author, command: Command, now: int, parent: Seen | None, quoted: Seen | None
+) -> Post | Rejection:
+    """The new post. What it answers or quotes must be there for its author."""
+    said: dict[str, Any] = command.payload
+    if said["reply_to"] is not None and parent is None:
+        return refusals.NO_POST
+    if said["quote_of"] is not None and quoted is None:
+        return refusals.NO_POST
+    if quoted is not None and not quoted.is_open:
+        return refusals.not_public("quote_of")
+    post_id = identity.derived_id("po", command.scope, "POST /v1/posts", command.idempotency_key)
+    return Post(
+        post_id=post_id,
+        author_id=author.user_id,
+        visibility=str(said["visibility"]),
+        text=str(said["text"]),
+        version=1,
+        state="published",
+        media_ids=tuple(said["media_ids"]),
+        reply_to=said["reply_to"],
+        root_id=parent.root_id if parent else post_id,
+        quote_of=said["quote_of"],
+        is_pushed=not author.is_pulled,
+        created_at=now,
+        edited_at=None,
+    )
+
+
+def why_not_changed(post: Post | None, user_id: str, expected_version: int | None) -> Rejection | None:
+    """Why a write of a post is refused. The version is compared before all else: so a loser knows that it lost."""
+    if post is None or post.author_id != user_id:
+        return refusals.NO_POST
+    if expected_version is None:
+        return refusals.version_required()
+    if expected_version != post.version:
+        return refusals.version_conflict(expected_version, post.version)
+    return refusals.DELETED if post.state == "deleted" else None
+
+
+def edited(post: Post, command: Command, now: int) -> Post:
+    """The next version."""
+    said: dict[str, Any] = command.payload
+    media_ids = said["media_ids"]
+    return structs.replace(
+        post,
+        text=post.text if said["text"] is None else said["text"],
+        media_ids=post.media_ids if media_ids is None else tuple(media_ids),
+        visibility=said["visibility"] or post.visibility,
+        version=post.version + 1,
+        edited_at=now,
+    )
+
+
+def deleted(post: Post, now: int) -> Post:
+    """The tombstone."""
+    return structs.replace(post, text="", media_ids=(), state="deleted", version=post.version + 1, edited_at=now)
+
+
+def mentioned(text: str, author_id: str) -> list[str]:
+    """The users whom a text names, in its order, each once, bounded; never its author."""
+    found = dict.fromkeys(_MENTION.findall(text))
+    found.pop(author_id, None)
+    return list(found)[: limits.POST_MENTIONS_MAX]

@@ -1,0 +1,1 @@
+"""Fan-out: posts into the homes of those who follow."""

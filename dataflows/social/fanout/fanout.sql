@@ -1,0 +1,32 @@
+-- name: post_of
+-- The post of a task, where it still is to be seen by anybody but its author. Primary key.
+select created_at from post where post_id = %(post_id)s and state = 'published' and visibility <> 'private';
+
+-- name: followers_after
+-- The next followers of users, in the order of ids. Served by follow_followers.
+select distinct follower_id from follow
+where followee_id = any (%(users)s::text[]) and state = 'active' and follower_id > %(after)s
+order by follower_id limit %(count)s;
+
+-- name: is_following
+-- Whether an edge is active now: a task of an edge that ended meanwhile does nothing. Primary key.
+select exists (select from follow where follower_id = %(user_id)s and followee_id = %(followee)s and state = 'active');
+
+-- name: newest_of
+-- The last posts that a user published or reposted. Served by post_of_author and reaction_of_user.
+(select created_at, post_id from post where author_id = %(user_id)s and state = 'published'
+ order by created_at desc, post_id desc limit %(count)s)
+union
+(select p.created_at, p.post_id from reaction r join post p using (post_id)
+ where r.user_id = %(user_id)s and r.kind = 'repost' and r.state = 'active' and p.state = 'published'
+ order by r.updated_at desc limit %(count)s);
+
+-- name: who_had
+-- Those whose followers have a post at home: its author, and who reposts it. Primary keys.
+select author_id from post where post_id = %(post_id)s
+union select user_id from reaction where post_id = %(post_id)s and kind = 'repost';
+
+-- name: notifications_forget
+-- Notifications of a post that nobody may see any more. Served by notification_of_post.
+delete from notification where post_id = %(post_id)s
+  and exists (select from post where post_id = %(post_id)s and state = 'deleted');

@@ -1,0 +1,79 @@
+"""Social posts as the owner runtime sees them: what a batch concerns is read in one round trip and written in one.
+
+Each command is of one user, whose partition it is in. What two users touch (edges, counts of followers) is read under
+locks of both, which every command that touches them takes first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from dataflows.owner.batch import Statement
+from dataflows.owner.service import MISROUTED, Committed
+from dataflows.social import graph_commands, post_commands, profile_commands
+from dataflows.social.asking import Asking
+from dataflows.social.batch import SocialBatch
+from dataflows.social.domain import refusals
+from dataflows.social.handler import Handler, user_of
+from schemas.records import Command, Rejection
+from schemas.social.service import SERVICE
+from schemas.topics import partition_for
+
+HANDLERS: Final[dict[str, Handler]] = post_commands.HANDLERS | graph_commands.HANDLERS | profile_commands.HANDLERS
+
+
+class SocialPartition:
+    """One owned partition; nothing is remembered between batches."""
+
+    def __init__(self, connection: object, partition: int) -> None:
+        del connection
+        self._partition = partition
+        self._asked: list[str] = []
+
+    def reads(self, keys: list[str], commands: Sequence[Command]) -> list[Statement]:
+        """What the commands concern."""
+        del keys
+        asking = Asking()
+        for command in commands:
+            user = user_of(command)
+            handler = HANDLERS.get(command.operation)
+            if user is not None and handler is not None:
+                handler.asks(asking, user, command.payload)
+        found = asking.statements()
+        self._asked = [name for name, _ in found]
+        return [statement for _, statement in found]
+
+    def begin(self, rows: Sequence[list[tuple[Any, ...]]]) -> SocialWorkspace:
+        """A workspace over what they gave."""
+        return SocialWorkspace(self._partition, SocialBatch(dict(zip(self._asked, rows, strict=True))))
+
+
+class SocialWorkspace:
+    """The rows of one batch in memory."""
+
+    def __init__(self, partition: int, batch: SocialBatch) -> None:
+        self._partition = partition
+        self._batch = batch
+
+    def decide(self, command: Command, offset: int, now: int) -> Committed | Rejection:
+        """Who may write at all is decided here, the rest by the command's handler."""
+        del offset
+        if partition_for(command.aggregate_key, SERVICE.partitions) != self._partition:
+            return MISROUTED
+        user = user_of(command)
+        if user is None or command.aggregate_key != command.scope:
+            return refusals.NO_CALLER
+        caller = self._batch.authors.get(user)
+        if caller is None:
+            return refusals.NO_USER
+        if caller.state in ("deleting", "deleted"):
+            return refusals.ERASED
+        return HANDLERS[command.operation].decide(self._batch, caller, command, now)
+
+    def writes(self) -> list[Statement]:
+        """All that the batch changed."""
+        return self._batch.writes()
+
+    def committed(self) -> None:
+        """Nothing is remembered."""

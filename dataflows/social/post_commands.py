@@ -1,0 +1,162 @@
+"""Commands of posts, likes and reposts."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from msgspec import structs
+
+from dataflows.owner.service import Committed
+from dataflows.social.asking import Asking
+from dataflows.social.batch import Notice, SocialBatch
+from dataflows.social.domain import post_decisions, refusals
+from dataflows.social.domain.post_decisions import Seen
+from dataflows.social.domain.records import Author, Post, rendered_post
+from dataflows.social.handler import Handler, Payload, committed
+from dataflows.social.tables import Reaction
+from schemas.records import Command, Rejection
+
+
+def _asks_publish(asking: Asking, user: str, payload: Payload) -> None:
+    asking.authors.add(user)
+    for post_id in (payload.get("reply_to"), payload.get("quote_of")):
+        if isinstance(post_id, str):
+            asking.seen.add((user, post_id))
+
+
+def _publish(batch: SocialBatch, author: Author, command: Command, now: int) -> Committed | Rejection:
+    if author.state != "active":
+        return refusals.SUSPENDED
+    said: dict[str, Any] = command.payload
+    parent = batch.seen(author.user_id, said["reply_to"])
+    quoted = batch.seen(author.user_id, said["quote_of"])
+    post = post_decisions.decide_publish(author, command, now, parent, quoted)
+    if isinstance(post, Rejection):
+        return post
+    if refused := _claim(batch, author, post, ()):
+        return refused
+    batch.put_post(post)
+    _tell(batch, post, parent, quoted, now)
+    pushed = post.is_pushed and post.visibility != "private"
+    return committed(rendered_post(post), author, "post_published", post_id=post.post_id, pushed=pushed)
+
+
+def _claim(batch: SocialBatch, author: Author, post: Post, before: tuple[str, ...]) -> Rejection | None:
+    """Takes the media that are new in a post, or none of them."""
+    del batch, author
+    unready = [media_id for media_id in post.media_ids if media_id not in before]
+    return refusals.media_not_ready(unready) if unready else None
+
+
+def _tell(batch: SocialBatch, post: Post, parent: Seen | None, quoted: Seen | None, now: int) -> None:
+    told = [(parent.author_id, "reply")] if parent else []
+    told += [(quoted.author_id, "quote")] if quoted else []
+    told += [(user, "mention") for user in post_decisions.mentioned(post.text, post.author_id)]
+    for user, kind in told:
+        batch.tell(Notice(user, kind, post.author_id, post.post_id, now))
+
+
+def _asks_change(asking: Asking, user: str, payload: Payload) -> None:
+    asking.authors.add(user)
+    asking.posts.add(str(payload.get("post_id")))
+
+
+def _edit(batch: SocialBatch, author: Author, command: Command, now: int) -> Committed | Rejection:
+    post = batch.posts.get(str(command.payload["post_id"]))
+    if refused := post_decisions.why_not_changed(post, author.user_id, command.expected_version):
+        return refused
+    assert post is not None  # noqa: S101 - one that is none is refused
+    if author.state != "active":
+        return refusals.SUSPENDED
+    after = post_decisions.edited(post, command, now)
+    if refused := _claim(batch, author, after, tuple(post.media_ids)):
+        return refused
+    batch.put_post(after)
+    for user in post_decisions.mentioned(after.text, author.user_id):
+        batch.tell(Notice(user, "mention", author.user_id, after.post_id, now))
+    pushed = after.is_pushed and after.visibility != "private"
+    return committed(rendered_post(after), author, "post_edited", post_id=after.post_id, pushed=pushed)
+
+
+def _delete(batch: SocialBatch, author: Author, command: Command, now: int) -> Committed | Rejection:
+    post = batch.posts.get(str(command.payload["post_id"]))
+    if refused := post_decisions.why_not_changed(post, author.user_id, command.expected_version):
+        return refused
+    assert post is not None  # noqa: S101 - one that is none is refused
+    after = post_decisions.deleted(post, now)
+    batch.put_post(after)
+    return committed(rendered_post(after), author, "post_deleted", post_id=after.post_id)
+
+
+def _asks_reaction(kind: str) -> Handler:
+    def asks(asking: Asking, user: str, payload: Payload) -> None:
+        post_id = str(payload.get("post_id"))
+        asking.authors.add(user)
+        asking.seen.add((user, post_id))
+        asking.reactions.add((kind, user, post_id))
+
+    def react(batch: SocialBatch, author: Author, command: Command, now: int) -> Committed | Rejection:
+        return _react(batch, author, command, now, kind)
+
+    return Handler(asks, react)
+
+
+def _react(batch: SocialBatch, author: Author, command: Command, now: int, kind: str) -> Committed | Rejection:
+    """One of each kind per user; taken back and given again it is the same one, a version later."""
+    seen = batch.seen(author.user_id, str(command.payload["post_id"]))
+    if seen is None:
+        return refusals.NO_POST
+    is_given = not command.operation.startswith("un")
+    if is_given and author.state != "active":
+        return refusals.SUSPENDED
+    if is_given and kind == "repost" and not seen.is_open:
+        return refusals.not_public("post_id")
+    before = batch.reactions.get((kind, author.user_id, seen.post_id))
+    state = "active" if is_given else "removed"
+    is_pushed = not author.is_pulled
+    if before is None:
+        if not is_given:
+            return refusals.NO_POST
+        after = Reaction(
+            kind=kind,
+            user_id=author.user_id,
+            post_id=seen.post_id,
+            state=state,
+            is_pushed=is_pushed,
+            version=1,
+            created_at=now,
+            updated_at=now,
+        )
+    elif before.state == state:
+        return committed(_rendered(before), author, "unchanged")
+    else:
+        after = structs.replace(before, state=state, is_pushed=is_pushed, version=before.version + 1, updated_at=now)
+    batch.reactions.put(after)
+    if is_given:
+        batch.tell(Notice(seen.author_id, kind, author.user_id, seen.post_id, now))
+    kinds = {"like": ("post_liked", "post_unliked"), "repost": ("post_reposted", "post_unreposted")}
+    happened = kinds[kind][0 if is_given else 1]
+    pushed = happened == "post_reposted" and is_pushed
+    return committed(_rendered(after), author, happened, post_id=seen.post_id, state=state, pushed=pushed)
+
+
+def _rendered(reaction: Reaction) -> dict[str, object]:
+    return {
+        "id": f"{reaction.user_id}:{reaction.post_id}",
+        "object": reaction.kind,
+        "user_id": reaction.user_id,
+        "post_id": reaction.post_id,
+        "state": reaction.state,
+        "version": reaction.version,
+    }
+
+
+HANDLERS: Final[dict[str, Handler]] = {
+    "publish_post": Handler(_asks_publish, _publish),
+    "edit_post": Handler(_asks_change, _edit),
+    "delete_post": Handler(_asks_change, _delete),
+    "like_post": _asks_reaction("like"),
+    "unlike_post": _asks_reaction("like"),
+    "repost_post": _asks_reaction("repost"),
+    "unrepost_post": _asks_reaction("repost"),
+}

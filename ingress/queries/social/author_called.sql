@@ -1,0 +1,5 @@
+-- A user who calls, made at its first call. Primary key.
+with known as (select state from author where user_id = %(user_id)s::text),
+     made as (insert into author (user_id) select %(user_id)s::text where not exists (select from known)
+              on conflict do nothing returning state)
+select state from known union all select state from made

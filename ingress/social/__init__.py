@@ -1,0 +1,1 @@
+"""Social posts in the ingress."""

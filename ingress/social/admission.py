@@ -1,0 +1,35 @@
+"""What must hold before a command of a user is sent: the user is there, and writes of a post say which version."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ingress.commands.admission import Admission
+from schemas import errors
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ingress.commands.envelope import Request
+    from ingress.identity.auth import Caller
+    from ingress.social.users import Users
+
+_VERSIONED: Final = frozenset({"edit_post", "delete_post"})
+
+
+class SocialAdmission(Admission):
+    """Asks for the user once a call, whatever the number of its commands."""
+
+    def __init__(self, users: Users) -> None:
+        self._users = users
+
+    async def refusals(self, caller: Caller, requests: Sequence[Request]) -> list[errors.PlatformError | None]:
+        """A version that is not said is a refusal. Raises Forbidden and Gone: an erased user gets no stored answer."""
+        await self._users.present(caller)
+        return [_refusal(request) for request in requests]
+
+
+def _refusal(request: Request) -> errors.PlatformError | None:
+    if request.operation.name in _VERSIONED and request.expected_version is None:
+        return errors.VersionRequired()
+    return None

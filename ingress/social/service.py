@@ -1,0 +1,39 @@
+"""Social posts in the ingress: their parts, wired in one place."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ingress.http_service import HttpService, Json
+from ingress.social import openapi, profile_routes
+from ingress.social.admission import SocialAdmission
+from ingress.social.users import Users
+from schemas.social.service import SERVICE
+
+if TYPE_CHECKING:
+    from ingress.http_service import Platform
+
+
+class SocialHttp(HttpService):
+    """Users, posts, timelines. Whatever gives a post to somebody asks ``social_authorize`` first."""
+
+    declared = SERVICE
+    routers = (profile_routes.router,)
+    shows_events = True
+
+    def __init__(self, platform: Platform) -> None:
+        super().__init__(platform)
+        self.admission = SocialAdmission(platform.parts.add(Users(platform.store)))
+
+    @staticmethod
+    def paths() -> Json:
+        """What is read."""
+        return openapi.paths()
+
+    @staticmethod
+    def components() -> Json:
+        """Posts, users, edges, pages of them."""
+        return openapi.components()
+
+
+HTTP: Final = SocialHttp

@@ -1,0 +1,41 @@
+"""Who calls: a user exists from its first call on, and an erased one never calls again.
+
+Asked at every call, of Postgres: an answer that was remembered would outlive an erasure.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ingress.commands import calling
+from ingress.http.parts import parts_of
+from schemas import errors
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+    from ingress.http.store import Store
+    from ingress.identity.auth import Caller
+
+_ERASED: Final = ("deleting", "deleted")
+
+
+class Users:
+    """The users of one process."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+
+    async def present(self, caller: Caller, *, erased_too: bool = False) -> str:
+        """The user who calls, known from now on. Raises Forbidden without one, Gone for an erased one."""
+        user = caller.user
+        rows = await self.store.rows("author_called", {"user_id": user})
+        if rows and rows[0][0] in _ERASED and not erased_too:
+            raise errors.Gone("The user was erased.")
+        return user
+
+
+async def user_of(request: Request, *scopes: str, erased_too: bool = False) -> str:
+    """The user of a verified call that has one of these scopes. Raises Unauthenticated, Forbidden or Gone."""
+    caller = await calling.caller_of(request, *scopes)
+    return await parts_of(request).get(Users).present(caller, erased_too=erased_too)

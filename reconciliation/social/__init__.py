@@ -1,0 +1,1 @@
+"""Social posts as reconciliation sees them."""

@@ -1,0 +1,1 @@
+"""What crosses a boundary for social posts: operations, values, events."""

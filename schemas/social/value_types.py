@@ -1,0 +1,53 @@
+"""The values of social posts: texts of several lines, ids of users, lists of media."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from schemas import card_number, limits
+from schemas.validation import ValueType
+from schemas.value_types import choice, free_text
+
+#: what a user's name may be: what tokens say
+USER_ID: Final = re.compile(rf"[A-Za-z0-9_-]{{1,{limits.SCOPE_LENGTH_MAX}}}")
+_ID: Final = re.compile(rf"[a-z0-9_]{{1,{limits.AGGREGATE_KEY_LENGTH_MAX}}}")
+_LINES: Final = "\n\t"
+_NOT_A_TEXT: Final = f"must be a string of at most {limits.POST_TEXT_LENGTH_MAX} characters"
+
+
+def _user(value: object) -> str | None:
+    return None if isinstance(value, str) and USER_ID.fullmatch(value) else "must be the id of a user"
+
+
+def _text(value: object) -> str | None:
+    """Why a post's text is refused. Line ends and tabs are its own; what no store of ours can hold is not."""
+    if not isinstance(value, str) or len(value) > limits.POST_TEXT_LENGTH_MAX:
+        return _NOT_A_TEXT
+    if any((c < " " and c not in _LINES) or c == "\x7f" or "\ud800" <= c <= "\udfff" for c in value):
+        return "must not contain control characters"
+    return card_number.REFUSED if card_number.holds_card_number(value) else None
+
+
+def _media(value: object) -> str | None:
+    if not isinstance(value, list) or len(value) > limits.POST_MEDIA_MAX:
+        return f"must be a list of at most {limits.POST_MEDIA_MAX} media"
+    if not all(isinstance(one, str) and _ID.fullmatch(one) for one in value):
+        return "must be ids as we gave them"
+    return None if len(set(value)) == len(value) else "must name each medium once"
+
+
+USER: Final = ValueType(_user, "string", {"type": "string", "pattern": f"^{USER_ID.pattern}$"})
+POST_TEXT: Final = ValueType(_text, "string", {"type": "string", "maxLength": limits.POST_TEXT_LENGTH_MAX})
+MEDIA_IDS: Final = ValueType(
+    _media,
+    {"type": "array", "items": "string"},
+    {
+        "type": "array",
+        "maxItems": limits.POST_MEDIA_MAX,
+        "uniqueItems": True,
+        "items": {"type": "string", "pattern": f"^{_ID.pattern}$"},
+    },
+)
+VISIBILITY: Final = choice("public", "followers", "private")
+DISPLAY_NAME: Final = free_text(limits.DISPLAY_NAME_LENGTH_MAX)

@@ -1,0 +1,116 @@
+"""Homes in Valkey: ids of posts and when they were published, nothing else. All of it may be lost: readers rebuild it.
+
+Who may see a post is never decided here. A home without the marker of the running server counts as none.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from importlib import resources
+from typing import Final
+
+import redis as redis_client
+from redis.backoff import NoBackoff
+from redis.exceptions import RedisError
+from redis.retry import Retry
+
+from schemas import errors, limits
+from sinks.redis.connection import connect
+
+Place = tuple[int, str]  # when it was published, in microseconds, and its id
+_PREFIX: Final = "millrace:social:home:"
+_BUILDING: Final = 8_900_000_000_000_000  # above every time, below what marks a complete home
+_TOKENS: Final = 1_000_000_000
+_MS: Final = 1_000
+
+
+def _script(name: str) -> str:
+    return (resources.files("sinks.redis") / "scripts" / "social" / f"{name}.lua").read_text()
+
+
+def _key(user_id: str) -> str:
+    return _PREFIX + user_id
+
+
+def _flat(posts: Sequence[Place]) -> list[int | str]:
+    return [value for place in posts for value in place]
+
+
+class Homes:
+    """Homes as readers have them, in one process. Every method raises Unavailable within its timeout."""
+
+    def __init__(self, url: str, timeout_ms: int = limits.HOME_TIMEOUT_MS) -> None:
+        self._redis = connect(url, timeout_ms)
+        self._read = self._redis.register_script(_script("home_read"))
+        self._begin = self._redis.register_script(_script("home_begin"))
+        self._finish = self._redis.register_script(_script("home_finish"))
+
+    async def read(self, user_id: str, before: Place, count: int) -> list[Place] | None:
+        """So many places before this one, newest first; None where there is no complete home."""
+        try:
+            # of one time there may be several: all of them are read, and those that were read before are dropped
+            found = await self._read([_key(user_id)], [before[0], count + limits.HOME_EQUAL_TIMES, limits.HOME_TTL_S])
+        except (RedisError, OSError) as error:
+            raise errors.Unavailable(cause=type(error).__name__) from error
+        if found is None:
+            return None
+        flat = [part.decode() for part in found]
+        places = [(int(float(at)), post_id) for post_id, at in zip(flat[::2], flat[1::2], strict=True)]
+        return [place for place in places if place < before][:count]
+
+    async def begin(self, user_id: str) -> int:
+        """From here on what is pushed stays in the home. Returns the token of the building; 0 when it is complete."""
+        token = _BUILDING + random.randrange(_TOKENS)
+        try:
+            return token if await self._begin([_key(user_id)], [token, limits.HOME_TTL_S]) else 0
+        except (RedisError, OSError) as error:
+            raise errors.Unavailable(cause=type(error).__name__) from error
+
+    async def finish(self, user_id: str, token: int, posts: Sequence[Place]) -> None:
+        """Adds what was read since ``begin``. Where somebody began later, that one finishes."""
+        arguments = [token, limits.HOME_POSTS_MAX, limits.HOME_TTL_S, *_flat(posts)]
+        try:
+            await self._finish([_key(user_id)], arguments)
+        except (RedisError, OSError) as error:
+            raise errors.Unavailable(cause=type(error).__name__) from error
+
+    async def close(self) -> None:
+        """Disconnects."""
+        await self._redis.aclose()
+
+
+class HomeWriter:
+    """Homes as fan-out has them. Every method may be repeated, and raises redis' own errors."""
+
+    def __init__(self, url: str, timeout_ms: int = limits.HOME_TIMEOUT_MS) -> None:
+        timeout_s = timeout_ms / _MS
+        self._redis = redis_client.Redis.from_url(
+            url,
+            socket_timeout=timeout_s,
+            socket_connect_timeout=timeout_s,
+            retry=Retry(NoBackoff(), 1),
+            client_name="millrace-social-fanout",
+        )
+        self._push = self._redis.register_script(_script("home_push"))
+
+    def push(self, users: Sequence[str], posts: Sequence[Place]) -> None:
+        """These posts into these homes, each once."""
+        if users and posts:
+            self._push([_key(user) for user in users], [limits.HOME_POSTS_MAX, *_flat(posts)])
+
+    def forget(self, users: Sequence[str], post_id: str) -> None:
+        """A post that nobody may see any more, out of these homes."""
+        pipeline = self._redis.pipeline(transaction=False)
+        for user in users:
+            pipeline.zrem(_key(user), post_id)
+        pipeline.execute()
+
+    def drop(self, users: Sequence[str]) -> None:
+        """These homes: their readers build them anew."""
+        if users:
+            self._redis.delete(*[_key(user) for user in users])
+
+    def close(self) -> None:
+        """Disconnects."""
+        self._redis.close()

@@ -1,0 +1,16 @@
+-- What was read from Postgres after the building began: with it the home is complete.
+-- KEYS: the home. ARGV: the builder's token, how many posts it holds, seconds that it lives, score and id of each post.
+-- Returns 0, and changes nothing, when another builder began later, or the home was dropped: what was read is old then.
+local run = string.match(redis.call('INFO', 'server'), 'run_id:(%x+)')
+local marker = '~' .. run
+local marked = redis.call('ZSCORE', KEYS[1], marker)
+if not marked or tonumber(marked) ~= tonumber(ARGV[1]) then
+    return 0
+end
+for at = 4, #ARGV, 2 do
+    redis.call('ZADD', KEYS[1], 'NX', ARGV[at], ARGV[at + 1])
+end
+redis.call('ZADD', KEYS[1], 9e15, marker)
+redis.call('ZREMRANGEBYRANK', KEYS[1], 0, -(tonumber(ARGV[2]) + 2))
+redis.call('EXPIRE', KEYS[1], ARGV[3])
+return 1
