@@ -31,10 +31,10 @@ class IngressConfig:
     trusted: tuple[Trust, ...]  # whose tokens are believed; the first is the issuer of callers
     jwks_served: Path | None  # the development issuer's file, shown at /.well-known/jwks.json
     cursor_key: bytes = field(repr=False)
+    media: MediaOrigin  # where media are uploaded to and seen
     webhook_secrets: Mapping[str, tuple[str, ...]] = field(default_factory=dict, repr=False)  # by processor, all active
     #: what secrets of merchants' endpoints are sealed with
     webhook_secret_keys: WebhookSecretKeys = field(default_factory=WebhookSecretKeys, repr=False)
     limiter: Limiter | None = None  # of this API; None: nobody is limited
-    media: MediaOrigin | None = None  # None: no URL of media is given out
     trusted_proxies: tuple[Network, ...] = ()  # whose X-Forwarded-For is believed
     merchant_webhooks_loopback: bool = False  # development: endpoints of merchants on this machine, without TLS

@@ -21,6 +21,8 @@ class Asking:
         self.mutes: set[Pair] = set()
         self.posts: set[str] = set()
         self.seen: set[Pair] = set()  # (viewer, post)
+        self.media: set[str] = set()
+        self.media_of_posts: set[str] = set()
         self.reactions: set[tuple[str, str, str]] = set()  # (kind, user, post)
 
     def lock(self, *users: str) -> None:
@@ -40,6 +42,8 @@ class Asking:
             ("posts_read", [(post,) for post in sorted(self.posts)]),
             ("posts_seen", sorted(self.seen)),
             ("reactions_read", sorted(self.reactions)),
+            ("media_read", [(media,) for media in sorted(self.media)]),
+            ("media_of_posts", [(post,) for post in sorted(self.media_of_posts)]),
         ]
         return [
             (name, (SQL[name], tuple(Texts(list(column)) for column in zip(*keys, strict=True))))

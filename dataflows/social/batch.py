@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -12,9 +13,9 @@ from dataflows.social.domain.edge_decisions import followers_added
 from dataflows.social.domain.post_decisions import Seen
 from dataflows.social.domain.records import Edge, Post
 from dataflows.social.rows import SQL, Held, lists
-from dataflows.social.tables import AUTHORS, BLOCKS, FOLLOWS, MUTES, POSTS, REACTIONS
+from dataflows.social.tables import AUTHORS, BLOCKS, FOLLOWS, MEDIA, MUTES, POSTS, REACTIONS
 from schemas import identity, limits
-from sinks.postgres.arrays import Bigints, Texts
+from sinks.postgres.arrays import Bigints, Integers, Texts
 
 Rows = dict[str, list[tuple[Any, ...]]]
 
@@ -47,6 +48,8 @@ class SocialBatch:
         self.mutes = Held(MUTES, read("mutes_read"))
         self.posts = Held(POSTS, read("posts_read"))
         self.reactions = Held(REACTIONS, read("reactions_read"))
+        self.media = Held(MEDIA, [*read("media_read"), *read("media_of_posts")])
+        self._parts: list[tuple[str, int, int, str]] = []
         self._met = {(user, other) for user, other in read("met_read")}
         self._seen = {(viewer, post_id): Seen(post_id, *rest) for viewer, post_id, *rest in read("posts_seen")}
         self._versions: list[Post] = []
@@ -89,6 +92,10 @@ class SocialBatch:
         self.follows.put(edge)
         return True
 
+    def declare_parts(self, media_id: str, parts: Sequence[tuple[int, str]]) -> None:
+        """Length and SHA-256 of each part of a new upload, in order."""
+        self._parts += [(media_id, number, size, sha256) for number, (size, sha256) in enumerate(parts, 1)]
+
     def tell(self, notice: Notice) -> None:
         """Tells a user, once. Nobody is told of itself."""
         if notice.user_id != notice.actor_id:
@@ -105,6 +112,8 @@ class SocialBatch:
             *self.blocks.writes(),
             *self.mutes.writes(),
             *self.reactions.writes(),
+            *self.media.writes(),
+            *self._declared(),
             *self._told(),
         ]
 
@@ -132,6 +141,13 @@ class SocialBatch:
         if self._forgotten:
             found.append((SQL["versions_delete"], (Texts(sorted(self._forgotten)),)))
         return found
+
+    def _declared(self) -> list[Statement]:
+        if not self._parts:
+            return []
+        media_ids, numbers, sizes, sums = (list(column) for column in zip(*self._parts, strict=True))
+        columns = (Texts(media_ids), Integers(numbers), Bigints(sizes), Texts(sums))
+        return [(SQL["parts_insert"], columns)]
 
     def _told(self) -> list[Statement]:
         told = [self._notices[key] for key in sorted(self._notices)]

@@ -15,12 +15,16 @@ from dataflows.social import graph_commands, post_commands, profile_commands
 from dataflows.social.asking import Asking
 from dataflows.social.batch import SocialBatch
 from dataflows.social.domain import refusals
-from dataflows.social.handler import Handler, user_of
+from dataflows.social.handler import Handler, WorkerHandler, user_of
+from dataflows.social.media import commands as media_commands
 from schemas.records import Command, Rejection
 from schemas.social.service import SERVICE
 from schemas.topics import partition_for
 
-HANDLERS: Final[dict[str, Handler]] = post_commands.HANDLERS | graph_commands.HANDLERS | profile_commands.HANDLERS
+HANDLERS: Final[dict[str, Handler]] = (
+    post_commands.HANDLERS | graph_commands.HANDLERS | profile_commands.HANDLERS | media_commands.HANDLERS
+)
+WORKER_HANDLERS: Final[dict[str, WorkerHandler]] = media_commands.WORKER_HANDLERS
 
 
 class SocialPartition:
@@ -36,6 +40,9 @@ class SocialPartition:
         del keys
         asking = Asking()
         for command in commands:
+            if by_worker := WORKER_HANDLERS.get(command.operation):
+                by_worker.asks(asking, command.payload)
+                continue
             user = user_of(command)
             handler = HANDLERS.get(command.operation)
             if user is not None and handler is not None:
@@ -61,6 +68,8 @@ class SocialWorkspace:
         del offset
         if partition_for(command.aggregate_key, SERVICE.partitions) != self._partition:
             return MISROUTED
+        if by_worker := WORKER_HANDLERS.get(command.operation):
+            return by_worker.decide(self._batch, command, now)
         user = user_of(command)
         if user is None or command.aggregate_key != command.scope:
             return refusals.NO_CALLER

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ingress.commands.admission import Admission
+from ingress.commands.admission import Admission, Signals
 from schemas import errors
 
 if TYPE_CHECKING:
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from ingress.commands.envelope import Request
     from ingress.identity.auth import Caller
+    from ingress.social.media.uploads import Uploads
     from ingress.social.users import Users
 
 _VERSIONED: Final = frozenset({"edit_post", "delete_post"})
@@ -20,13 +21,31 @@ _VERSIONED: Final = frozenset({"edit_post", "delete_post"})
 class SocialAdmission(Admission):
     """Asks for the user once a call, whatever the number of its commands."""
 
-    def __init__(self, users: Users) -> None:
+    def __init__(self, users: Users, uploads: Uploads) -> None:
         self._users = users
+        self._uploads = uploads
 
     async def refusals(self, caller: Caller, requests: Sequence[Request]) -> list[errors.PlatformError | None]:
         """A version that is not said is a refusal. Raises Forbidden and Gone: an erased user gets no stored answer."""
         await self._users.present(caller)
         return [_refusal(request) for request in requests]
+
+    def gathers(self, requests: Sequence[Request]) -> bool:
+        """Where an upload ends, its parts are put together before the command is sent."""
+        return any(self._uploads.are_completed(request) for request in requests)
+
+    async def signals(self, caller: Caller, requests: Sequence[Request]) -> list[Signals | None]:
+        """What came of putting parts together."""
+        return [
+            {"assembled": await self._uploads.assembled(caller.user, request)}
+            if self._uploads.are_completed(request)
+            else None
+            for request in requests
+        ]
+
+    def shown(self, request: Request, body: bytes) -> bytes:
+        """Uploads with the URLs of their parts."""
+        return self._uploads.shown(request, body)
 
 
 def _refusal(request: Request) -> errors.PlatformError | None:

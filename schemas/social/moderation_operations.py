@@ -75,6 +75,7 @@ TIME: Final = ValueType(_time, "string", {"type": "string", "format": "date-time
 DECISIONS: Final = ("none", "label", "limit", "remove")
 _POLICY: Final = Field(whole(1, 2**31 - 1), "the version of the policy that it follows")
 _REASON: Final = Field(free_text(limits.TEXT_LENGTH_MAX), "why")
+_LABEL: Final = free_text(limits.DISPLAY_NAME_LENGTH_MAX)
 _OBJECT: Final = Field(OBJECT_ID, "a post, a medium or a user")
 
 
@@ -132,7 +133,7 @@ OPERATIONS: Final = (
             "decision": Field(choice(*DECISIONS), "limit: not in public and search; remove: its author's alone"),
             "reason": _REASON,
             "policy_version": _POLICY,
-            "label": Field(free_text(limits.DISPLAY_NAME_LENGTH_MAX), "what readers are told", default=None, nullable=True),
+            "label": Field(_LABEL, "what readers are told", default=None, nullable=True),
             "expires_at": Field(TIME, "when it ends by itself", default=None, nullable=True),
         },
         summary="Decide about an object; only another decision ends it",

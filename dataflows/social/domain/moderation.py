@@ -128,7 +128,13 @@ def assigned(case: Case | None, moderator: str, now: int) -> Case | Rejection:
 
 
 def ruled(
-    target: Target, current: Current | None, command: Command, case_id: str, moderator: str, now: int, said: dict[str, Any]
+    target: Target,
+    current: Current | None,
+    command: Command,
+    case_id: str,
+    moderator: str,
+    now: int,
+    said: dict[str, Any],
 ) -> tuple[Ruling, Current]:
     """The next decision about an object, and that it is in force."""
     version = current.version + 1 if current else 1
@@ -147,9 +153,7 @@ def ruled(
         version=version,
         created_at=now,
     )
-    return ruling, Current(
-        object_id=target.object_id, effect=ruling.decision, decision_id=decision_id, version=version
-    )
+    return ruling, Current(object_id=target.object_id, effect=ruling.decision, decision_id=decision_id, version=version)
 
 
 def appealed(

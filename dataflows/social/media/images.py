@@ -66,7 +66,7 @@ def _pictures(image: Image.Image, side: int, frames: int) -> Iterator[Image.Imag
     for n, frame in enumerate(ImageSequence.Iterator(image) if frames > 1 else [image]):
         if n == min(frames, most):
             return
-        upright = ImageOps.exif_transpose(frame) or frame
+        upright = ImageOps.exif_transpose(frame)
         has_alpha = upright.mode in ("RGBA", "LA", "PA") or "transparency" in upright.info
         picture = upright.convert("RGBA" if has_alpha else "RGB")
         picture.thumbnail((side, side), Image.Resampling.LANCZOS)

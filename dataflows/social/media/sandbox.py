@@ -1,7 +1,7 @@
 """Decodes one medium in a process of its own, which can hurt nobody: ``python -m dataflows.social.media.sandbox``.
 
-Bounds come first (memory, processor time, files), then the decoder. What it prints is the list of the renditions that it
-made in its folder; any other end means that the bytes are not decodable as what they were declared to be.
+Bounds come first (memory, processor time, files), then the decoder. What it prints is the list of the renditions
+that it made in its folder; any other end means that the bytes are not decodable as what they were declared to be.
 """
 
 from __future__ import annotations
@@ -21,11 +21,9 @@ def main() -> None:
     """Source, folder, mime: renditions of the one into the other. Whatever goes wrong is an exit status."""
     source, folder, mime = sys.argv[1:]
     bound()
-    if mime.startswith("image/"):
-        from dataflows.social.media.images import renditions  # noqa: PLC0415 - the decoder, within bounds only
-    else:
-        from dataflows.social.media.videos import renditions  # noqa: PLC0415
-    print(json.dumps(renditions(Path(source), Path(folder), mime)))
+    from dataflows.social.media.images import renditions  # noqa: PLC0415 - the decoder, within bounds only
+
+    sys.stdout.write(json.dumps(renditions(Path(source), Path(folder), mime)))
 
 
 def bound() -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ingress.social.media.origin import Origin
 
 
-async def serve(origin: Origin, host: str, port: int, started: Callable[[], None]) -> None:
+async def serve(origin: Origin, host: str, port: int, started: Callable[[], object]) -> None:
     """Serves until SIGTERM or SIGINT, then answers what is open and ends."""
     await origin.start()
     server = Server(
@@ -36,7 +36,7 @@ async def serve(origin: Origin, host: str, port: int, started: Callable[[], None
     )
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, server.stop)  # type: ignore[arg-type] # granian leaves it bare
+        loop.add_signal_handler(number, server.stop)
     serving = loop.create_task(server.serve())
     try:
         while not serving.done() and not _listens(port):  # noqa: ASYNC110 - granian gives no event for it

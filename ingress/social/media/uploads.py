@@ -44,7 +44,7 @@ class Uploads:
         return request.operation.name == _COMPLETE
 
     async def assembled(self, owner_id: str, request: Request) -> str:
-        """What came of putting the parts together; done again it finds what is there. "" for another's or an ended one."""
+        """What came of putting the parts together; again, it finds what is there. "" for no open one of one's own."""
         given = {"media_id": request.payload["media_id"], "user_id": owner_id}
         rows = await self._store.records("media_to_assemble", given)
         if not rows:
@@ -124,9 +124,7 @@ class Uploads:
             return None
         return {"version": msgspec.json.decode(manifest)["version"], "renditions": self.renditions(media)}
 
-    def _shown_part(
-        self, part: Part, expires: int, nonce: str, *, is_received: bool, is_open: bool = True
-    ) -> Json:
+    def _shown_part(self, part: Part, expires: int, nonce: str, *, is_received: bool, is_open: bool = True) -> Json:
         is_wanted = is_open and not is_received
         return {
             "number": part.number,
