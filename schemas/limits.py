@@ -908,7 +908,7 @@ ACCESS_SUBJECTS_MAX: Final = 20_000  # 10 MiB
 # --- media of posts ----------------------------------------------------------------------------------------
 MEDIA_BYTES_MAX: Final = 512 * 1024 * 1024
 MEDIA_PARTS_MAX: Final = 10_000
-MEDIA_PART_BYTES_MIN: Final = 1_024  # but for the last
+MEDIA_PART_BYTES_MIN: Final = 512  # but for the last; 1 KiB is what the contract promises to take
 MEDIA_UPLOAD_BODY_BYTES_MAX: Final = 1024 * 1024  # of the command that names all parts
 MEDIA_URL_TTL_MAX_S: Final = 900  # of a part
 MEDIA_FRESH_URL_S: Final = 30  # at least so long is one good that is asked for again

@@ -12,6 +12,7 @@ from dataflows.owner.batch import Statement
 from dataflows.social.domain.edge_decisions import followers_added
 from dataflows.social.domain.post_decisions import Seen
 from dataflows.social.domain.records import Edge, Post
+from dataflows.social.moderation.docket import Docket
 from dataflows.social.rows import SQL, Held, lists
 from dataflows.social.tables import AUTHORS, BLOCKS, FOLLOWS, MEDIA, MUTES, POSTS, REACTIONS
 from schemas import identity, limits
@@ -28,11 +29,12 @@ class Notice(Struct, frozen=True):
     actor_id: str
     post_id: str
     created_at: int
+    about: str = ""  # what one object may tell more than once
 
     @property
     def notification_id(self) -> str:
         """The same for the same thing: told again after a retry or a second like, it is there once."""
-        return identity.derived_id("no", self.user_id, self.kind, f"{self.actor_id}\x1f{self.post_id}")
+        return identity.derived_id("no", self.user_id, self.kind, f"{self.actor_id}\x1f{self.post_id}{self.about}")
 
 
 class SocialBatch:
@@ -49,6 +51,7 @@ class SocialBatch:
         self.posts = Held(POSTS, read("posts_read"))
         self.reactions = Held(REACTIONS, read("reactions_read"))
         self.media = Held(MEDIA, [*read("media_read"), *read("media_of_posts")])
+        self.docket = Docket(read)
         self._parts: list[tuple[str, int, int, str]] = []
         self._met = {(user, other) for user, other in read("met_read")}
         self._seen = {(viewer, post_id): Seen(post_id, *rest) for viewer, post_id, *rest in read("posts_seen")}
@@ -114,6 +117,7 @@ class SocialBatch:
             *self.reactions.writes(),
             *self.media.writes(),
             *self._declared(),
+            *self.docket.writes(),
             *self._told(),
         ]
 

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from schemas.column import Column
 from schemas.service import EventType, Service, Worker
-from schemas.social import graph_operations, media_operations, operations
+from schemas.social import graph_operations, media_operations, moderation_operations, operations
 
 READ: Final = "posts:read"
 MODERATOR: Final = "moderator"
@@ -24,7 +24,7 @@ class SocialEventBody(Struct, kw_only=True):
     state: Annotated[str | None, Column("the state afterwards")] = None
 
 
-OPERATIONS: Final = (*operations.OPERATIONS, *graph_operations.OPERATIONS, *media_operations.OPERATIONS)
+OPERATIONS: Final = (*operations.OPERATIONS, *graph_operations.OPERATIONS, *media_operations.OPERATIONS, *moderation_operations.OPERATIONS)
 SERVICE: Final = Service(
     name=operations.SERVICE_NAME,
     code="s",
@@ -43,6 +43,11 @@ SERVICE: Final = Service(
     ),
     workers=(
         Worker(name="social_fanout", module="dataflows.social.fanout.worker", role="millrace_social_worker"),
+        Worker(
+            name=moderation_operations.PROPAGATION,
+            module="dataflows.social.moderation.propagation",
+            role="millrace_social_propagation",
+        ),
         Worker(name=media_operations.SCANNER, module="dataflows.social.media.scanner", role="millrace_social_scanner"),
     ),
 )

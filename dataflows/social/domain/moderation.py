@@ -127,6 +127,11 @@ def assigned(case: Case | None, moderator: str, now: int) -> Case | Rejection:
     return structs.replace(case, assignee=moderator, state="assigned", version=case.version + 1, updated_at=now)
 
 
+def closed(case: Case, now: int) -> Case:
+    """The case after a decision."""
+    return structs.replace(case, state="decided", version=case.version + 1, updated_at=now)
+
+
 def ruled(
     target: Target,
     current: Current | None,
