@@ -28,12 +28,13 @@ POST_MENTIONS_MAX: Final = 20  # users that one post tells
 DISPLAY_NAME_LENGTH_MAX: Final = 100
 HOME_POSTS_MAX: Final = 800  # so far back goes a home
 BACKFILL_POSTS_MAX: Final = 100  # of an author, when somebody begins to follow
-PUSH_FOLLOWERS_MAX: Final = 1_000  # of a pushed author; above, readers pull
+PUSH_FOLLOWERS_MAX: Final = 500  # of a pushed author; above, readers pull its posts; below half of it, no more
 FANOUT_CHUNK_FOLLOWERS: Final = 1_000
 HOME_TIMEOUT_MS: Final = 1_000  # of the store of homes; without it readers pull
 HOME_EQUAL_TIMES: Final = 16  # posts of one microsecond that a page may begin among
 HOME_TTL_S: Final = 14 * 86_400  # of a home that nobody reads
-TIMELINE_CANDIDATES: Final = 120  # examined in one round of a page
+TIMELINE_MARGIN: Final = 20  # posts that are examined beyond those that a page has room for
+SEARCH_TEXT_LENGTH_MAX: Final = 200
 TIMELINE_ROUNDS_MAX: Final = 5  # then the page is short
 
 # --- ingress ---------------------------------------------------------------------------------------------

@@ -154,6 +154,7 @@ def world(settings: Settings, state: StackState) -> dict[str, Any]:
         "vault_url": addresses.vault_url,
         "media_url": addresses.media_url,
         "rls_address": addresses.rls_address,
+        "push_followers_max": limits.PUSH_FOLLOWERS_MAX,
         "limiter_frames": gateway_address(settings, 0).as_object(),
         "limiter_gateways": [
             gateway.as_object() for gateway in running_gateways(settings, [entry.name for entry in state.processes])

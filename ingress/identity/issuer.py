@@ -25,6 +25,7 @@ SERVICES_ISSUER: Final = "urn:millrace:services"
 AUDIENCE: Final = "millrace"
 ALGORITHM: Final = "Ed25519"
 SCOPES_DEFAULT: Final = ("payments:read", "payments:write")
+SCOPES_OF_USERS: Final = ("posts:read", "posts:write")
 
 _PRIVATE_FILE: Final = 0o600
 _CURSOR_KEY_BYTES: Final = 32

@@ -5,12 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ingress.http_service import HttpService, Json
-from ingress.social import openapi, profile_routes
+from ingress.social import openapi, profile_routes, timeline_routes
 from ingress.social.admission import SocialAdmission
+from ingress.social.edges import Edges
+from ingress.social.homes import HomeReader
 from ingress.social.media import routes as media_routes
 from ingress.social.media.uploads import Uploads
+from ingress.social.moderation import routes as moderation_routes
+from ingress.social.moderation.moderation import Moderation
+from ingress.social.notifications import Notifications
+from ingress.social.posts import Posts
+from ingress.social.timelines import Timelines
 from ingress.social.users import Users
 from schemas.social.service import SERVICE
+from sinks.redis.homes import Homes
 
 if TYPE_CHECKING:
     from ingress.http_service import Platform
@@ -20,13 +28,24 @@ class SocialHttp(HttpService):
     """Users, posts, timelines. Whatever gives a post to somebody asks ``social_authorize`` first."""
 
     declared = SERVICE
-    routers = (profile_routes.router, media_routes.router)
+    routers = (profile_routes.router, timeline_routes.router, media_routes.router, moderation_routes.router)
     shows_events = True
 
     def __init__(self, platform: Platform) -> None:
         super().__init__(platform)
-        uploads = platform.parts.add(Uploads(platform.store, platform.config.media))
-        self.admission = SocialAdmission(platform.parts.add(Users(platform.store)), uploads)
+        store, cursors, url = platform.store, platform.cursors, platform.config.redis_url
+        add = platform.parts.add
+        uploads = add(Uploads(store, platform.config.media))
+        moderation = add(Moderation(store, cursors))
+        self.admission = SocialAdmission(add(Users(store)), uploads)
+        self._homes = add(HomeReader(store, None if url is None else Homes(url)))
+        add(Timelines(add(Posts(store, cursors, uploads, moderation)), self._homes, cursors))
+        add(Notifications(store, cursors))
+        add(Edges(store, cursors))
+
+    async def close(self) -> None:
+        """Disconnects from the store of homes."""
+        await self._homes.close()
 
     @staticmethod
     def paths() -> Json:

@@ -24,7 +24,12 @@ class SocialEventBody(Struct, kw_only=True):
     state: Annotated[str | None, Column("the state afterwards")] = None
 
 
-OPERATIONS: Final = (*operations.OPERATIONS, *graph_operations.OPERATIONS, *media_operations.OPERATIONS, *moderation_operations.OPERATIONS)
+OPERATIONS: Final = (
+    *operations.OPERATIONS,
+    *graph_operations.OPERATIONS,
+    *media_operations.OPERATIONS,
+    *moderation_operations.OPERATIONS,
+)
 SERVICE: Final = Service(
     name=operations.SERVICE_NAME,
     code="s",

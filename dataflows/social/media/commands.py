@@ -59,14 +59,20 @@ def _complete(batch: SocialBatch, author: Author, command: Command, now: int) ->
 
 
 def _record_scan(batch: SocialBatch, command: Command, now: int) -> Committed | Rejection:
-    known, said = batch.media.get(str(command.payload["media_id"])), command.payload
+    known, said = _named(batch, command), command.payload
     manifest = said["manifest"] if isinstance(said["manifest"], str) else None
     outcome = str(said["outcome"]) if manifest is not None or said["outcome"] != "ready" else "rejected"
     return _changed(batch, media.scanned(known, outcome, manifest, now))
 
 
 def _expire(batch: SocialBatch, command: Command, now: int) -> Committed | Rejection:
-    return _changed(batch, media.expired(batch.media.get(str(command.payload["media_id"])), now))
+    return _changed(batch, media.expired(_named(batch, command), now))
+
+
+def _named(batch: SocialBatch, command: Command) -> Media | None:
+    """The medium, where the command lies with its owner's."""
+    found = batch.media.get(str(command.payload["media_id"]))
+    return found if found is not None and command.aggregate_key == f"user:{found.owner_id}" else None
 
 
 def _changed(batch: SocialBatch, after: Media | Rejection) -> Committed | Rejection:

@@ -14,7 +14,7 @@ from dataflows.social.domain.records import Author
 from dataflows.social.handler import Handler, Payload, WorkerHandler
 from schemas import identity
 from schemas.records import Command, Rejection
-from schemas.social.moderation_operations import id_in_case
+from schemas.social.moderation_operations import case_named, id_in_case
 
 _NO_OBJECT: Final = Rejection("not_found", "No such object.")
 _NOT_OVER: Final = Rejection("state_conflict", "Another decision is in force, or its time is not over.")
@@ -82,9 +82,7 @@ def _decide(batch: SocialBatch, caller: Author, command: Command, now: int) -> C
     return _ruled(target, ruling)
 
 
-def _rule(
-    batch: SocialBatch, target: Target, command: Command, moderator: str, now: int, said: Payload
-) -> Ruling:
+def _rule(batch: SocialBatch, target: Target, command: Command, moderator: str, now: int, said: Payload) -> Ruling:
     """The next decision about an object: in force, told to its author, on its way to whatever shows the object."""
     docket = batch.docket
     known = docket.currents.get(target.object_id)
@@ -154,6 +152,8 @@ def _expire(batch: SocialBatch, command: Command, now: int) -> Committed | Rejec
     """The end of a decision whose time is over, unless another one is in force by then."""
     ruling = batch.docket.rulings.get(str(command.payload["decision_id"]))
     current: Current | None = batch.docket.currents.get(ruling.object_id) if ruling else None
+    if command.aggregate_key != case_named(command.payload["decision_id"]):
+        return _NO_OBJECT
     if ruling is None or current is None or current.decision_id != ruling.decision_id or ruling.expires_at is None:
         return _NOT_OVER
     if datetime.fromisoformat(ruling.expires_at).timestamp() * _S_US > now:
@@ -178,9 +178,7 @@ def _post_of(ruling: Ruling) -> str | None:
     return ruling.object_id if _kind(ruling) == "post" else None
 
 
-def _committed(
-    result: Payload, scope: str, kind: str, post_id: str | None, target_id: str, state: str
-) -> Committed:
+def _committed(result: Payload, scope: str, kind: str, post_id: str | None, target_id: str, state: str) -> Committed:
     body = {"kind": kind, "post_id": post_id, "target_id": target_id, "state": state, "pushed": False}
     return Committed(result, (NewEvent(int(result["version"]), scope, body),))
 

@@ -1,0 +1,109 @@
+"""The routes of posts, timelines, search, notifications and edges that read."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from ingress.commands import calling
+from ingress.http import reading
+from ingress.http.parts import parts_of
+from ingress.social.edges import Edges
+from ingress.social.notifications import Notifications
+from ingress.social.posts import Posts
+from ingress.social.timelines import Timelines
+from ingress.social.users import user_of
+from schemas import errors, limits, validation
+from schemas.social.service import MODERATOR, READ
+from schemas.social.value_types import USER_ID
+
+router: Final = APIRouter()
+
+
+@router.get("/v1/posts/{post_id}")
+async def get_post(request: Request, post_id: str) -> Response:
+    """A post that the caller may see."""
+    user = await user_of(request, READ)
+    calling.require_id(post_id)
+    caller = await calling.caller_of(request, READ)
+    found = await parts_of(request).get(Posts).get(user, post_id, is_moderator=MODERATOR in caller.scopes)
+    return calling.json(found, calling.NO_STORE | {"ETag": f'"{found["version"]}"'})
+
+
+@router.get("/v1/posts/{post_id}/versions")
+async def list_versions(request: Request, post_id: str) -> Response:
+    """Its versions, newest first."""
+    user = await user_of(request, READ)
+    calling.require_id(post_id)
+    return calling.json(await parts_of(request).get(Posts).versions(user, post_id, *calling.place(request)))
+
+
+@router.get("/v1/timelines/home")
+async def home(request: Request) -> Response:
+    """The caller's home."""
+    user = await user_of(request, READ)
+    return calling.json(await parts_of(request).get(Timelines).home(user, *calling.place(request)))
+
+
+@router.get("/v1/timelines/public")
+async def public(request: Request) -> Response:
+    """What all users may see."""
+    user = await user_of(request, READ)
+    return calling.json(await parts_of(request).get(Timelines).public(user, *calling.place(request)))
+
+
+@router.get("/v1/timelines/user/{user_id}")
+async def of_user(request: Request, user_id: str) -> Response:
+    """The posts of one author that the caller may see."""
+    user = await user_of(request, READ)
+    _require_user(user_id)
+    return calling.json(await parts_of(request).get(Timelines).user(user, user_id, *calling.place(request)))
+
+
+@router.get("/v1/timelines/thread/{post_id}")
+async def thread(request: Request, post_id: str) -> Response:
+    """A thread, as far as the caller may see it."""
+    user = await user_of(request, READ)
+    calling.require_id(post_id)
+    return calling.json(await parts_of(request).get(Timelines).thread(user, post_id, *calling.place(request)))
+
+
+@router.get("/v1/search")
+async def search(request: Request) -> Response:
+    """Posts with all words of ``q``."""
+    user = await user_of(request, READ)
+    words = reading.query(request, "q")
+    if reason := validation.clean_text(words, limits.SEARCH_TEXT_LENGTH_MAX):
+        raise errors.InvalidCommand([{"field": "q", "reason": reason}], f"The query value q {reason}.")
+    return calling.json(await parts_of(request).get(Timelines).search(user, str(words), *calling.place(request)))
+
+
+@router.get("/v1/notifications")
+async def notifications(request: Request) -> Response:
+    """What the caller is told."""
+    user = await user_of(request, READ)
+    return calling.json(await parts_of(request).get(Notifications).page(user, *calling.place(request)))
+
+
+@router.get("/v1/follows/requests")
+async def follow_requests(request: Request) -> Response:
+    """Who asks to follow the caller."""
+    user = await user_of(request, READ)
+    return calling.json(await parts_of(request).get(Edges).requests(user, *calling.place(request)))
+
+
+@router.get("/v1/follows/{user_id}")
+async def get_follow(request: Request, user_id: str) -> Response:
+    """The caller's own edge."""
+    user = await user_of(request, READ)
+    _require_user(user_id)
+    found = await parts_of(request).get(Edges).get(user, user_id)
+    return calling.json(found, calling.NO_STORE | {"ETag": f'"{found["version"]}"'})
+
+
+def _require_user(user_id: str) -> None:
+    if not USER_ID.fullmatch(user_id):
+        raise errors.NotFound

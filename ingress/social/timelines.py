@@ -1,0 +1,86 @@
+"""Timelines and search: each is a query of candidates, judged in the same statement, and a place to go on from."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ingress.social.pager import NEWEST, OLDEST, Examined, Pager, Place
+from ingress.social.posts import Posts, post_of
+
+if TYPE_CHECKING:
+    from dataflows.social.domain.records import Post
+    from ingress.http.cursors import Cursors
+    from ingress.social.homes import HomeReader
+
+Json = dict[str, Any]
+Shown = tuple["Post", str | None]
+
+
+class Timelines:
+    """Reads of one process."""
+
+    def __init__(self, posts: Posts, homes: HomeReader, cursors: Cursors) -> None:
+        self._posts = posts
+        self._homes = homes
+        self._pager = Pager(cursors)
+
+    async def home(self, viewer: str, limit: int, cursor: str | None) -> Json:
+        """One's own posts, those of the followed, and what they repost."""
+
+        async def examine(place: Place, count: int) -> list[Examined[Shown]]:
+            pushed = await self._homes.before(viewer, place, count)
+            given = {"times": [at for at, _ in pushed], "ids": [post_id for _, post_id in pushed]}
+            return await self._candidates("timeline_home", viewer, place, count, given)
+
+        return await self._page(viewer, "home", limit, cursor, examine)
+
+    async def public(self, viewer: str, limit: int, cursor: str | None) -> Json:
+        """What all users may see."""
+        return await self._listed("timeline_public", "public", viewer, limit, cursor, {})
+
+    async def user(self, viewer: str, author_id: str, limit: int, cursor: str | None) -> Json:
+        """The posts of one author."""
+        given = {"author_id": author_id}
+        return await self._listed("timeline_user", f"user:{author_id}", viewer, limit, cursor, given)
+
+    async def search(self, viewer: str, words: str, limit: int, cursor: str | None) -> Json:
+        """Posts with all of the words, newest first."""
+        return await self._listed("timeline_search", f"search:{words}", viewer, limit, cursor, {"words": words})
+
+    async def thread(self, viewer: str, post_id: str, limit: int, cursor: str | None) -> Json:
+        """The root, then its replies, oldest first. Raises NotFound and Gone as for the post itself."""
+        root_id = await self._posts.root_of(viewer, post_id)
+        given = {"root_id": root_id}
+        return await self._listed("timeline_thread", f"thread:{root_id}", viewer, limit, cursor, given, first=OLDEST)
+
+    async def _listed(
+        self,
+        query: str,
+        name: str,
+        viewer: str,
+        limit: int,
+        cursor: str | None,
+        given: Json,
+        first: Place = NEWEST,
+    ) -> Json:
+        async def examine(place: Place, count: int) -> list[Examined[Shown]]:
+            return await self._candidates(query, viewer, place, count, given)
+
+        return await self._page(viewer, name, limit, cursor, examine, first)
+
+    async def _candidates(
+        self, query: str, viewer: str, place: Place, count: int, given: Json
+    ) -> list[Examined[Shown]]:
+        parameters = {**given, "viewer": viewer, "at": place[0], "id": place[1], "count": count}
+        rows = await self._posts.store.rows(query, parameters)
+        found = []
+        for at, is_shown, reposter, *columns in rows:
+            post = post_of(columns)
+            found.append(Examined((at, post.post_id), (post, reposter) if is_shown else None))
+        return found
+
+    async def _page(
+        self, viewer: str, name: str, limit: int, cursor: str | None, examine: Any, first: Place = NEWEST
+    ) -> Json:
+        page = await self._pager.page(viewer, name, limit, cursor, examine, first)
+        return page.document(await self._posts.shown(viewer, page.items))
