@@ -36,6 +36,7 @@ def build_worker(settings: Settings, instance: int, name: str) -> RunnableServic
         media=settings.media_origin(),
         clamd=settings.clamd,
         redis_url=settings.addresses().redis_url,
+        keys=settings.the_home().path / "keys",
         client_id=f"{name.replace('_', '-')}-{socket.gethostname()}-{os.getpid()}-{instance}",
     )
     worker: ServiceWorker = import_module(WORKERS[name].module).build(place)

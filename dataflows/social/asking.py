@@ -27,6 +27,8 @@ class Asking:
         self.cases: set[str] = set()
         self.reportable: set[Pair] = set()  # (viewer, object)
         self.reports: set[Pair] = set()  # (object, user)
+        self.erasures: set[str] = set()  # of these users
+        self.erasure_ids: set[str] = set()
         self.rulings: set[Pair] = set()  # (decision, appeal), one of them ""
         self.reactions: set[tuple[str, str, str]] = set()  # (kind, user, post)
 
@@ -57,6 +59,9 @@ class Asking:
             ("reports_read", sorted(self.reports)),
             ("rulings_read", sorted(self.rulings)),
             ("appeals_read", sorted(self.rulings)),
+            ("erasures_read", [(user,) for user in sorted(self.erasures)]),
+            ("erasures_by_id", [(one,) for one in sorted(self.erasure_ids)]),
+            ("authors_erased", [(one,) for one in sorted(self.erasure_ids)]),
         ]
         return [
             (name, (SQL[name], tuple(Texts(list(column)) for column in zip(*keys, strict=True))))

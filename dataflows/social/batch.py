@@ -14,7 +14,7 @@ from dataflows.social.domain.post_decisions import Seen
 from dataflows.social.domain.records import Edge, Post
 from dataflows.social.moderation.docket import Docket
 from dataflows.social.rows import SQL, Held, lists
-from dataflows.social.tables import AUTHORS, BLOCKS, FOLLOWS, MEDIA, MUTES, POSTS, REACTIONS
+from dataflows.social.tables import AUTHORS, BLOCKS, ERASURES, EXPORTS, FOLLOWS, MEDIA, MUTES, POSTS, REACTIONS
 from schemas import identity, limits
 from sinks.postgres.arrays import Bigints, Integers, Texts
 
@@ -44,7 +44,7 @@ class SocialBatch:
         def read(name: str) -> list[tuple[Any, ...]]:
             return rows.get(name, [])
 
-        self.authors = Held(AUTHORS, read("authors_read"))
+        self.authors = Held(AUTHORS, [*read("authors_read"), *read("authors_erased")])
         self.follows = Held(FOLLOWS, read("follows_read"))
         self.blocks = Held(BLOCKS, read("blocks_read"))
         self.mutes = Held(MUTES, read("mutes_read"))
@@ -52,6 +52,8 @@ class SocialBatch:
         self.reactions = Held(REACTIONS, read("reactions_read"))
         self.media = Held(MEDIA, [*read("media_read"), *read("media_of_posts")])
         self.docket = Docket(read)
+        self.erasures = Held(ERASURES, [*read("erasures_read"), *read("erasures_by_id")])
+        self.exports = Held(EXPORTS, ())
         self._parts: list[tuple[str, int, int, str]] = []
         self._met = {(user, other) for user, other in read("met_read")}
         self._seen = {(viewer, post_id): Seen(post_id, *rest) for viewer, post_id, *rest in read("posts_seen")}
@@ -118,6 +120,8 @@ class SocialBatch:
             *self.media.writes(),
             *self._declared(),
             *self.docket.writes(),
+            *self.erasures.writes(),
+            *self.exports.writes(),
             *self._told(),
         ]
 

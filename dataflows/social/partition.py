@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from dataflows.owner.batch import Statement
 from dataflows.owner.service import MISROUTED, Committed
-from dataflows.social import graph_commands, post_commands, profile_commands
+from dataflows.social import graph_commands, own_data_commands, post_commands, profile_commands
 from dataflows.social.asking import Asking
 from dataflows.social.batch import SocialBatch
 from dataflows.social.domain import refusals
@@ -24,11 +24,17 @@ from schemas.social.service import SERVICE
 from schemas.topics import partition_for
 
 HANDLERS: Final[dict[str, Handler]] = (
-    post_commands.HANDLERS | graph_commands.HANDLERS | profile_commands.HANDLERS | media_commands.HANDLERS
+    post_commands.HANDLERS
+    | graph_commands.HANDLERS
+    | profile_commands.HANDLERS
+    | media_commands.HANDLERS
+    | own_data_commands.HANDLERS
 )
 #: of moderation: their aggregate is the case of an object, not their caller
 CASE_HANDLERS: Final[dict[str, Handler]] = moderation_commands.HANDLERS
-WORKER_HANDLERS: Final[dict[str, WorkerHandler]] = media_commands.WORKER_HANDLERS | moderation_commands.WORKER_HANDLERS
+WORKER_HANDLERS: Final[dict[str, WorkerHandler]] = (
+    media_commands.WORKER_HANDLERS | moderation_commands.WORKER_HANDLERS | own_data_commands.WORKER_HANDLERS
+)
 
 
 def _handler(command: Command) -> Handler | None:

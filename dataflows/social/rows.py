@@ -19,6 +19,7 @@ SQL: Final = (
     queries("dataflows.social", "owner.sql")
     | queries("dataflows.social", "media.sql")
     | queries("dataflows.social", "moderation.sql")
+    | queries("dataflows.social", "own_data.sql")
 )
 Row = TypeVar("Row", bound=Struct)
 Key = TypeVar("Key")

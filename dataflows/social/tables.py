@@ -7,6 +7,7 @@ from typing import Final
 from msgspec import Struct
 
 from dataflows.social.domain.media import Media
+from dataflows.social.domain.own_data import Erasure, Export
 from dataflows.social.domain.records import Author, Edge, Post
 from dataflows.social.rows import FLAGS, NULLABLE, NUMBERS, TEXTS, RowsOf, lists, optional_bigints
 
@@ -116,4 +117,21 @@ MEDIA: Final[RowsOf[Media, str]] = RowsOf(
         "version",
         "updated_at",
     ),
+)
+ERASURES: Final[RowsOf[Erasure, str]] = RowsOf(
+    record=Erasure,
+    key=lambda erasure: erasure.user_id,
+    insert="erasures_insert",
+    update="erasures_update",
+    columns={"user_id": TEXTS, "erasure_id": TEXTS, "state": TEXTS, "jws": NULLABLE, "version": NUMBERS}
+    | {"created_at": NUMBERS, "updated_at": NUMBERS},
+    changing=("user_id", "state", "jws", "version", "updated_at"),
+)
+EXPORTS: Final[RowsOf[Export, str]] = RowsOf(
+    record=Export,
+    key=lambda export: export.export_id,
+    insert="exports_insert",
+    update="exports_update",
+    columns={"export_id": TEXTS, "user_id": TEXTS, "version": NUMBERS, "created_at": NUMBERS},
+    changing=("export_id",),
 )

@@ -6,6 +6,7 @@ Its module has ``build(place) -> ServiceWorker``. One that makes commands of eve
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Protocol
 
 from schemas.media_origin import MediaOrigin
@@ -22,6 +23,7 @@ class WorkerPlace:
     redis_url: str = field(repr=False)
     media: MediaOrigin  # the bytes of media, and their URLs
     client_id: str  # of this process
+    keys: Path | None = None  # the folder of the home's private files
     clamd: str | None = None  # host and port of a scanner of malware
 
 

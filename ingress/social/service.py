@@ -14,6 +14,8 @@ from ingress.social.media.uploads import Uploads
 from ingress.social.moderation import routes as moderation_routes
 from ingress.social.moderation.moderation import Moderation
 from ingress.social.notifications import Notifications
+from ingress.social.own_data import routes as own_data_routes
+from ingress.social.own_data.own_data import OwnData
 from ingress.social.posts import Posts
 from ingress.social.timelines import Timelines
 from ingress.social.users import Users
@@ -28,7 +30,13 @@ class SocialHttp(HttpService):
     """Users, posts, timelines. Whatever gives a post to somebody asks ``social_authorize`` first."""
 
     declared = SERVICE
-    routers = (profile_routes.router, timeline_routes.router, media_routes.router, moderation_routes.router)
+    routers = (
+        profile_routes.router,
+        timeline_routes.router,
+        media_routes.router,
+        moderation_routes.router,
+        own_data_routes.router,
+    )
     shows_events = True
 
     def __init__(self, platform: Platform) -> None:
@@ -37,6 +45,7 @@ class SocialHttp(HttpService):
         add = platform.parts.add
         uploads = add(Uploads(store, platform.config.media))
         moderation = add(Moderation(store, cursors))
+        add(OwnData(store))
         self.admission = SocialAdmission(add(Users(store)), uploads)
         self._homes = add(HomeReader(store, None if url is None else Homes(url)))
         add(Timelines(add(Posts(store, cursors, uploads, moderation)), self._homes, cursors))

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from schemas.column import Column
 from schemas.service import EventType, Service, Worker
-from schemas.social import graph_operations, media_operations, moderation_operations, operations
+from schemas.social import graph_operations, media_operations, moderation_operations, operations, own_data_operations
 
 READ: Final = "posts:read"
 MODERATOR: Final = "moderator"
@@ -29,6 +29,7 @@ OPERATIONS: Final = (
     *graph_operations.OPERATIONS,
     *media_operations.OPERATIONS,
     *moderation_operations.OPERATIONS,
+    *own_data_operations.OPERATIONS,
 )
 SERVICE: Final = Service(
     name=operations.SERVICE_NAME,
@@ -52,6 +53,9 @@ SERVICE: Final = Service(
             name=moderation_operations.PROPAGATION,
             module="dataflows.social.moderation.propagation",
             role="millrace_social_propagation",
+        ),
+        Worker(
+            name=own_data_operations.ERASER, module="dataflows.social.erasure.eraser", role="millrace_social_eraser"
         ),
         Worker(name=media_operations.SCANNER, module="dataflows.social.media.scanner", role="millrace_social_scanner"),
     ),
