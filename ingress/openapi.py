@@ -34,7 +34,7 @@ def document() -> Json:
     paths: Json = {}
     for operation in services.OPERATIONS.values():
         if operation.scope:
-            paths.setdefault(path_of(operation), {})["post"] = _command(operation)
+            paths.setdefault(path_of(operation), {})[operation.method.lower()] = _command(operation)
     rooms = [service.paths() for service in HTTP_SERVICES]
     for room in rooms:
         for path, item in room.items():
@@ -67,13 +67,14 @@ def _command(operation: Operation) -> Json:
     forecast = {"200": elements.answer("What it would come to", elements.JSON, "DryRun")} if can_dry_run else {}
     if can_dry_run and status == "200":
         result["content"][elements.JSON]["schema"] = {"anyOf": [openapi_schemas.ref(s) for s in (schema, "DryRun")]}
+    body = {"required": True, "content": {elements.JSON: {"schema": request}}}  # a DELETE has header fields alone
     return {
         "operationId": operation.name,
         "summary": operation.summary,
         "tags": [operation.service],
         "security": [{"bearer": [operation.scope]}],
         "parameters": [*own_id, *elements.COMMAND_HEADERS, *elements.SIGNATURE_HEADERS, *dry_runs],
-        "requestBody": {"required": True, "content": {elements.JSON: {"schema": request}}},
+        **({} if operation.method == "DELETE" else {"requestBody": body}),
         "responses": {
             **forecast,
             status: result,

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from ingress.http import openapi_elements as elements
 from ingress.http.openapi_schemas import a_schema, ref
+from schemas import limits
 from schemas.social.service import READ
 from schemas.social.value_types import USER, VISIBILITY
+from schemas.value_types import text_schema
 
 Json = dict[str, Any]
 
@@ -33,6 +36,13 @@ _TOMBSTONE: Final[Json] = {
     "version": _VERSION,
 }
 _EDGE: Final[Json] = {"id": _TEXT, "object": _TEXT, "state": _TEXT, "version": _VERSION}
+_POST_ID: Final[Json] = elements.object_id("post_id")
+_WORDS: Final[Json] = {
+    "name": "q",
+    "in": "query",
+    "required": True,
+    "schema": text_schema(limits.SEARCH_TEXT_LENGTH_MAX),
+}
 _USER_ID: Final[Json] = {"name": "user_id", "in": "path", "required": True, "schema": USER.json}
 
 
@@ -45,6 +55,13 @@ def components() -> dict[str, Json]:
         "User": a_schema(_USER),
         "Post": post,
         "Edge": edge,
+        "SocialPage": a_schema(
+            {
+                "data": {"type": "array", "items": {"type": "object"}},
+                "has_more": {"type": "boolean"},
+                "next_cursor": {"type": ["string", "null"]},
+            }
+        ),
         "CommittedUser": a_schema({"result": ref("User"), "event": ref("Event")}),
         "CommittedPost": a_schema({"result": ref("Post"), "event": ref("Event")}),
         "CommittedEdge": a_schema({"result": ref("Edge"), "event": ref("Event")}),
@@ -58,7 +75,22 @@ def paths() -> Json:
     return {
         "/v1/me": _read("get_me", "The caller itself", [], "User", ()),
         "/v1/users/{user_id}": _read("get_user", "Another user", [_USER_ID], "User", ("not_found",)),
+        "/v1/posts/{post_id}": _read("get_post", "A post that the caller may see", [_POST_ID], "Post", ("not_found",)),
+        "/v1/posts/{post_id}/versions": _page("list_post_versions", "Its versions, newest first", [_POST_ID]),
+        "/v1/timelines/home": _page("get_home", "One's own posts, those of the followed, what they repost"),
+        "/v1/timelines/public": _page("get_public_timeline", "What all users may see, newest first"),
+        "/v1/timelines/user/{user_id}": _page("get_user_timeline", "The posts of one author, newest first", [_USER_ID]),
+        "/v1/timelines/thread/{post_id}": _page("get_thread", "A root, then its replies, oldest first", [_POST_ID]),
+        "/v1/search": _page("search_posts", "Posts with all words, newest first", [_WORDS]),
+        "/v1/notifications": _page("list_notifications", "What the caller is told, newest first"),
+        "/v1/follows/requests": _page("list_follow_requests", "Who asks to follow, newest first"),
+        "/v1/follows/{user_id}": _read("get_follow", "One's own edge", [_USER_ID], "Edge", ("not_found",)),
     }
+
+
+def _page(name: str, summary: str, parameters: Sequence[Json] = ()) -> Json:
+    codes = ("malformed_request", "invalid_command", "not_found")
+    return _read(name, summary, [*parameters, elements.limit(), elements.CURSOR], "SocialPage", codes)
 
 
 def _read(name: str, summary: str, parameters: list[Json], schema: str, codes: tuple[str, ...]) -> Json:

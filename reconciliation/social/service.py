@@ -1,9 +1,24 @@
-"""Social posts as reconciliation sees them: invariants in SQL."""
+"""Social posts as reconciliation sees them: invariants in SQL, and their events in three stores."""
 
 from __future__ import annotations
 
 from typing import Final
 
 from reconciliation.contract.reconciled_service import ReconciledService
+from reconciliation.contract.store_comparison import HOUR_US, StoreComparison, Totals, count
+from schemas.records import Event
+from schemas.social.service import SERVICE
+from sinks.postgres.sql_files import queries
 
-RECONCILED: Final = ReconciledService()
+
+def add_event(totals: Totals, event: Event) -> None:
+    """One event as every store counts it."""
+    count(totals["event", event.occurred_at // HOUR_US, "", ""], event.seq, event.version)
+
+
+STORES: Final = StoreComparison(
+    service=SERVICE.name,
+    clickhouse=tuple(queries("reconciliation.social", "stores.sql").values()),
+    add_event=add_event,
+)
+RECONCILED: Final = ReconciledService(compared_stores={"social_stores": STORES})

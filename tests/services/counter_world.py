@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 SCOPES = ("counters:read", "counters:write")
 Kind = Literal["merchant", "tenant", "user"]
-_SINKS_BEFORE = 3  # those of payments and of the limiter
+_SINKS_BEFORE = 4  # those of payments, the limiter and social posts
 
 
 class Caller:

@@ -1,4 +1,4 @@
-"""Posts in ClickHouse: a row of every event of a post. Rule: no texts, no names, and no user in clear."""
+"""Posts in ClickHouse: a row of every event. Rule: no texts, no names, and no user in clear."""
 
 from __future__ import annotations
 
@@ -15,12 +15,11 @@ EVENTS: Final = Table(
 
 
 def add_event(rows: TableRows, partition: int, event: Event) -> None:
-    """What happened to a post; what concerns users alone leaves nothing here."""
+    """What happened to a post; of what concerns users alone no more than that it happened."""
     body: dict[str, Any] = event.body
-    if body["post_id"] is not None:
-        rows[EVENTS.name].append(
-            (partition, event.seq, body["post_id"], body["kind"], event.version, event.occurred_at)
-        )
+    rows[EVENTS.name].append(
+        (partition, event.seq, body["post_id"] or "", body["kind"], event.version, event.occurred_at)
+    )
 
 
 SINKS: Final = (

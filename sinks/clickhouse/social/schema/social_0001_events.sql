@@ -2,7 +2,7 @@
 create table if not exists social_events (
     kafka_partition UInt16,
     seq             UInt64,
-    post_id         String,
+    post_id         String,  -- empty: it concerns users alone
     event_type      LowCardinality(String),
     version         UInt64,
     occurred_at     DateTime64(6, 'UTC') CODEC(Delta, ZSTD),

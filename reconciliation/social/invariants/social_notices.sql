@@ -1,0 +1,16 @@
+-- id: social_notices
+-- title: What a user is told has happened: there is the reaction, the edge or the post
+-- severity: critical
+-- owner: social
+-- source: postgres
+select n.notification_id as object, n.kind as detail, n.actor_id, n.post_id
+from notification n
+where case
+          when n.kind in ('like', 'repost') then not exists (
+              select from reaction r where r.post_id = n.post_id and r.kind = n.kind and r.user_id = n.actor_id)
+          when n.kind in ('follow', 'follow_request') then not exists (
+              select from follow f where f.follower_id = n.actor_id and f.followee_id = n.user_id)
+          when n.kind in ('reply', 'quote', 'mention') then not exists (
+              select from post p where p.post_id = n.post_id and p.author_id = n.actor_id)
+          else false
+      end
