@@ -4,11 +4,11 @@
 -- owner: social
 -- source: postgres
 with made as (
-    select scope, count(*) filter (where operation = 'publish_post') as published, count(*) as written
+    select merchant_id as scope, count(*) filter (where operation = 'publish_post') as published, count(*) as written
     from idempotency
     where topic = 'commands.social.v1' and status = 'committed'
       and operation in ('publish_post', 'edit_post', 'delete_post')
-    group by scope),
+    group by merchant_id),
 kept as (select author_id, count(*) as posts, sum(version) as versions from post group by author_id)
 select a.user_id as object, a.state as detail, coalesce(m.published, 0) as published, coalesce(k.posts, 0) as posts,
        coalesce(m.written, 0) as written, coalesce(k.versions, 0) as versions
