@@ -71,6 +71,7 @@ with written as (
 select 1 / (count(*) = %s)::int from written;
 
 -- name: cases_insert
+-- The first report of an object; a case that is there fails the batch.
 insert into moderation_case (object_id, reports, priority, state, assignee, version, opened_at, updated_at)
 select t.object_id, t.reports, t.priority, t.state, nullif(t.assignee, ''), t.version, t.opened_at, t.updated_at
 from unnest(%s::text[], %s::bigint[], %s::bigint[], %s::text[], %s::text[], %s::bigint[], %s::bigint[], %s::bigint[])
@@ -89,6 +90,7 @@ with written as (
 select 1 / (count(*) = %s)::int from written;
 
 -- name: reports_insert
+-- The first report of a user about an object; another one fails the batch.
 insert into moderation_report (object_id, user_id, report_id, reason, comment, version, created_at)
 select t.object_id, t.user_id, t.report_id, t.reason, nullif(t.comment, ''), t.version, t.created_at
 from unnest(%s::text[], %s::text[], %s::text[], %s::text[], %s::text[], %s::bigint[], %s::bigint[])
@@ -99,6 +101,7 @@ from unnest(%s::text[], %s::text[], %s::text[], %s::text[], %s::text[], %s::bigi
 select 1 / (count(*) = 0)::int from unnest(%s::text[], %s::bigint[]) as t (object_id, version) where %s = 0;
 
 -- name: rulings_insert
+-- Decisions; the unique (object, version) lets no two be the next one.
 insert into moderation_decision (decision_id, object_id, author_id, decision, reason, policy_version, label, expires_at,
                                  supersedes, moderator, version, created_at)
 select t.decision_id, t.object_id, t.author_id, t.decision, t.reason, t.policy_version, nullif(t.label, ''),
@@ -113,6 +116,7 @@ from unnest(%s::text[], %s::text[], %s::text[], %s::text[], %s::text[], %s::bigi
 select 1 / (count(*) = 0)::int from unnest(%s::text[], %s::bigint[]) as t (decision_id, version) where %s = 0;
 
 -- name: appeals_insert
+-- One for each decision.
 insert into moderation_appeal (appeal_id, decision_id, author_id, text, state, decided_by, version, created_at, updated_at)
 select t.appeal_id, t.decision_id, t.author_id, t.text, t.state, nullif(t.decided_by, ''), t.version, t.created_at, t.updated_at
 from unnest(%s::text[], %s::text[], %s::text[], %s::text[], %s::text[], %s::text[], %s::bigint[], %s::bigint[], %s::bigint[])

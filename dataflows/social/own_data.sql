@@ -30,6 +30,7 @@ with written as (
 select 1 / (count(*) = %s)::int from written;
 
 -- name: exports_insert
+-- That users asked for copies.
 insert into export (export_id, user_id, version, created_at)
 select * from unnest(%s::text[], %s::text[], %s::bigint[], %s::bigint[]);
 

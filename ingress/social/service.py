@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ingress.http_service import HttpService, Json
-from ingress.social import openapi, profile_routes, timeline_routes
+from ingress.social import openapi, openapi_media, profile_routes, timeline_routes
 from ingress.social.admission import SocialAdmission
 from ingress.social.edges import Edges
 from ingress.social.homes import HomeReader
@@ -59,12 +59,12 @@ class SocialHttp(HttpService):
     @staticmethod
     def paths() -> Json:
         """What is read."""
-        return openapi.paths()
+        return openapi.paths() | openapi_media.paths()
 
     @staticmethod
     def components() -> Json:
         """Posts, users, edges, pages of them."""
-        return openapi.components()
+        return openapi.components() | openapi_media.components()
 
 
 HTTP: Final = SocialHttp

@@ -13,7 +13,7 @@ from typing import Any, Final
 from fastavro.schema import fingerprint, to_parsing_canonical_form
 
 from schemas import codec
-from tests.contracts import golden_limiter, golden_social
+from tests.contracts import golden_limiter, golden_social, golden_social_media
 
 FOLDER: Final = Path(__file__).parent / "golden_files"
 IDS: Final = FOLDER / "ids.json"
@@ -126,6 +126,7 @@ _RESERVE: Final[dict[str, Any]] = {"merchant_id": "m_1", "amount": 1, "currency"
 RECORDS: Final[dict[str, dict[str, Any]]] = {
     **golden_limiter.records(_ENVELOPE),
     **golden_social.records(_ENVELOPE),
+    **golden_social_media.records(_ENVELOPE),
     "CreatePaymentIntent": _ENVELOPE
     | {
         "payload": {

@@ -64,6 +64,7 @@ counted as (update erasure set edges = edges + (select count(*) from gone) where
 select count(*) from gone;
 
 -- name: take_mutes
+-- And its mutes. Primary key.
 with gone as (
     update mute b set state = 'removed', version = b.version + 1, updated_at = %(now)s
     from author a where a.user_id = %(user_id)s and a.state = 'deleting' and b.user_id = a.user_id and b.state = 'active'
@@ -97,6 +98,7 @@ with gone as (
 select count(*) from gone;
 
 -- name: take_appeals
+-- What it wrote against decisions. Served by moderation_decision_of_author.
 with gone as (
     update moderation_appeal p set text = ''
     from author a where a.user_id = %(user_id)s and a.state = 'deleting' and p.author_id = a.user_id and p.text <> ''
@@ -104,6 +106,7 @@ with gone as (
 select count(*) from gone;
 
 -- name: take_exports
+-- That it asked for copies. Served by export_of_user.
 with gone as (
     delete from export e using author a where a.user_id = %(user_id)s and a.state = 'deleting' and e.user_id = a.user_id
     returning 1)

@@ -53,7 +53,7 @@ def render(objects: MediaObjects, media_id: str, source: Path, mime: str, folder
             env=environment,
             stdin=subprocess.DEVNULL,
             capture_output=True,
-            timeout=limits.MEDIA_RENDERING_WAIT_S,
+            timeout=limits.MEDIA_RENDERING_WAIT_S if mime.startswith("image/") else limits.MEDIA_VIDEO_WAIT_S,
             check=False,
         )
         made = _made.decode(done.stdout) if done.returncode == 0 else []

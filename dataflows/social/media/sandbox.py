@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import resource
 import sys
+from importlib import import_module
 from pathlib import Path
 from typing import Final
 
@@ -20,17 +21,18 @@ _FILES: Final = 32
 def main() -> None:
     """Source, folder, mime: renditions of the one into the other. Whatever goes wrong is an exit status."""
     source, folder, mime = sys.argv[1:]
-    bound()
-    from dataflows.social.media.images import renditions  # noqa: PLC0415 - the decoder, within bounds only
+    is_image = mime.startswith("image/")
+    bound(limits.MEDIA_RENDERING_CPU_S if is_image else limits.MEDIA_VIDEO_CPU_S)
+    # the decoder, within bounds only
+    decoder = import_module(f"dataflows.social.media.{'images' if is_image else 'videos'}")
+    sys.stdout.write(json.dumps(decoder.renditions(Path(source), Path(folder), mime)))
 
-    sys.stdout.write(json.dumps(renditions(Path(source), Path(folder), mime)))
 
-
-def bound() -> None:
+def bound(cpu_s: int) -> None:
     """No more memory, time and files than a medium needs; nothing is left of a crash."""
     for kind, most in (
         (resource.RLIMIT_AS, limits.MEDIA_RENDERING_MEMORY_BYTES),
-        (resource.RLIMIT_CPU, limits.MEDIA_RENDERING_CPU_S),
+        (resource.RLIMIT_CPU, cpu_s),
         (resource.RLIMIT_FSIZE, limits.MEDIA_RENDERING_FILE_BYTES),
         (resource.RLIMIT_NOFILE, _FILES),
         (resource.RLIMIT_CORE, 0),

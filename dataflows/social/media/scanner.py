@@ -100,7 +100,11 @@ class Scanner:
                     self._stop.wait(limits.MEDIA_SCAN_POLL_S)
 
     def _claim(self, connection: psycopg.Connection[Any]) -> list[Upload]:
-        given = {"lease_s": limits.MEDIA_SCAN_LEASE_S, "limit": limits.MEDIA_SCANS_AT_ONCE}
+        given = {
+            "lease_s": limits.MEDIA_SCAN_LEASE_S,
+            "video_lease_s": limits.MEDIA_VIDEO_LEASE_S,
+            "limit": limits.MEDIA_SCANS_AT_ONCE,
+        }
         claimed = [row[0] for row in connection.execute(SQL["scans_claim"], given).fetchall()]
         if not claimed:
             return []

@@ -3,7 +3,7 @@
 -- name: scans_claim
 -- Media that wait for a scan and that nobody scans now. Served by media_scanning; primary key of media_scan.
 insert into media_scan as s (media_id, leased_until)
-select m.media_id, clock_timestamp() + make_interval(secs => %(lease_s)s)
+select m.media_id, clock_timestamp() + make_interval(secs => case when m.mime like 'video/%%' then %(video_lease_s)s else %(lease_s)s end)
 from media m left join media_scan known using (media_id)
 where m.scan_state = 'scanning' and (known.media_id is null or known.leased_until < clock_timestamp())
 order by m.updated_at limit %(limit)s
