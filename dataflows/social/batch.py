@@ -9,10 +9,10 @@ from typing import Any
 from msgspec import Struct
 
 from dataflows.owner.batch import Statement
+from dataflows.social.docket import Docket
 from dataflows.social.domain.edge_decisions import followers_added
 from dataflows.social.domain.post_decisions import Seen
 from dataflows.social.domain.records import Edge, Post
-from dataflows.social.moderation.docket import Docket
 from dataflows.social.rows import SQL, Held, lists
 from dataflows.social.tables import AUTHORS, BLOCKS, ERASURES, EXPORTS, FOLLOWS, MEDIA, MUTES, POSTS, REACTIONS
 from schemas import identity, limits

@@ -68,7 +68,7 @@ class _Film:
             raise TooLargeAVideo
         if isinstance(frame, VideoFrame):
             upright = frame.reformat(*self._size, format="yuv420p")
-            self.first = self.first or upright.to_image()
+            self.first = self.first or upright.to_image()  # type: ignore[no-untyped-call]
             self._made.mux(self._picture.encode(upright))
         elif isinstance(frame, AudioFrame) and self._sound is not None:
             for part in self._resampler.resample(frame):

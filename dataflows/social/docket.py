@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from dataflows.owner.batch import Statement
+from dataflows.social.case_tables import APPEALS, CASES, CURRENTS, REPORTS, RULINGS
 from dataflows.social.domain.moderation import Current, Ruling, Target
-from dataflows.social.moderation.tables import APPEALS, CASES, CURRENTS, REPORTS, RULINGS
 from dataflows.social.rows import SQL, Held
 from sinks.postgres.arrays import Bigints, Texts
 
