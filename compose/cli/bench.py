@@ -9,6 +9,7 @@ from compose.proof.bench.limiter_command import limiter
 from compose.proof.bench.limiter_outage_command import limiter_outage
 from compose.proof.bench.owner_command import owner
 from compose.proof.bench.settlement_command import settlement
+from compose.proof.bench.social_command import social
 
 app = typer.Typer(no_args_is_help=True)
 app.command()(http)
@@ -16,6 +17,7 @@ app.command()(limiter)
 app.command()(limiter_outage)
 app.command()(owner)
 app.command()(settlement)
+app.command()(social)
 
 
 @app.callback()

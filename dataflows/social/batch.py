@@ -61,6 +61,7 @@ class SocialBatch:
         self._forgotten: set[str] = set()
         self._added: Counter[str] = Counter()
         self._notices: dict[str, Notice] = {}
+        self._pairs: set[tuple[str, str]] = set()  # of users between whom something changed
 
     def have_met(self, user: str, other: str) -> bool:
         """Whether the other is there for the user: known, and no block between them, as of now."""
@@ -95,11 +96,20 @@ class SocialBatch:
             return False
         self._added[edge.target_id] += followers_added(before, edge)
         self.follows.put(edge)
+        self._between(edge)
         return True
 
     def declare_parts(self, media_id: str, parts: Sequence[tuple[int, str]]) -> None:
         """Length and SHA-256 of each part of a new upload, in order."""
         self._parts += [(media_id, number, size, sha256) for number, (size, sha256) in enumerate(parts, 1)]
+
+    def put_block(self, edge: Edge) -> None:
+        """The block from now on."""
+        self.blocks.put(edge)
+        self._between(edge)
+
+    def _between(self, edge: Edge) -> None:
+        self._pairs.add((min(edge.user_id, edge.target_id), max(edge.user_id, edge.target_id)))
 
     def tell(self, notice: Notice) -> None:
         """Tells a user, once. Nobody is told of itself."""
@@ -109,6 +119,7 @@ class SocialBatch:
     def writes(self) -> list[Statement]:
         """Everything that changed, always in this order."""
         return [
+            *self._apart(),
             *self.authors.writes(),
             *self._counts(),
             *self.posts.writes(),
@@ -124,6 +135,12 @@ class SocialBatch:
             *self.exports.writes(),
             *self._told(),
         ]
+
+    def _apart(self) -> list[Statement]:
+        if not self._pairs:
+            return []
+        first, second = zip(*sorted(self._pairs), strict=True)
+        return [(SQL["pairs_apart"], (Texts(list(first)), Texts(list(second))))]
 
     def _counts(self) -> list[Statement]:
         added = sorted((user, n) for user, n in self._added.items() if n)

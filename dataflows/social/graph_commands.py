@@ -83,7 +83,7 @@ def _block(batch: SocialBatch, caller: Author, command: Command, now: int) -> Co
     if isinstance(other, Rejection):
         return other
     after = edge_decisions.moved(before, caller.user_id, name, "active", now)
-    batch.blocks.put(after)
+    batch.put_block(after)
     for pair in ((caller.user_id, name), (name, caller.user_id)):
         ended = edge_decisions.removed(batch.follows.get(pair), now)
         if ended is not None:
@@ -102,7 +102,10 @@ def _end(batch: SocialBatch, caller: Author, command: Command, now: int) -> Comm
         return refusals.NO_USER
     if after == before:
         return committed(rendered_block(after, word), caller, "unchanged")
-    held.put(after)
+    if word == "block":
+        batch.put_block(after)
+    else:
+        batch.mutes.put(after)
     return committed(rendered_block(after, word), caller, f"{word}_ended", target_id=name, state=after.state)
 
 

@@ -64,6 +64,11 @@ with written as (
     returning 1)
 select 1 / (count(*) = %s)::int from written;
 
+-- name: pairs_apart
+-- Partitions of one round are decided apart, under the same locks: if two of them changed what is between the same two
+-- users, neither knew of the other. Then this divides by zero, and the round is decided again, partition after partition.
+select 1 / (count(*) = count(distinct (a, b)))::int from unnest(%s::text[], %s::text[]) as t (a, b);
+
 -- name: followers_count
 -- How many follow, by what became of their edges; a user of too many is pulled, and pushed again below half of that.
 with changed as (

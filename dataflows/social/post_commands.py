@@ -71,6 +71,8 @@ def _edit(batch: SocialBatch, author: Author, command: Command, now: int) -> Com
     if author.state != "active":
         return refusals.SUSPENDED
     after = post_decisions.edited(post, command, now)
+    if not after.text and not after.media_ids:
+        return refusals.NOTHING_LEFT
     if refused := claim(batch, author, after, post.media_ids, now):
         return refused
     batch.put_post(after)

@@ -50,7 +50,8 @@ class Homes:
         """So many places before this one, newest first; None where there is no complete home."""
         try:
             # of one time there may be several: all of them are read, and those that were read before are dropped
-            found = await self._read([_key(user_id)], [before[0], count + limits.HOME_EQUAL_TIMES, limits.HOME_TTL_S])
+            newest = min(before[0], _BUILDING - 1)  # below the marker
+            found = await self._read([_key(user_id)], [newest, count + limits.HOME_EQUAL_TIMES, limits.HOME_TTL_S])
         except (RedisError, OSError) as error:
             raise errors.Unavailable(cause=type(error).__name__) from error
         if found is None:

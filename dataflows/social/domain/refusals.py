@@ -37,6 +37,13 @@ def not_public(field: str) -> Rejection:
     return Rejection("invalid_command", "The command has wrong values; see errors.", {"errors": wrong})
 
 
+NOTHING_LEFT: Final = Rejection(
+    "invalid_command",
+    "The command has wrong values; see errors.",
+    {"errors": [{"field": "text", "reason": "must not be empty without media"}]},
+)
+
+
 def media_not_ready(media_ids: list[str]) -> Rejection:
     """Media that are not ready, not the author's own, not known, or in another post."""
     return Rejection("media_not_ready", "Media cannot be attached; see media_ids.", {"media_ids": media_ids})

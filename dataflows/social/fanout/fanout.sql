@@ -22,9 +22,9 @@ union
  order by r.updated_at desc limit %(count)s);
 
 -- name: who_had
--- Those whose followers have a post at home: its author, and who reposts it. Primary keys.
-select author_id from post where post_id = %(post_id)s
-union select user_id from reaction where post_id = %(post_id)s and kind = 'repost';
+-- Those whose followers may have a post at home: its author, and who reposted it, where it was pushed. Primary keys.
+select author_id from post where post_id = %(post_id)s and is_pushed
+union select user_id from reaction where post_id = %(post_id)s and kind = 'repost' and is_pushed;
 
 -- name: notifications_forget
 -- Notifications of a post that nobody may see any more. Served by notification_of_post.

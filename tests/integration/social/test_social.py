@@ -1,0 +1,197 @@
+"""Social posts through the public surface, with every process of theirs: what is answered, seen, hidden, told."""
+
+from __future__ import annotations
+
+import os
+import signal
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from schemas import limits
+from tests.eventually import becomes
+from tests.services.counter_world import millrace
+from tests.worlds.social_system import SocialUser, refused, social_system
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.worlds.public_system import PublicSystem
+
+pytestmark = [pytest.mark.servers]
+
+
+@pytest.fixture(scope="module")
+def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PublicSystem]:
+    home: Path = tmp_path_factory.mktemp("social")
+    with social_system(home) as made:
+        yield made
+
+
+@pytest.fixture
+def people(system: PublicSystem) -> list[SocialUser]:
+    found = [SocialUser(system) for _ in range(3)]
+    for user in found:
+        assert user.read("/v1/me")["user_id"] == user.name  # it exists from its first call on
+    return found
+
+
+def test_a_post_is_published_once_edited_by_version_and_deleted_for_ever(people: list[SocialUser]) -> None:
+    """Trap: a retry that comes after the deletion is told its first answer, and brings nothing back."""
+    author, reader, _ = people
+    first = author.send("POST", "/v1/posts", {"text": "one"}, key="k")
+    again = author.send("POST", "/v1/posts", {"text": "one"}, key="k")
+    assert (first.status_code, again.content, again.headers["idempotency-replayed"]) == (201, first.content, "true")
+    post = first.json()["result"]
+    path = f"/v1/posts/{post['post_id']}"
+    refused(author.send("PATCH", path, {"text": "two"}), 428, "version_required")
+    refused(reader.send("PATCH", path, {"text": "two"}, version=1), 404, "not_found")
+    refused(author.send("PATCH", path, {"text": ""}, version=1), 422, "invalid_command")
+    with ThreadPoolExecutor(4) as pool:
+        moves = [("PATCH", {"text": "two"}), ("DELETE", None)] * 2
+        answers = list(pool.map(lambda move: author.send(*move, version=1), [(m, path, p) for m, p in moves]))
+    assert sorted(answer.status_code for answer in answers) == [200, 409, 409, 409]
+    assert {a.json()["current_version"] for a in answers if a.status_code == 409} == {2}
+    if author.get(path).status_code == 200:
+        assert [v["text"] for v in reader.walk(f"{path}/versions", limit=1)] == ["two", "one"]
+        author.do("DELETE", path, version=2)
+    refused(author.get(path), 410, "gone")
+    refused(author.send("PATCH", path, {"text": "x"}, version=author_version(author, path)), 410, "gone")
+    unknown = reader.get(f"{path[:-3]}000")
+    assert (reader.get(path).status_code, reader.get(path).content) == (404, unknown.content)
+    assert author.send("POST", "/v1/posts", {"text": "one"}, key="k").content == first.content
+    assert author.ids(f"/v1/timelines/user/{author.name}") == []
+
+
+def author_version(author: SocialUser, path: str) -> int:
+    """The current version, which a conflict tells."""
+    return int(refused(author.send("DELETE", path, version=99), 409, "version_conflict")["current_version"])
+
+
+def test_only_users_call_and_only_as_far_as_their_scopes_go(system: PublicSystem) -> None:
+    merchant = SocialUser(system)
+    merchant.auth["Authorization"] = f"Bearer {system.token('m_1', ('posts:read', 'posts:write'))}"
+    refused(merchant.get("/v1/me"), 403, "forbidden")
+    refused(merchant.send("POST", "/v1/posts", {"text": "x"}), 403, "forbidden")
+    refused(SocialUser(system, ("posts:read",)).send("POST", "/v1/posts", {"text": "x"}), 403, "forbidden")
+    user = SocialUser(system)
+    refused(user.get("/v1/payment_intents"), 403, "forbidden")
+    refused(user.send("PUT", f"/v1/follows/{user.name}"), 422, "invalid_command")
+    refused(user.send("PUT", "/v1/follows/u_nobody"), 404, "not_found")
+    for wrong in ({"text": "x" * 5_001}, {"text": "a\u0000b"}, {"text": ""}, {"text": "x", "visibility": "all"}):
+        refused(user.send("POST", "/v1/posts", wrong), 422, "invalid_command")
+    assert user.post("two\nlines")["text"] == "two\nlines"
+    assert refused(user.send("POST", "/v1/posts", {"text": "x", "media_ids": ["md_1"]}), 422, "media_not_ready")[
+        "media_ids"
+    ] == ["md_1"]
+
+
+def test_a_private_account_asks_and_a_block_ends_edges_both_ways(people: list[SocialUser]) -> None:
+    author, fan, other = people
+    fan.follow(author)
+    author.do("PATCH", "/v1/me", {"is_private": True})
+    post = author.post(f"for followers @{fan.name}")
+    becomes(lambda: fan.home, [post["post_id"]])
+    assert other.do("PUT", f"/v1/follows/{author.name}")["state"] == "requested"
+    refused(other.get(f"/v1/posts/{post['post_id']}"), 404, "not_found")
+    refused(other.send("POST", f"/v1/posts/{post['post_id']}/likes"), 404, "not_found")
+    refused(fan.send("POST", f"/v1/posts/{post['post_id']}/reposts"), 422, "invalid_command")
+    assert [edge["follower_id"] for edge in author.walk("/v1/follows/requests")] == [other.name]
+    author.do("POST", f"/v1/follows/requests/{other.name}/accept")
+    refused(author.send("POST", f"/v1/follows/requests/{other.name}/reject"), 404, "not_found")
+    becomes(lambda: other.home, [post["post_id"]])  # brought by the backfill
+    kinds = [told["kind"] for told in author.walk("/v1/notifications")]
+    assert kinds == ["follow"] or "follow" in kinds
+    assert [told["kind"] for told in fan.walk("/v1/notifications")] == ["mention"]
+    author.do("PUT", f"/v1/blocks/{fan.name}")
+    assert (fan.home, fan.walk("/v1/notifications")) == ([], [])
+    for path in (f"/v1/users/{author.name}", f"/v1/follows/{author.name}", f"/v1/posts/{post['post_id']}"):
+        refused(fan.get(path), 404, "not_found")
+    refused(fan.send("PUT", f"/v1/follows/{author.name}"), 404, "not_found")
+    refused(fan.send("PUT", f"/v1/blocks/{author.name}"), 404, "not_found")
+    author.do("DELETE", f"/v1/blocks/{fan.name}")
+    assert fan.read(f"/v1/follows/{author.name}")["state"] == "removed"
+    assert author.read("/v1/me")["followers"] == 1
+
+
+def test_a_follow_and_a_block_that_cross_leave_no_edge(system: PublicSystem, people: list[SocialUser]) -> None:
+    """Two owners' partitions, two users' rows: whichever is first, an active block has no active edge beside it."""
+    author, fan, _ = people
+    with ThreadPoolExecutor(2) as pool:
+        for _ in range(15):
+            crossing = [
+                pool.submit(fan.send, "PUT", f"/v1/follows/{author.name}"),
+                pool.submit(author.send, "PUT", f"/v1/blocks/{fan.name}"),
+            ]
+            assert {c.result().status_code for c in crossing} <= {200, 404}
+            left = system.rows("select state from follow where follower_id = %s", fan.name)
+            assert left in ([], [("removed",)])
+            author.do("DELETE", f"/v1/blocks/{fan.name}")
+    assert author.read("/v1/me")["followers"] == 0
+
+
+def test_homes_are_exact_whatever_is_killed_and_however_many_follow(
+    system: PublicSystem, people: list[SocialUser]
+) -> None:
+    """Posts while fan-out dies in the middle; a store of homes that was lost; and an author too big to push."""
+    author, fan, late = people
+    fan.follow(author)
+    fan.post("makes its home")  # and reads it, so that it is kept
+    own = fan.home
+    made = [author.post("0")["post_id"]]
+    for pid in system.pids("social_fanout"):
+        os.kill(pid, signal.SIGKILL)
+    made += [author.post(str(n))["post_id"] for n in range(1, 9)]
+    expected = [*made[::-1], *own]
+    becomes(lambda: fan.home, expected)
+    assert fan.ids("/v1/timelines/home", limit=2) == expected
+    late.follow(author)
+    becomes(lambda: late.home, made[::-1])
+    repost = late.post("own, and shown to whoever follows")
+    fan.do("POST", f"/v1/posts/{repost['post_id']}/reposts")
+    watcher = SocialUser(system)
+    watcher.follow(fan)
+    shown = [repost["post_id"], *own]
+    becomes(lambda: watcher.home, shown)
+    assert watcher.read("/v1/timelines/home")["data"][0]["reposted_by"] == fan.name
+    fan.do("DELETE", f"/v1/posts/{repost['post_id']}/reposts")
+    assert watcher.home == own
+    watcher.do("PUT", f"/v1/mutes/{fan.name}")
+    assert watcher.home == []
+    page = fan.read("/v1/timelines/home", limit=3)
+    for path, cursor in (("/v1/timelines/public", page["next_cursor"]), ("/v1/timelines/home", "AAAA")):
+        refused(fan.get(path, cursor=cursor), 400, "malformed_request")
+    refused(late.get("/v1/timelines/home", cursor=page["next_cursor"]), 400, "malformed_request")
+
+
+def test_an_author_of_many_is_pulled_and_every_post_is_in_every_home_once(system: PublicSystem) -> None:
+    """The count crosses the bound while it posts: each post says itself whether it was pushed."""
+    star = SocialUser(system)
+    star.read("/v1/me")
+    made = [star.post("below")["post_id"]]
+    fans = [SocialUser(system) for _ in range(limits.PUSH_FOLLOWERS_MAX + 4)]
+    with ThreadPoolExecutor(8) as pool:
+        posting = pool.submit(lambda: [star.post(f"crossing {n}")["post_id"] for n in range(20)])
+        list(pool.map(lambda fan: fan.follow(star), fans))
+        made += posting.result()
+    assert star.read("/v1/me")["followers"] == len(fans)
+    made.append(star.post("above")["post_id"])
+    for fan in (fans[0], fans[-1]):
+        becomes(lambda fan=fan: fan.home, made[::-1])  # type: ignore[misc]
+    pushed = system.rows("select is_pushed, count(*) from post where author_id = %s group by 1 order by 1", star.name)
+    assert [is_pushed for is_pushed, _ in pushed] == [False, True]
+
+
+def test_every_invariant_holds_and_clickhouse_knows_no_user(system: PublicSystem, people: list[SocialUser]) -> None:
+    author = people[0]
+    post = author.post("counted")
+
+    def gaps() -> dict[str, tuple[int, Any, str]]:
+        found = millrace(system, "check")["invariants"]
+        return {i["id"]: (i["gaps"], i["sample"], i["note"]) for i in found if str(i["id"]).startswith("social_")}
+
+    becomes(lambda: [(name, *found) for name, found in gaps().items() if found[0]], [])
+    assert len(gaps()) >= 8
+    assert post["post_id"] in author.ids("/v1/search", q="COUNTED")

@@ -1,0 +1,97 @@
+"""Users of social posts, as clients see the service."""
+
+from __future__ import annotations
+
+import uuid
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import httpx
+
+from ingress.identity.issuer import SCOPES_OF_USERS
+from tests.eventually import patient
+from tests.worlds.public_system import system_of_its_own
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.worlds.public_system import PublicSystem
+
+Json = dict[str, Any]
+_clients: dict[str, httpx.Client] = {}
+
+
+@contextmanager
+def social_system(home: Path, **changes: Any) -> Iterator[PublicSystem]:
+    """A system of its own with one ingress, and one client that all of its users share."""
+    services = ("ingress", "clickhouse_sink")
+    with system_of_its_own(home, services=services, ingress_processes=1, **changes) as made:
+        with httpx.Client(base_url=made.base_url, timeout=patient(40), trust_env=False) as client:
+            _clients[made.base_url] = client
+            yield made
+        del _clients[made.base_url]
+
+
+class SocialUser:
+    """A user with a token of its own; ``send`` and ``get`` give the httpx response, ``do`` and ``read`` what is in it."""
+
+    def __init__(self, system: PublicSystem, scopes: tuple[str, ...] = SCOPES_OF_USERS, name: str = "") -> None:
+        self.name = name or f"u_{uuid.uuid4().hex[:12]}"
+        token = system.token(self.name, scopes, kind="user")
+        self.auth = {"Authorization": f"Bearer {token}", "Prefer": "wait=30"}
+        self.http = _clients[system.base_url]
+
+    def get(self, path: str, **params: Any) -> httpx.Response:
+        return self.http.get(path, params=params, headers=self.auth)
+
+    def send(
+        self, method: str, path: str, payload: Json | None = None, key: str = "", version: int | None = None
+    ) -> httpx.Response:
+        headers = self.auth | {"Idempotency-Key": key or uuid.uuid4().hex}
+        if version is not None:
+            headers["If-Match"] = f'"{version}"'
+        body = None if method == "DELETE" else payload or {}
+        return self.http.request(method, path, json=body, headers=headers)
+
+    def do(self, method: str, path: str, payload: Json | None = None, version: int | None = None) -> Json:
+        answer = self.send(method, path, payload, version=version)
+        assert answer.status_code in {200, 201}, f"{method} {path}: {answer.status_code} {answer.text}"
+        return answer.json()["result"]
+
+    def post(self, text: str, **fields: Any) -> Json:
+        return self.do("POST", "/v1/posts", {"text": text} | fields)
+
+    def follow(self, *others: SocialUser) -> None:
+        for other in others:
+            self.do("PUT", f"/v1/follows/{other.name}")
+
+    def read(self, path: str, **params: Any) -> Json:
+        answer = self.get(path, **params)
+        assert answer.status_code == 200, f"GET {path}: {answer.status_code} {answer.text}"
+        return answer.json()
+
+    def walk(self, path: str, limit: int = 100, **params: Any) -> list[Json]:
+        """All of a list, by its cursors."""
+        found: list[Json] = []
+        while True:
+            page = self.read(path, limit=limit, **params)
+            assert len(page["data"]) <= limit
+            found += page["data"]
+            if not page["has_more"]:
+                return found
+            params["cursor"] = page["next_cursor"]
+
+    def ids(self, path: str, limit: int = 100, **params: Any) -> list[str]:
+        return [post["post_id"] for post in self.walk(path, limit, **params)]
+
+    @property
+    def home(self) -> list[str]:
+        return self.ids("/v1/timelines/home")
+
+
+def refused(answer: httpx.Response, status: int, code: str) -> Json:
+    """The problem, which is this one."""
+    problem = answer.json()
+    assert (answer.status_code, problem.get("code")) == (status, code), answer.text
+    return problem
