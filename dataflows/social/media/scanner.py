@@ -122,6 +122,7 @@ class Scanner:
 
     def _examine(self, upload: Upload) -> tuple[str, str | None]:
         source = self._objects.source(upload.media_id, upload.sha256)
+        self._objects.forget_parts(upload.media_id)  # they are put together, or there would be no scan
         if upload.is_blocked or is_malware(source, self._place.clamd):
             return "infected", None
         with tempfile.TemporaryDirectory(prefix="millrace-rendering-") as folder:
