@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ingress.trust import Trust
+from schemas.media_origin import MediaOrigin
 from schemas.payments.webhook_secret import WebhookSecretKeys
 from sinks.certificates import CertificateKeys
 
@@ -31,6 +32,7 @@ class IngressConfig:
     trusted: tuple[Trust, ...]  # whose tokens are believed; the first is the issuer of callers
     jwks_served: Path | None  # the development issuer's file, shown at /.well-known/jwks.json
     cursor_key: bytes = field(repr=False)
+    media: MediaOrigin  # where media are uploaded to and seen
     support_issuer: Path | None = None  # its folder signs what support shows; None: no token of a grant is given
     webhook_secrets: Mapping[str, tuple[str, ...]] = field(default_factory=dict, repr=False)  # by processor, all active
     #: what secrets of merchants' endpoints are sealed with

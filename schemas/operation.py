@@ -53,6 +53,7 @@ class Operation:
     together: Callable[[dict[str, Any]], list[dict[str, str]]] | None = None  # what fields must fulfil with each other
     signals: validation.Field | None = None  # what the ingress adds to a command beside the request
     audited: bool = False  # its route writes the audit log: it has no other door
+    body_bytes_max: int = limits.BODY_BYTES_MAX  # of one call; a line among others has the usual bound
     senders: tuple[str, ...] = (INGRESS,)  # the roles that may send it: see schemas.senders
     result_id: str = "id"  # the field of its result that names what it made or changed
     needs_version: bool = False  # refused without an expected version

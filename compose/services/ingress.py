@@ -63,6 +63,7 @@ async def _serve_limited(settings: Settings, keys: KeyFolder, instance: int, lim
         tenancy_secrets=secrets_file.ensure(keys.path),
         certificate_keys=certificates,
         limiter=limiter,
+        media=settings.media_origin(),
         trusted_proxies=tuple(client_network(text) for text in settings.trusted_proxies),
     )
     loop = asyncio.get_running_loop()

@@ -35,8 +35,10 @@ def build_worker(settings: Settings, instance: int, name: str) -> RunnableServic
         name=name,
         kafka=settings.kafka_as(of_worker(name)),
         postgres_dsn=settings.addresses().postgres_dsns[WORKERS[name].role],
-        keys=settings.the_home().path / "keys",
+        media=settings.media_origin(),
+        clamd=settings.clamd,
         redis_url=settings.addresses().redis_url,
+        keys=settings.the_home().path / "keys",
         client_id=f"{name.replace('_', '-')}-{socket.gethostname()}-{os.getpid()}-{instance}",
     )
     worker: ServiceWorker = import_module(WORKERS[name].module).build(place)

@@ -23,6 +23,7 @@ class Addresses:
     processors: tuple[ProcessorAddress, ...]  # in the order of MILLRACE_PROCESSORS
     vault_port: int
     rls_port: int
+    media_port: int
 
     @property
     def kafka_bootstrap(self) -> str:
@@ -63,6 +64,11 @@ class Addresses:
     def simulator_urls(self) -> dict[str, str]:
         """The processors that show their own books and reports: the simulators."""
         return {p.name: p.url for p in self.processors if p.adapter == "simulator"}
+
+    @property
+    def media_url(self) -> str:
+        """The origin of media: parts of uploads go there, renditions come from there."""
+        return f"http://{LOOPBACK}:{self.media_port}"
 
     @property
     def vault_url(self) -> str:

@@ -31,6 +31,7 @@ from ingress.payments.webhooks.signatures import PROCESSORS as WEBHOOK_PROCESSOR
 from ingress.payments.webhooks.signatures import read_secrets
 from schemas import limits
 from schemas.client_network import client_network
+from schemas.media_origin import MediaOrigin
 from schemas.payments.processors import adapter_of
 from schemas.payments.webhook_secret import WebhookSecretKeys
 from sinks.kafka.connection import KafkaConnection
@@ -49,6 +50,7 @@ PREFERRED_PORTS: Final = {
     "processor_port": 8081,
     "vault_port": 8082,
     "rls_port": 8083,
+    "media_port": 8084,
 }
 #: our own processes: modules of ``compose.services``
 SERVICES: Final = (
@@ -63,6 +65,7 @@ SERVICES: Final = (
     "limiter_usage",
     "limiter_leases",
     "limiter_gateway",
+    "social_media",
     "ingress",
 )
 #: where the ports of further simulators begin
@@ -129,6 +132,13 @@ class Settings(ProcessorSettings, GatewaySettings, IssuerSettings):
     #: what workers prove themselves to the vault with; otherwise made in the home
     vault_secret: SecretStr | None = Field(default=None, min_length=limits.VAULT_SECRET_LENGTH_MIN)
 
+    #: where the bytes of media lie; otherwise in the home. All processes of the origin and of the ingress share it
+    media_folder: Path | None = None
+    #: what URLs of media are signed with; otherwise made in the home
+    media_urls_secret: SecretStr | None = Field(default=None, min_length=limits.VAULT_SECRET_LENGTH_MIN)
+    #: host and port of clamd, which then scans media too
+    clamd: str | None = Field(default=None, pattern=r"^[^:]+:\d+$")
+
     redis_url: SecretStr | None = None  # rediss:// for TLS
     clickhouse_url: SecretStr | None = None  # https:// for TLS; user, password and database stand in it
     #: the same server as a user that only reads, for analysts: ``millrace up`` prints it
@@ -143,6 +153,7 @@ class Settings(ProcessorSettings, GatewaySettings, IssuerSettings):
     processor_port: int | None = Port
     vault_port: int | None = Port
     rls_port: int | None = Port
+    media_port: int | None = Port
 
     #: networks of proxies in front of the ingress whose X-Forwarded-For is believed, separated by commas
     trusted_proxies: Annotated[tuple[str, ...], NoDecode] = ()
@@ -294,6 +305,13 @@ class Settings(ProcessorSettings, GatewaySettings, IssuerSettings):
         """What a worker says to the vault's /v1/forward, as ``Authorization: Bearer``."""
         return _secret(self.vault_secret) or self.the_home().passwords()["vault_forward"]
 
+    def media_origin(self) -> MediaOrigin:
+        """Where media are, and what their URLs are signed with: for the origin, the ingress and its workers."""
+        home = self.the_home()
+        secret = _secret(self.media_urls_secret) or home.passwords()["media_urls"]
+        folder = (self.media_folder or home.data("media")).expanduser().absolute()
+        return MediaOrigin(url=self.addresses().media_url, key=secret.encode(), folder=folder)
+
     def addresses(self) -> Addresses:
         """Where everything is; raises ``StackError`` when the home has no ports yet ("millrace up" first)."""
         home = self.the_home()
@@ -324,6 +342,7 @@ class Settings(ProcessorSettings, GatewaySettings, IssuerSettings):
             processors=self.processor_addresses(ports),
             vault_port=ports["vault_port"],
             rls_port=ports["rls_port"],
+            media_port=ports["media_port"],
         )
 
 

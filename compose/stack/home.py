@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 HOME_FORMAT: Final = 1
 
-_PASSWORDS: Final = ("postgres", *ROLES, "redis", "clickhouse", "clickhouse_reader", "vault_forward")
+_PASSWORDS: Final = ("postgres", *ROLES, "redis", "clickhouse", "clickhouse_reader", "vault_forward", "media_urls")
 _SECRET_BYTES: Final = 32
 #: development secrets of webhooks, each in the form that its scheme gives out
 _WEBHOOK_SECRETS: Final[dict[str, Callable[[], str]]] = {

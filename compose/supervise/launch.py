@@ -157,6 +157,7 @@ def world(settings: Settings, state: StackState) -> dict[str, Any]:
         "processor_url": addresses.processor_url,
         "processor_urls": addresses.processor_urls,
         "vault_url": addresses.vault_url,
+        "media_url": addresses.media_url,
         "rls_address": addresses.rls_address,
         "push_followers_max": limits.PUSH_FOLLOWERS_MAX,
         "limiter_frames": gateway_address(settings, 0).as_object(),

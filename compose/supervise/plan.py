@@ -49,6 +49,7 @@ def assign_ports(settings: Settings, leases: PortLeases, *, servers_only: bool) 
             "processor_port",
             "vault_port",
             "rls_port",
+            "media_port",
             *map(port_name, settings.embedded_processors()),
         }
     if not servers_only:
@@ -140,6 +141,7 @@ def _service_spec(settings: Settings, service: str, instance: int, ops_port: int
     home = settings.the_home()
     addresses = settings.addresses()
     urls = {"ingress": addresses.base_url, "vault": addresses.vault_url, "limiter_gateway": addresses.rls_address}
+    urls["social_media"] = addresses.media_url
     name, address = f"{service}-{instance}", urls.get(service)
     if service == "simulator":  # each is a processor of its own, with its own name
         processor = settings.embedded_processors()[instance]

@@ -21,6 +21,15 @@ class Asking:
         self.mutes: set[Pair] = set()
         self.posts: set[str] = set()
         self.seen: set[Pair] = set()  # (viewer, post)
+        self.media: set[str] = set()
+        self.media_of_posts: set[str] = set()
+        self.targets: set[str] = set()  # what is decided about
+        self.cases: set[str] = set()
+        self.reportable: set[Pair] = set()  # (viewer, object)
+        self.reports: set[Pair] = set()  # (object, user)
+        self.erasures: set[str] = set()  # of these users
+        self.erasure_ids: set[str] = set()
+        self.rulings: set[Pair] = set()  # (decision, appeal), one of them ""
         self.reactions: set[tuple[str, str, str]] = set()  # (kind, user, post)
 
     def lock(self, *users: str) -> None:
@@ -40,6 +49,19 @@ class Asking:
             ("posts_read", [(post,) for post in sorted(self.posts)]),
             ("posts_seen", sorted(self.seen)),
             ("reactions_read", sorted(self.reactions)),
+            ("media_read", [(media,) for media in sorted(self.media)]),
+            ("media_of_posts", [(post,) for post in sorted(self.media_of_posts)]),
+            ("objects_read", [(one, one, one) for one in sorted(self.targets)]),
+            ("reportable_read", sorted(self.reportable)),
+            ("currents_read", [(one,) for one in sorted(self.targets)]),
+            ("cases_of_rulings", sorted(self.rulings)),
+            ("cases_read", [(one,) for one in sorted(self.cases)]),
+            ("reports_read", sorted(self.reports)),
+            ("rulings_read", sorted(self.rulings)),
+            ("appeals_read", sorted(self.rulings)),
+            ("erasures_read", [(user,) for user in sorted(self.erasures)]),
+            ("erasures_by_id", [(one,) for one in sorted(self.erasure_ids)]),
+            ("authors_erased", [(one,) for one in sorted(self.erasure_ids)]),
         ]
         return [
             (name, (SQL[name], tuple(Texts(list(column)) for column in zip(*keys, strict=True))))

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 from msgspec import Struct
 
 from dataflows.owner.batch import Statement
+from dataflows.social.docket import Docket
 from dataflows.social.domain.edge_decisions import followers_added
 from dataflows.social.domain.post_decisions import Seen
 from dataflows.social.domain.records import Edge, Post
 from dataflows.social.rows import SQL, Held, lists
-from dataflows.social.tables import AUTHORS, BLOCKS, FOLLOWS, MUTES, POSTS, REACTIONS
+from dataflows.social.tables import AUTHORS, BLOCKS, ERASURES, EXPORTS, FOLLOWS, MEDIA, MUTES, POSTS, REACTIONS
 from schemas import identity, limits
-from sinks.postgres.arrays import Bigints, Texts
+from sinks.postgres.arrays import Bigints, Integers, Texts
 
 Rows = dict[str, list[tuple[Any, ...]]]
 
@@ -27,11 +29,12 @@ class Notice(Struct, frozen=True):
     actor_id: str
     post_id: str
     created_at: int
+    about: str = ""  # what one object may tell more than once
 
     @property
     def notification_id(self) -> str:
         """The same for the same thing: told again after a retry or a second like, it is there once."""
-        return identity.derived_id("no", self.user_id, self.kind, f"{self.actor_id}\x1f{self.post_id}")
+        return identity.derived_id("no", self.user_id, self.kind, f"{self.actor_id}\x1f{self.post_id}{self.about}")
 
 
 class SocialBatch:
@@ -41,12 +44,17 @@ class SocialBatch:
         def read(name: str) -> list[tuple[Any, ...]]:
             return rows.get(name, [])
 
-        self.authors = Held(AUTHORS, read("authors_read"))
+        self.authors = Held(AUTHORS, [*read("authors_read"), *read("authors_erased")])
         self.follows = Held(FOLLOWS, read("follows_read"))
         self.blocks = Held(BLOCKS, read("blocks_read"))
         self.mutes = Held(MUTES, read("mutes_read"))
         self.posts = Held(POSTS, read("posts_read"))
         self.reactions = Held(REACTIONS, read("reactions_read"))
+        self.media = Held(MEDIA, [*read("media_read"), *read("media_of_posts")])
+        self.docket = Docket(read)
+        self.erasures = Held(ERASURES, [*read("erasures_read"), *read("erasures_by_id")])
+        self.exports = Held(EXPORTS, ())
+        self._parts: list[tuple[str, int, int, str]] = []
         self._met = {(user, other) for user, other in read("met_read")}
         self._seen = {(viewer, post_id): Seen(post_id, *rest) for viewer, post_id, *rest in read("posts_seen")}
         self._versions: list[Post] = []
@@ -91,6 +99,10 @@ class SocialBatch:
         self._between(edge)
         return True
 
+    def declare_parts(self, media_id: str, parts: Sequence[tuple[int, str]]) -> None:
+        """Length and SHA-256 of each part of a new upload, in order."""
+        self._parts += [(media_id, number, size, sha256) for number, (size, sha256) in enumerate(parts, 1)]
+
     def put_block(self, edge: Edge) -> None:
         """The block from now on."""
         self.blocks.put(edge)
@@ -116,6 +128,11 @@ class SocialBatch:
             *self.blocks.writes(),
             *self.mutes.writes(),
             *self.reactions.writes(),
+            *self.media.writes(),
+            *self._declared(),
+            *self.docket.writes(),
+            *self.erasures.writes(),
+            *self.exports.writes(),
             *self._told(),
         ]
 
@@ -149,6 +166,13 @@ class SocialBatch:
         if self._forgotten:
             found.append((SQL["versions_delete"], (Texts(sorted(self._forgotten)),)))
         return found
+
+    def _declared(self) -> list[Statement]:
+        if not self._parts:
+            return []
+        media_ids, numbers, sizes, sums = (list(column) for column in zip(*self._parts, strict=True))
+        columns = (Texts(media_ids), Integers(numbers), Bigints(sizes), Texts(sums))
+        return [(SQL["parts_insert"], columns)]
 
     def _told(self) -> list[Statement]:
         told = [self._notices[key] for key in sorted(self._notices)]

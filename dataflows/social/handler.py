@@ -24,6 +24,14 @@ class Handler:
     decide: Callable[[SocialBatch, Author, Command, int], Committed | Rejection]
 
 
+@dataclass(frozen=True, slots=True)
+class WorkerHandler:
+    """Both halves of an operation of our own workers: its aggregate is a user, and its caller is none."""
+
+    asks: Callable[[Asking, Payload], None]
+    decide: Callable[[SocialBatch, Command, int], Committed | Rejection]
+
+
 def user_of(command: Command) -> str | None:
     """The user who gave the command; None where nobody of ours did."""
     return command.scope.removeprefix(_USER) if command.scope.startswith(_USER) else None

@@ -11,16 +11,42 @@ from typing import Any, Final
 
 from dataflows.owner.batch import Statement
 from dataflows.owner.service import MISROUTED, Committed
-from dataflows.social import graph_commands, post_commands, profile_commands
+from dataflows.social import graph_commands, own_data_commands, post_commands, profile_commands
 from dataflows.social.asking import Asking
 from dataflows.social.batch import SocialBatch
 from dataflows.social.domain import refusals
-from dataflows.social.handler import Handler, user_of
+from dataflows.social.handler import Handler, WorkerHandler, user_of
+from dataflows.social.media import commands as media_commands
+from dataflows.social.moderation import commands as moderation_commands
+from schemas.operation import Named
 from schemas.records import Command, Rejection
 from schemas.social.service import SERVICE
 from schemas.topics import partition_for
 
-HANDLERS: Final[dict[str, Handler]] = post_commands.HANDLERS | graph_commands.HANDLERS | profile_commands.HANDLERS
+HANDLERS: Final[dict[str, Handler]] = (
+    post_commands.HANDLERS
+    | graph_commands.HANDLERS
+    | profile_commands.HANDLERS
+    | media_commands.HANDLERS
+    | own_data_commands.HANDLERS
+)
+#: of moderation: their aggregate is the case of an object, not their caller
+CASE_HANDLERS: Final[dict[str, Handler]] = moderation_commands.HANDLERS
+WORKER_HANDLERS: Final[dict[str, WorkerHandler]] = (
+    media_commands.WORKER_HANDLERS | moderation_commands.WORKER_HANDLERS | own_data_commands.WORKER_HANDLERS
+)
+
+
+def _handler(command: Command) -> Handler | None:
+    return CASE_HANDLERS.get(command.operation) or HANDLERS.get(command.operation)
+
+
+def _is_of_its_aggregate(command: Command) -> bool:
+    """Whether it lies where the one owner of what it changes decides."""
+    if command.operation not in CASE_HANDLERS:
+        return command.aggregate_key == command.scope
+    named = Named(None, command.payload, command.scope, command.idempotency_key)
+    return command.aggregate_key == SERVICE.operation_by_name[command.operation].aggregate_key(named)
 
 
 class SocialPartition:
@@ -36,8 +62,11 @@ class SocialPartition:
         del keys
         asking = Asking()
         for command in commands:
+            if by_worker := WORKER_HANDLERS.get(command.operation):
+                by_worker.asks(asking, command.payload)
+                continue
             user = user_of(command)
-            handler = HANDLERS.get(command.operation)
+            handler = _handler(command)
             if user is not None and handler is not None:
                 handler.asks(asking, user, command.payload)
         found = asking.statements()
@@ -61,15 +90,19 @@ class SocialWorkspace:
         del offset
         if partition_for(command.aggregate_key, SERVICE.partitions) != self._partition:
             return MISROUTED
+        if by_worker := WORKER_HANDLERS.get(command.operation):
+            return by_worker.decide(self._batch, command, now)
         user = user_of(command)
-        if user is None or command.aggregate_key != command.scope:
+        if user is None or not _is_of_its_aggregate(command):
             return refusals.NO_CALLER
         caller = self._batch.authors.get(user)
         if caller is None:
             return refusals.NO_USER
         if caller.state in ("deleting", "deleted"):
             return refusals.ERASED
-        return HANDLERS[command.operation].decide(self._batch, caller, command, now)
+        handler = _handler(command)
+        assert handler is not None  # noqa: S101 - the fold knows the operations of the service
+        return handler.decide(self._batch, caller, command, now)
 
     def writes(self) -> list[Statement]:
         """All that the batch changed."""

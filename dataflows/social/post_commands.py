@@ -13,12 +13,14 @@ from dataflows.social.domain import post_decisions, refusals
 from dataflows.social.domain.post_decisions import Seen
 from dataflows.social.domain.records import Author, Post, rendered_post
 from dataflows.social.handler import Handler, Payload, committed
+from dataflows.social.media.commands import claim, release
 from dataflows.social.tables import Reaction
 from schemas.records import Command, Rejection
 
 
 def _asks_publish(asking: Asking, user: str, payload: Payload) -> None:
     asking.authors.add(user)
+    asking.media.update(_ids(payload))
     for post_id in (payload.get("reply_to"), payload.get("quote_of")):
         if isinstance(post_id, str):
             asking.seen.add((user, post_id))
@@ -33,19 +35,12 @@ def _publish(batch: SocialBatch, author: Author, command: Command, now: int) -> 
     post = post_decisions.decide_publish(author, command, now, parent, quoted)
     if isinstance(post, Rejection):
         return post
-    if refused := _claim(batch, author, post, ()):
+    if refused := claim(batch, author, post, (), now):
         return refused
     batch.put_post(post)
     _tell(batch, post, parent, quoted, now)
     pushed = post.is_pushed and post.visibility != "private"
     return committed(rendered_post(post), author, "post_published", post_id=post.post_id, pushed=pushed)
-
-
-def _claim(batch: SocialBatch, author: Author, post: Post, before: tuple[str, ...]) -> Rejection | None:
-    """Takes the media that are new in a post, or none of them."""
-    del batch, author
-    unready = [media_id for media_id in post.media_ids if media_id not in before]
-    return refusals.media_not_ready(unready) if unready else None
 
 
 def _tell(batch: SocialBatch, post: Post, parent: Seen | None, quoted: Seen | None, now: int) -> None:
@@ -59,6 +54,13 @@ def _tell(batch: SocialBatch, post: Post, parent: Seen | None, quoted: Seen | No
 def _asks_change(asking: Asking, user: str, payload: Payload) -> None:
     asking.authors.add(user)
     asking.posts.add(str(payload.get("post_id")))
+    asking.media_of_posts.add(str(payload.get("post_id")))
+    asking.media.update(_ids(payload))
+
+
+def _ids(payload: Payload) -> list[str]:
+    named = payload.get("media_ids")
+    return [str(media_id) for media_id in named] if isinstance(named, list | tuple) else []
 
 
 def _edit(batch: SocialBatch, author: Author, command: Command, now: int) -> Committed | Rejection:
@@ -71,7 +73,7 @@ def _edit(batch: SocialBatch, author: Author, command: Command, now: int) -> Com
     after = post_decisions.edited(post, command, now)
     if not after.text and not after.media_ids:
         return refusals.NOTHING_LEFT
-    if refused := _claim(batch, author, after, tuple(post.media_ids)):
+    if refused := claim(batch, author, after, post.media_ids, now):
         return refused
     batch.put_post(after)
     for user in post_decisions.mentioned(after.text, author.user_id):
@@ -86,6 +88,7 @@ def _delete(batch: SocialBatch, author: Author, command: Command, now: int) -> C
         return refused
     assert post is not None  # noqa: S101 - one that is none is refused
     after = post_decisions.deleted(post, now)
+    release(batch, post.media_ids, now)
     batch.put_post(after)
     return committed(rendered_post(after), author, "post_deleted", post_id=after.post_id)
 

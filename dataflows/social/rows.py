@@ -15,7 +15,12 @@ from dataflows.owner.batch import Statement
 from sinks.postgres.arrays import Bigints, Booleans, Column, Count, OptionalTexts, Texts
 from sinks.postgres.sql_files import queries
 
-SQL: Final = queries("dataflows.social", "owner.sql")
+SQL: Final = (
+    queries("dataflows.social", "owner.sql")
+    | queries("dataflows.social", "media.sql")
+    | queries("dataflows.social", "moderation.sql")
+    | queries("dataflows.social", "own_data.sql")
+)
 Row = TypeVar("Row", bound=Struct)
 Key = TypeVar("Key")
 Packed = Callable[[Sequence[Any]], Column]

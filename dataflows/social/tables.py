@@ -6,6 +6,8 @@ from typing import Final
 
 from msgspec import Struct
 
+from dataflows.social.domain.media import Media
+from dataflows.social.domain.own_data import Erasure, Export
 from dataflows.social.domain.records import Author, Edge, Post
 from dataflows.social.rows import FLAGS, NULLABLE, NUMBERS, TEXTS, RowsOf, lists, optional_bigints
 
@@ -97,4 +99,39 @@ REACTIONS: Final[RowsOf[Reaction, tuple[str, str, str]]] = RowsOf(
     columns={"kind": TEXTS, "user_id": TEXTS, "post_id": TEXTS, "state": TEXTS, "is_pushed": FLAGS, "version": NUMBERS}
     | {"created_at": NUMBERS, "updated_at": NUMBERS},
     changing=("kind", "user_id", "post_id", "state", "is_pushed", "version", "updated_at"),
+)
+MEDIA: Final[RowsOf[Media, str]] = RowsOf(
+    record=Media,
+    key=lambda media: media.media_id,
+    insert="media_insert",
+    update="media_update",
+    columns={"media_id": TEXTS, "owner_id": TEXTS, "mime": TEXTS, "size": NUMBERS, "sha256": TEXTS, "parts": NUMBERS}
+    | {"expires_in_s": NUMBERS, "scan_state": TEXTS, "manifest": NULLABLE, "attached_post_id": NULLABLE}
+    | {"access_version": NUMBERS, "version": NUMBERS, "created_at": NUMBERS, "updated_at": NUMBERS},
+    changing=(
+        "media_id",
+        "scan_state",
+        "manifest",
+        "attached_post_id",
+        "access_version",
+        "version",
+        "updated_at",
+    ),
+)
+ERASURES: Final[RowsOf[Erasure, str]] = RowsOf(
+    record=Erasure,
+    key=lambda erasure: erasure.user_id,
+    insert="erasures_insert",
+    update="erasures_update",
+    columns={"user_id": TEXTS, "erasure_id": TEXTS, "state": TEXTS, "jws": NULLABLE, "version": NUMBERS}
+    | {"created_at": NUMBERS, "updated_at": NUMBERS},
+    changing=("user_id", "state", "jws", "version", "updated_at"),
+)
+EXPORTS: Final[RowsOf[Export, str]] = RowsOf(
+    record=Export,
+    key=lambda export: export.export_id,
+    insert="exports_insert",
+    update="exports_update",
+    columns={"export_id": TEXTS, "user_id": TEXTS, "version": NUMBERS, "created_at": NUMBERS},
+    changing=("export_id",),
 )

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from schemas.media_origin import MediaOrigin
 from sinks.kafka.connection import KafkaConnection
 
 
@@ -20,8 +21,10 @@ class WorkerPlace:
     kafka: KafkaConnection
     postgres_dsn: str = field(repr=False)  # of the role that its service declares
     redis_url: str = field(repr=False)
+    media: MediaOrigin  # the bytes of media, and their URLs
     client_id: str  # of this process
     keys: Path | None = None  # the folder of the home's private files
+    clamd: str | None = None  # host and port of a scanner of malware
 
 
 class ServiceWorker(Protocol):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from schemas import errors
 
@@ -44,9 +44,14 @@ class Admission:
         del caller
         return [request.payload for request in requests]
 
-    async def shown(self, caller: Caller, answers: Sequence[Answer]) -> list[Answer]:
-        """Answers to commands of the service, as the caller may see them. Raises what a read would."""
-        del caller
+    async def shown(
+        self, caller: Caller, requests: Sequence[Request | None], answers: Sequence[Answer]
+    ) -> list[Answer]:
+        """Answers to commands of the service, as the caller may see them. Raises what a read would.
+
+        A retry sees the same. None is the request of who asks for what became of a command.
+        """
+        del caller, requests
         return list(answers)
 
     async def forecast(self, caller: Caller, request: Request) -> Answer:
@@ -88,12 +93,11 @@ class Admissions:
 
     async def shown(self, caller: Caller, requests: Sequence[Request], answers: Sequence[Answer]) -> list[Answer]:
         """As ``Admission.shown``, for answers of several services."""
-        found = list(answers)
-        for service, admission in self._by_service.items():
-            places = [n for n, request in enumerate(requests) if request.operation.service == service]
-            for n, answer in zip(places, await admission.shown(caller, [answers[n] for n in places]), strict=True):
-                found[n] = answer
-        return found
+        of = {id(request): answer for request, answer in zip(requests, answers, strict=True)}
+        found = await self._asked(
+            requests, lambda admission, own: admission.shown(caller, own, [of[id(request)] for request in own])
+        )
+        return [answer for answer in found if answer is not None]
 
     async def _asked(
         self,

@@ -52,7 +52,7 @@ async def command(
             require_id(id_)
     fields = envelope.header_fields(request.headers)
     asked_terms, asked = terms(request)
-    raw = await reading.body(request, reading.JSON, limits.BODY_BYTES_MAX)
+    raw = await reading.body(request, reading.JSON, operation.body_bytes_max)
     proof = await parts.get(SignedRequests).proof(request, caller.principal, raw)
     call = envelope.read_call(operation, path_id, raw, fields, caller.principal, said_by_route=said_by_route)
     if reading.choice(request, DRY_RUN, ("true", "false")) == "true":

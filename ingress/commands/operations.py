@@ -52,7 +52,7 @@ class OperationLog:
         if status != "committed":
             return _document(request_id, status, problem=answers.refused(response, replayed=False).body)
         answer = answers.committed(operation, response, replayed=False)
-        (shown,) = await self._admissions.of(operation.service).shown(caller, [answer])
+        (shown,) = await self._admissions.of(operation.service).shown(caller, [None], [answer])
         members = _raw.decode(shown.body)
         return _document(request_id, status, result=members["result"], event=members["event"])
 

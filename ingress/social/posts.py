@@ -12,6 +12,8 @@ from schemas.renderer import timestamp
 if TYPE_CHECKING:
     from ingress.http.cursors import Cursors
     from ingress.http.store import Store
+    from ingress.social.media.uploads import Uploads
+    from ingress.social.moderation.moderation import Moderation
 
 Json = dict[str, Any]
 _NO_VERSION: Final = 2**62  # above every version
@@ -39,9 +41,11 @@ def _version(post_id: str, row: tuple[Any, ...]) -> Json:
 class Posts:
     """Reads of one process."""
 
-    def __init__(self, store: Store, cursors: Cursors) -> None:
+    def __init__(self, store: Store, cursors: Cursors, uploads: Uploads, moderation: Moderation) -> None:
         self.store = store
         self._cursors = cursors
+        self._uploads = uploads
+        self._moderation = moderation
 
     async def shown(self, viewer: str, posts: Iterable[tuple[Post, str | None]]) -> list[Json]:
         """Posts that the viewer may see, each with the post that it quotes and with who reposted it."""
@@ -54,7 +58,7 @@ class Posts:
             for post, reposter in pairs
         ]
 
-    async def get(self, viewer: str, post_id: str) -> Json:
+    async def get(self, viewer: str, post_id: str, *, is_moderator: bool = False) -> Json:
         """One post. Raises NotFound, whether it is missing or hidden; Gone for one's own deleted one."""
         rows = await self.store.rows("posts_shown", {"viewer": viewer, "ids": [post_id]})
         if not rows:
@@ -63,7 +67,9 @@ class Posts:
         (shown,) = await self.shown(viewer, [(post, None)])
         ((likes, reposts, replies),) = await self.store.rows("post_counts", {"id": post_id, "viewer": viewer})
         counts = {"likes": likes, "reposts": reposts, "replies": replies}
-        return shown | {"media": [], "counts": counts, "moderation": None}
+        media = (await self._uploads.of_posts([post_id]))[post_id]
+        decided = await self._moderation.in_force(post_id) if is_moderator or post.author_id == viewer else None
+        return shown | {"media": media, "counts": counts, "moderation": decided}
 
     async def root_of(self, viewer: str, post_id: str) -> str:
         """The root of the thread of a post that the viewer may see. Raises as ``get``."""

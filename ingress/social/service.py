@@ -5,12 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ingress.http_service import HttpService, Json
-from ingress.social import openapi, profile_routes, timeline_routes
+from ingress.social import openapi, openapi_media, profile_routes, timeline_routes
 from ingress.social.admission import SocialAdmission
 from ingress.social.edges import Edges
 from ingress.social.home_streams import HomeStreams
 from ingress.social.homes import HomeReader
+from ingress.social.media import routes as media_routes
+from ingress.social.media.uploads import Uploads
+from ingress.social.moderation import routes as moderation_routes
+from ingress.social.moderation.moderation import Moderation
 from ingress.social.notifications import Notifications
+from ingress.social.own_data import routes as own_data_routes
+from ingress.social.own_data.own_data import OwnData
 from ingress.social.posts import Posts
 from ingress.social.timelines import Timelines
 from ingress.social.users import Users
@@ -25,17 +31,26 @@ class SocialHttp(HttpService):
     """Users, posts, timelines. Whatever gives a post to somebody asks ``social_authorize`` first."""
 
     declared = SERVICE
-    routers = (profile_routes.router, timeline_routes.router)
+    routers = (
+        profile_routes.router,
+        timeline_routes.router,
+        media_routes.router,
+        moderation_routes.router,
+        own_data_routes.router,
+    )
     shows_events = True
 
     def __init__(self, platform: Platform) -> None:
         super().__init__(platform)
         store, cursors, url = platform.store, platform.cursors, platform.config.redis_url
         add = platform.parts.add
+        uploads = add(Uploads(store, platform.config.media))
+        moderation = add(Moderation(store, cursors))
+        add(OwnData(store))
         users = add(Users(store))
-        self.admission = SocialAdmission(users)
+        self.admission = SocialAdmission(users, uploads)
         self._homes = add(HomeReader(store, None if url is None else Homes(url)))
-        timelines = add(Timelines(add(Posts(store, cursors)), self._homes, cursors))
+        timelines = add(Timelines(add(Posts(store, cursors, uploads, moderation)), self._homes, cursors))
         self._streams = add(HomeStreams(timelines, users))
         add(Notifications(store, cursors))
         add(Edges(store, cursors))
@@ -51,12 +66,12 @@ class SocialHttp(HttpService):
     @staticmethod
     def paths() -> Json:
         """What is read."""
-        return openapi.paths()
+        return openapi.paths() | openapi_media.paths()
 
     @staticmethod
     def components() -> Json:
         """Posts, users, edges, pages of them."""
-        return openapi.components()
+        return openapi.components() | openapi_media.components()
 
 
 HTTP: Final = SocialHttp

@@ -18,7 +18,7 @@ from ingress.social.posts import Posts
 from ingress.social.timelines import Timelines
 from ingress.social.users import Users, user_of
 from schemas import errors, limits, validation
-from schemas.social.service import READ
+from schemas.social.service import MODERATOR, READ
 from schemas.social.value_types import USER_ID
 
 router: Final = APIRouter()
@@ -29,7 +29,8 @@ async def get_post(request: Request, post_id: str) -> Response:
     """A post that the caller may see."""
     user = await user_of(request, READ)
     calling.require_id(post_id)
-    found = await parts_of(request).get(Posts).get(user, post_id)
+    caller = await calling.caller_of(request, READ)
+    found = await parts_of(request).get(Posts).get(user, post_id, is_moderator=MODERATOR in caller.scopes)
     return calling.json(found, calling.NO_STORE | {"ETag": f'"{found["version"]}"'})
 
 

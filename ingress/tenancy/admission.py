@@ -71,8 +71,11 @@ class TenancyAdmission(Admission):
             "sealed": seals.as_text(sealed),
         }
 
-    async def shown(self, caller: Caller, answers: Sequence[Answer]) -> list[Answer]:
+    async def shown(
+        self, caller: Caller, requests: Sequence[Request | None], answers: Sequence[Answer]
+    ) -> list[Answer]:
         """Sealed payloads in the clear, for members of a tenant that is served."""
+        del requests
         return [await self._opened(caller, answer) for answer in answers]
 
     async def _opened(self, caller: Caller, answer: Answer) -> Answer:

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from schemas.column import Column
 from schemas.service import EventType, Service, Worker
-from schemas.social import graph_operations, operations
+from schemas.social import graph_operations, media_operations, moderation_operations, operations, own_data_operations
 
 READ: Final = "posts:read"
 MODERATOR: Final = "moderator"
@@ -24,7 +24,13 @@ class SocialEventBody(Struct, kw_only=True):
     state: Annotated[str | None, Column("the state afterwards")] = None
 
 
-OPERATIONS: Final = (*operations.OPERATIONS, *graph_operations.OPERATIONS)
+OPERATIONS: Final = (
+    *operations.OPERATIONS,
+    *graph_operations.OPERATIONS,
+    *media_operations.OPERATIONS,
+    *moderation_operations.OPERATIONS,
+    *own_data_operations.OPERATIONS,
+)
 SERVICE: Final = Service(
     name=operations.SERVICE_NAME,
     code="s",
@@ -41,5 +47,16 @@ SERVICE: Final = Service(
             doc="what a user did",
         ),
     ),
-    workers=(Worker(name="social_fanout", module="dataflows.social.fanout.worker", role="millrace_social_worker"),),
+    workers=(
+        Worker(name="social_fanout", module="dataflows.social.fanout.worker", role="millrace_social_worker"),
+        Worker(
+            name=moderation_operations.PROPAGATION,
+            module="dataflows.social.moderation.propagation",
+            role="millrace_social_propagation",
+        ),
+        Worker(
+            name=own_data_operations.ERASER, module="dataflows.social.erasure.eraser", role="millrace_social_eraser"
+        ),
+        Worker(name=media_operations.SCANNER, module="dataflows.social.media.scanner", role="millrace_social_scanner"),
+    ),
 )

@@ -37,6 +37,11 @@ def _media(value: object) -> str | None:
     return None if len(set(value)) == len(value) else "must name each medium once"
 
 
+OBJECT_ID: Final = ValueType(
+    lambda value: None if _user(value) is None else "must be the id of a post, a medium or a user",
+    "string",
+    {"type": "string", "pattern": f"^{USER_ID.pattern}$"},
+)
 USER: Final = ValueType(_user, "string", {"type": "string", "pattern": f"^{USER_ID.pattern}$"})
 POST_TEXT: Final = ValueType(_text, "string", {"type": "string", "maxLength": limits.POST_TEXT_LENGTH_MAX})
 MEDIA_IDS: Final = ValueType(

@@ -15,6 +15,7 @@ _ROLES: Final = (
     "millrace_sink",  # ClickHouse sink: plans of blocks
     "millrace_console",  # the operator console in the ingress: reads, and ends sessions
     "millrace_operator",  # check, replay, checkpoints, parked work
+    "millrace_social_media",  # the origin of media: what was received, what may be served
     "millrace_vault",  # the card vault: the only role that reads its schema
     "millrace_reader",  # analysts and scripts: select only
 )

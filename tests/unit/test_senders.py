@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from schemas.senders import INGRESS, OUTSIDE, PUBLISHER, ROLES, Sender, speaks_for
-from schemas.services import OPERATIONS
+from schemas.senders import INGRESS, OUTSIDE, PUBLISHER, ROLES, Sender, of_worker, speaks_for
+from schemas.services import OPERATIONS, SERVICES
 from sinks.kafka.sender_keys import SenderKeys
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+WORKERS = tuple(worker.name for service in SERVICES for worker in service.workers)
 CALLERS = ("m_1", "tenant:a", "user:b")
 
 
@@ -34,7 +35,7 @@ def test_the_mac_is_hmac_sha_256_over_what_is_written_down(length: int) -> None:
 def test_every_operation_says_who_may_send_it_and_internal_ones_no_caller() -> None:
     for operation in OPERATIONS.values():
         assert operation.senders, operation.name
-        assert set(operation.senders) <= set(ROLES), operation.name
+        assert set(operation.senders) <= {*ROLES, *map(of_worker, WORKERS)}, operation.name
         assert (INGRESS in operation.senders) == operation.is_callers, operation.name
 
 

@@ -25,7 +25,7 @@ _clients: dict[str, httpx.Client] = {}
 @contextmanager
 def social_system(home: Path, **changes: Any) -> Iterator[PublicSystem]:
     """A system of its own with one ingress, and one client that all of its users share."""
-    services = ("ingress", "clickhouse_sink")
+    services = ("ingress", "clickhouse_sink", "social_media")
     with system_of_its_own(home, services=services, ingress_processes=1, **changes) as made:
         with httpx.Client(base_url=made.base_url, timeout=patient(40), trust_env=False) as client:
             _clients[made.base_url] = client

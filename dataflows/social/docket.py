@@ -1,0 +1,73 @@
+"""What moderation reads and changes in one batch: cases, decisions, appeals, and what a decision has to reach."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from dataflows.owner.batch import Statement
+from dataflows.social.case_tables import APPEALS, CASES, CURRENTS, REPORTS, RULINGS
+from dataflows.social.domain.moderation import Current, Ruling, Target
+from dataflows.social.rows import SQL, Held
+from sinks.postgres.arrays import Bigints, Texts
+
+#: what shows posts and media, each looked at for every decision (``moderation/looks.py``)
+CONSUMERS: Final = ("homes", "media_origin", "notifications", "posts", "search")
+
+
+class Docket:
+    """The rows of moderation that a batch holds."""
+
+    def __init__(self, read: Callable[[str], list[tuple[Any, ...]]]) -> None:
+        self.targets = {row[0]: Target(object_id=row[0], kind=row[1], author_id=row[2]) for row in read("objects_read")}
+        self.reportable = {(viewer, object_id) for viewer, object_id in read("reportable_read")}
+        self.currents = Held(CURRENTS, [*read("currents_read"), *read("cases_of_rulings")])
+        self.cases = Held(CASES, read("cases_read"))
+        self.reports = Held(REPORTS, read("reports_read"))
+        self.rulings = Held(RULINGS, read("rulings_read"))
+        self.appeals = Held(APPEALS, read("appeals_read"))
+        self._made: list[Ruling] = []
+        self._states: dict[str, tuple[str, int]] = {}
+
+    def rule(self, target: Target, ruling: Ruling, current: Current) -> None:
+        """A decision, in force from this commit on; one about a user suspends it, or ends that."""
+        self.rulings.put(ruling)
+        self.currents.put(current)
+        self._made.append(ruling)
+        if target.kind == "user":
+            state = "suspended" if ruling.decision == "remove" else "active"
+            self._states[target.object_id] = (state, ruling.created_at)
+
+    def writes(self) -> list[Statement]:
+        """Everything that changed, always in this order."""
+        return [
+            *self.cases.writes(),
+            *self.reports.writes(),
+            *self.rulings.writes(),
+            *self.currents.writes(),
+            *self.appeals.writes(),
+            *self._reach(),
+            *self._suspended(),
+        ]
+
+    def _reach(self) -> list[Statement]:
+        if not self._made:
+            return []
+        columns = (
+            Texts([ruling.decision_id for ruling in self._made]),
+            Texts([ruling.object_id for ruling in self._made]),
+            Texts([ruling.decision for ruling in self._made]),
+        )
+        # The consumers are a text, not a column: statements of several partitions are joined by their columns.
+        return [(SQL["propagation_insert"], (*columns, "{" + ",".join(CONSUMERS) + "}"))]
+
+    def _suspended(self) -> list[Statement]:
+        if not self._states:
+            return []
+        users = sorted(self._states)
+        columns = (
+            Texts(users),
+            Texts([self._states[user][0] for user in users]),
+            Bigints([self._states[user][1] for user in users]),
+        )
+        return [(SQL["authors_suspend"], columns)]

@@ -1,0 +1,140 @@
+"""What becomes of a medium: pure, as every domain. A medium goes forward only, and belongs to one post for ever.
+
+initiated -> scanning -> ready; from there deleted with its post. To checksum_failed, infected, rejected, expired: ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any, Final
+
+from msgspec import Struct, structs
+
+from schemas import limits
+from schemas.records import Rejection
+
+#: the states from which nothing leads away, and in which no byte of it is kept
+ENDED: Final = frozenset({"checksum_failed", "infected", "rejected", "expired", "deleted"})
+_S_US: Final = 1_000_000
+_NO_SUCH: Final = Rejection("not_found", "No such object.")
+_ENDED: Final = Rejection("state_conflict", "The upload has been completed, or has ended.")
+
+
+class Media(Struct, frozen=True, kw_only=True):
+    """One upload, and the medium that comes of it."""
+
+    media_id: str
+    owner_id: str
+    mime: str
+    size: int
+    sha256: str
+    parts: int
+    expires_in_s: int
+    scan_state: str
+    manifest: str | None
+    attached_post_id: str | None
+    access_version: int
+    version: int
+    created_at: int
+    updated_at: int
+
+
+def rendered(media: Media) -> dict[str, Any]:
+    """The medium as its owner sees it; parts and URLs are added where they are known."""
+    return {
+        "id": media.media_id,
+        "media_id": media.media_id,
+        "object": "media",
+        "owner_id": media.owner_id,
+        "mime": media.mime,
+        "bytes": media.size,
+        "sha256": media.sha256,
+        "scan_state": media.scan_state,
+        "created_at_us": media.created_at,
+        "expires_in_s": media.expires_in_s,
+        "rendition_manifest": None,
+        "version": media.version,
+    }
+
+
+def initiated(media_id: str, owner_id: str, payload: dict[str, Any], now: int) -> Media:
+    """A new upload, of which nothing has come yet."""
+    return Media(
+        media_id=media_id,
+        owner_id=owner_id,
+        mime=payload["mime"],
+        size=payload["bytes"],
+        sha256=payload["sha256"],
+        parts=len(payload["parts"] or (1,)),
+        expires_in_s=payload["expires_in_s"],
+        scan_state="initiated",
+        manifest=None,
+        attached_post_id=None,
+        access_version=1,
+        version=1,
+        created_at=now,
+        updated_at=now,
+    )
+
+
+def completed(known: Media | None, owner_id: str, said: str, now: int) -> Media | Rejection:
+    """The upload with all of its bytes. ``said``: what came of putting them together (``MediaObjects.assemble``)."""
+    if known is None or known.owner_id != owner_id:
+        return _NO_SUCH
+    if known.scan_state != "initiated":
+        return _ENDED
+    if said == "ok":
+        return _moved(known, now, scan_state="scanning")
+    if said == "checksum_mismatch":
+        return _moved(known, now, scan_state="checksum_failed")
+    return Rejection("state_conflict", "A part has not been received.")
+
+
+def scanned(known: Media | None, outcome: str, manifest: str | None, now: int) -> Media | Rejection:
+    """The medium after its scan. Only what was scanned as clean has renditions."""
+    if known is None:
+        return _NO_SUCH
+    if known.scan_state != "scanning":
+        return _ENDED
+    return _moved(known, now, scan_state=outcome, manifest=manifest if outcome == "ready" else None)
+
+
+def expired(known: Media | None, now: int) -> Media | Rejection:
+    """The end of what no post took in time."""
+    if known is None:
+        return _NO_SUCH
+    is_orphan = known.attached_post_id is None and known.scan_state not in ENDED
+    if not is_orphan or now < known.created_at + limits.MEDIA_ORPHAN_S * _S_US:
+        return Rejection("state_conflict", "The medium is in a post, has ended, or may still get a post.")
+    return _moved(known, now, scan_state="expired", manifest=None)
+
+
+def not_ready(wanted: Collection[str], owner_id: str, post_id: str, known: dict[str, Media]) -> Rejection | None:
+    """Why a post may not have these media: those not ready, not its author's own, unknown, or in another post."""
+
+    def is_ready(media_id: str) -> bool:
+        media = known.get(media_id)
+        if media is None or media.owner_id != owner_id or media.scan_state != "ready":
+            return False
+        return media.attached_post_id in (None, post_id)
+
+    unready = [media_id for media_id in wanted if not is_ready(media_id)]
+    if not unready:
+        return None
+    return Rejection("media_not_ready", "Some media are not ready for this post.", {"media_ids": unready})
+
+
+def attached(media: Media, post_id: str, now: int) -> Media:
+    """The medium as a part of its post."""
+    return media if media.attached_post_id == post_id else _moved(media, now, attached_post_id=post_id)
+
+
+def deleted(media: Media, now: int) -> Media:
+    """The end of a medium, with its post or because an edit left it out; its old URLs lead nowhere."""
+    if media.scan_state in ENDED:
+        return media
+    return _moved(media, now, scan_state="deleted", manifest=None, access_version=media.access_version + 1)
+
+
+def _moved(media: Media, now: int, **changes: Any) -> Media:
+    return structs.replace(media, version=media.version + 1, updated_at=now, **changes)

@@ -1,0 +1,241 @@
+"""Moderation: pure. A decision is never changed, only superseded; the last one of an object is in force."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from msgspec import Struct, structs
+
+from schemas.records import Command, Rejection
+from schemas.renderer import timestamp
+from schemas.social.moderation_operations import id_in_case
+
+_PRIORITIES: Final = {"illegal": 100, "abuse": 10, "spam": 3, "other": 1}
+_FOUR_EYES: Final = Rejection("four_eyes_required", "Somebody else than who decided must decide about the appeal.")
+_NO_APPEAL: Final = Rejection("not_found", "No such object.")
+_APPEALED: Final = Rejection("state_conflict", "There has been an appeal against this decision.")
+_SUPERSEDED: Final = Rejection("state_conflict", "Another decision is in force.")
+_DECIDED: Final = Rejection("state_conflict", "The appeal is decided.")
+
+
+class Target(Struct, frozen=True, kw_only=True):
+    """What a case is about, as far as moderation knows it."""
+
+    object_id: str
+    kind: str  # post, media, user
+    author_id: str
+
+
+class Current(Struct, frozen=True, kw_only=True):
+    """The decision in force. Its version is the epoch of the object's URLs."""
+
+    object_id: str
+    effect: str
+    decision_id: str
+    version: int
+
+
+class Case(Struct, frozen=True, kw_only=True):
+    """What is reported of one object, and who looks at it."""
+
+    object_id: str
+    reports: int
+    priority: int
+    state: str
+    assignee: str | None
+    version: int
+    opened_at: int
+    updated_at: int
+
+
+class Report(Struct, frozen=True, kw_only=True):
+    """What one user says of one object; the first one counts."""
+
+    object_id: str
+    user_id: str
+    report_id: str
+    reason: str
+    comment: str | None
+    version: int
+    created_at: int
+
+
+class Ruling(Struct, frozen=True, kw_only=True):
+    """A decision. ``version``: which one of its object it is."""
+
+    decision_id: str
+    object_id: str
+    author_id: str
+    decision: str
+    reason: str
+    policy_version: int
+    label: str | None
+    expires_at: str | None
+    supersedes: str | None
+    moderator: str
+    version: int
+    created_at: int
+
+
+class Appeal(Struct, frozen=True, kw_only=True):
+    """The one appeal against a decision."""
+
+    appeal_id: str
+    decision_id: str
+    author_id: str
+    text: str
+    state: str
+    decided_by: str | None
+    version: int
+    created_at: int
+    updated_at: int
+
+
+def reported(case: Case | None, report: Report, *, counts: bool) -> Case:
+    """The case with one report more, if it counts; one that was decided is open again."""
+    weight = _PRIORITIES[report.reason] if counts else 0
+    if case is None:
+        return Case(
+            object_id=report.object_id,
+            reports=1,
+            priority=weight,
+            state="open",
+            assignee=None,
+            version=1,
+            opened_at=report.created_at,
+            updated_at=report.created_at,
+        )
+    if not counts:
+        return case
+    again = {"state": "open", "assignee": None} if case.state == "decided" else {}
+    return structs.replace(
+        case,
+        reports=case.reports + 1,
+        priority=case.priority + weight,
+        version=case.version + 1,
+        updated_at=report.created_at,
+        **again,
+    )
+
+
+def assigned(case: Case | None, moderator: str, now: int) -> Case | Rejection:
+    """The case with its moderator."""
+    if case is None or case.state == "decided":
+        return Rejection("not_found", "No such object.")
+    if case.assignee not in (None, moderator):
+        return Rejection("state_conflict", "Another moderator has this case.")
+    return structs.replace(case, assignee=moderator, state="assigned", version=case.version + 1, updated_at=now)
+
+
+def closed(case: Case, now: int) -> Case:
+    """The case after a decision."""
+    return structs.replace(case, state="decided", version=case.version + 1, updated_at=now)
+
+
+def ruled(
+    target: Target,
+    current: Current | None,
+    command: Command,
+    case_id: str,
+    moderator: str,
+    now: int,
+    said: dict[str, Any],
+) -> tuple[Ruling, Current]:
+    """The next decision about an object, and that it is in force."""
+    version = current.version + 1 if current else 1
+    decision_id = id_in_case("mo", case_id, command.scope, command.operation, command.idempotency_key)
+    ruling = Ruling(
+        decision_id=decision_id,
+        object_id=target.object_id,
+        author_id=target.author_id,
+        decision=said["decision"],
+        reason=said["reason"],
+        policy_version=said["policy_version"],
+        label=said.get("label"),
+        expires_at=said.get("expires_at"),
+        supersedes=current.decision_id if current else None,
+        moderator=moderator,
+        version=version,
+        created_at=now,
+    )
+    return ruling, Current(object_id=target.object_id, effect=ruling.decision, decision_id=decision_id, version=version)
+
+
+def appealed(
+    ruling: Ruling | None, known: Appeal | None, user_id: str, appeal_id: str, text: str, now: int
+) -> Appeal | Rejection:
+    """The appeal of whom the decision is about; another's decision is none."""
+    if ruling is None or ruling.author_id != user_id:
+        return _NO_APPEAL
+    if known is not None:
+        return _APPEALED
+    return Appeal(
+        appeal_id=appeal_id,
+        decision_id=ruling.decision_id,
+        author_id=user_id,
+        text=text,
+        state="open",
+        decided_by=None,
+        version=1,
+        created_at=now,
+        updated_at=now,
+    )
+
+
+def appeal_decided(
+    appeal: Appeal | None, ruling: Ruling | None, current: Current | None, moderator: str, outcome: str, now: int
+) -> Appeal | Rejection:
+    """The end of an appeal. Nobody decides about an own decision; one that is superseded cannot be reversed."""
+    if appeal is None or ruling is None:
+        return _NO_APPEAL
+    if ruling.moderator == moderator:
+        return _FOUR_EYES
+    if appeal.state != "open":
+        return _DECIDED
+    if outcome == "reversed" and (current is None or current.decision_id != ruling.decision_id):
+        return _SUPERSEDED
+    return structs.replace(appeal, state=outcome, decided_by=moderator, version=appeal.version + 1, updated_at=now)
+
+
+def rendered_ruling(ruling: Ruling) -> dict[str, Any]:
+    """A decision as moderators, and the author of its object, see it: not who made it."""
+    return {
+        "id": ruling.decision_id,
+        "object": "moderation_decision",
+        "decision_id": ruling.decision_id,
+        "object_id": ruling.object_id,
+        "decision": ruling.decision,
+        "reason": ruling.reason,
+        "policy_version": ruling.policy_version,
+        "label": ruling.label,
+        "expires_at": ruling.expires_at,
+        "supersedes": ruling.supersedes,
+        "created_at": timestamp(ruling.created_at),
+        "version": ruling.version,
+    }
+
+
+def rendered_case(case: Case) -> dict[str, Any]:
+    """A case as moderators see it."""
+    return {
+        "id": case.object_id,
+        "object": "moderation_case",
+        "object_id": case.object_id,
+        "reports": case.reports,
+        "priority": case.priority,
+        "state": case.state,
+        "assignee": case.assignee,
+        "version": case.version,
+    }
+
+
+def rendered_appeal(appeal: Appeal) -> dict[str, Any]:
+    """An appeal as its author sees it."""
+    return {
+        "id": appeal.appeal_id,
+        "object": "moderation_appeal",
+        "appeal_id": appeal.appeal_id,
+        "decision_id": appeal.decision_id,
+        "state": appeal.state,
+        "version": appeal.version,
+    }

@@ -1,0 +1,49 @@
+"""Looks for what a user left by every way that shows anything: tables, the one rule of who sees a post, files, URLs."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Final
+
+import httpx
+import psycopg
+
+from schemas import limits
+from schemas.media_origin import MediaOrigin
+from sinks.objects.media_objects import MediaObjects
+from sinks.postgres.sql_files import queries
+
+SQL: Final = queries("dataflows.social.erasure", "eraser.sql")
+_GONE: Final = 404
+
+
+class Crawler:
+    """Asks everything again; what it counts was found now. Raises psycopg.Error and httpx.HTTPError."""
+
+    def __init__(
+        self, connection: psycopg.Connection[Any], http: httpx.Client, origin: MediaOrigin, objects: MediaObjects
+    ) -> None:
+        self._connection = connection
+        self._http = http
+        self._origin = origin
+        self._objects = objects
+
+    def crawl(self, user_id: str) -> tuple[int, dict[str, int]]:
+        """How much can be reached, and how much was taken away."""
+        given = {"user_id": user_id}
+        row = self._connection.execute(SQL["left_over"], given).fetchone()
+        if row is None:
+            return 1, {}
+        reachable, posts, media, edges = row
+        for media_id, sha256, access_version, _ in self._connection.execute(SQL["media_of_user"], given).fetchall():
+            reachable += self._objects.holds(media_id, sha256) + self._answers(media_id, access_version)
+        return int(reachable), {"posts": posts, "media": media, "edges": edges}
+
+    def _answers(self, media_id: str, access_version: int) -> int:
+        """Whether the origin still shows the medium, under the present version or one before, signed or not."""
+        for version in range(access_version, max(0, access_version - limits.PROPAGATION_VERSIONS), -1):
+            for expires in (None, int(time.time()) + limits.MEDIA_VIEW_TTL_S):
+                with self._http.stream("GET", self._origin.view_url(media_id, version, "full", expires)) as answer:
+                    if answer.status_code != _GONE:
+                        return 1
+        return 0

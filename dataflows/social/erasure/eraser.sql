@@ -1,0 +1,143 @@
+-- What the eraser does. Each step is repeated until it finds nothing; what it took away is counted in its transaction.
+-- Every statement asks for a user on its way out: it can take nothing away from anybody else.
+
+-- name: erasures_running
+-- Served by erasure_running.
+select e.user_id, e.erasure_id, e.created_at from erasure e join author a using (user_id)
+where e.state = 'running' and a.state = 'deleting' order by e.created_at limit %(limit)s;
+
+-- name: take_posts
+-- Posts become tombstones, and their versions go. Served by post_of_author.
+with chosen as (
+    select p.post_id from post p join author a on a.user_id = p.author_id and a.state = 'deleting'
+    where p.author_id = %(user_id)s and p.state = 'published' order by p.post_id limit %(limit)s for update of p),
+gone as (
+    update post p set state = 'deleted', text = '', media_ids = '{}', version = p.version + 1, edited_at = %(now)s
+    from chosen c where c.post_id = p.post_id returning p.post_id),
+versions as (delete from post_version v using gone g where v.post_id = g.post_id returning 1),
+counted as (update erasure set posts = posts + (select count(*) from gone) where user_id = %(user_id)s returning 1)
+select count(*) from gone;
+
+-- name: take_media
+-- Media end; their bytes are taken away after this commit. Served by media_of_erased.
+with chosen as (
+    select m.media_id from media m join author a on a.user_id = m.owner_id and a.state = 'deleting'
+    where m.owner_id = %(user_id)s and m.scan_state not in ('checksum_failed', 'infected', 'rejected', 'expired', 'deleted')
+    order by m.media_id limit %(limit)s for update of m),
+gone as (
+    update media m set scan_state = 'deleted', manifest = null, access_version = m.access_version + 1,
+                       version = m.version + 1, updated_at = %(now)s
+    from chosen c where c.media_id = m.media_id returning m.media_id),
+counted as (update erasure set media = media + (select count(*) from gone) where user_id = %(user_id)s returning 1)
+select count(*) from gone;
+
+-- name: follows_lock
+-- Both users of the edges to come, in the order of ids, as owners take them (authors_lock).
+select a.user_id from author a
+where a.user_id in (
+    select f.followee_id from follow f where f.follower_id = %(user_id)s and f.state <> 'removed'
+    union select f.follower_id from follow f where f.followee_id = %(user_id)s and f.state <> 'removed'
+    union select %(user_id)s)
+order by a.user_id for no key update;
+
+-- name: take_follows
+-- Edges end on both sides, and nobody counts the user as a follower any more. Primary key and follow_followers.
+with before as (
+    select f.follower_id, f.followee_id, f.state from follow f join author a on a.user_id = %(user_id)s and a.state = 'deleting'
+    where (f.follower_id = %(user_id)s or f.followee_id = %(user_id)s) and f.state <> 'removed'),
+gone as (
+    update follow f set state = 'removed', version = f.version + 1, updated_at = %(now)s
+    from before b where b.follower_id = f.follower_id and b.followee_id = f.followee_id returning 1),
+fewer as (
+    select b.followee_id as user_id, count(*) as gone from before b where b.state = 'active' group by b.followee_id),
+others as (update author a set followers = a.followers - c.gone from fewer c where a.user_id = c.user_id returning 1),
+counted as (update erasure set edges = edges + (select count(*) from gone) where user_id = %(user_id)s returning 1)
+select count(*) from gone;
+
+-- name: take_blocks
+-- Those that the user made; others keep theirs.
+with gone as (
+    update block b set state = 'removed', version = b.version + 1, updated_at = %(now)s
+    from author a where a.user_id = %(user_id)s and a.state = 'deleting' and b.user_id = a.user_id and b.state = 'active'
+    returning 1),
+counted as (update erasure set edges = edges + (select count(*) from gone) where user_id = %(user_id)s returning 1)
+select count(*) from gone;
+
+-- name: take_mutes
+-- And its mutes. Primary key.
+with gone as (
+    update mute b set state = 'removed', version = b.version + 1, updated_at = %(now)s
+    from author a where a.user_id = %(user_id)s and a.state = 'deleting' and b.user_id = a.user_id and b.state = 'active'
+    returning 1),
+counted as (update erasure set edges = edges + (select count(*) from gone) where user_id = %(user_id)s returning 1)
+select count(*) from gone;
+
+-- name: take_reactions
+-- Likes and reposts. Served by reaction_of_user.
+with chosen as (
+    select r.post_id, r.kind from reaction r join author a on a.user_id = r.user_id and a.state = 'deleting'
+    where r.user_id = %(user_id)s and r.state = 'active' order by r.post_id, r.kind limit %(limit)s for update of r),
+gone as (
+    update reaction r set state = 'removed', version = r.version + 1, updated_at = %(now)s
+    from chosen c where r.post_id = c.post_id and r.kind = c.kind and r.user_id = %(user_id)s returning 1),
+counted as (update erasure set edges = edges + (select count(*) from gone) where user_id = %(user_id)s returning 1)
+select count(*) from gone;
+
+-- name: take_notifications
+-- What the user was told, and what others were told of it. Served by notification_of_user and notification_of_actor.
+with gone as (
+    delete from notification n using author a
+    where a.user_id = %(user_id)s and a.state = 'deleting' and (n.user_id = a.user_id or n.actor_id = a.user_id) returning 1)
+select count(*) from gone;
+
+-- name: take_reports
+-- What the user said as a reporter stays as a number; who said it, and how, goes. Served by moderation_report_of_user.
+with gone as (
+    update moderation_report r set user_id = 'erased:' || r.report_id, comment = null
+    from author a where a.user_id = %(user_id)s and a.state = 'deleting' and r.user_id = a.user_id returning 1)
+select count(*) from gone;
+
+-- name: take_appeals
+-- What it wrote against decisions. Served by moderation_decision_of_author.
+with gone as (
+    update moderation_appeal p set text = ''
+    from author a where a.user_id = %(user_id)s and a.state = 'deleting' and p.author_id = a.user_id and p.text <> ''
+    returning 1)
+select count(*) from gone;
+
+-- name: take_exports
+-- That it asked for copies. Served by export_of_user.
+with gone as (
+    delete from export e using author a where a.user_id = %(user_id)s and a.state = 'deleting' and e.user_id = a.user_id
+    returning 1)
+select count(*) from gone;
+
+-- name: take_answers
+-- Stored answers of the user's calls, which have its texts: it makes no call any more. Primary key.
+with chosen as (
+    select i.merchant_id, i.key from idempotency i join author a on a.user_id = %(user_id)s and a.state = 'deleting'
+    where i.merchant_id = 'user:' || %(user_id)s and length(i.response) > %(stub)s limit %(limit)s),
+gone as (
+    update idempotency i set response = '{"result":{"version":0},"event":null}'::bytea
+    from chosen c where i.merchant_id = c.merchant_id and i.key = c.key returning 1)
+select count(*) from gone;
+
+-- name: media_of_user
+-- All media that the user ever had. Served by media_of_owner.
+select media_id, sha256, access_version, parts from media where owner_id = %(user_id)s order by created_at, media_id;
+
+-- name: left_over
+-- What can still be reached of a user, by any way that shows posts, people or texts; "" is anybody.
+select (select count(*) from post p where p.author_id = %(user_id)s and (p.text <> '' or p.state <> 'deleted'))
+     + (select count(*) from post_version v join post p using (post_id) where p.author_id = %(user_id)s)
+     + (select count(*) from post p, social_authorize(array['', %(user_id)s], array[p.post_id, p.post_id]) s
+        where p.author_id = %(user_id)s)
+     + (select count(*) from media_access m where m.owner_id = %(user_id)s and m.is_served)
+     + (select count(*) from follow f where (f.follower_id = %(user_id)s or f.followee_id = %(user_id)s) and f.state <> 'removed')
+     + (select count(*) from reaction r where r.user_id = %(user_id)s and r.state = 'active')
+     + (select count(*) from notification n where n.user_id = %(user_id)s or n.actor_id = %(user_id)s)
+     + (select count(*) from moderation_report r where r.user_id = %(user_id)s)
+     + (select count(*) from export e where e.user_id = %(user_id)s)
+     + (select count(*) from author a where a.user_id = %(user_id)s and (a.state <> 'deleting' or a.display_name <> '')),
+       e.posts, e.media, e.edges
+from erasure e where e.user_id = %(user_id)s;

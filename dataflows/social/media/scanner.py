@@ -1,0 +1,162 @@
+"""Scans uploads and makes what is served of them; ends what no post took, and takes bytes away that have ended.
+
+It leases a medium, works, and sends what it found as a command under an identity of that upload: a scanner that dies is
+replaced when its lease is over, and whichever answer comes first is the only one. Only bytes that were scanned are
+rendered: the source has its name for ever and never changes.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import psycopg
+import structlog
+from confluent_kafka import Producer
+from msgspec import Struct
+
+from dataflows.owner import fail_points
+from dataflows.social.media.malware import is_malware
+from dataflows.social.media.rendering import render
+from dataflows.social.worker_commands import worker_command
+from dataflows.worker.contract import WorkerPlace
+from schemas import limits
+from schemas.records import Command
+from schemas.social.media_operations import SCANNER
+from sinks.kafka.delivery import command_letter, why_not_delivered
+from sinks.objects.media_objects import MediaObjects
+from sinks.postgres.sql_files import queries
+
+SQL: Final = queries("dataflows.social.media", "scanner.sql")
+_S_US: Final = 1_000_000
+_log = structlog.get_logger(__name__)
+
+
+class Upload(Struct):
+    """What a scanner knows of a medium."""
+
+    media_id: str
+    owner_id: str
+    mime: str
+    size: int
+    sha256: str
+    version: int
+    is_blocked: bool
+
+
+class Scanner:
+    """One process of it; several share the work by leases."""
+
+    def __init__(self, place: WorkerPlace) -> None:
+        self._place = place
+        self._objects = MediaObjects(place.media.folder)
+        self._producer = Producer(place.kafka.producer(place.client_id))
+        self._stop = threading.Event()
+        self._away: str | None = "Postgres was not asked yet"
+        self._swept = 0.0
+
+    def run(self) -> None:
+        """Scans until ``stop``; a database that is away is waited for."""
+        with ThreadPoolExecutor(limits.MEDIA_SCANS_AT_ONCE) as pool:
+            while not self._stop.is_set():
+                try:
+                    self._follow(pool)
+                except psycopg.Error as error:
+                    self._away = "Postgres is away"
+                    _log.warning("scanner_round_failed", kind=type(error).__name__)
+                    self._stop.wait(1)
+
+    def stop(self) -> None:
+        """Ends ``run`` after the media under way."""
+        self._stop.set()
+
+    def why_not_ready(self) -> str | None:
+        """None while it scans."""
+        return self._away
+
+    def _follow(self, pool: ThreadPoolExecutor) -> None:
+        options = f"-c statement_timeout={int(limits.ROUND_TIMEOUT_S * 1_000)} -c application_name=millrace-scanner"
+        with psycopg.connect(
+            self._place.postgres_dsn,
+            autocommit=True,
+            connect_timeout=limits.POSTGRES_CONNECT_TIMEOUT_S,
+            options=options,
+        ) as connection:
+            while not self._stop.is_set():
+                found = self._claim(connection)
+                self._away = None
+                commands = [command for command in pool.map(self._scanned, found) if command is not None]
+                if time.monotonic() - self._swept > limits.MEDIA_SWEEP_S:
+                    commands += self._orphans(connection)
+                    self._sweep(connection)
+                    self._swept = time.monotonic()
+                self._send(commands)
+                if not found:
+                    self._stop.wait(limits.MEDIA_SCAN_POLL_S)
+
+    def _claim(self, connection: psycopg.Connection[Any]) -> list[Upload]:
+        given = {
+            "lease_s": limits.MEDIA_SCAN_LEASE_S,
+            "video_lease_s": limits.MEDIA_VIDEO_LEASE_S,
+            "limit": limits.MEDIA_SCANS_AT_ONCE,
+        }
+        claimed = [row[0] for row in connection.execute(SQL["scans_claim"], given).fetchall()]
+        if not claimed:
+            return []
+        return [Upload(*row) for row in connection.execute(SQL["scans_read"], {"media_ids": claimed}).fetchall()]
+
+    def _scanned(self, upload: Upload) -> Command | None:
+        """What was found, as a command; None where the machine failed, and another try will know."""
+        try:
+            outcome, manifest = self._examine(upload)
+        except OSError as error:
+            _log.warning("scan_failed", media_id=upload.media_id, kind=type(error).__name__)
+            return None
+        payload = {"media_id": upload.media_id, "outcome": outcome, "manifest": manifest}
+        return self._command("record_scan", upload.media_id, upload.owner_id, upload.version, payload)
+
+    def _examine(self, upload: Upload) -> tuple[str, str | None]:
+        source = self._objects.source(upload.media_id, upload.sha256)
+        self._objects.forget_parts(upload.media_id)  # they are put together, or there would be no scan
+        if upload.is_blocked or is_malware(source, self._place.clamd):
+            return "infected", None
+        with tempfile.TemporaryDirectory(prefix="millrace-rendering-") as folder:
+            made = render(self._objects, upload.media_id, source, upload.mime, Path(folder))
+        if made is None:
+            return "rejected", None
+        return "ready", msgspec.json.encode({"version": 1, "renditions": made}).decode()
+
+    def _orphans(self, connection: psycopg.Connection[Any]) -> list[Command]:
+        before = time.time_ns() // 1_000 - limits.MEDIA_ORPHAN_S * _S_US
+        rows = connection.execute(SQL["orphans_read"], {"before": before, "limit": limits.MEDIA_SWEEP_MAX}).fetchall()
+        return [self._command("expire_upload", one[0], one[1], one[2], {"media_id": one[0]}) for one in rows]
+
+    def _sweep(self, connection: psycopg.Connection[Any]) -> None:
+        rows = connection.execute(SQL["ended_read"], {"limit": limits.MEDIA_SWEEP_MAX}).fetchall()
+        for media_id, sha256 in rows:
+            self._objects.forget(media_id, sha256)
+        if rows:
+            connection.execute(SQL["ended_swept"], {"media_ids": [row[0] for row in rows]})
+
+    @staticmethod
+    def _command(operation: str, media_id: str, owner_id: str, version: int, payload: dict[str, Any]) -> Command:
+        return worker_command(SCANNER, operation, f"{media_id}:{version}", f"user:{owner_id}", payload)
+
+    def _send(self, commands: list[Command]) -> None:
+        if not commands:
+            return
+        letters = [command_letter(self._place.kafka, command) for command in commands]
+        if reason := why_not_delivered(self._place.kafka, self._producer, letters):
+            _log.warning("scans_not_told", reason=reason)  # their leases end, and they are done again
+            return
+        fail_points.reach("worker_after_send")
+
+
+def build(place: WorkerPlace) -> Scanner:
+    """One process of it."""
+    return Scanner(place)

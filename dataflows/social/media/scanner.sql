@@ -1,0 +1,37 @@
+-- What a scanner asks. It never writes a medium: that changes by commands.
+
+-- name: scans_claim
+-- Media that wait for a scan and that nobody scans now. Served by media_scanning; primary key of media_scan.
+insert into media_scan as s (media_id, leased_until)
+select m.media_id, clock_timestamp() + make_interval(secs => case when m.mime like 'video/%%' then %(video_lease_s)s else %(lease_s)s end)
+from media m left join media_scan known using (media_id)
+where m.scan_state = 'scanning' and (known.media_id is null or known.leased_until < clock_timestamp())
+order by m.updated_at limit %(limit)s
+on conflict (media_id) do update
+    set leased_until = excluded.leased_until, tries = s.tries + 1 where s.leased_until < clock_timestamp()
+returning media_id;
+
+-- name: scans_read
+-- What was claimed. Primary keys.
+select m.media_id, m.owner_id, m.mime, m.size, m.sha256, m.version,
+       exists (select from media_blocked b where b.sha256 = m.sha256)
+from media m where m.media_id = any (%(media_ids)s::text[]) and m.scan_state = 'scanning';
+
+-- name: orphans_read
+-- What no post took in time. Served by media_orphans.
+select media_id, owner_id, version from media
+where attached_post_id is null and scan_state in ('initiated', 'scanning', 'ready') and created_at < %(before)s
+order by created_at limit %(limit)s;
+
+-- name: ended_read
+-- What has ended, and whose bytes nobody has taken away yet. Served by media_ended; primary key of media_scan.
+select m.media_id, m.sha256 from media m left join media_scan s using (media_id)
+where m.scan_state in ('checksum_failed', 'infected', 'rejected', 'expired', 'deleted') and s.swept_at is null
+  and (m.scan_state <> 'expired' or s.leased_until is null or s.leased_until < clock_timestamp())  -- a scan may still write
+order by m.updated_at limit %(limit)s;
+
+-- name: ended_swept
+-- Their bytes are gone. Primary key.
+insert into media_scan as s (media_id, leased_until, swept_at)
+select id, clock_timestamp(), clock_timestamp() from unnest(%(media_ids)s::text[]) as t (id)
+on conflict (media_id) do update set swept_at = excluded.swept_at;

@@ -1,0 +1,105 @@
+"""Looks whether a decision has arrived where its object is shown: what is still there, or nothing.
+
+Posts are shown by one rule alone, so each consumer is asked by that rule; the media origin is asked over HTTP, with the
+URLs that were good before, signed ones too.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+import httpx
+import msgspec
+import psycopg
+from msgspec import Struct
+
+from schemas import limits
+from schemas.media_origin import MediaOrigin
+from sinks.postgres.sql_files import queries
+
+SQL: Final = queries("dataflows.social.moderation", "looks.sql")
+_GONE: Final = 404
+
+
+class Due(Struct):
+    """One consumer of one decision that has to be looked at."""
+
+    decision_id: str
+    consumer: str
+    object_id: str
+    effect: str
+    attempts: int
+    is_superseded: bool
+    author_id: str
+
+
+class Looks:
+    """Asks the consumers. ``seen`` raises psycopg.Error and httpx.HTTPError when one does not answer."""
+
+    def __init__(self, connection: psycopg.Connection[Any], http: httpx.Client, origin: MediaOrigin) -> None:
+        self._connection = connection
+        self._http = http
+        self._origin = origin
+        self._by_consumer: dict[str, Callable[[Due], str]] = {
+            "posts": self._readable,
+            "homes": self._readable,
+            "search": self._found,
+            "notifications": self._notified,
+            "media_origin": self._served,
+        }
+
+    def seen(self, due: Due) -> str:
+        """What is still there that the decision takes away; "" when there is nothing."""
+        if due.is_superseded and due.consumer != "media_origin":
+            return ""  # another decision is in force, and is looked at itself
+        return self._by_consumer[due.consumer](due)
+
+    def _posts(self, due: Due) -> list[str]:
+        given = {"object_id": due.object_id, "limit": limits.PROPAGATION_MEDIA_MAX}
+        return [row[0] for row in self._connection.execute(SQL["posts_of_object"], given).fetchall()]
+
+    def _count(self, name: str, **given: Any) -> int:
+        row = self._connection.execute(SQL[name], given).fetchone()
+        return int(row[0]) if row else 0
+
+    def _readable(self, due: Due) -> str:
+        if due.effect != "remove" or due.object_id.startswith("md_"):
+            return ""
+        posts, readers = self._posts(due), limits.PROPAGATION_READERS
+        count = self._count("posts_readable", posts=posts, author_id=due.author_id, readers=readers) if posts else 0
+        return f"{count} readers" if count else ""
+
+    def _found(self, due: Due) -> str:
+        if due.effect not in ("remove", "limit") or due.object_id.startswith("md_"):
+            return ""
+        posts = self._posts(due)
+        count = self._count("posts_found", posts=posts) if posts else 0
+        return f"{count} posts" if count else ""
+
+    def _notified(self, due: Due) -> str:
+        if due.effect != "remove" or due.object_id.startswith("md_"):
+            return ""
+        posts = self._posts(due)
+        count = self._count("notified_readable", posts=posts, author_id=due.author_id) if posts else 0
+        return f"{count} notifications" if count else ""
+
+    def _served(self, due: Due) -> str:
+        """Every older URL of the media is asked for, and, where the decision removes, the present ones too."""
+        given = {"object_id": due.object_id, "limit": limits.PROPAGATION_MEDIA_MAX}
+        for media_id, version, is_served, manifest in self._connection.execute(
+            SQL["media_of_object"], given
+        ).fetchall():
+            names = [one["name"] for one in msgspec.json.decode(manifest)["renditions"]]
+            newest = version - 1 if is_served else version
+            for old in range(newest, max(0, newest - limits.PROPAGATION_VERSIONS), -1):
+                for name in names:
+                    for expires in (None, int(time.time()) + limits.MEDIA_VIEW_TTL_S):
+                        if self._answers(self._origin.view_url(media_id, old, name, expires)):
+                            return f"{media_id} under version {old}"
+        return ""
+
+    def _answers(self, url: str) -> bool:
+        with self._http.stream("GET", url) as answer:
+            return answer.status_code != _GONE

@@ -1,0 +1,64 @@
+-- What the propagation worker asks.
+
+-- name: propagation_due
+-- What has to be looked at now. Served by moderation_propagation_due.
+select p.decision_id, p.consumer, p.object_id, p.effect, p.attempts,
+       not exists (select from moderation_current c where c.object_id = p.object_id and c.decision_id = p.decision_id),
+       d.author_id
+from moderation_propagation p join moderation_decision d using (decision_id)
+where p.state = 'pending' and p.next_at <= clock_timestamp()
+order by p.next_at limit %(limit)s;
+
+-- name: propagation_seen
+-- One look: nothing is left where it was, or when it is looked at again. Primary key.
+update moderation_propagation
+set attempts = attempts + 1, seen = nullif(%(seen)s, ''),
+    state = case when %(seen)s = '' then 'verified' else 'pending' end,
+    verified_at = case when %(seen)s = '' then clock_timestamp() end,
+    next_at = clock_timestamp() + make_interval(secs => %(wait_s)s)
+where decision_id = %(decision_id)s and consumer = %(consumer)s and state = 'pending';
+
+-- name: posts_of_object
+-- The posts that a decision is about: one, that of a medium, or the newest of a user.
+select p.post_id from post p where p.post_id = %(object_id)s
+union all select m.attached_post_id from media m where m.media_id = %(object_id)s and m.attached_post_id is not null
+union all (select p.post_id from post p where p.author_id = %(object_id)s and p.state = 'published'
+           order by p.created_at desc limit %(limit)s);
+
+-- name: posts_readable
+-- Whom of a stranger and the author's followers these posts are shown to. Nobody, when they are removed.
+select count(*) from social_authorize(
+    (select array_agg(r.reader) from unnest(%(posts)s::text[]) as p (post_id) cross join (
+        select ''::text as reader union all
+        (select f.follower_id from follow f where f.followee_id = %(author_id)s and f.state = 'active' limit %(readers)s)) r),
+    (select array_agg(p.post_id) from unnest(%(posts)s::text[]) as p (post_id) cross join (
+        select ''::text as reader union all
+        (select f.follower_id from follow f where f.followee_id = %(author_id)s and f.state = 'active' limit %(readers)s)) r)) s
+where s.viewer <> %(author_id)s;
+
+-- name: posts_found
+-- Which of these posts a search of all users may give.
+select count(*) from post p join author a on a.user_id = p.author_id
+where p.post_id = any (%(posts)s::text[]) and p.state = 'published' and p.visibility = 'public' and not a.is_private
+  and exists (select from social_authorize(array[''], array[p.post_id]))
+  and not exists (select from moderation_current m where m.object_id = p.post_id and m.effect = 'limit');
+
+-- name: notified_readable
+-- Which notifications of these posts others may still read.
+select count(*) from notification n
+where n.post_id = any (%(posts)s::text[]) and n.user_id <> %(author_id)s and n.actor_id is not null
+  and exists (select from social_authorize(array[n.user_id], array[n.post_id]));
+
+-- name: media_of_object
+-- The media that a decision is about, as they are served now.
+select a.media_id, a.access_version, a.is_served, m.manifest
+from media_access a join media m using (media_id)
+where m.manifest is not null
+  and (a.media_id = %(object_id)s or a.attached_post_id = %(object_id)s or a.owner_id = %(object_id)s)
+order by a.media_id limit %(limit)s;
+
+-- name: decisions_over
+-- Decisions in force whose time is over. Served by moderation_decision_ends.
+select d.decision_id, d.expires_at from moderation_decision d
+join moderation_current c on c.object_id = d.object_id and c.decision_id = d.decision_id
+where d.expires_at is not null order by d.created_at limit %(limit)s;

@@ -1,0 +1,157 @@
+"""The media origin: parts of uploads come in by signed URLs, renditions go out. No token is taken here.
+
+It is another origin than the API, so that nothing that a user uploads runs beside the API's pages. What it serves is
+asked of Postgres for every request: what was hidden a moment ago is a 404 now.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+from msgspec import Struct
+from starlette.responses import FileResponse, Response
+
+from ingress.http.store import Store
+from schemas import errors, limits
+from schemas.media_origin import MediaOrigin, Part
+from sinks.objects.media_objects import Draft, MediaObjects
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+_MEDIA_ID: Final = re.compile(r"md_[a-z0-9]{1,61}")
+_NUMBER: Final = re.compile(r"[1-9][0-9]{0,4}")
+_VERSION: Final = re.compile(r"[1-9][0-9]{0,17}")
+_SAFE: Final = {
+    "X-Content-Type-Options": "nosniff",
+    "Content-Security-Policy": "default-src 'none'; sandbox",
+    "Cross-Origin-Resource-Policy": "cross-origin",
+}
+
+
+class UrlInvalid(errors.Rejected):
+    """The URL is not one that was given out for this part, or its time is over; ask for a fresh one."""
+
+    code = "url_invalid"
+
+
+class ChecksumMismatch(errors.Rejected):
+    """The bytes are not those that were declared; nothing was changed."""
+
+    code = "checksum_mismatch"
+
+
+class _Rendition(Struct):
+    name: str
+    mime: str
+
+
+class _Manifest(Struct):
+    renditions: list[_Rendition]
+
+
+_manifest: Final = msgspec.json.Decoder(_Manifest)
+
+
+class Origin:
+    """One process of the origin."""
+
+    def __init__(self, dsn: str, origin: MediaOrigin) -> None:
+        self._origin = origin
+        self._objects = MediaObjects(origin.folder)
+        self._store = Store(
+            dsn, package="ingress.social.media", pool_max=limits.MEDIA_POSTGRES_POOL_MAX, synchronous_commit="on"
+        )
+
+    async def start(self) -> None:
+        """Connects in the background."""
+        await self._store.open()
+
+    async def close(self) -> None:
+        """Disconnects. Call it when no request is open."""
+        await self._store.close()
+
+    async def why_not_ready(self) -> str | None:
+        """None while media can be served."""
+        try:
+            async with asyncio.timeout(limits.READY_PROBE_TIMEOUT_S):
+                await self._store.rows("media_alive", {})
+        except (TimeoutError, errors.Unavailable):
+            return "Postgres is away"
+        return None
+
+    async def put(self, request: Request) -> Response:
+        """One part, as it was signed: kept once its bytes are the declared ones, else nothing is changed."""
+        part, state = await self._signed_part(request)
+        if state != "initiated":
+            raise errors.StateConflict("The upload has been completed, or has ended.")
+        with self._objects.draft(part.size) as draft:
+            await _read(request, draft)
+            where = self._objects.part(part.media_id, part.number)
+            if not await asyncio.to_thread(draft.keep, where, part.sha256):
+                raise ChecksumMismatch
+        given = {"media_id": part.media_id, "number": part.number}
+        if not await self._store.rows("media_part_received", given):  # completed meanwhile: nobody needs its parts
+            await asyncio.to_thread(self._objects.forget_parts, part.media_id)
+            raise errors.StateConflict("The upload has been completed, or has ended.")
+        return Response(status_code=204, headers={"Cache-Control": "no-store"})
+
+    async def get(self, request: Request) -> Response:
+        """A rendition that may be seen now, by everybody or by this signature; else a 404 that tells nothing."""
+        media_id, said, name = (str(request.path_params[key]) for key in ("media_id", "access_version", "name"))
+        if not _MEDIA_ID.fullmatch(media_id) or not _VERSION.fullmatch(said):
+            raise errors.NotFound
+        rows = await self._store.rows("media_view", {"media_id": media_id})
+        if not rows:
+            raise errors.NotFound
+        ((access_version, is_served, is_public, manifest),) = rows
+        if not is_served or int(said) != access_version:
+            raise errors.NotFound
+        query, now, is_signed = _query(request), time.time(), bool(request.url.query)
+        if is_signed and not self._origin.admits_view(media_id, access_version, name, query, now):
+            raise errors.NotFound
+        if not is_signed and not is_public:
+            raise errors.NotFound
+        made = next((one for one in _manifest.decode(manifest).renditions if one.name == name), None)
+        path = self._objects.rendition(media_id, name) if made else None
+        if made is None or path is None or not path.exists():
+            raise errors.NotFound
+        if is_signed:
+            left_s = max(0, min(limits.MEDIA_PUBLIC_AGE_S, int(query["expires"]) - int(now)))
+            caching = f"private, max-age={left_s}"
+        else:
+            caching = f"public, max-age={limits.MEDIA_PUBLIC_AGE_S}"
+        return FileResponse(path, headers=_SAFE | {"Cache-Control": caching}, media_type=made.mime)
+
+    async def _signed_part(self, request: Request) -> tuple[Part, str]:
+        """The part that a URL of ours names, and the state of its upload. Raises UrlInvalid."""
+        media_id, said = str(request.path_params["media_id"]), str(request.path_params["number"])
+        if not _MEDIA_ID.fullmatch(media_id) or not _NUMBER.fullmatch(said):
+            raise UrlInvalid
+        given: dict[str, Any] = {"media_id": media_id, "number": int(said)}
+        rows = await self._store.rows("media_part", given)
+        if not rows:
+            raise UrlInvalid
+        ((owner_id, mime, state, size, sha256),) = rows
+        part = Part(media_id=media_id, owner_id=owner_id, number=int(said), size=size, sha256=sha256, mime=mime)
+        if not self._origin.admits_part(part, _query(request), time.time()):
+            raise UrlInvalid
+        return part, state
+
+
+async def _read(request: Request, draft: Draft) -> None:
+    """The body into the draft. Raises ChecksumMismatch as soon as it is longer than was declared."""
+    async for chunk in request.stream():
+        if not draft.write(chunk):
+            raise ChecksumMismatch
+
+
+def _query(request: Request) -> dict[str, str]:
+    """The query as it stands; what names a field twice is no URL of ours."""
+    pairs = request.query_params.multi_items()
+    found = dict(pairs)
+    return found if len(found) == len(pairs) else {}

@@ -1,0 +1,4 @@
+-- One part of an upload: what was signed of it, and whether it may still come. Primary keys.
+select m.owner_id, m.mime, m.scan_state, p.size, p.sha256
+from media_part p join media m using (media_id)
+where p.media_id = %(media_id)s::text and p.number = %(number)s::int

@@ -1,0 +1,40 @@
+"""The routes of moderators that read."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from ingress.commands import calling
+from ingress.http.parts import parts_of
+from ingress.social.moderation.moderation import Moderation
+from ingress.social.users import user_of
+from schemas.social.moderation_operations import MODERATOR
+
+router: Final = APIRouter()
+
+
+@router.get("/v1/moderation/queue")
+async def queue(request: Request) -> Response:
+    """What users report and nobody has decided, the most urgent first."""
+    user = await user_of(request, MODERATOR)
+    return calling.json(await parts_of(request).get(Moderation).queue(user, *calling.place(request)))
+
+
+@router.get("/v1/moderation/decisions/{decision_id}")
+async def get_decision(request: Request, decision_id: str) -> Response:
+    """One decision."""
+    await user_of(request, MODERATOR)
+    calling.require_id(decision_id)
+    return calling.json(await parts_of(request).get(Moderation).decision(decision_id))
+
+
+@router.get("/v1/moderation/decisions/{decision_id}/propagation")
+async def propagation(request: Request, decision_id: str) -> Response:
+    """What a decision has reached."""
+    await user_of(request, MODERATOR)
+    calling.require_id(decision_id)
+    return calling.json(await parts_of(request).get(Moderation).propagation(decision_id))

@@ -1,0 +1,1 @@
+"""What is one's own as a whole: the copy that is streamed, and the erasure with its certificate."""

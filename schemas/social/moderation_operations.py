@@ -1,0 +1,188 @@
+"""Reports, decisions, appeals. Each command is of one object, and lies in the partition of that object's case.
+
+Ids of decisions and appeals name their case, so that whatever follows them finds its owner without a look-up.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from typing import Any, Final
+
+from schemas import identity, limits
+from schemas.operation import Named, Operation
+from schemas.senders import of_worker
+from schemas.social.value_types import OBJECT_ID, USER_ID
+from schemas.validation import Field, ValueType
+from schemas.value_types import ID, choice, free_text, whole
+
+MODERATOR: Final = "moderator"
+PROPAGATION: Final = "social_propagation"
+WRITE: Final = "posts:write"
+_CASE_CHARACTERS: Final = 20
+_LAST_CHARACTERS: Final = 10
+_OF_CASE: Final = re.compile(r"[a-z]{2}_(?P<case>[a-z2-7]{20})_[a-z2-7]{10}")
+
+
+def case_of(object_id: str) -> str:
+    """The case of an object: the aggregate of all that moderation does to it."""
+    return identity.derived_id("mc", object_id, "moderation_case", "")[: len("mc_") + _CASE_CHARACTERS]
+
+
+def id_in_case(prefix: str, case: str, scope: str, operation: str, idempotency_key: str) -> str:
+    """The id of a decision or an appeal; it names its case."""
+    last = identity.derived_id(prefix, scope, operation, idempotency_key).rpartition("_")[2][:_LAST_CHARACTERS]
+    return f"{prefix}_{case.removeprefix('mc_')}_{last}"
+
+
+def case_named(text: object) -> str:
+    """The case that an id of ``id_in_case`` names; for any other text a case that nothing has."""
+    found = _OF_CASE.fullmatch(text) if isinstance(text, str) else None
+    return f"mc_{found['case']}" if found else "mc_none"
+
+
+def _of_object(named: Named) -> str:
+    return case_of(str(named.payload.get("object_id")))
+
+
+def _of_decision(named: Named) -> str:
+    return case_named(named.payload.get("decision_id"))
+
+
+def _of_appeal(named: Named) -> str:
+    return case_named(named.payload.get("appeal_id"))
+
+
+def _time(value: object) -> str | None:
+    try:
+        found = datetime.fromisoformat(value) if isinstance(value, str) else None
+    except ValueError:
+        found = None
+    return None if found is not None and found.tzinfo is not None else "must be an RFC 3339 time"
+
+
+def _fit(payload: dict[str, Any]) -> list[dict[str, str]]:
+    """A label has its text, and nothing else has one; only what restricts ends by itself."""
+    wrong = []
+    if (payload["decision"] == "label") != (payload["label"] is not None):
+        wrong.append({"field": "payload.label", "reason": "must be said for a label, and for nothing else"})
+    if payload["decision"] == "none" and payload["expires_at"] is not None:
+        wrong.append({"field": "payload.expires_at", "reason": "must not be said for none"})
+    return wrong
+
+
+TIME: Final = ValueType(_time, "string", {"type": "string", "format": "date-time"})
+DECISIONS: Final = ("none", "label", "limit", "remove")
+_POLICY: Final = Field(whole(1, 2**31 - 1), "the version of the policy that it follows")
+_REASON: Final = Field(free_text(limits.TEXT_LENGTH_MAX), "why")
+_LABEL: Final = free_text(limits.DISPLAY_NAME_LENGTH_MAX)
+_OBJECT: Final = Field(OBJECT_ID, "a post, a medium or a user")
+
+
+def _moderators(name: str, record: str, path: str, payload: dict[str, Field], **others: Any) -> Operation:
+    return Operation(
+        name=name,
+        service="social",
+        method="POST",
+        path=path,
+        record=record,
+        payload=payload,
+        result="CommittedModeration",
+        scope=MODERATOR,
+        **others,
+    )
+
+
+OPERATIONS: Final = (
+    Operation(
+        name="report_object",
+        service="social",
+        method="POST",
+        path="/v1/moderation/reports",
+        record="ReportObject",
+        payload={
+            "object_id": _OBJECT,
+            "reason": Field(choice("spam", "abuse", "illegal", "other"), "what is wrong with it"),
+            "comment": Field(free_text(limits.TEXT_LENGTH_MAX), "more of it", default=None, nullable=True),
+        },
+        summary="Report a post, a medium or a user; one report per user counts",
+        result="CommittedReport",
+        scope=WRITE,
+        refusals=("forbidden", "not_found"),
+        creates="rp",
+        aggregate=_of_object,
+    ),
+    _moderators(
+        "assign_case",
+        "AssignCase",
+        "/v1/moderation/queue/{id}/assign",
+        {"object_id": _OBJECT},
+        summary="Take a case of the queue",
+        refusals=("state_conflict",),
+        id_name="object_id",
+        id_form=USER_ID,
+        path_field="object_id",
+        aggregate=_of_object,
+    ),
+    _moderators(
+        "decide_case",
+        "DecideCase",
+        "/v1/moderation/decisions",
+        {
+            "object_id": _OBJECT,
+            "decision": Field(choice(*DECISIONS), "limit: not in public and search; remove: its author's alone"),
+            "reason": _REASON,
+            "policy_version": _POLICY,
+            "label": Field(_LABEL, "what readers are told", default=None, nullable=True),
+            "expires_at": Field(TIME, "when it ends by itself", default=None, nullable=True),
+        },
+        summary="Decide about an object; only another decision ends it",
+        creates="mo",
+        aggregate=_of_object,
+        together=_fit,
+    ),
+    Operation(
+        name="appeal_decision",
+        service="social",
+        method="POST",
+        path="/v1/moderation/appeals",
+        record="AppealDecision",
+        payload={
+            "decision_id": Field(ID, "the decision, which is about something of the caller's"),
+            "text": Field(free_text(limits.TEXT_LENGTH_MAX), "why it is wrong"),
+        },
+        summary="Appeal against a decision, once",
+        result="CommittedModeration",
+        scope=WRITE,
+        refusals=("forbidden", "state_conflict"),
+        creates="ap",
+        aggregate=_of_decision,
+    ),
+    _moderators(
+        "decide_appeal",
+        "DecideAppeal",
+        "/v1/moderation/appeals/{id}/decide",
+        {
+            "appeal_id": Field(ID, "the appeal, from the path"),
+            "outcome": Field(choice("upheld", "reversed"), "whether the decision stays"),
+            "reason": _REASON,
+            "policy_version": _POLICY,
+        },
+        summary="Decide an appeal against another moderator's decision",
+        refusals=("state_conflict", "four_eyes_required"),
+        id_name="appeal_id",
+        path_field="appeal_id",
+        aggregate=_of_appeal,
+    ),
+    Operation(
+        name="expire_decision",
+        service="social",
+        method="POST",
+        path="/v1/moderation/decisions/{id}/expire",
+        record="ExpireDecision",
+        payload={"decision_id": Field(ID, "the decision whose time is over")},
+        summary="End a decision whose time is over, by a decision of its own",
+        refusals=("state_conflict",),
+        senders=(of_worker(PROPAGATION),),
+    ),
+)

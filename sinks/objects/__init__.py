@@ -1,0 +1,1 @@
+"""Objects: bytes in files, written once."""

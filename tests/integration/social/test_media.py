@@ -1,0 +1,191 @@
+"""Media through the public surface: what is served is what was scanned, to those who may see it, and nothing else."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from typing import TYPE_CHECKING
+
+import httpx
+import psycopg
+import pytest
+
+from schemas import limits
+from sinks.objects.media_objects import MediaObjects
+from tests.eventually import becomes, eventually
+from tests.services.counter_world import process
+from tests.worlds.social_media import (
+    begin,
+    fetch,
+    path_of,
+    picture,
+    put,
+    ready,
+    scanned,
+    sha,
+    statuses,
+    uploaded,
+    urls_of,
+)
+from tests.worlds.social_system import SocialUser, refused, social_system
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.worlds.public_system import PublicSystem
+
+pytestmark = [pytest.mark.servers]
+
+
+@pytest.fixture(scope="module")
+def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PublicSystem]:
+    home: Path = tmp_path_factory.mktemp("media")
+    with social_system(home) as made:
+        yield made
+
+
+@pytest.fixture
+def people(system: PublicSystem) -> list[SocialUser]:
+    found = [SocialUser(system) for _ in range(3)]
+    for user in found:
+        assert user.read("/v1/me")["user_id"] == user.name
+    return found
+
+
+def objects(system: PublicSystem) -> MediaObjects:
+    return MediaObjects(system.settings.media_origin().folder)
+
+
+def test_an_upload_is_resumed_and_repeated_and_its_urls_are_no_part_of_what_is_stored(
+    system: PublicSystem, people: list[SocialUser]
+) -> None:
+    user, other, _ = people
+    data = picture(64)
+    cut = len(data) // 2
+    said = {"mime": "image/png", "bytes": len(data), "sha256": sha(data)}
+    said["parts"] = [{"bytes": len(part), "sha256": sha(part)} for part in (data[:cut], data[cut:])]
+    first, again = (user.send("POST", "/v1/media/uploads", said, key="same") for _ in range(2))
+    assert (first.status_code, again.content) == (201, first.content)
+    media = first.json()["result"]
+    (stored,) = system.rows(
+        "select convert_from(response, 'utf8') from idempotency where event_id = %s", first.json()["event"]["event_id"]
+    )
+    assert "signature" not in stored[0]
+    assert put(media["parts"][1]["url"], data[cut:]) == 204
+    refused(user.send("POST", f"{path_of(media)}/complete"), 409, "state_conflict")
+    left = user.read(path_of(media))["parts"]
+    assert [part["received"] for part in left] == [False, True]
+    assert put(left[0]["url"], data[:cut]) == 204
+    refused(other.send("POST", f"{path_of(media)}/complete"), 404, "not_found")
+    user.do("POST", f"{path_of(media)}/complete")
+    scanned(user, media)
+
+
+def test_bytes_that_come_after_the_scan_change_nothing(system: PublicSystem, people: list[SocialUser]) -> None:
+    """Trap 5: what is put while it is scanned, and to a URL that is still good, is never served."""
+    user, _, _ = people
+    data, malware = picture(64), picture(64)
+    media = begin(user, data)
+    url, statuses_seen, done = media["parts"][0]["url"], set[int](), threading.Event()
+
+    def swap() -> None:
+        while not done.is_set():
+            statuses_seen.add(put(url, malware))
+
+    assert put(url, data) == 204
+    swapper = threading.Thread(target=swap)
+    swapper.start()
+    try:
+        user.do("POST", f"{path_of(media)}/complete")
+        served = scanned(user, media)
+    finally:
+        done.set()
+        swapper.join()
+    assert statuses_seen <= {409, 422}
+    assert put(url, data) == put(url, malware) == 409
+    assert objects(system).source(media["media_id"], sha(data)).read_bytes() == data
+    for one in served["rendition_manifest"]["renditions"]:
+        answer = fetch(one["url"])
+        assert (sha(answer.content), answer.headers["x-content-type-options"]) == (one["sha256"], "nosniff")
+    assert not objects(system).part(media["media_id"], 1).exists()  # nobody needs it any more
+
+
+@pytest.mark.parametrize("fail_point", ["worker_after_send", ""])
+def test_a_scanner_that_dies_is_followed_by_one_that_finds_the_same_once(
+    system: PublicSystem, people: list[SocialUser], fail_point: str
+) -> None:
+    user, _, _ = people
+    if fail_point:
+        with process(system, "social_scanner", fail_point) as doomed, system.frozen("social_scanner"):
+            media = uploaded(user, picture())
+            eventually(lambda: doomed.poll() is not None, 60, what="the scanner dies of its first answer")
+    else:
+        with system.frozen("social_scanner"):
+            media = uploaded(user, picture())
+            for pid in system.pids("social_scanner"):
+                os.kill(pid, signal.SIGKILL)
+    assert scanned(user, media)["version"] == 3  # initiated, completed, scanned: once each
+
+
+def test_a_medium_follows_its_post_and_every_hiding_is_a_new_version(people: list[SocialUser]) -> None:
+    author, fan, stranger = people
+    fan.follow(author)
+    post = author.post("seen", media_ids=[ready(author)["media_id"], ready(author)["media_id"]])
+    path = f"/v1/posts/{post['post_id']}"
+    given = [urls_of(stranger, post)]
+    assert statuses(given[0]) == {200}
+    assert f"public, max-age={limits.MEDIA_PUBLIC_AGE_S}" == fetch(given[0][0]).headers["cache-control"]
+    for version, visibility in enumerate(("followers", "public", "private", "public"), 1):
+        author.do("PATCH", path, {"visibility": visibility}, version=version)
+        assert {404} == statuses([url for urls in given for url in urls])
+        given.append(urls_of(author, post))
+        assert statuses(given[-1]) == {200}
+    author.do("PATCH", "/v1/me", {"is_private": True})
+    assert {404} == statuses(given[-1])
+    assert statuses(urls_of(fan, post)) == {200}
+    refused(stranger.get(path), 404, "not_found")
+    signed = urls_of(fan, post)
+    assert {404} == statuses([url.partition("?")[0] for url in signed])
+    author.do("PATCH", path, {"media_ids": post["media_ids"][1:]}, version=5)
+    assert [fetch(url).status_code for url in signed] == [404, 404, 200, 200]
+    refused(author.send("POST", "/v1/posts", {"text": "x", "media_ids": post["media_ids"][:1]}), 422, "media_not_ready")
+    author.do("DELETE", path, version=6)
+    assert {404} == statuses(signed)
+    assert author.read(f"/v1/media/uploads/{post['media_ids'][1]}")["scan_state"] == "deleted"
+
+
+def test_what_has_ended_leaves_no_byte_and_equal_bytes_of_another_stay(
+    system: PublicSystem, people: list[SocialUser]
+) -> None:
+    """An orphan of a day, and a whole that an operator blocks by its hash."""
+    user, other, _ = people
+    data = picture()
+    orphan, kept = ready(user, data), ready(other, data)
+    post = other.post("kept", media_ids=[kept["media_id"]])
+    old = [one["url"] for one in orphan["rendition_manifest"]["renditions"]]
+    with psycopg.connect(system.settings.addresses().postgres_superuser_dsn, autocommit=True) as connection:
+        day_us = limits.MEDIA_ORPHAN_S * 1_000_000
+        connection.execute(
+            "update media set created_at = created_at - %s where media_id in (%s, %s)",
+            (day_us, orphan["media_id"], kept["media_id"]),
+        )
+        connection.execute("update media_scan set leased_until = now()")  # as it is after a day
+        blocked = picture()
+        connection.execute("insert into media_blocked values (%s, 'known')", (sha(blocked),))
+    becomes(lambda: user.read(path_of(orphan))["scan_state"], "expired", 60)
+    assert statuses(old) == {404}
+    becomes(lambda: objects(system).holds(orphan["media_id"], sha(data)), False, 30, what="its bytes are gone")
+    assert statuses(urls_of(user, post)) == {200}
+    assert other.read(path_of(kept))["scan_state"] == "ready"
+    scanned(user, uploaded(user, blocked), "infected")
+
+
+def test_the_origin_takes_no_token_and_knows_two_routes(system: PublicSystem, people: list[SocialUser]) -> None:
+    base = system.settings.addresses().media_url
+    media = ready(people[0])
+    for path in ("/", "/v1/me", f"/media/{media['media_id']}/0/x", f"/media/{media['media_id']}/1/..%2f..%2fx"):
+        answer = httpx.get(f"{base}{path}", headers=people[0].auth, trust_env=False)
+        assert (answer.status_code, answer.headers["cache-control"]) == (404, "no-store")
+    assert httpx.post(f"{base}/media/a/1/b", trust_env=False).status_code == 405

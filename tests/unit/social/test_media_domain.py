@@ -1,0 +1,112 @@
+"""Media and moderation decide as their state machines say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dataflows.social.domain import media, moderation
+from dataflows.social.domain.media import ENDED, Media
+from dataflows.social.domain.moderation import Appeal, Current, Ruling
+from schemas import limits
+from schemas.records import Rejection
+from schemas.social.moderation_operations import case_named, case_of, id_in_case
+
+DAY_US = limits.MEDIA_ORPHAN_S * 1_000_000
+PAYLOAD: dict[str, Any] = {"mime": "image/png", "bytes": 9, "sha256": "ab" * 32, "parts": None, "expires_in_s": 60}
+
+
+def medium(**changes: Any) -> Media:
+    from msgspec import structs  # noqa: PLC0415
+
+    return structs.replace(media.initiated("md_1", "u_1", PAYLOAD, 1), **changes)
+
+
+def code(found: object) -> str | None:
+    return found.code if isinstance(found, Rejection) else None
+
+
+@pytest.mark.parametrize(("said", "state"), [("ok", "scanning"), ("checksum_mismatch", "checksum_failed")])
+def test_an_upload_ends_with_its_bytes_or_without(said: str, state: str) -> None:
+    after = media.completed(medium(), "u_1", said, 5)
+    assert isinstance(after, Media)
+    assert (after.scan_state, after.version, after.updated_at) == (state, 2, 5)
+    assert code(media.completed(after, "u_1", "ok", 6)) == "state_conflict"
+
+
+@pytest.mark.parametrize("said", ["part_missing", "", "anything"])
+def test_what_the_ingress_does_not_vouch_for_is_not_complete(said: str) -> None:
+    assert code(media.completed(medium(), "u_1", said, 5)) == "state_conflict"
+    assert code(media.completed(medium(), "u_2", "ok", 5)) == "not_found"
+    assert code(media.completed(None, "u_1", "ok", 5)) == "not_found"
+
+
+@pytest.mark.parametrize("state", sorted({"initiated", "ready", *ENDED}))
+def test_only_what_waits_is_scanned_and_only_once(state: str) -> None:
+    assert code(media.scanned(medium(scan_state=state), "ready", "{}", 5)) == "state_conflict"
+
+
+def test_only_a_clean_medium_has_renditions() -> None:
+    for outcome in ("infected", "rejected"):
+        found = media.scanned(medium(scan_state="scanning"), outcome, "{}", 5)
+        assert isinstance(found, Media)
+        assert (found.scan_state, found.manifest) == (outcome, None)
+
+
+def test_an_orphan_ends_after_a_day_and_what_is_in_a_post_never() -> None:
+    assert code(media.expired(medium(), DAY_US)) == "state_conflict"
+    ended = media.expired(medium(), DAY_US + 1)
+    assert isinstance(ended, Media)
+    assert ended.scan_state == "expired"
+    kept = medium(scan_state="ready", attached_post_id="po_1")
+    assert code(media.expired(kept, 2 * DAY_US)) == "state_conflict"
+
+
+def test_a_post_takes_all_of_its_media_or_is_told_which_it_may_not() -> None:
+    ready = medium(scan_state="ready", manifest="{}")
+    known = {
+        "free": ready,
+        "taken": medium(scan_state="ready", attached_post_id="po_2"),
+        "own": medium(scan_state="ready", attached_post_id="po_1"),
+        "foreign": medium(scan_state="ready", owner_id="u_2"),
+        "young": medium(),
+    }
+    assert media.not_ready(["free", "own"], "u_1", "po_1", known) is None
+    refused = media.not_ready(["free", "taken", "own", "foreign", "young", "none"], "u_1", "po_1", known)
+    assert refused is not None
+    assert refused.extra == {"media_ids": ["taken", "foreign", "young", "none"]}
+
+
+def test_ids_of_decisions_lead_to_their_case() -> None:
+    case = case_of("po_1")
+    assert case_named(id_in_case("mo", case, "user:u_1", "decide_case", "k")) == case
+    assert case_of("po_2") != case
+    for text in ("", "mo_", "mo_x_y", None, 5, "mo_" + "a" * 20):
+        assert case_named(text) == "mc_none"
+
+
+def ruling(**changes: Any) -> Ruling:
+    said = {"decision": "remove", "reason": "abuse", "policy_version": 3, "label": None, "expires_at": None}
+    said |= {"decision_id": "mo_1", "object_id": "po_1", "author_id": "u_1", "supersedes": None, "moderator": "u_m"}
+    return Ruling(**(said | {"version": 1, "created_at": 1} | changes))
+
+
+def test_an_appeal_is_its_author_s_once_and_another_moderator_s_to_decide() -> None:
+    appeal = moderation.appealed(ruling(), None, "u_1", "ap_1", "no", 5)
+    assert isinstance(appeal, Appeal)
+    assert code(moderation.appealed(ruling(), None, "u_2", "ap_1", "no", 5)) == "not_found"
+    assert code(moderation.appealed(ruling(), appeal, "u_1", "ap_2", "no", 5)) == "state_conflict"
+    current = Current(object_id="po_1", effect="remove", decision_id="mo_1", version=1)
+    assert code(moderation.appeal_decided(appeal, ruling(), current, "u_m", "upheld", 6)) == "four_eyes_required"
+    done = moderation.appeal_decided(appeal, ruling(), current, "u_n", "reversed", 6)
+    assert isinstance(done, Appeal)
+    assert code(moderation.appeal_decided(done, ruling(), current, "u_n", "upheld", 7)) == "state_conflict"
+
+
+def test_an_appeal_never_undoes_a_later_decision() -> None:
+    appeal = moderation.appealed(ruling(), None, "u_1", "ap_1", "no", 5)
+    assert isinstance(appeal, Appeal)
+    later = Current(object_id="po_1", effect="remove", decision_id="mo_2", version=2)
+    assert code(moderation.appeal_decided(appeal, ruling(), later, "u_n", "reversed", 6)) == "state_conflict"
+    assert not isinstance(moderation.appeal_decided(appeal, ruling(), later, "u_n", "upheld", 6), Rejection)
