@@ -145,12 +145,6 @@ class VersionConflict(Rejected):
         self.current_version = current_version
 
 
-class VersionRequired(Rejected):
-    """Say which version is meant: the field expected_version, or If-Match."""
-
-    code = "version_required"
-
-
 class Gone(Rejected):
     """It was there, and was deleted for ever."""
 

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from ingress.http import request_ids, strict_json
-from schemas import card_number, errors, limits, validation
+from schemas import card_number, errors, identity, limits, validation
 from schemas.operation import Named, Operation
 from schemas.services import OPERATIONS, find
 

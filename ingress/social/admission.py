@@ -12,8 +12,8 @@ from schemas import errors
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ingress.commands.answers import Answer
     from ingress.commands.envelope import Request
+    from ingress.http.answers import Answer
     from ingress.identity.auth import Caller
     from ingress.social.media.uploads import Uploads
     from ingress.social.users import Users
