@@ -23,6 +23,7 @@ from compose.settings.gateway_settings import GatewaySettings
 from compose.settings.issuer_settings import IssuerSettings
 from compose.settings.processes import processes_default
 from compose.settings.processors import ProcessorSettings, port_name, secrets_of
+from compose.settings.role_passwords import RolePasswords
 from compose.settings.unknown_variables import PREFIX, refuse_unknown
 from compose.stack.errors import StackError
 from compose.stack.home import Home
@@ -75,7 +76,7 @@ DATABASE: Final = "millrace"
 Port = Field(default=None, ge=1, le=65535)
 
 
-class Settings(ProcessorSettings, GatewaySettings, IssuerSettings):
+class Settings(ProcessorSettings, GatewaySettings, IssuerSettings, RolePasswords):
     """What an operator may set. Nothing is read or written before a method is called."""
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="ignore")
@@ -97,21 +98,6 @@ class Settings(ProcessorSettings, GatewaySettings, IssuerSettings):
 
     #: a superuser's (or database owner's) URL: migrations create the roles with it; sslmode and sslrootcert go in it
     postgres_dsn: SecretStr | None = None
-    #: passwords of the roles on an external server, when several machines share it; otherwise made in the home
-    postgres_owner_password: SecretStr | None = None
-    postgres_limiter_owner_password: SecretStr | None = None
-    postgres_ingress_password: SecretStr | None = None
-    postgres_worker_password: SecretStr | None = None
-    postgres_leases_password: SecretStr | None = None
-    postgres_tenancy_owner_password: SecretStr | None = None
-    postgres_tenancy_mover_password: SecretStr | None = None
-    postgres_tenancy_metering_password: SecretStr | None = None
-    postgres_tenancy_monitor_password: SecretStr | None = None
-    postgres_sink_password: SecretStr | None = None
-    postgres_operator_password: SecretStr | None = None
-    postgres_console_password: SecretStr | None = None
-    postgres_vault_password: SecretStr | None = None
-    postgres_reader_password: SecretStr | None = None
 
     #: webhook secrets of each sender, separated by commas: all of them verify, the first is the newest; otherwise made
     #: in the home, which is for development

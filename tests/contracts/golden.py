@@ -13,7 +13,7 @@ from typing import Any, Final
 from fastavro.schema import fingerprint, to_parsing_canonical_form
 
 from schemas import codec
-from tests.contracts import golden_limiter, golden_social, golden_social_media, golden_tenancy
+from tests.contracts import golden_limiter, golden_social, golden_tenancy
 
 FOLDER: Final = Path(__file__).parent / "golden_files"
 IDS: Final = FOLDER / "ids.json"
@@ -127,7 +127,6 @@ RECORDS: Final[dict[str, dict[str, Any]]] = {
     **golden_limiter.records(_ENVELOPE),
     **golden_tenancy.RECORDS,
     **golden_social.records(_ENVELOPE),
-    **golden_social_media.records(_ENVELOPE),
     "CreatePaymentIntent": _ENVELOPE
     | {
         "payload": {

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from tests.contracts import golden_social_media
+
 _POST: Final = {"post_id": "po_golden"}
 _USER: Final = {"user_id": "u_2-b"}
 _OF_POSTS: Final = ("DeletePost", "LikePost", "UnlikePost", "RepostPost", "UnrepostPost")
@@ -14,7 +16,7 @@ def records(envelope: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """By record name; commands in the envelope."""
     callers = envelope | {"aggregate_key": "user:u_1", "scope": "user:u_1"}
     post = {"text": "Grüße\n@u_2", "media_ids": ["md_1", "md_2"], "visibility": "followers"}
-    return {
+    return golden_social_media.records(envelope) | {
         "PublishPost": callers | {"payload": post | {"reply_to": "po_golden", "quote_of": None}},
         "EditPost": callers | {"expected_version": 1, "payload": post | _POST | {"media_ids": None}},
         "ChangeProfile": callers | {"payload": {"display_name": "Ä", "is_private": True}},
