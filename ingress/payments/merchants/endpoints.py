@@ -208,8 +208,17 @@ class Endpoints:
         try:
             webhook_url.parse(value, loopback=self._loopback)
         except webhook_url.RefusedUrl as refusal:
-            return str(refusal)
+            return f"{refusal}{_of_the_switch(value) if not self._loopback else ''}"
         return card_number.REFUSED if card_number.url_holds_card_number(value) else None
+
+
+def _of_the_switch(url: str) -> str:
+    """What whoever tries things out has to set, where that alone is missing."""
+    try:
+        webhook_url.parse(url, loopback=True)
+    except webhook_url.RefusedUrl:
+        return ""
+    return "; for development MILLRACE_MERCHANT_WEBHOOKS_LOOPBACK=true allows this machine"
 
 
 def _why_not_events(value: object) -> str | None:
