@@ -9,7 +9,7 @@ import gc
 import importlib
 import importlib.util
 import sys
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 from typer.core import TyperGroup
@@ -82,8 +82,20 @@ class LazyCommands(TyperGroup):
 app = typer.Typer(cls=LazyCommands, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 
 
+def _tell_version(asked: bool) -> None:
+    if asked:
+        from importlib import metadata  # noqa: PLC0415 - every other command starts without it
+
+        print(f"millrace {metadata.version('millrace')}")
+        raise typer.Exit
+
+
 @app.callback()
-def millrace() -> None:
+def millrace(
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_tell_version, help="Print the version and end.")
+    ] = False,
+) -> None:
     """Millrace: payments, tenants, posts and rate limits on one stream-processing spine."""
 
 

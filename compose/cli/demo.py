@@ -37,6 +37,9 @@ def demo(
     keep: Annotated[
         bool, typer.Option("--keep", help="Leave the stack and its data when done, and say how to use it.")
     ] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Show one payment through every store, and all that was compared.")
+    ] = False,
 ) -> None:
     """Take invoices from HTTP to ledger and ClickHouse, kill an owner half-way; exit 1 if anything differs."""
     from compose.proof.demo.invoice_generator import generated_invoices  # noqa: PLC0415
@@ -48,7 +51,7 @@ def demo(
     if context.invoked_subcommand is not None:
         return
     end_as_interrupted()
-    narrator = Narrator()
+    narrator = Narrator(verbose=verbose)
     invoices = read_invoices(orders) if orders else generated_invoices(limits.DEMO_INVOICE_COUNT)
     try:
         is_ok = _run(narrator, invoices, rate, keep=keep)

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit, urlunsplit
 import typer
 
 from compose.settings.settings import load_settings
+from compose.stack.errors import StackError
 from compose.supervise.state import read_state
 
 if TYPE_CHECKING:
@@ -27,12 +28,18 @@ _WORDS: Final = {True: "yes", False: "no", None: "-"}
 
 @app.command()
 def info(
+    name: Annotated[str | None, typer.Argument(help="Only this one, such as http; bare, for a script.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     secrets: Annotated[bool, typer.Option("--secrets", help="Print passwords, too.")] = False,
 ) -> None:
     """Say where everything is: addresses, topics, versions. Passwords are shown with --secrets alone."""
     settings = load_settings()
     found = _found(settings, settings.addresses(), with_secrets=secrets)
+    if name is not None and name not in found:
+        raise StackError(f"there is no {name}; there are {', '.join(found)}")
+    if name is not None:
+        print(_text(found[name]) if isinstance(found[name], str | bool) else json.dumps(found[name]))
+        return
     if as_json:
         print(json.dumps(found))
         return

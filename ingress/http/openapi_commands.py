@@ -45,7 +45,8 @@ def _envelope(operation: Operation, is_required: bool) -> Json:
         "operation": {"type": ["string", "null"], "enum": [operation.template, None]},
         "request_id": {**REQUEST_ID, "type": ["string", "null"]},
         "idempotency_key": {**IDEMPOTENCY_KEY, "type": ["string", "null"]},
-        "aggregate_key": {"type": "null", "description": "The target's id; it follows from the route"},
+        # a type and null in place of null alone: generators of clients know no value that is null only
+        "aggregate_key": {"type": ["string", "null"], "const": None, "description": "It follows from the route"},
         "expected_version": {
             "type": ["integer", "null"],
             "minimum": 0,

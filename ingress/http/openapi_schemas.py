@@ -226,7 +226,7 @@ def _checkpoint() -> Json:
             "operation_id": _STRING,
             "aggregate_key": _TEXT_OR_NULL,
             "last_durable_version": {"type": ["integer", "null"]},
-            "projection_checkpoint": {"type": "array"},
+            "projection_checkpoint": {"type": "array", "items": {}},
             "retry_policy": {"type": "object"},
             "reconciliation_status": {"enum": ["pending", "clean", "gaps"]},
             "owner": _STRING,

@@ -18,6 +18,7 @@ from ingress.config import IngressConfig
 from ingress.state import Ingress
 from ingress.trust import Trust
 from schemas import codec
+from schemas.media_origin import MediaOrigin
 from sinks.kafka.connection import KafkaConnection
 from tests.contracts import golden
 
@@ -36,6 +37,7 @@ def app() -> FastAPI:
             trusted=(Trust(issuer="i", audiences=("a",), jwks="none"),),
             jwks_served=None,
             cursor_key=b"k" * 32,
+            media=MediaOrigin(url="http://127.0.0.1:1", key=b"k" * 32, folder=Path("none")),
         )
     )
     return create_app(ingress)

@@ -82,7 +82,7 @@ class Demonstration:
 def kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demonstration]:
     folder = tmp_path_factory.mktemp("demo")
     environment, output = environment_in(folder / "temporary"), folder / "output"
-    command = [MILLRACE, "demo", "--orders", orders_in(folder), "--rate", "10", "--keep"]
+    command = [MILLRACE, "demo", "--orders", orders_in(folder), "--rate", "10", "--keep", "--verbose"]
     with output.open("wb") as log:
         process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
     made = Demonstration(environment, output, process)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import uuid
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hypothesis import assume, given
@@ -59,6 +60,14 @@ def test_escapes_of_an_address_hide_nothing(text: str) -> None:
     assert url_holds_card_number(f"https://shop.example/hooks?of={text}")
     assert webhook_url_refused(f"https://shop.example/hooks/{text}")
     assert validation.visible(f"q={text}") == "(a card number)"
+
+
+def test_who_is_refused_for_a_setting_is_told_its_name() -> None:
+    config: Any = SimpleNamespace(_loopback=False)
+    for url in ("http://127.0.0.1:8000/told", "https://localhost:8000/told"):
+        assert "MILLRACE_MERCHANT_WEBHOOKS_LOOPBACK" in str(Endpoints._why_not_url(config, url))
+    for url in ("http://10.0.0.1/told", "https://intranet/told", "ftp://localhost/"):
+        assert "MILLRACE" not in str(Endpoints._why_not_url(config, url))
 
 
 def webhook_url_refused(url: str) -> bool:

@@ -21,3 +21,8 @@ def test_help_says_what_the_command_is_for(name: str) -> None:
 def test_the_list_has_every_command() -> None:
     listed = CliRunner().invoke(app, ["--help"]).output
     assert [name for name in COMMANDS if f" {name} " not in listed] == []
+
+
+def test_the_version_is_told() -> None:
+    told = CliRunner().invoke(app, ["--version"])
+    assert (told.exit_code, told.output.split()[0]) == (0, "millrace")

@@ -80,3 +80,19 @@ def test_an_operation_lists_its_own_refusals_and_no_other_code() -> None:
         assert own in listed
         assert others not in listed
     assert all(code in problems.TABLE for o in OPERATIONS.values() for code in o.refusals)
+
+
+def test_generators_of_clients_find_a_type_everywhere() -> None:
+    """One that is null alone stops openapi-generator, an array without items openapi-python-client."""
+
+    def wrong(schema: Any, place: str, *, within_any_of: bool = False) -> list[str]:
+        if isinstance(schema, list):
+            return [found for n, part in enumerate(schema) for found in wrong(part, f"{place}/{n}", within_any_of=True)]
+        if not isinstance(schema, dict):
+            return []
+        is_null = schema.get("type") == "null" and not within_any_of
+        has_no_items = schema.get("type") == "array" and "items" not in schema
+        found = [place] if is_null or has_no_items else []
+        return found + [one for name, part in schema.items() for one in wrong(part, f"{place}/{name}")]
+
+    assert wrong(DOCUMENT, "") == []

@@ -20,7 +20,7 @@ NAMES = (
 
 
 def test_a_table_fits_eighty_columns() -> None:
-    note = "exited with 1 (log: /srv/somebody/with/a/long/name/.millrace/logs/processor_worker-0.log)"
+    note = "exited with 1 (log: /a/folder/with/quite/a/long/name/of/its/own/logs/processor_worker-0.log)"
     entries = [
         ProcessState(
             name=name,

@@ -13,6 +13,7 @@ from compose.proof.demo.limiter_act import limiter_differences, limiter_pairs, p
 from compose.proof.demo.one_of_each import OneOfEach, compare_postings, play_one_of_each
 from compose.proof.demo.owner_kill import Kill, kill_an_owner
 from compose.proof.demo.stories import stories_of
+from compose.proof.demo.summary import sum_up
 from compose.proof.demo.tally import Tally
 from compose.proof.demo.timeline import timeline
 from compose.proof.demo.traffic import tell_all
@@ -177,6 +178,10 @@ def _show(
     quotas: LimiterVerdict,
 ) -> None:
     console = narrator.console
+    if not narrator.verbose:
+        differences = tally.problems + evidence.differences
+        sum_up(console, tally=tally, kill=kill, checked=checked, played=played, quotas=quotas, differences=differences)
+        return
     chosen = worth_showing(tally.told, kill.killed_at if kill else 0)
     if chosen is not None:
         console.print()

@@ -24,7 +24,8 @@ _QUARTERS: Final = 4
 class Narrator:
     """One story teller for one run."""
 
-    def __init__(self, *, on_stderr: bool = False) -> None:
+    def __init__(self, *, on_stderr: bool = False, verbose: bool = True) -> None:
+        self.verbose = verbose  # else only what a summary needs
         width = None if Console(stderr=on_stderr).is_terminal else _WIDTH_OF_A_PIPE
         self.console = Console(stderr=on_stderr, width=width, highlight=False)
         self._began = time.monotonic()

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
 from schemas import identity, limits, rendering
+from schemas.payments.event_names import event_name, subject_of
 from schemas.records import Event
 
 EVERYTHING: Final = "*"
@@ -54,14 +55,25 @@ def plan(events: Iterable[Event], endpoints: Iterable[Endpoint]) -> list[Deliver
 
 def _wants(endpoint: Endpoint, event: Event) -> bool:
     """An event from before the endpoint was made is none of its; clocks may differ by a little."""
-    is_asked_for = EVERYTHING in endpoint.events or event.operation in endpoint.events
+    named = {EVERYTHING, event.operation, event_name(event.operation, event.body)}
+    is_asked_for = not named.isdisjoint(endpoint.events)
     return is_asked_for and event.occurred_at + _SKEW_US >= endpoint.created_at
+
+
+def told(event: Event) -> dict[str, Any]:
+    """What is posted: the event as /v1/events shows it, and the three members of Standard Webhooks beside it."""
+    shown = rendering.event(event, rendering.payment_event_body(event.body))
+    return shown | {
+        "type": event_name(event.operation, event.body),
+        "timestamp": shown["occurred_at"],
+        "data": shown["body"].get(subject_of(event.body)),
+    }
 
 
 def _of_event(event: Event, endpoints: Sequence[Endpoint]) -> list[Delivery]:
     if not endpoints:
         return []
-    body = _encode(rendering.event(event, rendering.payment_event_body(event.body)))
+    body = _encode(told(event))
     return [
         Delivery(
             id=identity.derived_id("wd", endpoint.id, "deliver", event.event_id),

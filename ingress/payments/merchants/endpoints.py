@@ -13,6 +13,7 @@ from ingress.http.pages import NewestFirst
 from ingress.http.store import Store
 from schemas import card_number, errors, limits, rendering
 from schemas.payments import webhook_url
+from schemas.payments.event_names import EVENT_NAMES
 from schemas.payments.operations import OPERATIONS
 from schemas.validation import free_text
 
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
 LIST: Final = "webhook_endpoints"
 DELIVERIES: Final = "webhook_deliveries"
 EVERYTHING: Final = "*"
-#: what an endpoint may ask for: the operations that events of payments come from
-EVENTS: Final = tuple(name for name in OPERATIONS if name != "post_journal")
+#: what an endpoint may ask for: events by their names, or by the operations that they come from
+EVENTS: Final = (*EVENT_NAMES, *(name for name in OPERATIONS if name != "post_journal"))
 STATES: Final = ("unverified", "active", "disabled")
 DELIVERY_STATES: Final = ("waiting", "delivered", "given_up")
 _ENDPOINT: Final = (
@@ -207,8 +208,17 @@ class Endpoints:
         try:
             webhook_url.parse(value, loopback=self._loopback)
         except webhook_url.RefusedUrl as refusal:
-            return str(refusal)
+            return f"{refusal}{_of_the_switch(value) if not self._loopback else ''}"
         return card_number.REFUSED if card_number.url_holds_card_number(value) else None
+
+
+def _of_the_switch(url: str) -> str:
+    """What whoever tries things out has to set, where that alone is missing."""
+    try:
+        webhook_url.parse(url, loopback=True)
+    except webhook_url.RefusedUrl:
+        return ""
+    return "; for development MILLRACE_MERCHANT_WEBHOOKS_LOOPBACK=true allows this machine"
 
 
 def _why_not_events(value: object) -> str | None:

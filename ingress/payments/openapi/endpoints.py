@@ -23,7 +23,8 @@ _DOC: Final = (
     " known. Only a 2xx is a receipt; redirects are not followed. The URL is the identity of an endpoint: posted"
     " again with the same values, it is the same endpoint (Idempotency-Replayed), without its secret, which is shown"
     " once. An endpoint is unverified until its first 2xx, and disabled when it took nothing during the whole"
-    " schedule of a delivery, or answered 410."
+    " schedule of a delivery, or answered 410. What is posted is the event as /v1/events shows it, with type (such as"
+    " payment_intent.succeeded), timestamp and data, the object that it is about."
 )
 
 

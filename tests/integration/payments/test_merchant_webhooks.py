@@ -92,7 +92,12 @@ def test_an_event_arrives_signed_and_verifies_the_endpoint(
     intent_id = told.payment(merchant)
     one = eventually(lambda: here.of(intent_id), 20, what="told")[0]
     event = merchant.http.get("/v1/events", params={"cursor": "0"}).json()["data"][0]
-    assert one["event"] == event  # the very event that a reader of /v1/events sees
+    named = {
+        "type": "payment_intent.created",
+        "timestamp": event["occurred_at"],
+        "data": event["body"]["payment_intent"],
+    }
+    assert one["event"] == event | named  # the very event that a reader of /v1/events sees, under a name
     assert one["id"] == event["event_id"]
     assert one["signature"] == signature(endpoint["secret"], one)
     assert one["path"] == "/told?of=payments"
@@ -176,6 +181,10 @@ def test_only_asked_events_are_sent(told: MerchantWebhookWorld, merchant: Any, h
     intent_id = told.payment(merchant, 2)
     becomes(lambda: here.versions(intent_id), [2], 20, what="only the cancellation")
     assert len(here.tries) == 1
+    told.endpoint(merchant, f"{here.url}&by=name", events=["payment_intent.canceled"])
+    later = told.payment(merchant, 2)
+    becomes(lambda: here.versions(later), [2, 2], 20, what="by the operation, and by the event's name")
+    assert {told["event"]["type"] for told in here.of(later)} == {"payment_intent.canceled"}
 
 
 def test_resend(told: MerchantWebhookWorld, merchant: Any, here: Shop) -> None:

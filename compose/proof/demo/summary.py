@@ -1,0 +1,52 @@
+"""What a demo came to, in a line for each act, each with its mark; what differs stands below."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from schemas import limits
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from rich.console import Console
+
+    from compose.proof.demo.limiter_run import LimiterVerdict
+    from compose.proof.demo.one_of_each import OneOfEach
+    from compose.proof.demo.owner_kill import Kill
+    from compose.proof.demo.tally import Tally
+    from reconciliation.check.run import Report
+
+
+def sum_up(
+    console: Console,
+    *,
+    tally: Tally,
+    kill: Kill | None,
+    checked: Report,
+    played: OneOfEach,
+    quotas: LimiterVerdict,
+    differences: Sequence[str],
+) -> None:
+    """Prints it."""
+    console.print()
+    for is_well, line in _acts(tally, kill, checked, played, quotas):
+        console.print(f"{'[green]✓[/green]' if is_well else '[red]✗[/red]'} {line}", soft_wrap=True)
+    for difference in differences[: limits.DEMO_PROBLEMS_SHOWN_MAX]:
+        console.print(f"[red]differs[/red] {difference}", markup=True, soft_wrap=True)
+    console.print("[dim]--verbose shows what was compared, --keep leaves it running[/dim]")
+
+
+def _acts(
+    tally: Tally, kill: Kill | None, checked: Report, played: OneOfEach, quotas: LimiterVerdict
+) -> Iterator[tuple[bool, str]]:
+    settlement, repair = played.settlement, played.repair
+    acts = [act.problem for act in played.payments]
+    yield not tally.problems, f"{len(tally.created)} payments made, {tally.duplicates_replayed} retries replayed"
+    yield kill is not None and kill.moved_after_s is not None, "an owner killed half-way, its partitions taken over"
+    yield not any(acts), f"{len(acts)} refunds, disputes and holds, each posted as it must be"
+    found = f"{settlement.breaks_found} of {len(settlement.planted)} planted breaks found in a settlement"
+    yield settlement.breaks_found == len(settlement.planted), found
+    yield repair.is_done, "the ledger repaired by two persons"
+    yield quotas.is_ok, "quotas beside an exact oracle, a gateway killed, no bound passed"
+    yield not checked.gaps, f"{len(checked.invariants)} invariants, {checked.gaps} gaps"

@@ -1,0 +1,46 @@
+"""What a demo came to is told in few lines that fit a terminal; what went wrong has its mark and its words."""
+
+from __future__ import annotations
+
+import io
+from types import SimpleNamespace
+from typing import Any
+
+from rich.console import Console
+
+from compose.proof.demo.summary import sum_up
+
+
+def told(**changes: Any) -> list[str]:
+    act = SimpleNamespace(problem="")
+    settlement = SimpleNamespace(planted=["a", "b"], breaks_found=changes.get("found", 2))
+    out = io.StringIO()
+    sum_up(
+        Console(file=out, width=80),
+        tally=SimpleNamespace(problems=[], created=[1] * 400, duplicates_replayed=812),  # type: ignore[arg-type]
+        kill=SimpleNamespace(moved_after_s=changes.get("moved_after_s", 1.5)),  # type: ignore[arg-type]
+        checked=SimpleNamespace(invariants=[1] * 40, gaps=changes.get("gaps", 0)),  # type: ignore[arg-type]
+        played=SimpleNamespace(  # type: ignore[arg-type]
+            settlement=settlement, repair=SimpleNamespace(is_done=True), payments=[act, act]
+        ),
+        quotas=SimpleNamespace(is_ok=True),  # type: ignore[arg-type]
+        differences=changes.get("differences", []),
+    )
+    return out.getvalue().splitlines()
+
+
+def test_an_act_is_a_line_with_its_mark() -> None:
+    lines = told()
+    assert len(lines) <= 12
+    assert max(map(len, lines)) <= 80
+    acts = [line for line in lines if line[:1] in ("✓", "✗")]
+    assert len(acts) == 7
+    assert not any(line.startswith("✗") for line in acts)
+    assert "40 invariants, 0 gaps" in acts[-1]
+
+
+def test_what_went_wrong_is_marked() -> None:
+    lines = told(found=1, moved_after_s=None, gaps=3, differences=["the books differ by 7"])
+    wrong = [line for line in lines if line.startswith("✗")]
+    assert ["taken over" in wrong[0], "1 of 2" in wrong[1], "3 gaps" in wrong[2]] == [True] * 3
+    assert "differs the books differ by 7" in lines
