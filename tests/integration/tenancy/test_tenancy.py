@@ -129,6 +129,7 @@ def test_a_life_ends_with_nothing_left_and_shredded_keys_open_nothing(tenancy: T
     path, one = f"/v1/tenants/{caller.name}", f"/v1/resources/{made['resource_id']}"
     staff.done("POST", f"{path}/suspend", {"mode": "blocked", "reason": "unpaid"})
     becomes(lambda: caller.http.get(one).json().get("state"), "suspended", 10, what="reads of a blocked tenant")
+    assert caller.http.get("/v1/events").json()["code"] == "tenant_not_active"
     staff.done("POST", f"{path}/resume")
     staff.done("POST", f"{path}/offboard", {"reason": "left"})
     refused = caller.send("POST", "/v1/resources", {"n": 1})
