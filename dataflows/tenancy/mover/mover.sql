@@ -1,5 +1,5 @@
 -- name: provisioning
--- Placements that tenants or moves wait for. Served by tenant_at_work, tenant_migration_one_open.
+-- Placements that tenants or moves wait for. Served by placement_asked_for.
 select p.placement_id, p.mode, p.tenant_id, t.generation
 from placement p join tenant t on t.tenant_id = p.tenant_id
 where p.state = 'provisioning' and t.state <> 'deleted'

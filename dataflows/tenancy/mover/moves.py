@@ -62,6 +62,7 @@ class Moves:
         self._control = places.control
         self._copies_at: dict[str, float] = {}  # when the next page of a copy is due
         self._passes: dict[str, int] = {}
+        self.are_open = False  # whether any was, when they were last read
         self._steps: dict[str, Callable[[Move, int], bool]] = {
             "planned": self._prepare,
             "prepared": lambda move, now: self._to(move, "copying", now),
@@ -79,6 +80,7 @@ class Moves:
         """One step of each; whether any was done. What fails of one does not stop the others."""
         rows = self._control.execute(SQL["moves_open"].encode(), {"limit": limits.MOVER_ITEMS_MAX}).fetchall()
         moves = [Move(**dict(zip(Move.__struct_fields__, row, strict=True))) for row in rows]
+        self.are_open = bool(moves)
         return each(self._places, "move", moves, lambda move: self._step(move, now))
 
     def _step(self, move: Move, now: int) -> bool:

@@ -87,11 +87,15 @@ class Mover:
             lambda now: endings.delete(places, self._certificates, now),
             lambda now: endings.certify_shredded(places, self._certificates, now),
         )
+        idle_ms = limits.MOVER_IDLE_MS
         try:
             while not self._stop.is_set():
                 done = [step(time.time_ns() // 1_000) for step in steps]
+                idle_ms = (
+                    limits.MOVER_IDLE_MS if any(done) or moves.are_open else min(2 * idle_ms, limits.MOVER_IDLE_MAX_MS)
+                )
                 if not any(done):
-                    self._stop.wait(limits.MOVER_IDLE_MS / 1_000)
+                    self._stop.wait(idle_ms / 1_000)
         finally:
             places.close()
 
