@@ -43,6 +43,9 @@ class Admission:
         del caller
         return [request.payload for request in requests]
 
+    async def require_reads(self, caller: Caller) -> None:
+        """Raises why this caller may not read its events and operations now."""
+
     async def shown(self, caller: Caller, answers: Sequence[Answer]) -> list[Answer]:
         """Answers to commands of the service, as the caller may see them. Raises what a read would."""
         del caller
@@ -81,6 +84,11 @@ class Admissions:
         """As ``Admission.travelling``, for requests to several services."""
         found = await self._asked(requests, lambda admission, own: admission.travelling(caller, own))
         return [payload or {} for payload in found]
+
+    async def require_reads(self, caller: Caller) -> None:
+        """As ``Admission.require_reads``, of every service."""
+        for admission in self._by_service.values():
+            await admission.require_reads(caller)
 
     async def shown(self, caller: Caller, requests: Sequence[Request], answers: Sequence[Answer]) -> list[Answer]:
         """As ``Admission.shown``, for answers of several services."""
