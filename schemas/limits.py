@@ -116,6 +116,7 @@ MOVE_SOAK_S: Final = 86_400
 MOVE_PASSES_MAX: Final = 20  # comparisons of a whole tenant before its fence; then the move is given up
 MOVER_ITEMS_MAX: Final = 50  # of one kind, before the next kind has its turn
 MOVER_IDLE_MS: Final = 50
+MOVER_IDLE_MAX_MS: Final = 400  # while nothing waits for long
 MOVER_RETRY_S: Final = 1
 MOVER_STATEMENT_TIMEOUT_MS: Final = 30_000
 EXPORT_PAGE_ROWS: Final = 500

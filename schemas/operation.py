@@ -61,8 +61,11 @@ class Operation:
 
     @property
     def is_callers(self) -> bool:
-        """Whether callers send it in their own name: then a trusted producer outside may do so too."""
-        return self.scope is not None and not self.audited
+        """Whether callers send it in their own name: then a trusted producer outside may do so too.
+
+        A document is sealed by the ingress: nobody else has the keys.
+        """
+        return self.scope is not None and not self.audited and not self.document
 
     @property
     def template(self) -> str:

@@ -149,8 +149,8 @@ class Settings(ProcessorSettings, GatewaySettings, IssuerSettings, RolePasswords
     #: NAME=VERSION of records that are written as the release before knows them; ``schemas.codec`` reads it
     written_schemas: str = Field(default="", pattern=r"^(\w+=\d+( +|$))*$")
     services: Annotated[tuple[str, ...], NoDecode] = SERVICES  # MILLRACE_SERVICES=owner,ingress runs these only
-    #: NAME=COUNT of workers that services declare
-    worker_processes: str = Field(default="", pattern=r"^(\w+=[1-9]\d?( +|$))*$")
+    #: NAME=COUNT of workers that services declare; 0 where it runs elsewhere
+    worker_processes: str = Field(default="", pattern=r"^(\w+=\d{1,2}( +|$))*$")
     #: all sinks of ClickHouse in one process, or each in one of its own
     clickhouse_sinks: Literal["together", "apart"] = "together"
     ingress_processes: int = Field(default_factory=processes_default, ge=1, le=limits.INGRESS_PROCESSES_MAX)

@@ -44,6 +44,9 @@ class Admission:
         del caller
         return [request.payload for request in requests]
 
+    async def require_reads(self, caller: Caller) -> None:
+        """Raises why this caller may not read its events and operations now."""
+
     async def shown(
         self, caller: Caller, requests: Sequence[Request | None], answers: Sequence[Answer]
     ) -> list[Answer]:
@@ -90,6 +93,11 @@ class Admissions:
         """As ``Admission.travelling``, for requests to several services."""
         found = await self._asked(requests, lambda admission, own: admission.travelling(caller, own))
         return [payload or {} for payload in found]
+
+    async def require_reads(self, caller: Caller) -> None:
+        """As ``Admission.require_reads``, of every service."""
+        for admission in self._by_service.values():
+            await admission.require_reads(caller)
 
     async def shown(self, caller: Caller, requests: Sequence[Request], answers: Sequence[Answer]) -> list[Answer]:
         """As ``Admission.shown``, for answers of several services."""

@@ -10,6 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from ingress.commands import calling
+from ingress.commands.admission import DRY_RUN, Admissions
 from ingress.commands.commands import Commands
 from ingress.commands.events import EventFeeds
 from ingress.commands.operations import OperationLog
@@ -54,6 +55,7 @@ async def get_operation(request: Request, request_id: str) -> Response:
     """What became of a command."""
     log = parts_of(request).get(OperationLog)
     caller = await calling.caller_of(request, *services.READ_SCOPES)
+    await parts_of(request).get(Admissions).require_reads(caller)
     if not request_ids.FORM.match(request_id):
         raise errors.NotFound
     try:
@@ -104,6 +106,7 @@ class _Streamed(StreamingResponse):
 async def _feed(request: Request) -> tuple[Caller, EventFeed]:
     """The caller, and the events of the service that it names or, without a name, that its token may read."""
     caller = await calling.caller_of(request, *services.READ_SCOPES)
+    await parts_of(request).get(Admissions).require_reads(caller)
     feeds = parts_of(request).get(EventFeeds)
     named = reading.query(request, "service")
     return caller, feeds.named(caller, named) if named is not None else feeds.of(caller)

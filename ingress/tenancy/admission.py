@@ -71,6 +71,13 @@ class TenancyAdmission(Admission):
             "sealed": seals.as_text(sealed),
         }
 
+    async def require_reads(self, caller: Caller) -> None:
+        """A tenant that is not served reads nothing, whatever it asks for."""
+        if callers.is_member(caller):
+            known = await self._tenants.find(caller.tenant)
+            if known is not None and not known.tenant.serves_reads:
+                raise errors.TenantNotActive(known.tenant.state)
+
     async def shown(
         self, caller: Caller, requests: Sequence[Request | None], answers: Sequence[Answer]
     ) -> list[Answer]:

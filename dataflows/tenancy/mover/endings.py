@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from dataflows.tenancy.mover.each import each
 from dataflows.tenancy.mover.place import Place
 from schemas import errors, limits
 from schemas.tenancy.rendering import moment
@@ -28,24 +29,27 @@ _encode: Final = msgspec.json.Encoder().encode
 def export(places: Places, root_keys: seals.RootKeys, now: int) -> bool:
     """Writes the exports that are asked for; a tenant on its way out is exported then."""
     found = places.control.execute(SQL["exports_running"].encode(), {"limit": limits.MOVER_ITEMS_MAX}).fetchall()
-    for tenant_id, export_id in found:
-        place = _place(places, tenant_id)
-        named = {"tenant_id": tenant_id, "export_id": export_id}
-        digest, resources = hashlib.sha256(), 0
-        with places.control.transaction():
-            places.control.execute(SQL["export_begun"].encode(), named)
-            keys = _keys(places, root_keys, tenant_id)
-            for part, lines in enumerate(_pages(places, place, keys)):
-                text = b"".join(lines)
-                digest.update(text)
-                resources += len(lines)
-                newest = max(keys)
-                sealed = seals.seal(text, keys[newest], newest, tenant_id, f"{export_id}:{part}")
-                places.control.execute(SQL["export_part"].encode(), named | {"part": part, "sealed": sealed})
-            done = named | {"resources": resources, "sha256": digest.hexdigest()}
-            places.control.execute(SQL["export_ready"].encode(), done)
-            places.control.execute(SQL["tenant_exported"].encode(), {"tenant_id": tenant_id, "now": now})
-    return bool(found)
+    return each(places, "export", found, lambda row: _export(places, root_keys, row[0], row[1], now))
+
+
+def _export(places: Places, root_keys: seals.RootKeys, tenant_id: str, export_id: str, now: int) -> bool:
+    place = _place(places, tenant_id)
+    named = {"tenant_id": tenant_id, "export_id": export_id}
+    digest, resources = hashlib.sha256(), 0
+    with places.control.transaction():
+        places.control.execute(SQL["export_begun"].encode(), named)
+        keys = _keys(places, root_keys, tenant_id)
+        newest = max(keys)
+        for part, lines in enumerate(_pages(places, place, keys)):
+            text = b"".join(lines)
+            digest.update(text)
+            resources += len(lines)
+            sealed = seals.seal(text, keys[newest], newest, tenant_id, f"{export_id}:{part}")
+            places.control.execute(SQL["export_part"].encode(), named | {"part": part, "sealed": sealed})
+        done = named | {"resources": resources, "sha256": digest.hexdigest()}
+        places.control.execute(SQL["export_ready"].encode(), done)
+        places.control.execute(SQL["tenant_exported"].encode(), {"tenant_id": tenant_id, "now": now})
+    return True
 
 
 def _place(places: Places, tenant_id: str) -> Place:
@@ -97,22 +101,24 @@ def _pages(places: Places, place: Place, keys: dict[int, bytes]) -> Iterator[lis
 def delete(places: Places, certificates: CertificateKeys, now: int) -> bool:
     """Empties every store of tenants that are to go, and signs that it is so."""
     found = places.control.execute(SQL["deleting"].encode(), {"limit": limits.MOVER_ITEMS_MAX}).fetchall()
-    for row in found:
-        place = _of(row)
-        removed = places.empty(place)
-        left = _left(places, place)
-        proof = f"{removed} rows were removed, {left} are left" if place.mode == "pooled" else "the store was dropped"
-        stores = [
-            {"store": f"{place.mode}:{place.placement_id}", "proof": proof},
-            {"store": "postgres:control", "proof": "no head, usage, image, export or key of the tenant is left"},
-        ]
-        with places.control.transaction():
-            places.control.execute(SQL["deleted_rest"].encode(), {"tenant_id": place.tenant_id, "now": now})
-            certificate_id = _certify(places, certificates, place.tenant_id, "deletion", stores, now)
-            done = {"tenant_id": place.tenant_id, "certificate_id": certificate_id, "now": now}
-            places.control.execute(SQL["tenant_deleted"].encode(), done)
-            places.control.execute(SQL["placement_retired"].encode(), {"placement_id": place.placement_id})
-    return bool(found)
+    return each(places, "delete", map(_of, found), lambda place: _delete(places, certificates, place, now))
+
+
+def _delete(places: Places, certificates: CertificateKeys, place: Place, now: int) -> bool:
+    removed = places.empty(place)
+    left = _left(places, place)
+    proof = f"{removed} rows were removed, {left} are left" if place.mode == "pooled" else "the store was dropped"
+    stores = [
+        {"store": f"{place.mode}:{place.placement_id}", "proof": proof},
+        {"store": "postgres:control", "proof": "no head, usage, image, export or key of the tenant is left"},
+    ]
+    with places.control.transaction():
+        places.control.execute(SQL["deleted_rest"].encode(), {"tenant_id": place.tenant_id, "now": now})
+        certificate_id = _certify(places, certificates, place.tenant_id, "deletion", stores, now)
+        done = {"tenant_id": place.tenant_id, "certificate_id": certificate_id, "now": now}
+        places.control.execute(SQL["tenant_deleted"].encode(), done)
+        places.control.execute(SQL["placement_retired"].encode(), {"placement_id": place.placement_id})
+    return True
 
 
 def _left(places: Places, place: Place) -> int:
@@ -124,29 +130,32 @@ def certify_shredded(places: Places, certificates: CertificateKeys, now: int) ->
     before = now - limits.SHRED_CERTIFIED_AFTER_S * _SECOND_US
     asked = {"before": before, "limit": limits.MOVER_ITEMS_MAX}
     found = places.control.execute(SQL["shredded"].encode(), asked).fetchall()
-    for row in found:
-        place = _of(row)
-        sample = places.rows_after(place, "", limits.SHRED_SAMPLE_ROWS)
-        left = sum(wrapped is not None for _, _, wrapped, _ in _key_rows(places, place.tenant_id))
-        if left:
-            raise errors.InvariantViolation("A destroyed key is still there.")
-        rows = hashlib.sha256(b"".join(sealed for _, _, sealed, _ in sample)).hexdigest()
-        stores = [
-            {"store": "postgres:tenant_key", "proof": "no wrapped key is left"},
-            {
-                "store": f"{place.mode}:{place.placement_id}",
-                "proof": f"{len(sample)} rows lie without a key: {rows}",
-            },
-            {
-                "store": "kafka, idempotency, outbox",
-                "proof": "what they hold was sealed with these keys",
-            },
-        ]
-        with places.control.transaction():
-            certificate_id = _certify(places, certificates, place.tenant_id, "key_shred", stores, now)
-            certified = {"tenant_id": place.tenant_id, "certificate_id": certificate_id}
-            places.control.execute(SQL["keys_certified"].encode(), certified)
-    return bool(found)
+    return each(places, "certify", map(_of, found), lambda place: _certify_shredded(places, certificates, place, now))
+
+
+def _certify_shredded(places: Places, certificates: CertificateKeys, place: Place, now: int) -> bool:
+    sample = places.rows_after(place, "", limits.SHRED_SAMPLE_ROWS)
+    left = sum(wrapped is not None for _, _, wrapped, _ in _key_rows(places, place.tenant_id))
+    if left:
+        raise errors.InvariantViolation("A destroyed key is still there.")
+    rows = hashlib.sha256(b"".join(sealed for _, _, sealed, _ in sample)).hexdigest()
+    stores = [
+        {"store": "postgres:tenant_key", "proof": "no wrapped key is left"},
+        {
+            "store": f"{place.mode}:{place.placement_id}",
+            "proof": f"{len(sample)} rows lie without a key: {rows}",
+        },
+        {
+            "store": "kafka, idempotency, outbox",
+            "proof": "what they hold was sealed with these keys",
+        },
+    ]
+    with places.control.transaction():
+        certificate_id = _certify(places, certificates, place.tenant_id, "key_shred", stores, now)
+        certified = {"tenant_id": place.tenant_id, "certificate_id": certificate_id}
+        places.control.execute(SQL["keys_certified"].encode(), certified)
+
+    return True
 
 
 def _certify(

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from itertools import groupby
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from dataflows.tenancy.mover.each import each
 from dataflows.tenancy.mover.place import Place
 from schemas import limits
 from sinks.postgres.sql_files import queries
@@ -17,8 +17,9 @@ SQL: Final = queries("dataflows.tenancy.mover", "mover.sql")
 
 def provision(places: Places, now: int) -> bool:
     """Makes the stores of placements that are asked for; their tenants are served then."""
-    found = places.control.execute(SQL["provisioning"].encode(), {"limit": limits.MOVER_ITEMS_MAX}).fetchall()
-    for placement_id, mode, tenant_id, generation in found:
+
+    def make(row: tuple[Any, ...]) -> bool:
+        placement_id, mode, tenant_id, generation = row
         place = Place(
             tenant_id=tenant_id,
             generation=generation,
@@ -30,14 +31,26 @@ def provision(places: Places, now: int) -> bool:
         with places.control.transaction():
             places.control.execute(SQL["placement_active"].encode(), {"placement_id": placement_id})
             places.control.execute(SQL["tenants_activate"].encode(), {"tenant_id": tenant_id, "now": now})
-    return bool(found)
+        return True
+
+    found = places.control.execute(SQL["provisioning"].encode(), {"limit": limits.MOVER_ITEMS_MAX}).fetchall()
+    return each(places, "provision", found, make)
 
 
 def bring(places: Places) -> bool:
-    """Applies the images that wait longest, and forgets them once they are there. Any order and repetition will do."""
-    found = places.control.execute(SQL["feed_next"].encode(), {"limit": limits.MOVE_PAGE_ROWS}).fetchall()
-    waiting: list[tuple[Place, int, Row]] = []
-    for placement_id, seq, tenant_id, resource_id, version, payload, deleted, mode, shard, generation in found:
+    """Applies images that wait, and forgets them once they are there. Any order and repetition will do.
+
+    Each placement has its turn: one whose database is away holds up no other.
+    """
+    rows = places.control.execute(SQL["feed_placements"].encode(), {"limit": limits.MOVER_ITEMS_MAX}).fetchall()
+    return each(places, "feed", (row[0] for row in rows), lambda placement_id: _bring_to(places, placement_id))
+
+
+def _bring_to(places: Places, placement_id: str) -> bool:
+    asked = {"placement_id": placement_id, "limit": limits.MOVE_PAGE_ROWS}
+    found = places.control.execute(SQL["feed_next"].encode(), asked).fetchall()
+    waiting: list[tuple[Place, Row]] = []
+    for _, tenant_id, resource_id, version, payload, deleted, mode, shard, generation in found:
         place = Place(
             tenant_id=tenant_id,
             generation=generation,
@@ -45,15 +58,9 @@ def bring(places: Places) -> bool:
             mode=mode,
             shard_or_database=shard,
         )
-        waiting.append((place, seq, (resource_id, version, bytes(payload), deleted)))
-    waiting.sort(key=lambda one: _database(one[0]))
-    for _, group in groupby(waiting, lambda one: _database(one[0])):
-        own = list(group)
-        places.apply_all(own[0][0], [(place, row) for place, _, row in own])
-        done = {"placements": [place.placement_id for place, _, _ in own], "seqs": [seq for _, seq, _ in own]}
+        waiting.append((place, (resource_id, version, bytes(payload), deleted)))
+    if waiting:
+        places.apply_all(waiting[0][0], waiting)
+        done = {"placement_id": placement_id, "seqs": [row[0] for row in found]}
         places.control.execute(SQL["feed_done"].encode(), done)
-    return bool(found)
-
-
-def _database(place: Place) -> str:
-    return place.placement_id if place.mode == "dedicated" else ""
+    return bool(waiting)

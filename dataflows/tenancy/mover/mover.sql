@@ -1,5 +1,5 @@
 -- name: provisioning
--- Placements that tenants or moves wait for. Served by tenant_at_work, tenant_migration_one_open.
+-- Placements that tenants or moves wait for. Served by placement_asked_for.
 select p.placement_id, p.mode, p.tenant_id, t.generation
 from placement p join tenant t on t.tenant_id = p.tenant_id
 where p.state = 'provisioning' and t.state <> 'deleted'
@@ -19,19 +19,23 @@ update tenant t set state = 'active', version = t.version + 1, policy_version = 
 from placement p
 where t.state = 'provisioning' and p.placement_id = t.placement_id and p.state = 'active' and t.tenant_id = %(tenant_id)s;
 
+-- name: feed_placements
+-- Which placements images wait for, in another order every time. Primary key.
+select placement_id from (select distinct placement_id from resource_feed) p order by random() limit %(limit)s;
+
 -- name: feed_next
--- The images that wait longest, with what their place needs. Primary key.
-select f.placement_id, f.seq, f.tenant_id, f.resource_id, f.version, f.payload, f.deleted, p.mode, p.shard_or_database, t.generation
+-- The images that wait longest for a placement, with what their place needs. Primary key.
+select f.seq, f.tenant_id, f.resource_id, f.version, f.payload, f.deleted, p.mode, p.shard_or_database, t.generation
 from resource_feed f
 join placement p on p.placement_id = f.placement_id
 join tenant t on t.tenant_id = f.tenant_id
+where f.placement_id = %(placement_id)s
 order by f.seq
 limit %(limit)s;
 
 -- name: feed_done
 -- feeding.bring: these images are where they belong. Primary key.
-delete from resource_feed f using unnest(%(placements)s::text[], %(seqs)s::bigint[]) as d (placement_id, seq)
-where f.placement_id = d.placement_id and f.seq = d.seq;
+delete from resource_feed where placement_id = %(placement_id)s and seq = any (%(seqs)s::bigint[]);
 
 -- name: feed_left
 -- How many images of a tenant wait for a placement. Served by resource_feed_of_resource.

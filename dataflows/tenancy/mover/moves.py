@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from dataflows.owner import fail_points
 from dataflows.tenancy.mover.comparing import Comparison, compare
+from dataflows.tenancy.mover.each import each
 from dataflows.tenancy.mover.place import Place
 from schemas import errors, limits
 from sinks.postgres.sql_files import queries
@@ -61,6 +62,7 @@ class Moves:
         self._control = places.control
         self._copies_at: dict[str, float] = {}  # when the next page of a copy is due
         self._passes: dict[str, int] = {}
+        self.are_open = False  # whether any was, when they were last read
         self._steps: dict[str, Callable[[Move, int], bool]] = {
             "planned": self._prepare,
             "prepared": lambda move, now: self._to(move, "copying", now),
@@ -78,8 +80,8 @@ class Moves:
         """One step of each; whether any was done. What fails of one does not stop the others."""
         rows = self._control.execute(SQL["moves_open"].encode(), {"limit": limits.MOVER_ITEMS_MAX}).fetchall()
         moves = [Move(**dict(zip(Move.__struct_fields__, row, strict=True))) for row in rows]
-        done = [self._step(move, now) for move in moves]
-        return any(done)
+        self.are_open = bool(moves)
+        return each(self._places, "move", moves, lambda move: self._step(move, now))
 
     def _step(self, move: Move, now: int) -> bool:
         step = self._steps.get(move.state)
@@ -146,14 +148,16 @@ class Moves:
 
     def _commit(self, move: Move, now: int) -> bool:
         """Under the fence: both sides equal, then the pointer. Past its time the fence is given up."""
+        if _is_over(move, now):
+            return self._give_up(move, "the fence lasted too long", now)
         source, target = self._place(move, move.source), self._place(move, move.target)
         if self._left(move, move.target) or self._left(move, move.source):
-            return self._expired(move, now)
+            return False
         found = self._compared(move, source, target, now)
         if found.is_wrong:
             return self._give_up(move, "the sides differ under the fence", now)
         if not found.is_equal:
-            return self._expired(move, now)
+            return False
         fail_points.reach("move_before_commit")
         soaks_until = now + limits.MOVE_SOAK_S * _SECOND_US
         if self._placed(move, "committed", move.target, now, soaks_until=soaks_until):
@@ -164,11 +168,6 @@ class Moves:
         """Older contexts are refused at a source of its own, too; then the soak begins."""
         self._places.open_gate(self._place(move, move.source), move.generation)
         return self._to(move, "soaking", now)
-
-    def _expired(self, move: Move, now: int) -> bool:
-        if move.fence_until is not None and now <= move.fence_until:
-            return False
-        return self._give_up(move, "the fence lasted too long", now)
 
     def _give_up(self, move: Move, reason: str, now: int) -> bool:
         _log.warning("move_given_up", migration_id=move.migration_id, reason=reason)
@@ -192,6 +191,8 @@ class Moves:
             return self._to(move, "rolled_back", now)
         if not move.fenced:
             return self._left(move, move.source) <= limits.MOVE_CATCH_UP_ROWS_MAX and self._fence(move, move.state, now)
+        if _is_over(move, now):  # the target serves on, and may be left another time
+            return self._placed(move, "soaking", move.target, now)
         if self._left(move, move.source) or self._left(move, move.target):
             return False
         found = self._compared(move, self._place(move, move.target), self._place(move, move.source), now)
@@ -294,3 +295,8 @@ class Moves:
             SQL["move_compared"].encode(), move.named | counts | {"verified": found.match, "now": now}
         )
         return found
+
+
+def _is_over(move: Move, now: int) -> bool:
+    """Whether its fence has lasted as long as one may: a tenant must not wait for a database that is away."""
+    return move.fence_until is not None and now > move.fence_until

@@ -16,7 +16,7 @@ import structlog
 from dataflows.tenancy.mover import endings, feeding
 from dataflows.tenancy.mover.moves import Moves
 from dataflows.tenancy.mover.place import Places
-from schemas import errors, limits
+from schemas import limits
 from sinks.certificates import CertificateKeys
 from sinks.tenancy import secrets_file
 from sinks.tenancy.seals import RootKeys
@@ -87,24 +87,17 @@ class Mover:
             lambda now: endings.delete(places, self._certificates, now),
             lambda now: endings.certify_shredded(places, self._certificates, now),
         )
+        idle_ms = limits.MOVER_IDLE_MS
         try:
             while not self._stop.is_set():
-                done = [_done(step) for step in steps]
+                done = [step(time.time_ns() // 1_000) for step in steps]
+                idle_ms = (
+                    limits.MOVER_IDLE_MS if any(done) or moves.are_open else min(2 * idle_ms, limits.MOVER_IDLE_MAX_MS)
+                )
                 if not any(done):
-                    self._stop.wait(limits.MOVER_IDLE_MS / 1_000)
+                    self._stop.wait(idle_ms / 1_000)
         finally:
             places.close()
-
-
-def _done(step: Callable[[int], bool]) -> bool:
-    """Whether a step did something. What fails of one tenant is told, and tried again; the others go on."""
-    try:
-        return step(time.time_ns() // 1_000)
-    except (psycopg.errors.DatabaseError, errors.PlatformError) as error:
-        if isinstance(error, psycopg.OperationalError):
-            raise
-        _log.error("mover_step_failed", reason=type(error).__name__, cause=str(error)[: limits.AUDIT_TEXT_LENGTH_MAX])
-        return False
 
 
 def build(place: WorkerPlace) -> Mover:

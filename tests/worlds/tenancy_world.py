@@ -1,0 +1,137 @@
+"""Tenants in a system of their own, whose movers a test starts and kills itself."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import uuid
+from contextlib import contextmanager
+from importlib import resources
+from typing import TYPE_CHECKING, Any, Final
+
+import httpx
+import psycopg
+
+from ingress.identity.issuer import KeyFolder, issue_token
+from schemas import limits
+from schemas.tenancy.operations import STAFF
+from tests.eventually import eventually, patient
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.worlds.public_system import PublicSystem
+
+MEMBER: Final = ("resources:read", "resources:write", "usage:read", "tenant:admin")
+TRY_AGAIN: Final = (202, 503, 504)
+#: what SQL alone decides about tenants, beside what others watch
+INVARIANTS: Final = (
+    *("tenancy_quotas_counted", "tenancy_rows_at_heads", "tenancy_gates", "tenancy_keys", "tenancy_deleted_is_empty"),
+    "tenancy_moves",
+)
+
+
+class Caller:
+    """Whoever holds one token."""
+
+    def __init__(self, system: PublicSystem, name: str, kind: Any, scopes: tuple[str, ...]) -> None:
+        keys = KeyFolder(system.settings.the_home().path / "keys")
+        token = issue_token(keys, name, scopes, limits.TOKEN_TTL_MAX_S, kind=kind, subject=f"s_{uuid.uuid4().hex[:6]}")
+        self.name = name
+        self.http = httpx.Client(
+            base_url=system.base_url,
+            headers={"Authorization": f"Bearer {token}"},
+            timeout=patient(60),
+            trust_env=False,
+        )
+
+    def send(
+        self, method: str, path: str, payload: dict[str, Any] | None = None, key: str = "", version: int | None = None
+    ) -> httpx.Response:
+        """One command, once."""
+        headers = {"Idempotency-Key": key or uuid.uuid4().hex, "Prefer": "wait=20"}
+        if version is not None:
+            headers["If-Match"] = f'"{version}"'
+        return self.http.request(method, path, json=payload if method != "DELETE" else None, headers=headers)
+
+    def done(self, method: str, path: str, payload: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
+        """One command under one identity, sent until it is decided."""
+        key = more.pop("key", "") or uuid.uuid4().hex
+
+        def ask() -> httpx.Response | None:
+            answer = self.send(method, path, payload, key, **more)
+            return None if answer.status_code in TRY_AGAIN else answer
+
+        answer = eventually(ask, 60)
+        assert answer.status_code in (200, 201), answer.text
+        found: dict[str, Any] = answer.json()["result"]
+        return found
+
+    def get(self, path: str, **query: Any) -> dict[str, Any]:
+        """What is read there."""
+        answer = self.http.get(path, params=query)
+        assert answer.status_code == 200, answer.text
+        found: dict[str, Any] = answer.json()
+        return found
+
+    def resources(self) -> dict[str, tuple[int, Any]]:
+        """All live ones: version and payload by id."""
+        found: dict[str, tuple[int, Any]] = {}
+        query: dict[str, Any] = {"limit": 100}
+        while True:
+            page = self.get("/v1/resources", **query)
+            found |= {r["resource_id"]: (r["version"], r["payload"]) for r in page["data"]}
+            if not page["has_more"]:
+                return found
+            query["cursor"] = page["next_cursor"]
+
+
+class Tenancy:
+    """Staff, and tenants that it makes."""
+
+    def __init__(self, system: PublicSystem) -> None:
+        self.system = system
+        self.staff = Caller(system, "m_ops", "merchant", (STAFF,))
+
+    def tenant(self, mode: str = "pooled", **payload: Any) -> Caller:
+        """A member of a new tenant that is served."""
+        given = {"name": "A tenant", "placement": {"mode": mode}} | payload
+        made = self.staff.done("POST", "/v1/tenants", given)
+        path = f"/v1/tenants/{made['tenant_id']}"
+        eventually(lambda: self.staff.get(path)["state"] == "active", 30)
+        return Caller(self.system, made["tenant_id"], "tenant", MEMBER)
+
+    def becomes(self, path: str, *states: str) -> dict[str, Any]:
+        """Waits until what is there has one of these states."""
+
+        def read() -> dict[str, Any] | None:
+            found = self.staff.get(path)
+            return found if found["state"] in states else None
+
+        return eventually(read, 60)
+
+    @contextmanager
+    def mover(self, fail_point: str = "") -> Iterator[subprocess.Popen[bytes]]:
+        """A mover; it is gone at the end."""
+        command = [sys.executable, "-m", "compose.services", "tenancy_mover", "--instance", "0"]
+        given = self.system.settings.environment() | {"MILLRACE_FAIL_POINT": fail_point, "MILLRACE_OPS_PORT": "0"}
+        started = subprocess.Popen(command, env=os.environ | given)
+        try:
+            yield started
+        finally:
+            if started.poll() is None:
+                started.kill()
+            started.wait(timeout=patient(30))
+
+    def broken_invariants(self) -> dict[str, list[Any]]:
+        """What each invariant of tenants finds, if anything."""
+        with psycopg.connect(self.system.settings.addresses().postgres_superuser_dsn) as connection:
+            found = {name: self.found_by(connection, name) for name in INVARIANTS}
+        return {name: rows for name, rows in found.items() if rows}
+
+    @staticmethod
+    def found_by(connection: psycopg.Connection[Any], name: str) -> list[Any]:
+        """What one invariant finds."""
+        text = (resources.files("reconciliation.tenancy") / "invariants" / f"{name}.sql").read_text()
+        return connection.execute(text.encode()).fetchall()
