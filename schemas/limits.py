@@ -32,6 +32,7 @@ PUSH_FOLLOWERS_MAX: Final = 500  # of a pushed author; above, readers pull its p
 FANOUT_CHUNK_FOLLOWERS: Final = 1_000
 HOME_TIMEOUT_MS: Final = 1_000  # of the store of homes; without it readers pull
 HOME_EQUAL_TIMES: Final = 16  # posts of one microsecond that a page may begin among
+HOME_STREAM_INTERVAL_S: Final = 1.0  # between two looks at a home for one stream
 HOME_TTL_S: Final = 14 * 86_400  # of a home that nobody reads
 TIMELINE_MARGIN: Final = 20  # posts that are examined beyond those that a page has room for
 SEARCH_TEXT_LENGTH_MAX: Final = 200

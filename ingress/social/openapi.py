@@ -78,6 +78,7 @@ def paths() -> Json:
         "/v1/posts/{post_id}": _read("get_post", "A post that the caller may see", [_POST_ID], "Post", ("not_found",)),
         "/v1/posts/{post_id}/versions": _page("list_post_versions", "Its versions, newest first", [_POST_ID]),
         "/v1/timelines/home": _page("get_home", "One's own posts, those of the followed, what they repost"),
+        "/v1/timelines/home/stream": _stream(),
         "/v1/timelines/public": _page("get_public_timeline", "What all users may see, newest first"),
         "/v1/timelines/user/{user_id}": _page("get_user_timeline", "The posts of one author, newest first", [_USER_ID]),
         "/v1/timelines/thread/{post_id}": _page("get_thread", "A root, then its replies, oldest first", [_POST_ID]),
@@ -86,6 +87,13 @@ def paths() -> Json:
         "/v1/follows/requests": _page("list_follow_requests", "Who asks to follow, newest first"),
         "/v1/follows/{user_id}": _read("get_follow", "One's own edge", [_USER_ID], "Edge", ("not_found",)),
     }
+
+
+def _stream() -> Json:
+    found = _read("stream_home", "What comes home from now on", [], "SocialPage", ("overloaded",))
+    text = {"text/event-stream": {"schema": {"type": "string"}}}
+    found["get"]["responses"]["200"] = {"description": "An event `post` for each post, once", "content": text}
+    return found
 
 
 def _page(name: str, summary: str, parameters: Sequence[Json] = ()) -> Json:

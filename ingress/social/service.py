@@ -8,6 +8,7 @@ from ingress.http_service import HttpService, Json
 from ingress.social import openapi, openapi_media, profile_routes, timeline_routes
 from ingress.social.admission import SocialAdmission
 from ingress.social.edges import Edges
+from ingress.social.home_streams import HomeStreams
 from ingress.social.homes import HomeReader
 from ingress.social.media import routes as media_routes
 from ingress.social.media.uploads import Uploads
@@ -46,11 +47,17 @@ class SocialHttp(HttpService):
         uploads = add(Uploads(store, platform.config.media))
         moderation = add(Moderation(store, cursors))
         add(OwnData(store))
-        self.admission = SocialAdmission(add(Users(store)), uploads)
+        users = add(Users(store))
+        self.admission = SocialAdmission(users, uploads)
         self._homes = add(HomeReader(store, None if url is None else Homes(url)))
-        add(Timelines(add(Posts(store, cursors, uploads, moderation)), self._homes, cursors))
+        timelines = add(Timelines(add(Posts(store, cursors, uploads, moderation)), self._homes, cursors))
+        self._streams = add(HomeStreams(timelines, users))
         add(Notifications(store, cursors))
         add(Edges(store, cursors))
+
+    def drain(self) -> None:
+        """Ends every stream."""
+        self._streams.close()
 
     async def close(self) -> None:
         """Disconnects from the store of homes."""

@@ -6,16 +6,17 @@ from typing import Final
 
 from fastapi import APIRouter
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 
 from ingress.commands import calling
 from ingress.http import reading
 from ingress.http.parts import parts_of
 from ingress.social.edges import Edges
+from ingress.social.home_streams import HomeStreams
 from ingress.social.notifications import Notifications
 from ingress.social.posts import Posts
 from ingress.social.timelines import Timelines
-from ingress.social.users import user_of
+from ingress.social.users import Users, user_of
 from schemas import errors, limits, validation
 from schemas.social.service import MODERATOR, READ
 from schemas.social.value_types import USER_ID
@@ -46,6 +47,18 @@ async def home(request: Request) -> Response:
     """The caller's home."""
     user = await user_of(request, READ)
     return calling.json(await parts_of(request).get(Timelines).home(user, *calling.place(request)))
+
+
+@router.get("/v1/timelines/home/stream")
+async def stream_home(request: Request) -> Response:
+    """What comes home from now on (server-sent events)."""
+    caller = await calling.caller_of(request, READ)
+    parts = parts_of(request)
+    await parts.get(Users).present(caller)
+    parts.get(HomeStreams).admit()
+    frames = parts.get(HomeStreams).stream(caller)
+    headers = calling.NO_STORE | {"X-Accel-Buffering": "no"}
+    return StreamingResponse(frames, headers=headers, media_type="text/event-stream")
 
 
 @router.get("/v1/timelines/public")

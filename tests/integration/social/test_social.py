@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from concurrent.futures import ThreadPoolExecutor
@@ -86,6 +87,20 @@ def test_only_users_call_and_only_as_far_as_their_scopes_go(system: PublicSystem
     assert refused(user.send("POST", "/v1/posts", {"text": "x", "media_ids": ["md_1"]}), 422, "media_not_ready")[
         "media_ids"
     ] == ["md_1"]
+
+
+def test_a_stream_tells_what_comes_home_and_nothing_that_is_hidden(people: list[SocialUser]) -> None:
+    author, fan, other = people
+    fan.follow(author)
+    assert fan.home == []
+    with fan.http.stream("GET", "/v1/timelines/home/stream", headers=fan.auth) as stream:
+        lines = stream.iter_lines()
+        assert next(lines) == "retry: 1000"
+        other.post("of somebody else")
+        author.post("private", visibility="private")
+        wanted = author.post("told")["post_id"]
+        told = next(json.loads(line.removeprefix("data: ")) for line in lines if line.startswith("data: "))
+    assert told["post_id"] == wanted
 
 
 def test_a_private_account_asks_and_a_block_ends_edges_both_ways(people: list[SocialUser]) -> None:

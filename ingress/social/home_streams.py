@@ -1,0 +1,73 @@
+"""A home as it grows (server-sent events). Each post is out of an authorized read of that moment, once a stream.
+
+A stream that was cut off goes on with a page of the home: it has no cursor of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from schemas import errors, limits
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from ingress.identity.auth import Caller
+    from ingress.social.timelines import Timelines
+    from ingress.social.users import Users
+
+_HEARTBEAT: Final = b": alive\n\n"
+_encode: Final = msgspec.json.Encoder().encode
+
+
+class HomeStreams:
+    """Open streams of this process."""
+
+    def __init__(self, timelines: Timelines, users: Users) -> None:
+        self._timelines = timelines
+        self._users = users
+        self._open = 0
+        self._closing = asyncio.Event()
+
+    def admit(self) -> None:
+        """Raises Overloaded when no further stream may be opened."""
+        if self._closing.is_set() or self._open >= limits.EVENT_STREAMS_MAX:
+            raise errors.Overloaded("Too many streams are open.")
+
+    def close(self) -> None:
+        """Ends every stream."""
+        self._closing.set()
+
+    async def stream(self, caller: Caller) -> AsyncIterator[bytes]:
+        """What comes home from now on, until the token expires, the user is erased, the drain, or the client leaves."""
+        self._open += 1
+        try:
+            known = [post["post_id"] for post in await self._newest(caller)]
+            yield b"retry: 1000\n\n"
+            while not self._closing.is_set() and time.time() < caller.expires_at:
+                posts = await self._newest(caller)
+                fresh = [post for post in reversed(posts) if post["post_id"] not in known]
+                known = [*known, *(post["post_id"] for post in fresh)][-limits.HOME_POSTS_MAX :]
+                yield b"".join(b"event: post\ndata: %b\n\n" % _encode(post) for post in fresh) or _HEARTBEAT
+                await self._pause()
+        except (errors.Unavailable, errors.Gone):
+            return  # the client opens another one, and is told why not
+        finally:
+            self._open -= 1
+
+    async def _newest(self, caller: Caller) -> list[dict[str, Any]]:
+        user = await self._users.present(caller)
+        page = await self._timelines.home(user, limits.PAGE_LIMIT_DEFAULT, None)
+        found: list[dict[str, Any]] = page["data"]
+        return found
+
+    async def _pause(self) -> None:
+        try:
+            async with asyncio.timeout(limits.HOME_STREAM_INTERVAL_S):
+                await self._closing.wait()
+        except TimeoutError:
+            return
