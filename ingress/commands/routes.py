@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from ingress.commands import calling
-from ingress.commands.admission import DRY_RUN, Admissions
+from ingress.commands.admission import Admissions
 from ingress.commands.commands import Commands
 from ingress.commands.events import EventFeeds
 from ingress.commands.operations import OperationLog

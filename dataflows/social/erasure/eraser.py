@@ -18,6 +18,7 @@ import structlog
 from confluent_kafka import Producer
 from redis.exceptions import RedisError
 
+from dataflows.owner import fail_points
 from dataflows.social.erasure.crawler import Crawler
 from dataflows.social.worker_commands import worker_command
 from dataflows.worker.contract import WorkerPlace
@@ -125,6 +126,7 @@ class Eraser:
         if reason := why_not_delivered(self._place.kafka, self._producer, [command_letter(self._place.kafka, command)]):
             _log.warning("erasure_not_told", erasure=erasure_id, reason=reason)
             return
+        fail_points.reach("worker_after_send")
         self._told[erasure_id] = time.monotonic()
 
     def _take(self, connection: psycopg.Connection[Any], user_id: str) -> None:

@@ -1,0 +1,258 @@
+"""Moderation and erasure through the public surface: what a decision takes away is gone, and comes back as it should."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import signal
+from datetime import UTC, datetime, timedelta
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+import pytest
+from joserfc import jwk, jws
+
+from ingress.identity.issuer import SCOPES_OF_USERS
+from sinks.certificates import CertificateKeys
+from tests.eventually import becomes, eventually
+from tests.services.counter_world import millrace, process
+from tests.worlds.social_media import fetch, picture, ready, statuses, urls_of
+from tests.worlds.social_system import SocialUser, refused, social_system
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.worlds.public_system import PublicSystem
+
+pytestmark = [pytest.mark.servers]
+Json = dict[str, Any]
+MODERATORS = (*SCOPES_OF_USERS, "moderator")
+
+
+@pytest.fixture(scope="module")
+def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PublicSystem]:
+    home: Path = tmp_path_factory.mktemp("moderation")
+    with social_system(home) as made:
+        yield made
+
+
+@pytest.fixture
+def people(system: PublicSystem) -> list[SocialUser]:
+    found = [SocialUser(system) for _ in range(3)]
+    for user in found:
+        assert user.read("/v1/me")["user_id"] == user.name
+    return found
+
+
+@pytest.fixture
+def moderator(system: PublicSystem) -> SocialUser:
+    return SocialUser(system, MODERATORS)
+
+
+def decide(moderator: SocialUser, object_id: str, decision: str, **more: Any) -> Json:
+    payload = {"object_id": object_id, "decision": decision, "reason": "abuse", "policy_version": 3}
+    return moderator.do("POST", "/v1/moderation/decisions", payload | more)
+
+
+def propagation(moderator: SocialUser, made: Json) -> Json:
+    return moderator.read(f"/v1/moderation/decisions/{made['decision_id']}/propagation")
+
+
+def verified(moderator: SocialUser, made: Json) -> Json:
+    def all_seen() -> Json | None:
+        found = propagation(moderator, made)
+        return found if found["state"] == "verified" else None
+
+    return eventually(all_seen, 60, what="the decision has arrived everywhere")
+
+
+def test_a_decision_is_looked_after_until_the_origin_that_was_away_has_obeyed(
+    system: PublicSystem, people: list[SocialUser], moderator: SocialUser
+) -> None:
+    """One medium is taken down: equal bytes of another owner, and the post, stay."""
+    author, other, reader = people
+    data = picture()
+    bad, good, equal = ready(author, data), ready(author), ready(other, data)
+    post = author.post("two", media_ids=[bad["media_id"], good["media_id"]])
+    twin = other.post("one", media_ids=[equal["media_id"]])
+    old = urls_of(reader, post)
+    assert statuses(old) == {200}
+    with system.frozen("social_media"):
+        made = decide(moderator, bad["media_id"], "remove")
+
+        def is_tried_again() -> bool:
+            found = {one["name"]: one for one in propagation(moderator, made)["consumers"]}
+            return found["media_origin"]["attempts"] > 0 and found["media_origin"]["state"] == "pending"
+
+        eventually(is_tried_again, 60, what="it is tried, and not given up")
+        assert len(urls_of(reader, post)) == 2  # the other medium's two renditions
+    spread = verified(moderator, made)
+    assert all(one["verified_at"] for one in spread["consumers"])
+    assert [fetch(url).status_code for url in old] == [404, 404, 200, 200]
+    assert author.read(f"/v1/media/uploads/{bad['media_id']}")["scan_state"] == "taken_down"
+    assert statuses(urls_of(reader, twin)) == {200}
+    appeal = author.do("POST", "/v1/moderation/appeals", {"decision_id": made["decision_id"], "text": "why"})
+    verdict = {"outcome": "reversed", "reason": "satire", "policy_version": 4}
+    path = f"/v1/moderation/appeals/{appeal['appeal_id']}/decide"
+    refused(moderator.send("POST", path, verdict), 403, "four_eyes_required")
+    second = SocialUser(system, MODERATORS)
+    verified(second, {"decision_id": second.do("POST", path, verdict)["reversed_by"]})
+    new = urls_of(reader, post)
+    assert (len(new), statuses(new), statuses(old[:2])) == (4, {200}, {404})
+    refused(second.send("POST", path, verdict), 409, "state_conflict")
+
+
+def test_what_one_cannot_see_is_not_there_to_be_reported_and_the_worst_comes_first(
+    people: list[SocialUser], moderator: SocialUser
+) -> None:
+    author, fan, stranger = people
+    fan.follow(author)
+    hidden, shown = author.post("for followers", visibility="followers"), author.post("for all")
+
+    def report(user: SocialUser, object_id: str, reason: str = "spam") -> Any:
+        return user.send("POST", "/v1/moderation/reports", {"object_id": object_id, "reason": reason})
+
+    unknown = report(stranger, "po_unknown")
+    assert report(stranger, hidden["post_id"]).content == unknown.content
+    assert unknown.status_code == 404
+    assert report(fan, hidden["post_id"], "illegal").status_code == 201
+    for _ in range(2):
+        assert report(stranger, shown["post_id"]).status_code == 201
+    assert report(fan, shown["post_id"]).status_code == 201
+    assert report(fan, author.name, "other").status_code == 201
+    own = {hidden["post_id"], shown["post_id"], author.name}
+    queue = [case for case in moderator.walk("/v1/moderation/queue", limit=1) if case["object_id"] in own]
+    assert [(c["object_id"], c["reports"]) for c in queue] == [
+        (hidden["post_id"], 1),
+        (shown["post_id"], 2),
+        (author.name, 1),
+    ]
+    decide(moderator, shown["post_id"], "none")
+    left = {case["object_id"] for case in moderator.walk("/v1/moderation/queue")}
+    assert own - left == {shown["post_id"]}
+    refused(fan.get("/v1/moderation/queue"), 403, "forbidden")
+
+
+def test_limits_labels_and_suspensions_do_what_they_say_and_end_in_time(
+    people: list[SocialUser], moderator: SocialUser
+) -> None:
+    author, fan, stranger = people
+    fan.follow(author)
+    post = author.post("wordofthispostonly", media_ids=[ready(author)["media_id"]])
+    path, public = f"/v1/posts/{post['post_id']}", "/v1/timelines/public"
+    decide(moderator, post["post_id"], "limit")
+    assert stranger.get(path).status_code == 200
+    assert post["post_id"] not in stranger.ids(public) + stranger.ids("/v1/search", q="wordofthispostonly")
+    author.do("PATCH", path, {"text": "wordofthispostonly again"}, version=1)
+    assert post["post_id"] not in stranger.ids(public) + stranger.ids("/v1/search", q="wordofthispostonly")
+    ends = (datetime.now(UTC) + timedelta(seconds=1)).isoformat()
+    label = decide(moderator, post["post_id"], "label", label="satire", expires_at=ends)
+    assert label["version"] == 2
+    becomes(lambda: author.read(path)["moderation"], None, 60, what="it ends by a decision of its own")
+    assert post["post_id"] in stranger.ids(public)
+    assert stranger.read(path)["moderation"] is None
+    old = urls_of(stranger, post)
+    made = decide(moderator, author.name, "remove")
+    refused(stranger.get(path), 404, "not_found")
+    refused(author.send("POST", "/v1/posts", {"text": "x"}), 403, "forbidden")
+    assert statuses(old) == {404}
+    verified(moderator, made)
+    decide(moderator, author.name, "none")
+    assert stranger.get(path).status_code == 200
+    assert (statuses(old), statuses(urls_of(stranger, post))) == ({404}, {200})
+    kinds = [one["kind"] for one in author.walk("/v1/notifications")]
+    assert kinds.count("moderation") == 5
+    refused(
+        moderator.send(
+            "POST",
+            "/v1/moderation/decisions",
+            {"object_id": "po_x", "decision": "label", "reason": "x", "policy_version": 1},
+        ),
+        422,
+        "invalid_command",
+    )
+
+
+def test_an_erasure_that_dies_goes_on_and_its_certificate_is_signed(
+    system: PublicSystem, people: list[SocialUser]
+) -> None:
+    leaver, friend, twin = people
+    data = picture()
+    leaver.do("PATCH", "/v1/me", {"display_name": "wordofaname"})
+    leaver.follow(friend)
+    friend.follow(leaver)
+    medium, equal = ready(leaver, data), ready(twin, data)
+    kept = twin.post("kept", media_ids=[equal["media_id"]])
+    posts = [leaver.post(f"wordofaname {n}") for n in range(3)] + [leaver.post("seen", media_ids=[medium["media_id"]])]
+    leaver.do("POST", f"/v1/posts/{kept['post_id']}/likes")
+    leaver.do(
+        "POST", "/v1/moderation/reports", {"object_id": kept["post_id"], "reason": "spam", "comment": "wordofaname"}
+    )
+    reply = friend.post("stays", reply_to=posts[0]["post_id"])
+    made = leaver.do("POST", "/v1/me/exports")
+    lines = leaver.get(f"/v1/me/exports/{made['export_id']}/content").text.splitlines()
+    assert [json.loads(line)["object"] for line in lines] == ["user", *["post"] * 4, "media", "follow", "like"]
+    old = urls_of(friend, posts[3])
+    with process(system, "social_eraser", "worker_after_send") as doomed, system.frozen("social_eraser"):
+        leaver.do("POST", "/v1/me/erasure", {"confirm": leaver.name})
+        assert friend.get(f"/v1/posts/{posts[0]['post_id']}").status_code == 404
+        eventually(lambda: doomed.poll() is not None, 60, what="the eraser dies when it has told")
+    for pid in system.pids("social_eraser"):
+        os.kill(pid, signal.SIGKILL)
+    refused(leaver.get("/v1/me"), 410, "gone")
+    refused(leaver.send("POST", "/v1/posts", {"text": "x"}), 410, "gone")
+    done = eventually(lambda: found if (found := leaver.read("/v1/me/erasure"))["state"] == "complete" else None, 100)
+    certificate = done["certificate"]
+    assert (certificate["kind"], certificate["reachable"]) == ("erasure", 0)
+    assert certificate["counts"] == {"posts": 4, "media": 1, "edges": 3}
+    keys = jwk.KeySet.import_key_set(CertificateKeys(system.settings.the_home().path / "keys").public())
+    signed = json.loads(jws.deserialize_compact(certificate["jws"], keys, algorithms=["Ed25519"]).payload)
+    assert signed == {name: value for name, value in certificate.items() if name != "jws"}
+    head, body, signature = certificate["jws"].split(".")
+    forged = (
+        base64.urlsafe_b64encode(base64.urlsafe_b64decode(body + "==").replace(b'"posts":4', b'"posts":5'))
+        .decode()
+        .rstrip("=")
+    )
+    with pytest.raises(Exception, match="bad_signature"):
+        jws.deserialize_compact(f"{head}.{forged}.{signature}", keys, algorithms=["Ed25519"])
+    assert statuses(old) == {404}
+    assert statuses(urls_of(friend, kept)) == {200}
+    assert friend.read(f"/v1/posts/{reply['post_id']}")["text"] == "stays"
+    assert friend.read("/v1/me")["followers"] == 0
+    for table in ("idempotency", "post", "post_version", "author", "moderation_report", "notification"):
+        found = system.rows(
+            f"select count(*) from {table} t where position('wordofaname' in t::text) > 0 or t::text like %s",
+            "%" + b"wordofaname".hex() + "%",
+        )
+        assert found == [(0,)], table
+
+
+VIOLATIONS = {
+    "social_media_claims": "update media set attached_post_id = (select post_id from post p where p.author_id <> owner_id and state = 'published' limit 1) where scan_state = 'ready'",
+    "social_media_served": "update author set is_private = true, state = 'active' where user_id in (select owner_id from media where scan_state = 'ready');"
+    " create or replace view media_access as select media_id, owner_id, attached_post_id, manifest, access_version, true as is_served, true as is_public, scan_state as shown_state from media",
+    "social_media_uploads": "update media_part set received_at = null where media_id in (select media_id from media where scan_state = 'ready')",
+    "social_media_scanned": "update media set created_at = created_at - 2 * 86400 * 1000000::bigint, attached_post_id = null",
+    "social_moderation": "update moderation_current set epoch = epoch + 1",
+    "social_appeals": "update moderation_case set reports = reports + 1",
+    "social_propagation": "delete from moderation_propagation where consumer = 'search'",
+    "social_erased": "update author set display_name = 'still there' where state = 'deleted'",
+}
+
+
+def test_nothing_is_found_amiss_and_every_planted_violation_is(system: PublicSystem) -> None:
+    """The last test of the module: over all that the others left."""
+    assert system.rows("select count(*) from erasure where state = 'complete'")[0][0] > 0
+    only = [argument for name in VIOLATIONS for argument in ("--only", name)]
+    becomes(lambda: millrace(system, "check", *only)["gaps"], 0, 60)
+    for name, plant in VIOLATIONS.items():
+        sql = (resources.files("reconciliation.social") / "invariants" / f"{name}.sql").read_text()
+        with psycopg.connect(system.settings.addresses().postgres_superuser_dsn) as connection:
+            for statement in plant.split("; "):
+                connection.execute(statement.encode())
+            assert connection.execute(sql.encode()).fetchall(), name
+            connection.rollback()
