@@ -29,7 +29,10 @@ def components() -> dict[str, Json]:
     export = {"id": _TEXT, "export_id": _TEXT, "state": {"enum": ["running", "ready"]}}
     erasure = {"id": _TEXT, "erasure_id": _TEXT, "state": {"enum": ["running", "complete"]}, "version": _VERSION}
     report = {"id": _TEXT, "report_id": _TEXT, "object_id": _TEXT, "version": _VERSION}
-    propagation = {"decision_id": _TEXT, "state": {"enum": ["pending", "verified"]}, "consumers": {"type": "array"}}
+    arrived = {"enum": ["pending", "verified"]}
+    consumer = {"name": _TEXT, "state": arrived, "attempts": {"type": "integer"}, "verified_at": _ANY}
+    consumers = {"type": "array", "items": _open(consumer)}
+    propagation = {"decision_id": _TEXT, "state": arrived, "consumers": consumers}
     return {
         "Media": _open(media),
         "ModerationRecord": _open(decided),
