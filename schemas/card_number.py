@@ -34,7 +34,7 @@ _BEGUN: Final = tuple(sizes[:2] for sizes in _PRINTED)
 _INVISIBLE: Final = frozenset(("Cf", "Mn", "Me"))  # what takes no place of its own: zero-width spaces, accents
 _PIECE: Final = re.compile(rf"{_MARK}*(?:\d{_MARK}*){{1,19}}")
 #: of a name that is one of several: "pan_1", "part b"
-_COUNTED_NAME: Final = re.compile(r"(.*?)[\W_]*(\d{1,2}|[a-zA-Z])", re.DOTALL)
+_COUNTED_NAME: Final = re.compile(r"(.*?)[\W_]*(\d{1,2}|(?<![^\W_])[a-zA-Z])", re.DOTALL)
 _ESCAPES_MAX: Final = 3
 _HEX_LETTERS: Final = frozenset("abcdefABCDEF")
 

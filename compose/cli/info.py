@@ -97,11 +97,11 @@ def _without_password(url: str) -> str:
 
 def _lines(found: dict[str, Any]) -> list[str]:
     """One fact a line, names in a column; what is many lies below its name."""
-    width = max(map(len, found)) + 2
+    width = max(len(name) for value in found.values() if isinstance(value, dict) for name in value) + 2
     lines: list[str] = []
     for name, value in found.items():
         if not isinstance(value, dict):
-            lines.append(f"{name:{width}}{_text(value)}")
+            lines.append(f"{name:{width + 2}}{_text(value)}")
             continue
         lines.append(name)
         for part, of_it in value.items():
