@@ -16,6 +16,7 @@ import httpx
 from ingress.identity.issuer import KeyFolder, issue_token
 from sinks.clickhouse.connection import ClickHouseConnection
 from sinks.clickhouse.metering import usage
+from sinks.clickhouse.services import SINKS
 from tests.eventually import patient
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 SCOPES = ("counters:read", "counters:write")
 Kind = Literal["merchant", "tenant", "user"]
-_SINKS_BEFORE = 3  # those of payments and of the limiter
+_SINKS_BEFORE = len(SINKS)  # those of the services in the tree
 
 
 class Caller:
