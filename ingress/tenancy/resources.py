@@ -59,7 +59,9 @@ class Resources:
         self, known: Known, query: str, asked: Document, at_most: int = limits.PAGE_LIMIT_MAX
     ) -> tuple[list[Document], list[Head]]:
         """What the heads of a query lead to, and those heads."""
-        for left in reversed(range(limits.TENANT_READ_TRIES_MAX)):
+        left = limits.TENANT_READ_TRIES_MAX
+        while left:
+            left -= 1
             tenant = known.tenant
             parameters = {"tenant_id": tenant.tenant_id, "placement_id": tenant.placement_id, **asked}
             heads: list[Head] = [(i, v, at, image) for i, v, at, image in await self._store.rows(query, parameters)]
@@ -67,10 +69,14 @@ class Resources:
                 found = await self._payloads(known, heads[:at_most])
             except psycopg.Error:
                 found = None  # the placement has moved on, or its gate is closed for an older generation
+            except errors.Unavailable:
+                found = None
+                left = min(left, 1)  # a database that is away, unless the tenant is elsewhere by now
             if found is not None:
                 return found, heads
-            if left:
-                known = await self._tenants.find(tenant.tenant_id, fresh=True) or known
+            if not left:
+                break
+            known = await self._tenants.find(tenant.tenant_id, fresh=True) or known
         raise errors.Unavailable("The tenant is on the move; try again.", tenant=known.tenant.tenant_id)
 
     async def _payloads(self, known: Known, heads: list[Head]) -> list[Document] | None:

@@ -93,6 +93,7 @@ class Tenancy:
     def __init__(self, system: PublicSystem) -> None:
         self.system = system
         self.staff = Caller(system, "m_ops", "merchant", (STAFF,))
+        self._callers = [self.staff]
 
     def tenant(self, mode: str = "pooled", **payload: Any) -> Caller:
         """A member of a new tenant that is served."""
@@ -100,7 +101,13 @@ class Tenancy:
         made = self.staff.done("POST", "/v1/tenants", given)
         path = f"/v1/tenants/{made['tenant_id']}"
         eventually(lambda: self.staff.get(path)["state"] == "active", 30)
-        return Caller(self.system, made["tenant_id"], "tenant", MEMBER)
+        self._callers.append(Caller(self.system, made["tenant_id"], "tenant", MEMBER))
+        return self._callers[-1]
+
+    def close(self) -> None:
+        """Nobody calls any more."""
+        for caller in self._callers:
+            caller.http.close()
 
     def becomes(self, path: str, *states: str) -> dict[str, Any]:
         """Waits until what is there has one of these states."""

@@ -136,8 +136,7 @@ class Places:
             return 0
         if connection := self._dedicated.pop(place.placement_id, None):
             connection.close()
-        name = sql.Identifier(databases.name_of(self.control.info.dbname, place.placement_id))
-        self.control.execute(sql.SQL("drop database if exists {} with (force)").format(name))
+        self._drop(databases.name_of(self.control.info.dbname, place.placement_id))
         return 0
 
     def open_gate(self, place: Place, generation: int) -> None:
@@ -149,6 +148,14 @@ class Places:
                 " set generation = greatest(tenancy.gate.generation, excluded.generation)",
                 (place.tenant_id, generation),
             )
+
+    def _drop(self, database: str) -> None:
+        """It takes no session first: an ingress that reads there would come back at once."""
+        name = sql.Identifier(database)
+        if self.control.execute("select 1 from pg_database where datname = %s", (database,)).fetchone():
+            self.control.execute(sql.SQL("alter database {} with allow_connections false").format(name))
+            self.control.execute("select tenancy.end_sessions(%s)", (database,))
+            self.control.execute(sql.SQL("drop database if exists {}").format(name))
 
     def _make_database(self, place: Place) -> None:
         name = databases.name_of(self.control.info.dbname, place.placement_id)

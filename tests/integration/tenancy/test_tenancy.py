@@ -29,7 +29,9 @@ def tenancy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tenancy]:
     workers = "tenancy_mover=0 tenancy_metering=0 tenancy_monitor=0"
     home = tmp_path_factory.mktemp("tenancy")
     with system_of_its_own(home, services=("ingress",), ingress_processes=1, worker_processes=workers) as made:
-        yield Tenancy(made)
+        found = Tenancy(made)
+        yield found
+        found.close()
 
 
 def write(caller: Caller, ledger: Ledger, count: int) -> None:

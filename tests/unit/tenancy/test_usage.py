@@ -96,6 +96,21 @@ def test_a_record_counts_for_the_tenant_of_its_key_and_only_from_who_may_speak_f
     assert metered(key, json.dumps(GOOD | {"id": ""}).encode(), NOW_US, INGRESS, None) == "wrong_id"
 
 
+@pytest.mark.parametrize(
+    "value",
+    [  # as the CloudEvents SDK for Python writes them: 1.x, and 2.x
+        b'{"specversion": "1.0", "id": "e1", "source": "/meter", "type": "millrace.usage", "subject": "team", "time":'
+        b' "2026-09-21T14:13:20.000000+00:00", "data": {"dimension": "tokens", "quantity": 3}}',
+        b'{"type": "millrace.usage", "source": "/meter", "id": "e1", "specversion": "1.0", "time":'
+        b' "2026-09-21T14:13:20.000000Z", "subject": "team", "datacontenttype": "application/json", "data":'
+        b' {"dimension": "tokens", "quantity": 3}}',
+    ],
+)
+def test_what_the_sdk_of_cloudevents_writes_counts_as_it_is(value: bytes) -> None:
+    found = metered(record_key("tn_1", "/meter", "e1").encode(), value, NOW_US, "producer.a", ("tenant:tn_1",))
+    assert found == Metered("tn_1", UsageEvent("/meter", "e1", "tokens", 3, "team", NOW_US))
+
+
 def test_the_first_content_of_an_identity_stays_and_each_other_is_told_once() -> None:
     first = Metered("tn_1", UsageEvent("/meter", "e1", "tokens", 3, None, NOW_US))
     other = Metered("tn_1", structs.replace(first.event, quantity=4))

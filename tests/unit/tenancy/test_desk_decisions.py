@@ -1,0 +1,117 @@
+"""Billing runs and support grants as their owner decides them: pure, every order of hands."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dataflows.tenancy.domain import billing_run, support_grant
+from dataflows.tenancy.domain.billing_run import BillingRun, DeskTenant
+from dataflows.tenancy.domain.support_grant import SupportGrant
+from schemas.records import Command, Rejection
+from schemas.tenancy.instants import instant
+
+NOW = 1_790_000_000_000_000
+HOUR = 3_600_000_000
+TENANT = DeskTenant("tn_1", "standard", "EUR", {"tokens": "0.5"})
+
+
+def command(operation: str, version: int | None = None, **payload: Any) -> Command:
+    return Command(
+        operation=operation,
+        request_id="r",
+        idempotency_key="k",
+        aggregate_key="tn_1",
+        expected_version=version,
+        scope="m_ops",
+        request_hash=b"",
+        trace_id="",
+        issued_at=NOW,
+        deadline_at=0,
+        reply_to=-1,
+        reply_id=0,
+        payload=payload,
+    )
+
+
+def a_run(begins: int, ends: int, billed: list[tuple[int, int]] | None = None) -> BillingRun | Rejection:
+    asked = command("create_billing_run", **{"from": instant(begins), "to": instant(ends), "grace_s": 0})
+    return billing_run.decide_billing_run(TENANT, billed or [], 3, "br_x", asked, NOW)
+
+
+def test_a_period_is_billed_when_it_is_over_and_touches_no_other() -> None:
+    run = a_run(NOW - HOUR, NOW, [(NOW - 2 * HOUR, NOW - HOUR)])
+    assert isinstance(run, BillingRun)
+    assert (run.number, run.invoice_id, run.prices) == (3, "in_x", {"tokens": "0.5"})
+    assert billing_run.rendered(run)["invoice_id"] is None
+    assert billing_run.rendered(run, is_finalized=True)["invoice_id"] == "in_x"
+
+
+@pytest.mark.parametrize(
+    ("begins", "ends", "billed", "code"),
+    [
+        (NOW - HOUR, NOW + 1, [], "state_conflict"),
+        (NOW - HOUR, NOW, [(NOW - 2 * HOUR, NOW - HOUR + 1)], "state_conflict"),
+        (NOW - 3 * HOUR, NOW, [(NOW - 2 * HOUR, NOW - HOUR)], "state_conflict"),
+        (NOW - HOUR, NOW - HOUR, [], "invalid_command"),
+    ],
+)
+def test_what_is_not_billed(begins: int, ends: int, billed: list[tuple[int, int]], code: str) -> None:
+    found = a_run(begins, ends, billed)
+    assert isinstance(found, Rejection)
+    assert found.code == code
+
+
+def requested(tier: str = "standard") -> SupportGrant:
+    payload = {"person": "s_1", "reason": "r", "ticket": "t", "scopes": ["resources:read"], "duration_s": 60}
+    return support_grant.requested("sg_1", "tn_1", tier, command("request_support_grant", **payload), NOW)
+
+
+def after(grant: SupportGrant, *hands: tuple[str, str], at: int = NOW) -> SupportGrant | str:
+    """The grant after these hands, or the code of the first refusal."""
+    for verb, person in hands:
+        asked = command(f"{verb}_support_grant", person=person, grant_id="sg_1")
+        decided = support_grant.decide(grant, "tn_1", asked, at)
+        if isinstance(decided, Rejection):
+            return decided.code
+        grant = decided
+    return grant
+
+
+def test_time_runs_when_another_person_and_the_tenant_of_a_tier_that_asks_for_it_have_allowed_it() -> None:
+    active = after(requested(), ("approve", "s_2"))
+    assert isinstance(active, SupportGrant)
+    assert (active.state, active.approvers, active.expires_at) == ("active", ("s_2",), NOW + 60_000_000)
+    assert [active.state_at(at) for at in (NOW + 59_999_999, NOW + 60_000_000)] == ["active", "expired"]
+    waits = after(requested("enterprise"), ("approve", "s_2"))
+    assert isinstance(waits, SupportGrant)
+    assert (waits.state, waits.expires_at) == ("approved", None)
+    for hands in ((("approve", "s_2"), ("consent", "u_1")), (("consent", "u_1"), ("approve", "s_2"))):
+        both = after(requested("enterprise"), *hands)
+        assert isinstance(both, SupportGrant)
+        assert (both.state, both.consented_by, both.version) == ("active", "u_1", 3)
+
+
+def test_nobody_approves_their_own_and_what_is_over_stays_over() -> None:
+    assert after(requested(), ("approve", "s_1")) == "four_eyes_required"
+    assert after(requested(), ("approve", "s_2"), ("approve", "s_3")) == "state_conflict"
+    assert after(requested(), ("approve", "s_2"), ("deny", "s_3")) == "state_conflict"
+    for end in ("deny", "revoke"):
+        for later in ("approve", "consent", "revoke"):
+            assert after(requested(), (end, "s_3"), (later, "s_4")) == "state_conflict"
+    active = after(requested(), ("approve", "s_2"))
+    assert isinstance(active, SupportGrant)
+    assert after(active, ("revoke", "s_3"), at=NOW + 60_000_000) == "state_conflict"
+
+
+def test_another_tenants_grant_is_not_there_and_a_stale_version_is_told() -> None:
+    grant = requested()
+    asked = command("approve_support_grant", person="s_2", grant_id="sg_1")
+    for known, tenant in ((None, "tn_1"), (grant, "tn_2")):
+        found = support_grant.decide(known, tenant, asked, NOW)
+        assert isinstance(found, Rejection)
+        assert found.code == "not_found"
+    stale = support_grant.decide(grant, "tn_1", command("approve_support_grant", 7, person="s_2", grant_id="sg_1"), NOW)
+    assert isinstance(stale, Rejection)
+    assert (stale.code, stale.extra) == ("version_conflict", {"current_version": 1})
