@@ -158,7 +158,7 @@ class Settings(ProcessorSettings, GatewaySettings, IssuerSettings):
     written_schemas: str = Field(default="", pattern=r"^(\w+=\d+( +|$))*$")
     services: Annotated[tuple[str, ...], NoDecode] = SERVICES  # MILLRACE_SERVICES=owner,ingress runs these only
     #: NAME=COUNT of workers that services declare
-    worker_processes: str = Field(default="", pattern=r"^(\w+=[1-9]\d?( +|$))*$")
+    worker_processes: str = Field(default="", pattern=r"^(\w+=\d\d?( +|$))*$")
     #: all sinks of ClickHouse in one process, or each in one of its own
     clickhouse_sinks: Literal["together", "apart"] = "together"
     ingress_processes: int = Field(default_factory=processes_default, ge=1, le=limits.INGRESS_PROCESSES_MAX)
