@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
+from compose.settings.service_processes import PROCESSES
 from compose.settings.settings import SERVICES
 from tests.eventually import becomes, eventually, patient
 from tests.integration.operator_shell import Operator, pids
@@ -105,7 +106,7 @@ def test_without_the_fork_server_every_service_comes_back_all_the_same(
         ]
 
     becomes(not_back, [], within_s=100, what="all are back")
-    assert len(killed) == len(SERVICES) + 1  # two simulators
+    assert len(killed) == len(SERVICES) + len(PROCESSES) + 1  # two simulators
     assert {entry.name: entry.condition for entry in operator.state().processes}["fork_server"] == "stopped"
     assert get(world["base_url"], "/healthz") == 200
 
