@@ -997,6 +997,7 @@ MEDIA_URL_TTL_MAX_S: Final = 900  # of a part
 MEDIA_FRESH_URL_S: Final = 30  # at least so long is one good that is asked for again
 MEDIA_VIEW_TTL_S: Final = 300  # of a signed rendition
 MEDIA_PUBLIC_AGE_S: Final = 10  # what a cache may keep: by then a hidden medium is nowhere
+MEDIA_DRAFT_S: Final = 3_600  # then its writer is gone
 MEDIA_CHUNK_BYTES: Final = 256 * 1024
 MEDIA_PIXELS_MAX: Final = 50_000_000
 MEDIA_FRAMES_MAX: Final = 100

@@ -50,6 +50,7 @@ class Asking:
             ("posts_seen", sorted(self.seen)),
             ("reactions_read", sorted(self.reactions)),
             ("media_read", [(media,) for media in sorted(self.media)]),
+            ("media_removed", [(media,) for media in sorted(self.media)]),
             ("media_of_posts", [(post,) for post in sorted(self.media_of_posts)]),
             ("objects_read", [(one, one, one) for one in sorted(self.targets)]),
             ("reportable_read", sorted(self.reportable)),

@@ -10,6 +10,10 @@ select media_id, owner_id, mime, size, sha256, parts, expires_in_s, scan_state, 
        access_version, version, created_at, updated_at
 from media where attached_post_id = any (%s::text[]);
 
+-- name: media_removed
+-- Those of them that a decision has taken down. Primary key.
+select object_id from moderation_current where object_id = any (%s::text[]) and effect = 'remove';
+
 -- name: media_insert
 -- New uploads; an id that exists fails the batch.
 insert into media (media_id, owner_id, mime, size, sha256, parts, expires_in_s, scan_state, manifest, attached_post_id,

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ingress.social.media.uploads import Uploads
     from ingress.social.users import Users
 
+_ERASURE: Final = "erase_user"
 _VERSIONED: Final = frozenset({"edit_post", "delete_post"})
 
 
@@ -29,8 +30,12 @@ class SocialAdmission(Admission):
         self._uploads = uploads
 
     async def refusals(self, caller: Caller, requests: Sequence[Request]) -> list[errors.PlatformError | None]:
-        """A version that is not said is a refusal. Raises Forbidden and Gone: an erased user gets no stored answer."""
-        await self._users.present(caller)
+        """A version that is not said is a refusal. Raises Forbidden and Gone: an erased user gets no stored answer.
+
+        But that of its erasure: who did not hear it may ask again.
+        """
+        is_erasing = all(request.operation.name == _ERASURE for request in requests)
+        await self._users.present(caller, erased_too=is_erasing)
         return [_refusal(request) for request in requests]
 
     def gathers(self, requests: Sequence[Request]) -> bool:

@@ -6,10 +6,12 @@ it or nothing, whoever dies. Two writers of one name bring the same bytes.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import re
 import shutil
+import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -122,6 +124,14 @@ class MediaObjects:
             source.parent.rmdir()
         except OSError:  # others have the same bytes, or it is gone
             return
+
+    def forget_old_drafts(self) -> None:
+        """What writers left that died; none writes for so long."""
+        before = time.time() - limits.MEDIA_DRAFT_S
+        for path in (self._folder / "drafts").iterdir():
+            with contextlib.suppress(FileNotFoundError):  # its writer ended just now
+                if path.stat().st_mtime < before:
+                    path.unlink()
 
     def holds(self, media_id: str, sha256: str) -> bool:
         """Whether anything of the medium is there."""

@@ -26,7 +26,7 @@ MEDIA_TYPE = "application/vnd.schemaregistry.v1+json"
 
 
 @pytest.fixture(scope="module")
-def app() -> FastAPI:
+def app(tmp_path_factory: pytest.TempPathFactory) -> FastAPI:
     """With parts that were never started: the registry needs none of them."""
     ingress = Ingress(
         IngressConfig(
@@ -37,7 +37,7 @@ def app() -> FastAPI:
             trusted=(Trust(issuer="i", audiences=("a",), jwks="none"),),
             jwks_served=None,
             cursor_key=b"k" * 32,
-            media=MediaOrigin(url="http://127.0.0.1:1", key=b"k" * 32, folder=Path("none")),
+            media=MediaOrigin(url="http://media", key=b"k" * 32, folder=tmp_path_factory.mktemp("media")),
         )
     )
     return create_app(ingress)

@@ -109,14 +109,16 @@ def expired(known: Media | None, now: int) -> Media | Rejection:
     return _moved(known, now, scan_state="expired", manifest=None)
 
 
-def not_ready(wanted: Collection[str], owner_id: str, post_id: str, known: dict[str, Media]) -> Rejection | None:
-    """Why a post may not have these media: those not ready, not its author's own, unknown, or in another post."""
+def not_ready(
+    wanted: Collection[str], owner_id: str, post_id: str, known: dict[str, Media], removed: Collection[str] = ()
+) -> Rejection | None:
+    """Why a post may not have these media: not ready, not its author's own, unknown, taken down, in another."""
 
     def is_ready(media_id: str) -> bool:
         media = known.get(media_id)
         if media is None or media.owner_id != owner_id or media.scan_state != "ready":
             return False
-        return media.attached_post_id in (None, post_id)
+        return media.attached_post_id == post_id or (media.attached_post_id is None and media_id not in removed)
 
     unready = [media_id for media_id in wanted if not is_ready(media_id)]
     if not unready:

@@ -116,7 +116,7 @@ select count(*) from gone;
 -- Stored answers of the user's calls, which have its texts: it makes no call any more. Primary key.
 with chosen as (
     select i.merchant_id, i.key from idempotency i join author a on a.user_id = %(user_id)s and a.state = 'deleting'
-    where i.merchant_id = 'user:' || %(user_id)s and length(i.response) > %(stub)s limit %(limit)s),
+    where i.merchant_id = 'user:' || %(user_id)s and length(i.response) > %(stub)s and i.operation <> 'erase_user' limit %(limit)s),
 gone as (
     update idempotency i set response = '{"result":{"version":0},"event":null}'::bytea
     from chosen c where i.merchant_id = c.merchant_id and i.key = c.key returning 1)
@@ -133,6 +133,8 @@ select (select count(*) from post p where p.author_id = %(user_id)s and (p.text 
      + (select count(*) from post p, social_authorize(array['', %(user_id)s], array[p.post_id, p.post_id]) s
         where p.author_id = %(user_id)s)
      + (select count(*) from media_access m where m.owner_id = %(user_id)s and m.is_served)
+     + (select count(*) from media m join media_scan s using (media_id)  -- a scan that may still write
+        where m.owner_id = %(user_id)s and s.leased_until > clock_timestamp())
      + (select count(*) from follow f where (f.follower_id = %(user_id)s or f.followee_id = %(user_id)s) and f.state <> 'removed')
      + (select count(*) from reaction r where r.user_id = %(user_id)s and r.state = 'active')
      + (select count(*) from notification n where n.user_id = %(user_id)s or n.actor_id = %(user_id)s)

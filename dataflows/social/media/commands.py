@@ -89,10 +89,11 @@ def _committed(after: Media, kind: str) -> Committed:
 
 def claim(batch: SocialBatch, author: Author, post: Post, before: Iterable[str], now: int) -> Rejection | None:
     """Takes all media of a post, or none of them; those that it had before and has no more come to their end."""
-    if refused := media.not_ready(post.media_ids, author.user_id, post.post_id, known(batch, post.media_ids)):
+    found = known(batch, post.media_ids)
+    if refused := media.not_ready(post.media_ids, author.user_id, post.post_id, found, batch.media_removed):
         return refused
     for media_id in post.media_ids:
-        batch.media.put(media.attached(known(batch, [media_id])[media_id], post.post_id, now))
+        batch.media.put(media.attached(found[media_id], post.post_id, now))
     release(batch, [media_id for media_id in before if media_id not in post.media_ids], now)
     return None
 

@@ -91,11 +91,15 @@ class Scanner:
                 found = self._claim(connection)
                 self._away = None
                 commands = [command for command in pool.map(self._scanned, found) if command is not None]
+                scanned = [str(command.payload["media_id"]) for command in commands]
                 if time.monotonic() - self._swept > limits.MEDIA_SWEEP_S:
                     commands += self._orphans(connection)
                     self._sweep(connection)
+                    self._objects.forget_old_drafts()
                     self._swept = time.monotonic()
-                self._send(commands)
+                if self._send(commands) and scanned:
+                    given = {"media_ids": scanned, "lease_s": limits.MEDIA_SCAN_LEASE_S}
+                    connection.execute(SQL["scans_told"], given)
                 if not found:
                     self._stop.wait(limits.MEDIA_SCAN_POLL_S)
 
@@ -147,14 +151,16 @@ class Scanner:
     def _command(operation: str, media_id: str, owner_id: str, version: int, payload: dict[str, Any]) -> Command:
         return worker_command(SCANNER, operation, f"{media_id}:{version}", f"user:{owner_id}", payload)
 
-    def _send(self, commands: list[Command]) -> None:
+    def _send(self, commands: list[Command]) -> bool:
+        """False where Kafka does not take them."""
         if not commands:
-            return
+            return True
         letters = [command_letter(self._place.kafka, command) for command in commands]
         if reason := why_not_delivered(self._place.kafka, self._producer, letters):
             _log.warning("scans_not_told", reason=reason)  # their leases end, and they are done again
-            return
+            return False
         fail_points.reach("worker_after_send")
+        return True
 
 
 def build(place: WorkerPlace) -> Scanner:

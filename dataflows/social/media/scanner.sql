@@ -17,6 +17,12 @@ select m.media_id, m.owner_id, m.mime, m.size, m.sha256, m.version,
        exists (select from media_blocked b where b.sha256 = m.sha256)
 from media m where m.media_id = any (%(media_ids)s::text[]) and m.scan_state = 'scanning';
 
+-- name: scans_told
+-- What was found is on its way to the owner: it decides soon, or the medium is scanned again, less and less often.
+update media_scan s
+set leased_until = clock_timestamp() + make_interval(secs => least(3 * power(2, least(s.tries, 6)), %(lease_s)s))
+where s.media_id = any (%(media_ids)s::text[]);
+
 -- name: orphans_read
 -- What no post took in time. Served by media_orphans.
 select media_id, owner_id, version from media
@@ -27,7 +33,7 @@ order by created_at limit %(limit)s;
 -- What has ended, and whose bytes nobody has taken away yet. Served by media_ended; primary key of media_scan.
 select m.media_id, m.sha256 from media m left join media_scan s using (media_id)
 where m.scan_state in ('checksum_failed', 'infected', 'rejected', 'expired', 'deleted') and s.swept_at is null
-  and (m.scan_state <> 'expired' or s.leased_until is null or s.leased_until < clock_timestamp())  -- a scan may still write
+  and (s.leased_until is null or s.leased_until < clock_timestamp())  -- else a scan may still write
 order by m.updated_at limit %(limit)s;
 
 -- name: ended_swept

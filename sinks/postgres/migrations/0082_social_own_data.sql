@@ -29,7 +29,7 @@ grant select, insert on export to millrace_social_owner;
 grant select on erasure, export to millrace_ingress, millrace_operator, millrace_reader;
 
 -- The eraser alone takes away what is not its own, and only of users who are on their way out (``eraser.sql``).
-grant select on author, erasure, post, post_version, post, media, media_access, media_part, follow, block, mute, reaction,
+grant select on author, erasure, post, post_version, media, media_access, media_part, media_scan, follow, block, mute, reaction,
     notification, moderation_report, moderation_appeal, moderation_current, export, idempotency to millrace_social_eraser;
 grant update (posts, media, edges) on erasure to millrace_social_eraser;
 grant update (followers) on author to millrace_social_eraser;

@@ -197,7 +197,8 @@ def test_an_erasure_that_dies_goes_on_and_its_certificate_is_signed(
     assert [json.loads(line)["object"] for line in lines] == ["user", *["post"] * 4, "media", "follow", "like"]
     old = urls_of(friend, posts[3])
     with process(system, "social_eraser", "worker_after_send") as doomed, system.frozen("social_eraser"):
-        leaver.do("POST", "/v1/me/erasure", {"confirm": leaver.name})
+        begun = leaver.send("POST", "/v1/me/erasure", {"confirm": leaver.name}, key="erase")
+        assert begun.status_code == 200
         assert friend.get(f"/v1/posts/{posts[0]['post_id']}").status_code == 404
         eventually(lambda: doomed.poll() is not None, 60, what="the eraser dies when it has told")
     for pid in system.pids("social_eraser"):
@@ -205,6 +206,8 @@ def test_an_erasure_that_dies_goes_on_and_its_certificate_is_signed(
     refused(leaver.get("/v1/me"), 410, "gone")
     refused(leaver.send("POST", "/v1/posts", {"text": "x"}), 410, "gone")
     done = eventually(lambda: found if (found := leaver.read("/v1/me/erasure"))["state"] == "complete" else None, 100)
+    assert leaver.send("POST", "/v1/me/erasure", {"confirm": leaver.name}, key="erase").content == begun.content
+    refused(leaver.send("POST", "/v1/me/erasure", {"confirm": leaver.name}), 410, "gone")
     certificate = done["certificate"]
     assert (certificate["kind"], certificate["reachable"]) == ("erasure", 0)
     assert certificate["counts"] == {"posts": 4, "media": 1, "edges": 3}

@@ -98,6 +98,8 @@ def test_every_role_was_tried() -> None:
     assert set(OTHERS) == {
         "millrace_owner",
         "millrace_limiter_owner",
+        "millrace_social_owner",
+        "millrace_social_worker",
         "millrace_ingress",
         "millrace_worker",
         "millrace_leases",

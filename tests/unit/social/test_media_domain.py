@@ -73,6 +73,7 @@ def test_a_post_takes_all_of_its_media_or_is_told_which_it_may_not() -> None:
         "young": medium(),
     }
     assert media.not_ready(["free", "own"], "u_1", "po_1", known) is None
+    assert code(media.not_ready(["free", "own"], "u_1", "po_1", known, {"free", "own"})) == "media_not_ready"
     refused = media.not_ready(["free", "taken", "own", "foreign", "young", "none"], "u_1", "po_1", known)
     assert refused is not None
     assert refused.extra == {"media_ids": ["taken", "foreign", "young", "none"]}

@@ -1,0 +1,141 @@
+"""What becomes of posts and edges, by the pure decisions alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dataflows.social.batch import Notice
+from dataflows.social.domain import edge_decisions, post_decisions, refusals
+from dataflows.social.domain.post_decisions import Seen
+from dataflows.social.domain.records import Author, Edge, Post, rendered_post
+from schemas import limits
+from schemas.operation import Named
+from schemas.records import Command, Rejection
+from schemas.social.service import OPERATIONS, SERVICE
+
+AUTHOR = Author(
+    user_id="u_1",
+    display_name="",
+    state="active",
+    is_private=False,
+    followers=0,
+    is_pulled=False,
+    version=1,
+    updated_at=0,
+)
+OPEN = Seen("po_1", "u_2", "po_root", is_open=True)
+CLOSED = Seen("po_2", "u_2", "po_2", is_open=False)
+
+
+def command(operation: str, expected_version: int | None = None, **payload: Any) -> Command:
+    declared = SERVICE.operation_by_name[operation]
+    said, wrong = declared.normalize(payload)
+    assert wrong == []
+    return Command(
+        operation=operation,
+        request_id="r",
+        idempotency_key="k",
+        aggregate_key="user:u_1",
+        expected_version=expected_version,
+        scope="user:u_1",
+        request_hash=bytes(32),
+        trace_id="t",
+        issued_at=1,
+        deadline_at=0,
+        reply_to=-1,
+        reply_id=0,
+        payload=said,
+    )
+
+
+def post(**changes: Any) -> Post:
+    made = post_decisions.decide_publish(AUTHOR, command("publish_post", text="one"), 7, None, None)
+    assert isinstance(made, Post)
+    return Post(**{name: getattr(made, name) for name in Post.__struct_fields__} | changes)
+
+
+def test_a_post_is_named_by_its_command_and_stands_in_the_thread_of_what_it_answers() -> None:
+    said = command("publish_post", text="x", reply_to="po_1")
+    one = post_decisions.decide_publish(AUTHOR, said, 7, OPEN, None)
+    again = post_decisions.decide_publish(AUTHOR, said, 7, OPEN, None)
+    assert one == again
+    assert isinstance(one, Post)
+    assert (one.root_id, one.version, one.is_pushed) == ("po_root", 1, True)
+    assert post().root_id == post().post_id
+
+
+@pytest.mark.parametrize(("field", "seen"), [("reply_to", None), ("quote_of", None), ("quote_of", CLOSED)])
+def test_what_is_answered_or_quoted_must_be_there_and_a_quote_open(field: str, seen: Seen | None) -> None:
+    said = command("publish_post", text="x", **{field: "po_2"})
+    parent, quoted = (seen, None) if field == "reply_to" else (None, seen)
+    refused = post_decisions.decide_publish(AUTHOR, said, 7, parent, quoted)
+    assert refused == (refusals.NO_POST if seen is None else refusals.not_public("quote_of"))
+
+
+def test_the_version_is_compared_before_all_else_of_ones_own_post() -> None:
+    gone = post_decisions.deleted(post(), 9)
+    assert post_decisions.why_not_changed(gone, "u_1", 1) == refusals.version_conflict(1, 2)
+    assert post_decisions.why_not_changed(gone, "u_1", 2) is refusals.DELETED
+    assert post_decisions.why_not_changed(gone, "u_2", 1) is refusals.NO_POST
+    assert post_decisions.why_not_changed(post(), "u_1", 1) is None
+    required = post_decisions.why_not_changed(post(), "u_1", None)
+    assert isinstance(required, Rejection)
+    assert required.code == "version_required"
+
+
+def test_a_tombstone_holds_nothing_that_was_said() -> None:
+    gone = post_decisions.deleted(post(text="secret", media_ids=("md_1",)), 9)
+    assert (gone.text, gone.media_ids, gone.version) == ("", (), 2)
+    assert rendered_post(gone).keys() == {"id", "object", "post_id", "state", "version"}
+
+
+def test_an_edit_changes_what_it_says_and_keeps_the_rest() -> None:
+    after = post_decisions.edited(post(media_ids=("md_1",)), command("edit_post", 1, post_id="po_1", text="two"), 9)
+    assert (after.text, after.media_ids, after.visibility, after.version, after.edited_at) == (
+        "two",
+        ("md_1",),
+        "public",
+        2,
+        9,
+    )
+
+
+def test_mentions_are_bounded_and_never_of_the_author() -> None:
+    many = " ".join(f"@u{n}" for n in range(50))
+    assert len(post_decisions.mentioned(many, "u_1")) == limits.POST_MENTIONS_MAX
+    assert post_decisions.mentioned("@u_1 a@u_3 (@u_2), @u_2 @u-4.", "u_1") == ["u_2", "u-4"]
+
+
+def test_an_edge_rises_by_one_with_each_change_and_stays_where_nothing_changes() -> None:
+    other = Author(**{name: getattr(AUTHOR, name) for name in Author.__struct_fields__} | {"user_id": "u_2"})
+    private = Author(**{name: getattr(other, name) for name in Author.__struct_fields__} | {"is_private": True})
+    edge = edge_decisions.decide_follow(None, "u_1", private, 1)
+    assert (edge.state, edge.version) == ("requested", 1)
+    assert edge_decisions.decide_follow(edge, "u_1", private, 2) is edge
+    accepted = edge_decisions.decide_answer(edge, is_accepted=True, now=3)
+    assert isinstance(accepted, Edge)
+    assert (accepted.state, accepted.version) == ("active", 2)
+    assert edge_decisions.decide_follow(accepted, "u_1", private, 4) is accepted  # private later: followers stay
+    assert edge_decisions.decide_answer(accepted, is_accepted=False, now=5) is refusals.NO_REQUEST
+    ended = edge_decisions.removed(accepted, 6)
+    assert ended is not None
+    assert [edge_decisions.followers_added(*pair) for pair in ((None, edge), (edge, accepted), (accepted, ended))] == [
+        0,
+        1,
+        -1,
+    ]
+
+
+def test_a_user_is_told_once_of_the_same_thing() -> None:
+    told = [Notice("u_2", "like", "u_1", "po_1", now) for now in (1, 2)]
+    assert told[0].notification_id == told[1].notification_id
+    assert told[0].notification_id != Notice("u_2", "repost", "u_1", "po_1", 1).notification_id
+
+
+def test_every_command_of_a_user_lies_in_the_users_partition() -> None:
+    """But what is said to moderation, which lies with the case that it is about."""
+    asked = Named("po_1", {}, "user:u_1", "k")
+    own = [one for one in OPERATIONS if one.scope == "posts:write" and "/moderation/" not in one.path]
+    assert {operation.aggregate_key(asked) for operation in own} == {"user:u_1"}
