@@ -100,6 +100,8 @@ class Settings(ProcessorSettings, GatewaySettings, IssuerSettings):
     #: passwords of the roles on an external server, when several machines share it; otherwise made in the home
     postgres_owner_password: SecretStr | None = None
     postgres_limiter_owner_password: SecretStr | None = None
+    postgres_social_owner_password: SecretStr | None = None
+    postgres_social_worker_password: SecretStr | None = None
     postgres_ingress_password: SecretStr | None = None
     postgres_worker_password: SecretStr | None = None
     postgres_leases_password: SecretStr | None = None
