@@ -102,6 +102,10 @@ class Settings(ProcessorSettings, GatewaySettings, IssuerSettings):
     postgres_limiter_owner_password: SecretStr | None = None
     postgres_social_owner_password: SecretStr | None = None
     postgres_social_worker_password: SecretStr | None = None
+    postgres_social_media_password: SecretStr | None = None
+    postgres_social_scanner_password: SecretStr | None = None
+    postgres_social_propagation_password: SecretStr | None = None
+    postgres_social_eraser_password: SecretStr | None = None
     postgres_ingress_password: SecretStr | None = None
     postgres_worker_password: SecretStr | None = None
     postgres_leases_password: SecretStr | None = None
