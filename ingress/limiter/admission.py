@@ -35,6 +35,8 @@ class Reach(Admission):
     def why_not(self, caller: Caller, tenant: str | None) -> errors.PlatformError | None:
         """Why the caller may not rule over this tenant's keys, or see them; None where it may."""
         kind, colon, name = caller.principal.partition(":")
+        if colon and kind == "user":
+            return errors.Forbidden("The token names no tenant and no merchant.")
         is_bound = bool(colon) or (self._merchants_are_bound and OPERATOR not in caller.scopes)
         if not is_bound or tenant is None or tenant in (caller.principal, name if colon else kind):
             return None

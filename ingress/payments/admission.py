@@ -37,10 +37,11 @@ class PaymentsAdmission(Admission):
         self._dry_runs = dry_runs
 
     async def refusals(self, caller: Caller, requests: Sequence[Request]) -> list[errors.PlatformError | None]:
-        """Maintenance first, then card tokens of others."""
+        """Maintenance first, then card tokens of others. Raises Forbidden for a token of a tenant or a user."""
+        merchant = caller.merchant
         found = [self._not_taken(request) for request in requests]
         taken = [n for n, refusal in enumerate(found) if refusal is None]
-        own = await self._payment_methods.refusals(caller.principal, [requests[n].payload for n in taken])
+        own = await self._payment_methods.refusals(merchant, [requests[n].payload for n in taken])
         for n, refusal in zip(taken, own, strict=True):
             found[n] = refusal
         return found
