@@ -24,7 +24,6 @@ from ingress.limiter import api_limits as quotas
 from ingress.operators import operators
 from ingress.operators.access_watch import AccessWatch
 from ingress.services import HTTP_SERVICES
-from ingress.tenancy.support_gate import SupportGate
 from limiter.edge.asgi import QuotaMiddleware
 from limiter.edge.request_identity import idempotency_key
 from schemas import errors, services
@@ -97,7 +96,8 @@ def create_app(ingress: Ingress) -> FastAPI:
         trusted_proxies=ingress.config.trusted_proxies,
     )
     app.add_middleware(Slots, authenticator=ingress.authenticator, trusted_proxies=ingress.config.trusted_proxies)
-    app.add_middleware(SupportGate, authenticator=ingress.authenticator, store=ingress.audited_store)
+    for layer in (layer for service in ingress.services for layer in service.middleware(ingress.authenticator)):
+        app.add_middleware(layer.cls, *layer.args, **layer.kwargs)
     app.add_middleware(TenantOnlyFromToken, refusal=_problem)
     app.add_middleware(ClearHeaders)
     app.add_middleware(request_ids.NamedRequests)

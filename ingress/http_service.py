@@ -10,6 +10,7 @@ from ingress.commands.admission import Admission
 
 if TYPE_CHECKING:
     from fastapi import APIRouter
+    from starlette.middleware import Middleware
 
     from ingress.commands.exchange import Exchange
     from ingress.commands.stored import StoredResults
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from ingress.http.cursors import Cursors
     from ingress.http.parts import Parts
     from ingress.http.store import Store
+    from ingress.identity.auth import Authenticator
     from schemas.service import Service
 
 Json = dict[str, Any]
@@ -50,6 +52,11 @@ class HttpService:
     def __init__(self, platform: Platform) -> None:
         self.admission = Admission()
         del platform
+
+    def middleware(self, authenticator: Authenticator) -> Sequence[Middleware]:
+        """What every request passes before a route is looked for, whosever it is."""
+        del authenticator
+        return ()
 
     async def start(self) -> None:
         """Connects in the background."""

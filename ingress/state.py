@@ -46,34 +46,34 @@ class Ingress:
         add = self.parts.add
         add(config)
         self._store = Store(config.postgres_dsn)
-        self.audited_store = Store(config.postgres_dsn, synchronous_commit="on")
+        self._audited_store = Store(config.postgres_dsn, synchronous_commit="on")
         self.authenticator = add(Authenticator.of(config.trusted))
         cursors = Cursors(config.cursor_key)
         stored = StoredResults(self._store)
         self._exchange = Exchange(config.kafka, config.instance, stored)
         self._accepted = AcceptedRequests(self._store)
         known_keys = KnownKeys(self._store)
-        signed_requests = add(SignedRequests(known_keys, self.audited_store))
-        add(SigningKeys(self.audited_store, cursors, known_keys))
+        signed_requests = add(SignedRequests(known_keys, self._audited_store))
+        add(SigningKeys(self._audited_store, cursors, known_keys))
         platform = Platform(
             config=config,
             parts=self.parts,
             store=self._store,
-            audited_store=self.audited_store,
+            audited_store=self._audited_store,
             cursors=cursors,
             stored=stored,
             exchange=self._exchange,
         )
-        self._services = [service(platform) for service in HTTP_SERVICES]
-        by_service = {service.declared.name: service.admission for service in self._services}
+        self.services = [service(platform) for service in HTTP_SERVICES]
+        by_service = {service.declared.name: service.admission for service in self.services}
         admissions = add(Admissions(by_service, DiskRoom(config.servers_disk)))
         add(Commands(stored, self._exchange, self._accepted, signed_requests, admissions))
         add(OperationLog(self._store, self._accepted, admissions))
         self._feeds = add(EventFeeds([feed for service in HTTP_SERVICES if (feed := self._feed(service, cursors))]))
         add(Cases(self._store, cursors))
         add(Checkpoints(self._store, cursors))
-        add(ParkedCommands(self.audited_store, config.kafka))
-        self.audit = add(Audit(self.audited_store, self.authenticator))
+        add(ParkedCommands(self._audited_store, config.kafka))
+        self.audit = add(Audit(self._audited_store, self.authenticator))
         self._console = add(Console(config.console_dsn, config.cursor_key, config.kafka))
         self._readiness = add(Readiness(self._probe))
         self._cleaner: asyncio.Task[None] | None = None
@@ -87,9 +87,9 @@ class Ingress:
     async def start(self) -> None:
         """Connects in the background; ``why_not_ready`` tells when it may serve."""
         await self._store.open()
-        await self.audited_store.open()
+        await self._audited_store.open()
         await self._console.open()
-        for service in self._services:
+        for service in self.services:
             await service.start()
         await self.authenticator.refresh()
         self._exchange.start()
@@ -98,7 +98,7 @@ class Ingress:
     def drain(self) -> None:
         """Ends streams and waits, so that every open call is answered now."""
         self._feeds.close()
-        for service in self._services:
+        for service in self.services:
             service.drain()
         self._exchange.drain()
 
@@ -108,11 +108,11 @@ class Ingress:
             self._cleaner.cancel()
         self._feeds.close()
         await self._exchange.close()
-        for service in self._services:
+        for service in self.services:
             await service.close()
         await self._console.close()
         await self.audit.close()
-        await self.audited_store.close()
+        await self._audited_store.close()
         await self._store.close()
 
     async def why_not_ready(self) -> str | None:
@@ -128,7 +128,7 @@ class Ingress:
         try:
             self.authenticator.require_fresh()
             await self._exchange.check()
-            for service in self._services:
+            for service in self.services:
                 service.require_ready()
         except errors.Unavailable as error:
             return error.public

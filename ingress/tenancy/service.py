@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from starlette.middleware import Middleware
+
 from ingress.http.pages import NewestFirst
 from ingress.http_service import HttpService, Json
 from ingress.tenancy import desk, desk_openapi, life_routes, openapi, resource_routes, tenant_routes
@@ -12,13 +14,17 @@ from ingress.tenancy.life_routes import Lives
 from ingress.tenancy.quotas import Quotas
 from ingress.tenancy.resources import Resources
 from ingress.tenancy.stores import TenantStores
+from ingress.tenancy.support_gate import SupportGate
 from ingress.tenancy.tenants import Tenants
 from schemas.tenancy.service import SERVICE
 from sinks.tenancy.contexts import Contexts
 from sinks.tenancy.seals import RootKeys
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ingress.http_service import Platform
+    from ingress.identity.auth import Authenticator
 
 
 class TenancyHttp(HttpService):
@@ -40,6 +46,11 @@ class TenancyHttp(HttpService):
         add(config.certificate_keys)
         self.admission = TenancyAdmission(tenants)
         self._desk = desk.Desk(platform)
+        self._audited_store = platform.audited_store
+
+    def middleware(self, authenticator: Authenticator) -> Sequence[Middleware]:
+        """Calls under a support grant are audited, of whatever service they ask."""
+        return (Middleware(SupportGate, authenticator=authenticator, store=self._audited_store),)
 
     async def close(self) -> None:
         """Disconnects from dedicated databases, and from Kafka."""
