@@ -89,8 +89,10 @@ def read_all(events: list[object], now_us: int, *, is_batch: bool) -> list[Usage
         wrong += [{"field": _place(number, one["field"], is_batch=is_batch), "reason": one["reason"]} for one in found]
         if len(wrong) >= limits.USAGE_ERRORS_MAX:
             break
+    if wrong and is_old_only:
+        raise errors.EventTooOld(wrong[: limits.USAGE_ERRORS_MAX])
     if wrong:
-        raise (errors.EventTooOld if is_old_only else errors.InvalidCommand)(wrong[: limits.USAGE_ERRORS_MAX])
+        raise errors.InvalidCommand(wrong[: limits.USAGE_ERRORS_MAX])
     return taken
 
 

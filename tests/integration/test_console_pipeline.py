@@ -9,8 +9,7 @@ import psycopg
 import pytest
 from psycopg.rows import dict_row
 
-from schemas.limiter import topics as limiter_topics
-from schemas.payments import topics as payments_topics
+from schemas.services import SERVICES
 from tests.eventually import eventually
 from tests.worlds.payments.console_world import Scene, scene
 from tests.worlds.public_system import public
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["public", "scene"]  # the fixtures of this module
 pytestmark = pytest.mark.servers
 
-EVENTS = {payments_topics.COMMANDS: payments_topics.EVENTS, limiter_topics.COMMANDS: limiter_topics.EVENTS}
+EVENTS = {service.commands_topic: service.events_topic for service in SERVICES}
 
 
 def test_each_partition_is_beside_the_events_of_its_own_topic(public: PublicSystem, scene: Scene) -> None:

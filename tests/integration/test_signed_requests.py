@@ -112,7 +112,9 @@ def mutations() -> list[tuple[str, str]]:
         "/v1/processor_fees/",
         "/v1/money_proposals/",
     )
-    exempt = (*operators, "/v1/webhooks/", "/v1/dead_letters")
+    others = ("/v1/tenants", "/v1/resources", "/v1/usage/", "/v1/posts", "/v1/me", "/v1/media/", "/v1/moderation/")
+    others += ("/v1/follows", "/v1/blocks", "/v1/mutes", "/subjects")  # no merchant calls these, or they change nothing
+    exempt = (*operators, *others, "/v1/webhooks/", "/v1/dead_letters")
     persons = ("/review", "/outcome")
     return sorted(
         (m, p) for m, p in found if m not in ("GET", "HEAD") and not p.startswith(exempt) and not p.endswith(persons)
@@ -182,7 +184,7 @@ def test_what_is_kept_holds_no_secret(public: PublicSystem, strict: Signing) -> 
     body = {"url": "https://shop.example/y", "description": "4242 4242 4242 4242"}
     assert code(strict.http.post("/v1/webhook_endpoints", json=body)) == (400, "malformed_request")
     answer = strict.http.post(f"{INTENTS}?note=4242424242424242", json=Merchant.envelope())
-    assert code(answer) == (401, "signature_invalid")
+    assert code(answer) == (400, "malformed_request")
     assert evidence(public, strict.name) == before
 
 

@@ -11,7 +11,7 @@ select
     (select count(*) from attempt_dispatch where status in ('waiting', 'leased', 'reported')) as attempts,
     (select count(*) from outbox o
      left join stream_position p on p.follower = 'clickhouse' and p.topic = o.topic and p.partition = o.partition
-     where o.seq > coalesce(p.last_seq, 0)) as events,
+     where o.topic = %(topic)s and o.seq > coalesce(p.last_seq, 0)) as events,
     (select count(*) from provider_event where state in ('stored', 'parked')) as webhooks;
 
 -- name: trial_balance

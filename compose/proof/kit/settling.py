@@ -8,6 +8,7 @@ import time
 import psycopg
 
 from schemas import limits
+from schemas.payments.topics import EVENTS
 from sinks.postgres.sql_files import queries
 
 _QUERIES = queries("compose.proof.kit", "evidence.sql")
@@ -18,7 +19,7 @@ async def all_final(postgres_dsn: str, within_s: float) -> tuple[float, str]:
     began = time.monotonic()
     async with await psycopg.AsyncConnection.connect(postgres_dsn, autocommit=True) as connection:
         while True:
-            rows = await connection.execute(_QUERIES["unfinished"])
+            rows = await connection.execute(_QUERIES["unfinished"], {"topic": EVENTS})
             attempts, events, webhooks = await rows.fetchone() or (0, 0, 0)
             took = time.monotonic() - began
             if not attempts and not events and not webhooks:

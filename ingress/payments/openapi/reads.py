@@ -11,6 +11,7 @@ from ingress.payments import expansion
 from ingress.payments.reads import CREATED_BEFORE, CREATED_FROM
 from ingress.payments.resources import INTENTS, Kind
 from schemas import limits, value_types
+from schemas.services import SERVICES
 
 Json = dict[str, Any]
 
@@ -146,10 +147,15 @@ def _events() -> Json:
     return _read(
         "list_events",
         "The caller's events after a place, oldest first",
-        [elements.limit(limits.EVENTS_PAGE_LIMIT_DEFAULT, limits.EVENTS_PAGE_LIMIT_MAX), elements.CURSOR],
+        [elements.limit(limits.EVENTS_PAGE_LIMIT_DEFAULT, limits.EVENTS_PAGE_LIMIT_MAX), elements.CURSOR, _service()],
         {"200": elements.answer("One page", elements.JSON, "EventPage")},
         _OF_A_LIST,
     )
+
+
+def _service() -> Json:
+    named = {"enum": [service.name for service in SERVICES]}
+    return {"name": "service", "in": "query", "description": "Of this service alone", "schema": named}
 
 
 def _stream() -> Json:
@@ -158,7 +164,7 @@ def _stream() -> Json:
     return _read(
         "stream_events",
         "The caller's events as they commit (server-sent events)",
-        [elements.CURSOR, last],
+        [elements.CURSOR, _service(), last],
         {"200": {"description": "A stream; id is a cursor, data is one event", "content": content}},
         ("malformed_request",),
     )
