@@ -38,7 +38,6 @@ NAMES: Final = (
     "sink_after_mark",
     "decisions_after_table",
     "worker_after_send",
-    "fanout_after_event",
     "metering_before_position",
     "metering_after_commit",
     "invoice_before_commit",

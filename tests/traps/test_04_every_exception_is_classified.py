@@ -86,6 +86,8 @@ KINDS: dict[str, Kind] = {
     "dataflows.payments.attempts.http_connection.NotConnectedError": T,
     "dataflows.payments.attempts.http_connection.NoAnswerError": A,
     "builtins.ConnectionError": A,
+    "builtins.OSError": T,
+    "dataflows.social.media.malware.ScannerSilent": T,
     "httpx.ReadError": A,
     "limiter.store.store_line.LineLost": A,
     "limiter.store.store_line.AnswerLate": A,

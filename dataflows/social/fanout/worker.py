@@ -11,7 +11,6 @@ from typing import Final
 import psycopg
 from redis.exceptions import RedisError
 
-from dataflows.owner import fail_points
 from dataflows.social.fanout.spread import Spread
 from dataflows.worker.contract import WorkerPlace
 from schemas import limits
@@ -72,7 +71,6 @@ class FanOut:
             for one in taken:
                 for accepted in one.events:
                     spread.event(accepted.event)
-                    fail_points.reach("fanout_after_event")
         except _OUTAGES as error:  # all of it again, from the stored positions
             self._disconnect()
             self._follower.begin_again(Unavailable(f"homes cannot be written: {type(error).__name__}"))
