@@ -51,12 +51,12 @@ _PROOF_TIMEOUT_TIMES = 5
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """Two workers for a core, and one: a test that kills something waits for leases and restarts most of its time.
+    """Two workers for a core: a test that kills something waits for leases and restarts most of its time.
 
     At least two, as ever; more only where the memory is there, and no more than files can keep busy.
     """
     room = psutil.virtual_memory().available // _WORKER_BYTES
-    return max(2, min(2 * (os.cpu_count() or 1) + 1, room, _WORKERS_MAX))
+    return max(2, min(2 * (os.cpu_count() or 1), room, _WORKERS_MAX))
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ingress.commands.admission import Admission
 from schemas import errors
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from ingress.payments.dry_run import DryRuns
     from ingress.payments.payment_methods import PaymentMethods
     from ingress.payments.risk.risk_signals import RiskSignals
+
+
+_OTHERS: Final = ("tenant:", "user:")  # who is no merchant, and no operator
 
 
 class PaymentsAdmission(Admission):
@@ -38,10 +41,11 @@ class PaymentsAdmission(Admission):
 
     async def refusals(self, caller: Caller, requests: Sequence[Request]) -> list[errors.PlatformError | None]:
         """Maintenance first, then card tokens of others. Raises Forbidden for a token of a tenant or a user."""
-        merchant = caller.merchant
+        if caller.principal.startswith(_OTHERS):
+            raise errors.Forbidden("The token names no merchant.")
         found = [self._not_taken(request) for request in requests]
         taken = [n for n, refusal in enumerate(found) if refusal is None]
-        own = await self._payment_methods.refusals(merchant, [requests[n].payload for n in taken])
+        own = await self._payment_methods.refusals(caller.principal, [requests[n].payload for n in taken])
         for n, refusal in zip(taken, own, strict=True):
             found[n] = refusal
         return found

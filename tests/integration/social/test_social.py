@@ -81,7 +81,7 @@ def test_only_users_call_and_only_as_far_as_their_scopes_go(system: PublicSystem
     refused(user.get("/v1/payment_intents"), 403, "forbidden")
     # scopes alone make no merchant
     everywhere = SocialUser(system, ("payments:read", "payments:write", "limits:write"))
-    intent = {"amount_minor": 100, "currency": "USD", "payment_method": "tok_sim_approve"}
+    intent = {"amount": 100, "currency": "USD", "payment_method": "tok_sim_approve"}
     refused(everywhere.send("POST", "/v1/payment_intents", intent), 403, "forbidden")
     refused(everywhere.get("/v1/payment_intents"), 403, "forbidden")
     refused(user.send("PUT", f"/v1/follows/{user.name}"), 422, "invalid_command")
