@@ -583,6 +583,7 @@ EXPORT_STATEMENT_TIMEOUT_MS: Final = 600_000
 POLICIES_REFRESH_S: Final = 1.0  # a published policy is in force everywhere within about this
 POLICIES_READ_TIMEOUT_S: Final = 5.0
 POLICIES_RECENT_S: Final = 2 * POLICIES_REFRESH_S  # older ones are read again before a partition is taken
+SESSION_RETRY_S: Final = 1.0  # of background work, after Postgres went away
 ROUND_TIMEOUT_S: Final = 5.0  # of a statement of what a process does again and again in the background
 POLICIES_FIRST_WAIT_S: Final = 0.05  # how often a starting owner looks whether they were read
 
