@@ -63,8 +63,8 @@ class PartitionOwner:
         # A spare owner without a partition has started too: it is in the group and will be given some.
         if self._process is not None and self._process.reader.joined:
             return True
-        is_away = any(periodic.is_away for periodic in self._periodic)
-        return "Postgres is away" if is_away else "not in the consumer group yet"
+        away = (periodic.why_away for periodic in self._periodic)
+        return next(filter(None, away), "not in the consumer group yet")
 
     def _ready(self) -> bool | str:
         still = self._process.standing_still() if self._process is not None else {}

@@ -7,7 +7,6 @@ change: a key that is replaced gets a new file.
 from __future__ import annotations
 
 import json
-import os
 import re
 import secrets
 from typing import TYPE_CHECKING, Final
@@ -16,6 +15,7 @@ from msgspec import Struct
 
 from schemas import limits
 from schemas.senders import OUTSIDE, ROLES, Sender
+from sinks import private_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 #: of a producer outside: with a prefix, so that no name is ever a role
 NAME: Final = re.compile(rf"[a-z0-9][a-z0-9_-]{{0,{limits.PRODUCER_NAME_LENGTH_MAX - 1}}}")
 _KEY_BYTES: Final = 32
-_PRIVATE_FOLDER: Final = 0o700
-_PRIVATE_FILE: Final = 0o600
 
 
 class KnownSender(Struct, frozen=True):
@@ -43,10 +41,8 @@ class SenderKeys:
 
     def ensure(self, *further: str) -> None:
         """Every role has a key, also those further ones; at once by several processes, all see the same."""
-        self._folder.mkdir(mode=_PRIVATE_FOLDER, parents=True, exist_ok=True)
         for role in (*ROLES, *further):
-            if not self._file(role).exists():
-                self._write(role, {})
+            self._write(role, {})
 
     def senders(self, names: Iterable[str]) -> tuple[Sender, ...]:
         """Those roles' own keys; read nothing else."""
@@ -88,19 +84,7 @@ class SenderKeys:
     def _write(self, name: str, more: dict[str, object]) -> bool:
         """The file, on the disk, unless there is one; False then."""
         content = {"sender": name, "key": secrets.token_hex(_KEY_BYTES), **more}
-        draft = self._folder / f".{name}.{os.getpid()}.{secrets.token_hex(4)}"
-        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _PRIVATE_FILE)
-        try:
-            with os.fdopen(descriptor, "w") as file:
-                file.write(json.dumps(content))
-                file.flush()
-                os.fsync(file.fileno())
-            os.link(draft, self._file(name))
-        except FileExistsError:
-            return False
-        finally:
-            draft.unlink()
-        return True
+        return private_file.write_once(self._file(name), json.dumps(content))
 
 
 def _read(path: Path) -> KnownSender:
