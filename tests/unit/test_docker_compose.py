@@ -10,7 +10,8 @@ from urllib.parse import urlsplit
 import pytest
 import yaml
 
-from compose.settings.settings import DATABASE, PREFERRED_PORTS, Settings
+from compose.settings.addresses import DATABASE
+from compose.settings.settings import PREFERRED_PORTS, Settings
 from compose.settings.unknown_variables import PREFIX
 from compose.stack.clickhouse import ClickHouse
 from compose.stack.clickhouse_request import USER
