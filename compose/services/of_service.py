@@ -34,7 +34,7 @@ def build_worker(settings: Settings, instance: int, name: str) -> RunnableServic
     declared, addresses = WORKERS[name], settings.addresses()
     place = WorkerPlace(
         name=name,
-        kafka=settings.kafka_as(of_worker(name)),
+        kafka=settings.kafka_of(name, of_worker(name)),
         postgres_dsn=addresses.postgres_dsns[declared.role],
         media=settings.media_origin(signs="media_urls" in declared.secrets),
         clamd=settings.clamd,

@@ -6,13 +6,13 @@ What has a password in it is made when it is asked for, so a process opens the f
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import cached_property
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, urlsplit, urlunsplit
 
 from compose.settings.processors import ProcessorAddress
 from compose.stack.ports import LOOPBACK
 from sinks.kafka.connection import KafkaConnection
+from sinks.kafka.user import OPERATOR
 from sinks.postgres.roles import ROLES
 
 if TYPE_CHECKING:
@@ -59,14 +59,15 @@ class Addresses:
         self.rls_port = ports["rls_port"]
         self.media_port = ports["media_port"]
 
-    @cached_property
+    @property
     def kafka(self) -> KafkaConnection:
-        """Of operators at a shell."""
-        return KafkaConnection(
-            bootstrap=self.kafka_bootstrap,
-            prefix=self._settings.kafka_prefix,
-            security=self._settings.kafka_security(),
-        )
+        """Of tools at a shell."""
+        return self.kafka_of(OPERATOR)
+
+    def kafka_of(self, user: str) -> KafkaConnection:
+        """Of one kind of process: see ``compose.settings.kafka_access``."""
+        security = self._settings.kafka_security(user)
+        return KafkaConnection(bootstrap=self.kafka_bootstrap, prefix=self._settings.kafka_prefix, security=security)
 
     @property
     def postgres_superuser_dsn(self) -> str:

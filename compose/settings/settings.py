@@ -20,6 +20,7 @@ from pydantic_settings import NoDecode, SettingsConfigDict
 from compose.settings.addresses import Addresses, secret_text
 from compose.settings.gateway_settings import GatewaySettings
 from compose.settings.issuer_settings import IssuerSettings
+from compose.settings.kafka_access import ACCESS
 from compose.settings.processes import processes_default
 from compose.settings.processors import ProcessorSettings, port_name, secrets_of
 from compose.settings.role_passwords import RolePasswords
@@ -36,6 +37,7 @@ from schemas.payments.processors import adapter_of
 from schemas.payments.webhook_secret import WebhookSecretKeys
 from sinks.kafka.connection import KafkaConnection
 from sinks.kafka.sender_keys import SenderKeys
+from sinks.kafka.user import OPERATOR, KafkaUser, credentials
 from sinks.postgres.roles import ROLES
 from vault.key_file import KeyFile, VaultKeysUnusable
 
@@ -212,9 +214,14 @@ class Settings(ProcessorSettings, GatewaySettings, IssuerSettings, RolePasswords
         further = self.embedded_processors()[1:]
         return PREFERRED_PORTS | {port_name(name): _FURTHER_SIMULATORS + n for n, name in enumerate(further)}
 
-    def kafka_security(self) -> dict[str, str]:
-        """The security options of every Kafka client, by librdkafka's names; empty for the embedded broker."""
-        if self.kafka_bootstrap is None or self.kafka_security_protocol == "PLAINTEXT":
+    def kafka_security(self, user: str = OPERATOR) -> dict[str, str]:
+        """The security options of a Kafka client, by librdkafka's names.
+
+        At the embedded broker each kind of process is a user of its own; at another all are the one of the settings.
+        """
+        if self.kafka_bootstrap is None:
+            return credentials(user, self.the_home().secret(f"kafka_{user}"))
+        if self.kafka_security_protocol == "PLAINTEXT":
             return {}
         sasl = self.kafka_security_protocol.startswith("SASL")
         options = {
@@ -281,15 +288,38 @@ class Settings(ProcessorSettings, GatewaySettings, IssuerSettings, RolePasswords
         """The keys of producers of commands: an owner reads them all."""
         return SenderKeys(self.the_home().path / "keys" / "senders")
 
-    def kafka_as(self, *roles: str) -> KafkaConnection:
-        """Kafka, for a process that sends commands in these roles; StackError without their keys."""
+    def kafka_users(self) -> list[KafkaUser]:
+        """Whom the embedded broker knows: for the supervisor alone."""
+        home = self.the_home()
+
+        def named(names: tuple[str, ...]) -> tuple[str, ...]:
+            return tuple(self.kafka_prefix + name for name in names)
+
+        users = [
+            KafkaUser(
+                name=name,
+                password=home.secret(f"kafka_{name}"),
+                writes=named(access.writes),
+                reads=named(access.reads),
+                groups=named(access.groups),
+            )
+            for name, access in ACCESS.items()
+        ]
+        return [*users, KafkaUser(name=OPERATOR, password=home.secret(f"kafka_{OPERATOR}"))]
+
+    def kafka_of(self, process: str, *roles: str) -> KafkaConnection:
+        """Kafka as one kind of process uses it, which sends commands in these roles; StackError without their keys."""
         keys = self.sender_keys()
         try:
             keys.ensure(*roles)
             senders = keys.senders(roles)
         except (OSError, ValueError, KeyError) as error:
             raise StackError(f"the keys of {', '.join(roles)} cannot be read: {error}") from error
-        return replace(self.addresses().kafka, senders=senders)
+        return replace(self.addresses().kafka_of(process), senders=senders)
+
+    def kafka_as(self, *roles: str) -> KafkaConnection:
+        """Kafka as a tool at the shell uses it, which sends commands in these roles; StackError without their keys."""
+        return self.kafka_of(OPERATOR, *roles)
 
     def vault_forward_secret(self) -> str:
         """What a worker says to the vault's /v1/forward, as ``Authorization: Bearer``."""

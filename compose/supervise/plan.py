@@ -73,7 +73,8 @@ def embedded_servers(settings: Settings, ports: dict[str, int]) -> list[Embedded
     home = settings.the_home()
     servers: list[EmbeddedServer] = []
     if settings.kafka_bootstrap is None:
-        servers.append(Kafka(home.data("kafka"), ports["kafka_port"], ports["kafka_controller_port"]))
+        where = home.data("kafka"), ports["kafka_port"], ports["kafka_controller_port"]
+        servers.append(Kafka(*where, home.secret("kafka_broker"), settings.kafka_users))
     if settings.postgres_dsn is None:
         servers.append(Postgres(home.data("postgres"), ports["postgres_port"], home.secret("postgres")))
     if settings.redis_url is None:
