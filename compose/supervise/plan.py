@@ -71,16 +71,16 @@ def _lease_frames_ports(settings: Settings, leases: PortLeases) -> None:
 def embedded_servers(settings: Settings, ports: dict[str, int]) -> list[EmbeddedServer]:
     """The servers that no setting points elsewhere."""
     home = settings.the_home()
-    passwords = home.passwords()
     servers: list[EmbeddedServer] = []
     if settings.kafka_bootstrap is None:
-        servers.append(Kafka(home.data("kafka"), ports["kafka_port"], ports["kafka_controller_port"]))
+        where = home.data("kafka"), ports["kafka_port"], ports["kafka_controller_port"]
+        servers.append(Kafka(*where, home.secret("kafka_broker"), settings.kafka_users))
     if settings.postgres_dsn is None:
-        servers.append(Postgres(home.data("postgres"), ports["postgres_port"], passwords["postgres"]))
+        servers.append(Postgres(home.data("postgres"), ports["postgres_port"], home.secret("postgres")))
     if settings.redis_url is None:
-        servers.append(Valkey(home.data("redis"), ports["redis_port"], passwords["redis"]))
+        servers.append(Valkey(home.data("redis"), ports["redis_port"], home.secret("redis")))
     if settings.clickhouse_url is None:
-        by_user = passwords["clickhouse"], passwords["clickhouse_reader"]
+        by_user = home.secret("clickhouse"), home.secret("clickhouse_reader")
         servers.append(ClickHouse(home.data("clickhouse"), ports["clickhouse_port"], *by_user))
     return servers
 
