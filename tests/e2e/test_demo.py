@@ -18,6 +18,7 @@ from beancount.core import data
 
 from tests.eventually import becomes, eventually, patient
 from tests.servers import clean_environment
+from tests.worlds.public_system import no_processes_but
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,9 +31,10 @@ pytestmark = [pytest.mark.servers, pytest.mark.slow]
 
 
 def environment_in(folder: Path) -> dict[str, str]:
-    """The demo's temporary homes lie in this folder."""
+    """The demo's temporary homes lie in this folder. What none of its acts uses does not run."""
     folder.mkdir()
-    return clean_environment() | {"TMPDIR": str(folder), "COLUMNS": "200", "PYTHONUNBUFFERED": "1"}
+    environment = clean_environment() | {"TMPDIR": str(folder), "COLUMNS": "200", "PYTHONUNBUFFERED": "1"}
+    return environment | {"MILLRACE_WORKER_PROCESSES": no_processes_but()}
 
 
 @pytest.fixture
