@@ -25,7 +25,7 @@ class Part(NamedTuple):
 
 _PYTHON: Final = sys.executable
 _MILLRACE: Final = str(Path(sys.executable).with_name("millrace"))
-_MUTATED: Final = [
+MUTATED: Final = [
     "ledger",
     "refund",
     "refund_outcome",
@@ -41,7 +41,7 @@ PARTS: Final = {
         (_PYTHON, "-m", "pytest", "-n", "3", "--dist", "loadfile"),
     ),
     "mutation": Part(
-        "do the tests notice a wrong in the domain that moves money?", (_PYTHON, "-m", "tests.mutation", *_MUTATED)
+        "do the tests notice a wrong in the domain that moves money?", (_PYTHON, "-m", "tests.mutation", *MUTATED)
     ),
     "soak-payments": Part(
         "4 minutes of payments while every process is killed in turn",

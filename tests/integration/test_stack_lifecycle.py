@@ -9,7 +9,7 @@ import signal
 import socket
 import subprocess
 from contextlib import closing
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import clickhouse_connect
@@ -67,16 +67,22 @@ def lasting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operator]:
 
 
 @pytest.fixture(scope="module")
-def filled(lasting: Operator) -> Operator:
-    """The same home, running, with one acknowledged fact in each server."""
-    lasting.up()
+def first(lasting: Operator) -> dict[str, Any]:
+    """What its first ``up`` printed; each server has one acknowledged fact since."""
+    world = lasting.up()
     write_to_all(lasting.settings())
+    return world
+
+
+@pytest.fixture
+def filled(lasting: Operator, first: dict[str, Any]) -> Operator:
+    """The home with those facts; it may be down."""
     return lasting
 
 
-def test_up_twice_is_one_stack_and_down_leaves_nothing(lasting: Operator) -> None:
+def test_up_twice_is_one_stack_and_down_leaves_nothing(lasting: Operator, first: dict[str, Any]) -> None:
     """The second ``up`` prints the same world; every process is listed; ``down`` ends all of them, also twice."""
-    world = lasting.up()
+    world = first
     assert set(pids(world)) == SERVERS | {"supervisor", "guard"}
     assert lasting.up() == world
     attached = lasting.run("up", "--json", "--servers-only")  # in the foreground, of a stack that others started
@@ -106,12 +112,11 @@ def test_up_twice_is_one_stack_and_down_leaves_nothing(lasting: Operator) -> Non
     assert lasting.run("status").returncode == 3
 
 
-def test_a_restart_keeps_data_and_addresses(filled: Operator) -> None:
+def test_a_restart_keeps_data_and_addresses(filled: Operator, first: dict[str, Any]) -> None:
     """What was acknowledged by each of the four is there after ``down`` and ``up``, at the same addresses."""
-    world = filled.up()
     filled.run("down")
     assert {name: value for name, value in filled.up().items() if name != "services"} == {
-        name: value for name, value in world.items() if name != "services"
+        name: value for name, value in first.items() if name != "services"
     }
     assert_all_kept(filled.settings())
 
