@@ -78,7 +78,8 @@ class Addresses:
     @property
     def postgres_dsns(self) -> RoleDsns:
         """By role: see sinks/postgres/roles.py."""
-        where = secret_text(self._settings.postgres_dsn) or self._embedded_postgres("")
+        given = self._settings.postgres_address or secret_text(self._settings.postgres_dsn)
+        where = given or self._embedded_postgres("")
         return RoleDsns(where, self._settings.role_password)
 
     def _embedded_postgres(self, who: str) -> str:
