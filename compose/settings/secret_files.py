@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, get_args
+from typing import TYPE_CHECKING, Any, Final, Protocol, get_args
 from urllib.parse import urlsplit, urlunsplit
 
 from pydantic import SecretStr
@@ -20,7 +20,9 @@ from sinks import private_file
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from compose.settings.settings import Settings
+    from pydantic_settings import BaseSettings
+
+    from compose.stack.home import Home
 
 _SUFFIX: Final = "_file"
 
@@ -51,18 +53,30 @@ class FileSecret(SecretStr):
             raise StackError(f"{self.path} cannot be read: {error.strerror}") from error
 
 
-def secret_fields(model: type[Settings]) -> dict[str, bool]:
+class SettingsWithSecrets(Protocol):
+    """What is handed over."""
+
+    postgres_dsn: SecretStr | None
+
+    def the_home(self) -> Home:
+        """The home folder."""
+
+    def environment_without_secrets(self) -> dict[str, str]:
+        """The variables of what is no secret."""
+
+
+def secret_fields(model: type[BaseSettings]) -> dict[str, bool]:
     """The settings that are secrets, and whether each is one by name."""
     arguments = {name: get_args(field.annotation) for name, field in model.model_fields.items()}
     return {name: str in found for name, found in arguments.items() if SecretStr in found}
 
 
-def variables(model: type[Settings]) -> set[str]:
+def variables(model: type[BaseSettings]) -> set[str]:
     """The names of the variables that name files, as a setting is called."""
     return {f"{name}{_SUFFIX}" for name in secret_fields(model)}
 
 
-def from_files(model: type[Settings], environment: Mapping[str, str]) -> dict[str, Any]:
+def from_files(model: type[BaseSettings], environment: Mapping[str, str]) -> dict[str, Any]:
     """The secrets that lie in files, by setting; none is read. StackError for one that is given twice."""
     found: dict[str, Any] = {}
     for name, is_by_name in secret_fields(model).items():
@@ -86,14 +100,15 @@ def _paths(variable: str, text: str) -> list[tuple[str, Path]]:
         raise StackError(f"{variable}_FILE must be a JSON object of paths by name") from error
 
 
-def handed_over(settings: Settings) -> dict[str, str]:
+def handed_over(settings: SettingsWithSecrets, secrets: Mapping[str, bool]) -> dict[str, str]:
     """The variables that make the same settings in a process of ours, with no secret among them.
 
-    What came in the environment is written to private files of the home; what lies in files stays there.
+    ``secrets`` are its ``secret_fields``. What came in the environment is written to private files of the home; what
+    lies in files stays there.
     """
     given = settings.environment_without_secrets()
     folder = settings.the_home().secrets / "given"
-    for name, is_by_name in secret_fields(type(settings)).items():
+    for name, is_by_name in secrets.items():
         value = getattr(settings, name)
         if not value:
             continue

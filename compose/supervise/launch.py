@@ -68,8 +68,9 @@ def _launch(settings: Settings, home: Home, *, servers_only: bool, tied: bool | 
         keep = (read_end,)
         command += ["--lifeline", str(read_end)]
     # Where this runs inside a service of another stack, its mark must not be inherited.
-    environment = handed_over(settings) | {STACK_ID_VARIABLE: ""}
-    secrets = {f"{PREFIX}{name.upper()}" for name in secret_fields(type(settings))}
+    secret = secret_fields(type(settings))
+    environment = handed_over(settings, secret) | {STACK_ID_VARIABLE: ""}
+    secrets = {f"{PREFIX}{name.upper()}" for name in secret}
     handle = processes.spawn(
         command, environment=environment, without=secrets, log=home.log("supervisor"), folder=Path.cwd(), keep=keep
     )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from compose.settings.addresses import secret_text
-from compose.settings.secret_files import handed_over
+from compose.settings.secret_files import handed_over, secret_fields
 from compose.settings.settings import Settings, load_settings
 from compose.stack import home as home_module
 from compose.stack.errors import StackError
@@ -178,7 +178,7 @@ def test_a_process_of_ours_is_told_where_secrets_lie_and_none_of_them(
         processors=("stripe",),
         processor_secrets={"stripe": "sk_s3cret"},
     )
-    told = handed_over(given)
+    told = handed_over(given, secret_fields(Settings))
     assert not [name for name, value in told.items() if "s3cret" in value]
     for name, value in told.items():
         monkeypatch.setenv(name, value)
@@ -194,7 +194,7 @@ def test_a_process_of_ours_is_told_where_secrets_lie_and_none_of_them(
         path.with_suffix(".away").rename(path)
     assert secret_text(settings.redis_url) == secret_text(given.redis_url)
     assert settings.model_copy(update={"postgres_address": None}) == given
-    assert handed_over(settings) == told, "and so on, to its children"
+    assert handed_over(settings, secret_fields(Settings)) == told, "and so on, to its children"
     assert "s3cret" not in repr(settings)
 
 

@@ -170,6 +170,27 @@ def test_who_takes_payments_pays_out_only_with_the_scope_for_it(public: PublicSy
     assert balance(merchant)["available"] == 50
 
 
+def test_an_operator_of_one_role_decides_what_is_its_own(public: PublicSystem, merchant: Merchant) -> None:
+    """All read; finance moves money and freezes nobody, risk freezes and moves none, support does neither."""
+    fund(public, merchant, 100)
+    finance, risk, support = (public.merchant(scopes=(f"operator:{role}",)) for role in ("finance", "risk", "support"))
+    account, reserve = f"accounts/{merchant.name}", {"amount": 10, "currency": "EUR", "reason": "r"}
+    with finance.http, risk.http, support.http:
+        for one in (finance, risk, support):
+            assert one.http.get(f"/v1/{account}").status_code == 200
+            assert one.http.get("/v1/cases").status_code == 200
+        for one in (risk, support):
+            refused(operate(one, f"{account}/hold_reserve", **reserve), 403, "forbidden")
+        held = operate(finance, f"{account}/hold_reserve", **reserve)
+        assert held.json()["state"] == "proposed", held.text
+        refused(support.http.post(f"/v1/money_proposals/{held.json()['id']}/approve"), 403, "forbidden")
+        for one in (finance, support):
+            refused(operate(one, f"{account}/freeze", reason="x"), 403, "forbidden")
+        assert operate(risk, f"{account}/freeze", reason="x").status_code == 200
+        assert operate(risk, f"{account}/unfreeze", reason="x").status_code == 200
+        refused(risk.http.post("/v1/maintenance/policies", json={"expected_version": 0, "on": True}), 403, "forbidden")
+
+
 def test_payouts_in_a_race_spend_what_there_is_and_no_more(public: PublicSystem, merchant: Merchant) -> None:
     fund(public, merchant, 1_000)
     with ThreadPoolExecutor(8) as pool:
