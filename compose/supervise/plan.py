@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from compose.services import ops
 from compose.settings.limiter_gateways import gateway_addresses
 from compose.settings.processors import port_name
-from compose.settings.service_processes import PROCESSES, worker_counts
+from compose.settings.service_processes import PROCESSES, process_counts
 from compose.stack.clickhouse import ClickHouse
 from compose.stack.errors import StackError
 from compose.stack.kafka import Kafka
@@ -113,7 +113,7 @@ def service_specs(
     settings: Settings, leases: PortLeases, stack_id: str, fork_server: ForkServer | None
 ) -> list[ChildSpec]:
     """How the supervisor runs our own processes, each with a loopback port for its health and metrics."""
-    counts = worker_counts(settings.worker_processes) | {
+    counts = process_counts(settings.worker_processes) | {
         "ingress": settings.ingress_processes,
         "owner": settings.owner_processes,
         "vault": settings.vault_processes,
