@@ -16,13 +16,15 @@ from msgspec import Struct
 
 from ingress.http.cursors import Cursors
 from ingress.identity.auth import Caller
+from ingress.identity.roles import OPERATORS
 from schemas import errors, limits
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 READ: Final = "console:read"
-DECIDE: Final = "operator"
+#: any of these opens a session
+SCOPES: Final = (READ, *OPERATORS)
 COOKIE: Final = "millrace_console"
 #: who has not signed in yet: binds the form tokens of the sign-in page to one browser
 VISITOR: Final = "millrace_visitor"
@@ -41,8 +43,8 @@ class Session(Struct, frozen=True, kw_only=True):
 
     @property
     def may_decide(self) -> bool:
-        """Whether the person may propose, approve, reject and reverse."""
-        return DECIDE in self.scopes
+        """Whether the person may propose, approve, reject and reverse something: what, its roles say."""
+        return any(scope in OPERATORS for scope in self.scopes)
 
     def caller(self) -> Caller:
         """The same person as the rest of the ingress knows callers."""
@@ -61,9 +63,9 @@ class Sessions:
 
     def opened(self, caller: Caller) -> Session:
         """A session for a verified caller, no longer than its token. Raises Forbidden without a scope for it."""
-        scopes = tuple(scope for scope in (READ, DECIDE) if scope in caller.scopes)
+        scopes = tuple(scope for scope in SCOPES if scope in caller.scopes)
         if not scopes:
-            raise errors.Forbidden(f"The token needs the scope {READ} or {DECIDE}.")
+            raise errors.Forbidden(f"The token needs the scope {' or '.join(SCOPES)}.")
         return Session(
             id=secrets.token_hex(_ID_BYTES),
             merchant=caller.merchant,

@@ -39,7 +39,7 @@ async def publish(request: Request) -> Response:
     """Publishes a quota policy, or the next version of one; who did it stands in the audit log."""
     parts = parts_of(request)
     caller = await parts.get(Authenticator).caller(request.headers.get("authorization"))
-    async with parts.get(Audit).privileged(caller, WRITE, _PUBLISH, _POLICIES, {}, audits_itself=True):
+    async with parts.get(Audit).privileged(caller, (WRITE,), _PUBLISH, _POLICIES, {}, audits_itself=True):
         await parts.get(Audit).append(caller, _PUBLISH, _POLICIES, "begun", {})  # what cannot be audited is not done
         response = await calling.command(request, OPERATIONS["publish_policy"], None)
     name, outcome, details = _became(response)
@@ -115,7 +115,7 @@ async def _audited(
     """Who reads what concerns others' tenants; in the audit log before the answer is given, refusals too."""
     parts = parts_of(request)
     caller = await parts.get(Authenticator).caller(request.headers.get("authorization"))
-    async with parts.get(Audit).privileged(caller, READ, action, name, details or {}):
+    async with parts.get(Audit).privileged(caller, (READ,), action, name, details or {}):
         yield caller
 
 
