@@ -16,6 +16,8 @@ AGGREGATE_KEY_LENGTH_MAX: Final = 64
 SCOPE_LENGTH_MAX: Final = 64
 TOKEN_LENGTH_MAX: Final = 128
 REFERENCE_LENGTH_MAX: Final = 64  # a merchant's own name of a payment
+EMAIL_LENGTH_MAX: Final = 254  # RFC 5321, section 4.5.3.1.3, without its brackets
+STATEMENT_DESCRIPTOR_LENGTH_MAX: Final = 22  # what card networks print
 METADATA_KEYS_MAX: Final = 50
 METADATA_KEY_LENGTH_MAX: Final = 40
 METADATA_VALUE_LENGTH_MAX: Final = 500
@@ -272,6 +274,8 @@ INGRESS_CONNECTIONS_MAX: Final = 2_048  # requests under way in one process
 INGRESS_DRAIN_TIMEOUT_S: Final = 10
 INGRESS_DRAIN_ACKNOWLEDGED_S: Final = 5  # for Kafka to acknowledge what a draining process has sent
 READY_CACHE_MS: Final = 500
+OWNERSHIP_LOOK_INTERVAL_S: Final = 2.0  # between two questions who owns what
+OWNERSHIP_WAIT_S: Final = 1.0  # for Kafka's answer to one
 READY_PROBE_TIMEOUT_S: Final = 1.5  # less than HEALTH_CHECK_TIMEOUT_S, so that who asks hears the reason
 
 # --- client ----------------------------------------------------------------------------------------------
@@ -483,6 +487,9 @@ VAULT_FORWARD_BODY_BYTES_MAX: Final = 64 * 1024
 VAULT_ANSWER_BYTES_MAX: Final = 64 * 1024  # of a processor
 VAULT_PATH_LENGTH_MAX: Final = 256
 VAULT_CONNECTIONS_MAX: Final = 1_024  # requests under way in one process
+VAULT_REQUESTS_OF_CALLER_MAX: Final = 512  # of those; our workers are one caller, with more than VAULT_FORWARDS_MAX
+VAULT_REQUESTS_OF_STRANGERS_MAX: Final = 128  # of all who show no token
+VAULT_REQUESTS_OF_ADDRESS_MAX: Final = 64  # of those, from one address
 VAULT_FORWARDS_MAX: Final = 256  # calls to processors under way in one process; past it 503, nothing was sent
 VAULT_FORWARD_TIMEOUT_MS: Final = 2_700  # within the worker's own wait for a call
 VAULT_CONNECT_TIMEOUT_MS: Final = 1_000
