@@ -137,8 +137,7 @@ def create_app(vault: Vault) -> ASGIApp:
     }
     app = Starlette(routes=routes, exception_handlers=handlers)
     app.router.redirect_slashes = False
-    slots = Slots(app, vault.holder, _BOUNDS, metrics.SLOTS_REFUSED, vault.trusted_proxies)
-    return WholeRequests(Edge(slots))
+    return WholeRequests(Edge(Slots(app, vault.holder, _BOUNDS, metrics.SLOTS_REFUSED, vault.trusted_proxies)))
 
 
 def _json(document: dict[str, Any], status: int = 200, headers: dict[str, str] | None = None) -> Response:
