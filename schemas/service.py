@@ -70,6 +70,11 @@ class Service:
         return events_topic(self.name)
 
     @cached_property
+    def owner_group(self) -> str:
+        """The consumer group of its owners: who is in it should own a partition."""
+        return f"owner-{self.name}"
+
+    @cached_property
     def dead_letters_topic(self) -> str:
         """Copies of the records that were parked."""
         return dead_letters_topic(self.name)

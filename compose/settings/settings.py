@@ -314,6 +314,7 @@ class Settings(ProcessorSettings, GatewaySettings, IssuerSettings, RolePasswords
                 writes=named(access.writes),
                 reads=named(access.reads),
                 groups=named(access.groups),
+                watched=named(access.watched),
             )
             for name, access in ACCESS.items()
         ]
