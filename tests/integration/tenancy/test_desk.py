@@ -12,7 +12,9 @@ import psycopg
 import pytest
 from confluent_kafka import Producer
 
+from compose.operator_access import check_settings
 from ingress.identity.issuer import KeyFolder, issue_token
+from reconciliation.check.invariant import invariants
 from schemas.tenancy.usage_event import record_key
 from schemas.tenancy.usage_topic import USAGE
 from sinks.clickhouse.connection import ClickHouseConnection
@@ -20,9 +22,13 @@ from sinks.clickhouse.services import SINKS
 from tests.eventually import becomes, eventually, patient
 from tests.services.counter_world import millrace, process
 from tests.worlds.public_system import system_of_its_own
+from tests.worlds.rolled_back import finding_of
+from tests.worlds.tenancy_world import INVARIANTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from contextlib import AbstractContextManager
+    from subprocess import Popen
 
     from tests.worlds.public_system import PublicSystem
 
@@ -182,13 +188,17 @@ def test_usage_is_in_clickhouse_once_though_its_sink_is_killed(system: PublicSys
     tenant = a_tenant(system)
     assert tenant.meter([an_event(f"e{n}", n) for n in range(50)]) == 202
     becomes(lambda: tenant.used("tokens"), [(sum(range(50)), 50)])
-    number = str(list(SINKS).index("tenancy_usage"))
-    changed = {"MILLRACE_CLICKHOUSE_SINKS": "apart"}
-    with process(system, "clickhouse_sink", "sink_after_insert", number, changed) as victim:
+    with usage_sink(system, "sink_after_insert") as victim:
         assert victim.wait(patient(60)) == KILLED
-    with process(system, "clickhouse_sink", "", number, changed):
+    with usage_sink(system):
         becomes(lambda: in_clickhouse(system, tenant), (50, 50, sum(range(50))))
     assert gaps(system) == []
+
+
+def usage_sink(system: PublicSystem, fail_point: str = "") -> AbstractContextManager[Popen[bytes]]:
+    """The process that feeds ClickHouse with usage alone; it is gone at the end."""
+    number = str(list(SINKS).index("tenancy_usage"))
+    return process(system, "clickhouse_sink", fail_point, number, {"MILLRACE_CLICKHOUSE_SINKS": "apart"})
 
 
 def in_clickhouse(system: PublicSystem, tenant: Caller) -> tuple[int, ...]:
@@ -203,11 +213,8 @@ def in_clickhouse(system: PublicSystem, tenant: Caller) -> tuple[int, ...]:
 def test_support_gets_no_answer_that_is_not_audited(system: PublicSystem) -> None:
     tenant = a_tenant(system)
     made = tenant.done("POST", "/v1/resources", {"n": 1})
-    asks, allows = staff(system, "support"), staff(system, "support:approve")
+    grant, uses = a_grant(system, tenant)
     root = f"/v1/tenants/{tenant.name}/support_grants"
-    grant = asks.done("POST", root, {"reason": "r", "ticket": "T-1"})["grant_id"]
-    allows.done("POST", f"{root}/{grant}/approve")
-    uses = a_client(system, asks.http.post(f"{root}/{grant}/token").json()["token"])
     one = f"/v1/resources/{made['resource_id']}"
     dsn = system.settings.addresses().postgres_superuser_dsn
     with psycopg.connect(dsn, autocommit=True) as connection:
@@ -225,6 +232,15 @@ def test_support_gets_no_answer_that_is_not_audited(system: PublicSystem) -> Non
     assert [row["seq"] for row in told] == [4, 3, 2, 1]
 
 
+def a_grant(system: PublicSystem, tenant: Caller) -> tuple[str, httpx.Client]:
+    """An active one, and who uses it."""
+    asks, allows = staff(system, "support"), staff(system, "support:approve")
+    root = f"/v1/tenants/{tenant.name}/support_grants"
+    grant: str = asks.done("POST", root, {"reason": "r", "ticket": "T-1"})["grant_id"]
+    allows.done("POST", f"{root}/{grant}/approve")
+    return grant, a_client(system, asks.http.post(f"{root}/{grant}/token").json()["token"])
+
+
 def test_what_lets_tenants_meet_is_found(system: PublicSystem) -> None:
     ops = staff(system, "tenants:admin")
 
@@ -232,12 +248,59 @@ def test_what_lets_tenants_meet_is_found(system: PublicSystem) -> None:
         found: str = ops.http.get("/v1/isolation").json()["status"]
         return found
 
-    with process(
-        system, "clickhouse_sink", "", str(list(SINKS).index("tenancy_usage")), {"MILLRACE_CLICKHOUSE_SINKS": "apart"}
-    ):
+    with usage_sink(system):
         becomes(status, "ok")
         with psycopg.connect(system.settings.addresses().postgres_superuser_dsn, autocommit=True) as connection:
             connection.execute("create materialized view everything as select * from tenancy_pool.resource")
             becomes(status, "violated")
             connection.execute("drop materialized view everything")
             becomes(status, "ok")
+
+
+PLANTED = {
+    "tenancy_usage_places": "delete from usage_event e using usage_counted c where (e.partition, e.seq) = (c.partition, c.last_seq)",
+    "tenancy_writes_metered": "delete from usage_event where source = 'urn:millrace:resources'",
+    "tenancy_billing_periods": "update billing_run r set period_from = period_from - interval '1 day'"
+    " where number = (select max(number) from billing_run o where o.tenant_id = r.tenant_id)",
+    "tenancy_invoices_recomputable": "update tenant_invoice set document = document || ' '",
+    "tenancy_invoice_cuts": "update tenant_invoice set cut = array[0] where ordinal > 1",
+    "tenancy_support_audited": "delete from tenant_audit where seq = 1",
+    "tenancy_support_grants": "update support_grant set duration_s = 20000",
+    "tenancy_apart": "insert into isolation_violation (probe, evidence) values ('planted', 'a row of another')",
+    "tenancy_usage_stores": "update usage_event set quantity = quantity + 1 where dimension = 'tokens'",
+    "tenancy_conflicts_contradict": "update usage_conflict set quantity = 1 where event_id = 'e0'",
+}
+
+
+@pytest.fixture(scope="module")
+def history(system: PublicSystem) -> None:
+    """Some of everything that is tampered with below: usage, in ClickHouse too, invoices, a call of support."""
+    ops, tenant = staff(system, "tenants:admin"), a_tenant(system, prices={"tokens": "1"})
+    made = tenant.done("POST", "/v1/resources", {"n": 1})
+    assert tenant.meter([an_event("e0", 1), an_event("e1", 2, TODAY - 2 * DAY)]) == 202
+    becomes(lambda: tenant.used("tokens"), [(3, 2)])
+    assert tenant.meter([an_event("e0", 7)]) == 202
+    becomes_conflicts(tenant)
+    for days in (2, 1):
+        begins = TODAY - days * DAY
+        invoice(ops, tenant, billed(ops, tenant, begins, begins + DAY))
+    _, uses = a_grant(system, tenant)
+    assert uses.get(f"/v1/resources/{made['resource_id']}").status_code == 200
+    becomes(lambda: tenant.used("resource_writes"), [(1, 1)])
+    with usage_sink(system):
+        becomes(lambda: in_clickhouse(system, tenant), (3, 3, 4))
+
+
+def test_every_invariant_of_tenants_is_planted() -> None:
+    assert PLANTED.keys() | set(INVARIANTS) == {one.id for one in invariants() if one.id.startswith("tenancy_")}
+
+
+@pytest.mark.usefixtures("history")
+@pytest.mark.parametrize("identity", PLANTED)
+def test_a_planted_violation_is_found(system: PublicSystem, identity: str) -> None:
+    """In a transaction that is rolled back, beside the running system."""
+    settings, dsn = check_settings(system.settings), system.settings.addresses().postgres_superuser_dsn
+    becomes(lambda: finding_of(settings, dsn, identity).gaps, 0)
+    found = finding_of(settings, dsn, identity, PLANTED[identity])
+    assert found.sample
+    assert not found.note.startswith("could not")
