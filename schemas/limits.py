@@ -988,6 +988,7 @@ ISOLATION_TOKEN_S: Final = 3_600
 ISOLATION_NAMED_MAX: Final = 5  # of what a lint finds amiss
 BENCH_USAGE_EVENTS_DEFAULT: Final = 200_000
 BENCH_USAGE_EVENTS_MAX: Final = 10_000_000
+BENCH_METERING_MAX_S: Final = 600.0  # until all of them are in ClickHouse
 READ_AHEAD_MAX: Final = 2  # reads of a stream whose batches wait for the database
 # --- media of posts ----------------------------------------------------------------------------------------
 MEDIA_BYTES_MAX: Final = 512 * 1024 * 1024

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from msgspec import structs
 
-from dataflows.tenancy.usage.counting import Metered, contradictions, firsts
+from dataflows.tenancy.usage.counting import Metered, by_identity, contradictions
 from dataflows.tenancy.usage.records import metered
 from ingress.tenancy.usage import Asked, bounds
 from schemas import errors, limits
@@ -16,6 +16,7 @@ from schemas.senders import INGRESS
 from schemas.tenancy import pricing
 from schemas.tenancy.instants import instant, parsed
 from schemas.tenancy.invoice import Run, Used, document
+from schemas.tenancy.usage_decoding import decoded
 from schemas.tenancy.usage_event import UsageEvent, read, read_all, record_key, refuse_tenant
 
 NOW_US = 1_790_000_000_000_000
@@ -111,14 +112,60 @@ def test_what_the_sdk_of_cloudevents_writes_counts_as_it_is(value: bytes) -> Non
     assert found == Metered("tn_1", UsageEvent("/meter", "e1", "tokens", 3, "team", NOW_US))
 
 
+ODD: Final = [
+    {"id": 7},
+    {"id": "\u00e9" * 255},
+    {"id": "x" * 256},
+    {"id": "a\u2028b"},
+    {"id": "a\x7f"},
+    {"source": "URN:Millrace:x"},
+    {"subject": None},
+    {"subject": ""},
+    {"datacontenttype": None},
+    {"datacontenttype": "text/plain"},
+    {"specversion": 1.0},
+    {"extension": {"tenant": "tn_2"}},
+    {"tenant": None},
+    {"tenantid": "tn_1"},
+    {"time": "2026-09-21t14:13:20z"},
+    {"time": 1},
+    {"time": instant(NOW_US - 36 * 86_400_000_000)},
+    *(
+        {"data": {"dimension": d, "quantity": q}}
+        for d in ("tokens", "a b", "", "1a", 3)
+        for q in (0, 2**53, -1, True, "1")
+    ),
+    *({"data": {"dimension": "tokens", "quantity": q}} for q in (3.0, 1e3, 2**70, 2**53 - 1, None)),
+    {"data": {"dimension": "tokens", "quantity": 1, "tenant_id": "tn_1"}},
+    {"data": None},
+]
+
+
+@pytest.mark.parametrize("said", [*ODD, *({name: ...} for name in GOOD)])
+def test_the_short_way_takes_nothing_that_the_long_one_does_not_and_the_same_event(said: dict[str, Any]) -> None:
+    event = {name: value for name, value in (GOOD | said).items() if value is not ...}
+    found = decoded(json.dumps(event).encode(), NOW_US, 0)
+    if found is not None:
+        refuse_tenant(event)
+        assert found == read(event, NOW_US)
+
+
+def test_the_usual_event_takes_the_short_way() -> None:
+    for event in (GOOD, GOOD | {"subject": "t", "datacontenttype": "application/json", "extension": 1}):
+        assert decoded(json.dumps(event).encode(), NOW_US, 0) == read(event, NOW_US)
+    for value in (b"", b"[]", b"7", b'"\xff"', json.dumps([GOOD]).encode()):
+        assert decoded(value, NOW_US, 0) is None
+
+
 def test_the_first_content_of_an_identity_stays_and_each_other_is_told_once() -> None:
     first = Metered("tn_1", UsageEvent("/meter", "e1", "tokens", 3, None, NOW_US))
     other = Metered("tn_1", structs.replace(first.event, quantity=4))
     foreign = Metered("tn_2", other.event)
-    batch = [first, other, first, other, foreign]
-    assert firsts(batch) == [first, foreign]
-    counts = {one.identity: one.event.content for one in firsts(batch)}
-    assert contradictions(batch, counts) == [other]
+    batch = by_identity({3: [first, other, first, other], 5: [foreign, first]})
+    assert (batch.firsts, batch.partitions) == ([first, foreign], [3, 5])
+    assert contradictions(batch, {}) == [other]
+    assert contradictions(batch, {foreign.identity: first.event.content}) == [foreign, other]
+    assert contradictions(batch, {first.identity: other.event.content}) == [first]
 
 
 @pytest.mark.parametrize(
