@@ -102,7 +102,10 @@ TENANT_NAME_LENGTH_MAX: Final = 200
 TIME_ZONE_LENGTH_MAX: Final = 64
 DIMENSION_LENGTH_MAX: Final = 64
 DIMENSIONS_MAX: Final = 100  # with a limit or a price, of one tenant
+ENTITLEMENT_LENGTH_MAX: Final = 100  # of a value that is a text
 PRICE_DIGITS_MAX: Final = 12  # before the point, and behind it
+PRICE_TIERS_MAX: Final = 20  # of one price
+PRICES_READ_MAX: Final = 1_000  # prices with tiers that a process keeps read
 RESOURCE_BYTES_MAX: Final = 32 * 1024  # a payload as its caller wrote it
 SEALED_LENGTH_MAX: Final = 48 * 1024  # the same, sealed, as text
 MOVE_ROWS_PER_SECOND_MAX: Final = 100_000
@@ -977,6 +980,8 @@ SUPPORT_TOKEN_MAX_S: Final = 600  # of one token; the requester asks for another
 
 # --- Billing of tenants
 BILLING_GRACE_MAX_S: Final = 35 * 86_400  # longer, no usage of the period is taken any more
+#: how long after its instant usage may still be counted: taken in time, and for a week on its way through Kafka
+USAGE_LATE_MAX_S: Final = USAGE_AGE_MAX_S + USAGE_JUDGED_SLACK_S + 9 * 86_400
 BILLING_POLL_S: Final = 0.5
 BILLING_RUNS_AT_ONCE: Final = 20
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Final
 
-from schemas.tenancy.invoice import Run, document, used_by
+from schemas.tenancy.invoice import InvoicePlace, basis, made
 from schemas.tenancy.usage_topic import COUNTED
 from sinks.postgres.sql_files import queries
 
@@ -50,13 +50,14 @@ def _sums(rows: Any) -> Sums:
 
 
 def changed_invoices(view: Snapshot, sql: str) -> Iterator[dict[str, Any]]:
-    """The invoices that are not what their events and prices make."""
+    """The invoices that are not what their events, entries and prices make."""
     for row in list(view.rows(sql)):
-        place = {"tenant": row["tenant_id"], "number": row["run_number"], "ordinal": row["ordinal"]}
-        cuts = {"before": row["before"], "cut": row["cut"]}
-        (terms,) = view.tuples(_SQL["run_terms"], **place)
-        run = Run(*terms)
-        own = list(view.tuples(_SQL["used_in_period"], **place, **cuts))
-        late = list(view.tuples(_SQL["used_late"], **place, **cuts))
-        if document(run, used_by(run, own, late)) != bytes(row["document"]):
+        place = InvoicePlace(*(row[name] for name in InvoicePlace._fields))
+        (terms,) = view.tuples(_SQL["run_terms"], **place.asked())
+        own, late, entries = (
+            list(view.tuples(_SQL[query], **place.asked()))
+            for query in ("used_in_period", "used_late", "entries_taken")
+        )
+        again = made(basis(place, terms, own, late, entries))
+        if (again.document, again.credit_left) != (bytes(row["document"]), row["credit_left"]):
             yield {"tenant_id": row["tenant_id"], "invoice_id": row["invoice_id"], "reason": "it is made otherwise now"}

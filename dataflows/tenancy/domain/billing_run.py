@@ -11,6 +11,7 @@ from typing import Any
 from msgspec import Struct
 
 from schemas.records import Command, Rejection
+from schemas.tenancy import pricing
 from schemas.tenancy.instants import instant, parsed
 
 Period = tuple[int, int]
@@ -82,7 +83,7 @@ def rendered(run: BillingRun, *, is_finalized: bool = False) -> dict[str, Any]:
         "to": instant(run.to_us),
         "grace_s": run.grace_s,
         "currency": run.currency,
-        "prices": dict(run.prices),
+        "prices": {name: pricing.shown(price) for name, price in run.prices.items()},
         "state": "finalized" if is_finalized else "collecting",
         "invoice_id": run.invoice_id if is_finalized else None,
         "created_at": instant(run.created_at),

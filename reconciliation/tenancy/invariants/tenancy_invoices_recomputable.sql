@@ -3,6 +3,8 @@
 -- severity: critical
 -- owner: whoever changed billing
 -- source: comparison
-select i.tenant_id, i.run_number, i.ordinal, i.cut, coalesce(b.cut, '{}') as before, i.invoice_id, i.document
+select i.tenant_id, i.run_number, i.ordinal, i.cut, coalesce(b.cut, '{}') as before, i.entries,
+       coalesce(b.entries, 0) as entries_before, coalesce(b.credit_left, 0) as credit_before, i.credit_left,
+       i.invoice_id, i.document
 from tenant_invoice i left join tenant_invoice b on b.tenant_id = i.tenant_id and b.ordinal = i.ordinal - 1
 order by i.tenant_id, i.ordinal

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import uuid
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import httpx
@@ -23,6 +25,7 @@ from tests.eventually import becomes, eventually, patient
 from tests.services.counter_world import millrace, process
 from tests.worlds.public_system import system_of_its_own
 from tests.worlds.rolled_back import finding_of
+from tests.worlds.tenancy_planted import PLANTED
 from tests.worlds.tenancy_world import INVARIANTS
 
 if TYPE_CHECKING:
@@ -37,6 +40,7 @@ MEMBER = ("resources:read", "resources:write", "usage:read", "usage:write", "ten
 TODAY = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
 DAY = timedelta(days=1)
 KILLED = -9
+TRACE = Path(__file__).parents[4] / "shared" / "data" / "usage" / "llm_inference_trace_code.csv"
 OPEN: list[httpx.Client] = []
 
 
@@ -95,9 +99,11 @@ def a_tenant(system: PublicSystem, **payload: Any) -> Caller:
     return Caller(system, made["tenant_id"], "tenant", "u_1", MEMBER)
 
 
-def an_event(id_: str, quantity: int, at: datetime = TODAY - DAY, **more: Any) -> dict[str, Any]:
+def an_event(
+    id_: str, quantity: int, at: datetime = TODAY - DAY, dimension: str = "tokens", **more: Any
+) -> dict[str, Any]:
     event = {"specversion": "1.0", "type": "millrace.usage", "id": id_, "source": "/meter", "time": zulu(at)}
-    return event | {"data": {"dimension": "tokens", "quantity": quantity}} | more
+    return event | {"data": {"dimension": dimension, "quantity": quantity}} | more
 
 
 @pytest.mark.faults
@@ -120,6 +126,45 @@ def test_usage_is_counted_once_wherever_its_metering_is_killed(system: PublicSys
 
 def becomes_conflicts(tenant: Caller) -> list[dict[str, Any]]:
     return eventually(lambda: tenant.http.get("/v1/usage_conflicts").json()["data"])
+
+
+def the_trace() -> list[dict[str, Any]]:
+    """Real calls as they were logged: two events each, moved to yesterday."""
+    with TRACE.open() as lines:
+        calls = list(csv.DictReader(lines))
+    first = datetime.fromisoformat(calls[0]["TIMESTAMP"][:26])
+    return [
+        an_event(f"{n}/{name}", int(call[name]), dimension=name)
+        | {
+            "source": "/calls",
+            "time": (TODAY - DAY + (datetime.fromisoformat(call["TIMESTAMP"][:26]) - first)).isoformat(),
+        }
+        for n, call in enumerate(calls)
+        for name in ("ContextTokens", "GeneratedTokens")
+    ]
+
+
+@pytest.mark.faults
+def test_a_real_trace_metered_twice_under_kills_comes_to_its_own_sums(system: PublicSystem) -> None:
+    if not TRACE.exists():
+        pytest.skip("the trace of calls is in the shared data folder, which is not here")
+    tenant, events = a_tenant(system, timezone="Asia/Kolkata"), the_trace()
+    batches = [events[n : n + 1_000] for n in range(0, len(events), 1_000)]
+    for place in ("metering_before_position", "metering_after_commit"):
+        with process(system, "tenancy_metering", place) as victim:
+            for batch in batches:
+                assert tenant.meter(batch) == 202
+            while victim.poll() is None:  # what nobody else takes, it takes
+                assert tenant.meter(batches[-1]) == 202
+            assert victim.returncode == KILLED
+    for name in ("ContextTokens", "GeneratedTokens"):
+        own: dict[datetime, list[int]] = {}
+        for event in (one for one in events if one["data"]["dimension"] == name):
+            hour = datetime.fromisoformat(event["time"]) + timedelta(minutes=30)  # of a zone between the hours
+            own.setdefault(hour.replace(minute=0, second=0, microsecond=0), []).append(event["data"]["quantity"])
+        wanted = [(sum(quantities), len(quantities)) for _, quantities in sorted(own.items())]
+        becomes(lambda name=name: tenant.used(name, window="hour"), wanted)
+    assert tenant.http.get("/v1/usage_conflicts").json()["data"] == []
 
 
 @pytest.mark.faults
@@ -147,6 +192,62 @@ def test_a_period_has_one_invoice_however_often_its_maker_is_killed_and_late_usa
     assert [(line["kind"], line["quantity"]) for line in second["lines"]] == [("usage", 5), ("late_usage", 2)]
     assert (second["total"], second["lines"][1]["from"]) == (2 + 1, zulu(TODAY - 2 * DAY))
     assert gaps(system) == []
+
+
+TIERS = {"mode": "graduated", "tiers": [{"up_to": 10, "unit_price": "2"}, {"up_to": None, "unit_price": "1"}]}
+
+
+def test_corrections_and_credit_are_in_the_next_invoice_and_no_old_one_changes(system: PublicSystem) -> None:
+    ops, tenant = staff(system, "tenants:admin"), a_tenant(system, prices={"tokens": TIERS})
+    root, before = f"/v1/tenants/{tenant.name}", TODAY - 2 * DAY
+    assert ops.http.get(root).json()["prices"] == {"tokens": TIERS}
+    assert tenant.meter([an_event("one", 8, before)]) == 202
+    becomes(lambda: tenant.used("tokens"), [(8, 1)])
+    first = invoice(ops, tenant, billed(ops, tenant, before, before + DAY))
+    assert [(line["kind"], line["amount"]) for line in first["lines"]] == [("usage", 16)]
+    assert tenant.meter([an_event("late", 4, before), an_event("two", 12)]) == 202
+    becomes(lambda: tenant.used("tokens"), [(24, 3)])
+    less = {"dimension": "tokens", "quantity": -3, "at": zulu(before), "reason": "metered twice"}
+    refused = ops.http.post(f"{root}/usage_adjustments", json={"idempotency_key": "k", "payload": less})
+    assert (refused.status_code, refused.json()["errors"][0]["field"]) == (422, "payload.unit_price")
+    ops.done("POST", f"{root}/usage_adjustments", less | {"unit_price": "2"})
+    ops.done("POST", f"{root}/credits", {"amount": 15, "reason": "an outage"})
+    second = invoice(ops, tenant, billed(ops, tenant, before + DAY, TODAY))
+    lines = [(line["kind"], line["amount"], line.get("from")) for line in second["lines"]]
+    assert lines == [
+        ("usage", 22, zulu(before + DAY)),
+        ("late_usage", 2 * 2 + 2 * 1, zulu(before)),  # its tiers go on where the period stood
+        ("adjustment", -6, zulu(before)),
+        ("credit", -15, None),
+    ]
+    assert second["total"] == 22 + 6 - 6 - 15
+    for stands in (first, second):
+        path = f"/v1/invoices/{stands['invoice_id']}"
+        assert tenant.http.get(path).json() == stands
+        again = tenant.http.get(f"{path}/document", params={"recompute": "true"})
+        assert again.content == tenant.http.get(f"{path}/document").content
+    told = tenant.http.get(f"{root}/billing_entries", params={"limit": 1}).json()
+    assert ([one["kind"] for one in told["data"]], told["has_more"]) == (["credit"], True)
+    assert tenant.http.post(f"{root}/credits", json={"payload": {"amount": 1, "reason": "r"}}).status_code in (400, 403)
+    assert gaps(system) == []
+
+
+def test_what_a_tenant_may_is_told_with_what_is_left_of_it_this_month(system: PublicSystem) -> None:
+    ops, tenant, other = staff(system, "tenants:admin"), a_tenant(system), a_tenant(system)
+    path = f"/v1/tenants/{tenant.name}/entitlements"
+    limit = {"kind": "metered", "dimension": "tokens", "limit": 10}
+    said = {"exports": {"kind": "bool", "value": False}, "plan": {"kind": "static", "value": "gold"}, "tokens": limit}
+    assert ops.done("PUT", path, {"entitlements": said})["entitlements"] == said
+    assert tenant.meter([an_event("now", 7, datetime.now(UTC)), an_event("long ago", 9, TODAY - 34 * DAY)]) == 202
+    becomes(lambda: tenant.used("tokens", **{"from": zulu(TODAY - 35 * DAY)}), [(16, 2)])
+    answer = tenant.http.get("/v1/entitlements")
+    told = {one["feature"]: one for one in answer.json()["data"]}
+    assert {name: one["allowed"] for name, one in told.items()} == {"exports": False, "plan": True, "tokens": True}
+    assert (told["tokens"]["used"], told["tokens"]["remaining"]) == (7, 3)
+    assert ops.http.get(path).json() == answer.json()
+    assert answer.headers["ETag"] == '"1"'
+    assert other.http.get(path).status_code == 404
+    assert other.http.get("/v1/entitlements").json() == {"data": []}
 
 
 def gaps(system: PublicSystem) -> list[dict[str, Any]]:
@@ -255,21 +356,6 @@ def test_what_lets_tenants_meet_is_found(system: PublicSystem) -> None:
             becomes(status, "violated")
             connection.execute("drop materialized view everything")
             becomes(status, "ok")
-
-
-PLANTED = {
-    "tenancy_usage_places": "delete from usage_event e using usage_counted c where (e.partition, e.seq) = (c.partition, c.last_seq)",
-    "tenancy_writes_metered": "delete from usage_event where source = 'urn:millrace:resources'",
-    "tenancy_billing_periods": "update billing_run r set period_from = period_from - interval '1 day'"
-    " where number = (select max(number) from billing_run o where o.tenant_id = r.tenant_id)",
-    "tenancy_invoices_recomputable": "update tenant_invoice set document = document || ' '",
-    "tenancy_invoice_cuts": "update tenant_invoice set cut = array[0] where ordinal > 1",
-    "tenancy_support_audited": "delete from tenant_audit where seq = 1",
-    "tenancy_support_grants": "update support_grant set duration_s = 20000",
-    "tenancy_apart": "insert into isolation_violation (probe, evidence) values ('planted', 'a row of another')",
-    "tenancy_usage_stores": "update usage_event set quantity = quantity + 1 where dimension = 'tokens'",
-    "tenancy_conflicts_contradict": "update usage_conflict set quantity = 1 where event_id = 'e0'",
-}
 
 
 @pytest.fixture(scope="module")
