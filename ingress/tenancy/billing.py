@@ -75,8 +75,13 @@ class Billing:
         return StoredInvoice(InvoicePlace(*place), document)
 
     async def made_again(self, stored: StoredInvoice) -> bytes:
-        """Its bytes, from events, entries and the run's prices: nothing of what was stored of its lines is read."""
+        """Its bytes, from events, entries and the run's prices: nothing of what was stored of its lines is read.
+
+        Raises StateConflict when its usage is so old that it is not kept any more.
+        """
         asked = stored.place.asked()
+        if await self._store.rows("invoice_not_kept", {"invoice": stored.document, **asked}):
+            raise errors.StateConflict("The usage of this invoice is not kept any more; the invoice stands.")
         names = ("run_terms", "used_in_period", "used_late", "entries_taken")
         terms, own, late, entries = await self._store.snapshot(*((_SQL[name], asked) for name in names))
         return made(basis(stored.place, terms[0], own, late, entries)).document

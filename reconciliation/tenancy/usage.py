@@ -18,24 +18,30 @@ if TYPE_CHECKING:
 
 _SQL: Final = queries("sinks.postgres.queries.tenancy", "invoices.sql")
 _FED: Final = (
-    "select partition, last_seq from stream_position where follower = 'tenancy_usage' and topic = %(counted)s"
-    " and last_seq > 0 order by partition"
+    "select p.partition, p.last_seq, c.floor_seq from stream_position p join usage_counted c using (partition)"
+    " where p.follower = 'tenancy_usage' and p.topic = %(counted)s and p.last_seq > 0 order by p.partition"
 )
 _CLICKHOUSE: Final = (
     "select kafka_partition, dimension, count(), sum(seq), sum(quantity) from tenant_usage"
-    " where seq <= {seqs:Array(UInt64)}[kafka_partition + 1] group by kafka_partition, dimension"
+    " where seq <= {seqs:Array(UInt64)}[kafka_partition + 1] and seq > {floors:Array(UInt64)}[kafka_partition + 1]"
+    " group by kafka_partition, dimension"
 )
 Sums = dict[tuple[int, str], tuple[int, ...]]
 
 
 def usage_differences(view: Snapshot, client: Client, sql: str) -> Iterator[dict[str, Any]]:
-    """Where the two stores differ, by partition and dimension; each event counts up to where ClickHouse is fed."""
-    fed = {row["partition"]: row["last_seq"] for row in view.rows(_FED, counted=COUNTED)}
+    """Where the two stores differ, by partition and dimension: from what Postgres has up to where ClickHouse is fed."""
+    rows = list(view.rows(_FED, counted=COUNTED))
+    fed = {row["partition"]: row["last_seq"] for row in rows}
+    floors = {row["partition"]: row["floor_seq"] for row in rows}
     if not fed:
         return
     ours = _sums(view.tuples(sql, partitions=list(fed), seqs=list(fed.values())))
-    seqs = [fed.get(partition, 0) for partition in range(max(fed) + 1)]
-    theirs = _sums(client.query(_CLICKHOUSE, parameters={"seqs": seqs}).result_rows)
+    bounds = {
+        name: [found.get(partition, 0) for partition in range(max(fed) + 1)]
+        for name, found in (("seqs", fed), ("floors", floors))
+    }
+    theirs = _sums(client.query(_CLICKHOUSE, parameters=bounds).result_rows)
     for place in sorted(ours.keys() | theirs.keys()):
         if ours.get(place) != theirs.get(place):
             named = dict(zip(("partition", "dimension"), place, strict=True))

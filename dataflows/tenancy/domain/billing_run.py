@@ -10,6 +10,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from schemas import limits
 from schemas.records import Command, Rejection
 from schemas.tenancy import pricing
 from schemas.tenancy.instants import instant, parsed
@@ -53,6 +54,10 @@ def decide_billing_run(
     begins, ends = parsed(command.payload["from"]), parsed(command.payload["to"])
     if begins is None or ends is None or begins >= ends:
         wrong = [{"field": "payload.to", "reason": "must be after payload.from"}]
+        return Rejection("invalid_command", "The command has wrong values; see errors.", {"errors": wrong})
+    if begins < now - limits.BILLING_PERIOD_AGE_MAX_S * 1_000_000:
+        days = limits.BILLING_PERIOD_AGE_MAX_S // 86_400
+        wrong = [{"field": "payload.from", "reason": f"must be within the last {days} days: older usage is not kept"}]
         return Rejection("invalid_command", "The command has wrong values; see errors.", {"errors": wrong})
     if ends > now:
         return Rejection("state_conflict", "The period is not over yet.", {})

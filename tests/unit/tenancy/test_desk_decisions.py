@@ -58,6 +58,7 @@ def test_a_period_is_billed_when_it_is_over_and_touches_no_other() -> None:
         (NOW - HOUR, NOW, [(NOW - 2 * HOUR, NOW - HOUR + 1)], "state_conflict"),
         (NOW - 3 * HOUR, NOW, [(NOW - 2 * HOUR, NOW - HOUR)], "state_conflict"),
         (NOW - HOUR, NOW - HOUR, [], "invalid_command"),
+        (NOW - 360 * 24 * HOUR - 1, NOW, [], "invalid_command"),
     ],
 )
 def test_what_is_not_billed(begins: int, ends: int, billed: list[tuple[int, int]], code: str) -> None:
@@ -126,7 +127,8 @@ def test_a_correction_is_of_the_billed_period_that_it_names_at_a_price_that_is_f
     entry = billing_entry.adjusted(TENANT, [period], 4, "be_1", command("adjust_usage", **said), NOW)
     assert isinstance(entry, BillingEntry)
     assert (entry.number, entry.unit_price, entry.period) == (4, "0.5", period)
-    unbilled = billing_entry.adjusted(TENANT, [(NOW - HOUR + 1, NOW)], 4, "be_1", command("adjust_usage", **said), NOW)
+    beside = [(NOW - HOUR + 1, NOW), (NOW - 2 * HOUR, NOW - HOUR)]
+    unbilled = billing_entry.adjusted(TENANT, beside, 4, "be_1", command("adjust_usage", **said), NOW)
     assert isinstance(unbilled, BillingEntry)
     assert unbilled.period is None
 

@@ -275,6 +275,14 @@ def test_corrections_are_lines_of_their_own_and_credit_goes_on_from_invoice_to_i
     third = made(basis(PLACE._replace(credit_before=13), RUN, [("tokens", 100, 1)], [], []))
     assert (third.total, third.credit_left) == (12, 0)
     assert json.loads(third.document)["lines"][-1] == {"kind": "credit", "amount": -13}
+    assert [json.loads(one.document)["total"] for one in (owing, second, third)] == [0, 0, 12]
+
+
+def test_late_usage_goes_on_in_the_tiers_of_its_period() -> None:
+    tiered = (*RUN[:4], {"tokens": "graduated:10@2,*@1"}, *RUN[5:])
+    late = [("tokens", -86_400_000_000, 0, 5, 2, 8)]
+    (line,) = json.loads(made(basis(PLACE, tiered, [], late, [])).document)["lines"]
+    assert (line["amount"], line["unit_price"]["mode"]) == (2 * 2 + 3 * 1, "graduated")
 
 
 def asked(begin: str, end: str, window: str, zone: str) -> list[str]:

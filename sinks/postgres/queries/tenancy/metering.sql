@@ -33,6 +33,10 @@ moved as (
 select place - 1, known_dimension, known_quantity, known_subject, (extract(epoch from known_at) * 1000000)::bigint
 from looked where is_known order by place;
 
+-- name: usage_remove
+-- Some of what is too old, of one partition. Index usage_event_place.
+select usage_remove(%s, %s);
+
 -- name: conflicts_insert
 -- What contradicts; the same contradiction again is told once. Primary key.
 insert into usage_conflict (tenant_id, source, event_id, dimension, quantity, subject, occurred_at, digest, conflict_id)
