@@ -106,7 +106,10 @@ TENANT_NAME_LENGTH_MAX: Final = 200
 TIME_ZONE_LENGTH_MAX: Final = 64
 DIMENSION_LENGTH_MAX: Final = 64
 DIMENSIONS_MAX: Final = 100  # with a limit or a price, of one tenant
+ENTITLEMENT_LENGTH_MAX: Final = 100  # of a value that is a text
 PRICE_DIGITS_MAX: Final = 12  # before the point, and behind it
+PRICE_TIERS_MAX: Final = 20  # of one price
+PRICES_READ_MAX: Final = 1_000  # prices with tiers that a process keeps read
 RESOURCE_BYTES_MAX: Final = 32 * 1024  # a payload as its caller wrote it
 SEALED_LENGTH_MAX: Final = 48 * 1024  # the same, sealed, as text
 MOVE_ROWS_PER_SECOND_MAX: Final = 100_000
@@ -611,6 +614,8 @@ CONSOLE_STORY_ROWS_MAX: Final = 300  # of each kind on one timeline
 CONSOLE_ROWS_MAX: Final = 100  # of one queue or list
 CONSOLE_FEE_DAYS: Final = 30  # over which the fees of a merchant are added up
 CONSOLE_COUNTED_MAX: Final = 20_000  # rows that a board or a rate looks at; past it the page says so
+CONSOLE_USAGE_DAYS: Final = 30  # of a tenant's charts
+CONSOLE_DIMENSIONS_MAX: Final = 12  # that have one
 CONSOLE_ACCOUNTS_MAX: Final = 200  # of one page of the trial balance
 CONSOLE_DOCUMENT_LENGTH_MAX: Final = 64 * 1024  # of a body that is shown
 CONSOLE_LAG_WAIT_S: Final = 1.5  # for the ends of topics; then the page is shown without
@@ -964,6 +969,9 @@ ACCESS_SUBJECTS_MAX: Final = 20_000  # 10 MiB
 # --- Usage of tenants (schemas/tenancy/usage_event.py, dataflows/tenancy/usage)
 USAGE_EVENTS_MAX: Final = 1_000  # of one request
 USAGE_BODY_BYTES_MAX: Final = 2 * 1024 * 1024  # of one request
+USAGE_KEPT_S: Final = 400 * 86_400  # then a row is removed; the database says so itself (usage_remove)
+USAGE_KEEPING_INTERVAL_S: Final = 600.0
+USAGE_REMOVED_AT_ONCE: Final = 5_000
 USAGE_TEXT_LENGTH_MAX: Final = 255  # of an id, a source or a subject
 USAGE_DIMENSION_LENGTH_MAX: Final = 64
 USAGE_AGE_MAX_S: Final = 35 * 86_400  # identities are remembered for longer, so what is older could be counted twice
@@ -986,7 +994,10 @@ SUPPORT_GRANT_MAX_S: Final = 14_400
 SUPPORT_TOKEN_MAX_S: Final = 600  # of one token; the requester asks for another while the grant is active
 
 # --- Billing of tenants
+BILLING_PERIOD_AGE_MAX_S: Final = 360 * 86_400  # of where it begins: with the longest grace, its usage is still kept
 BILLING_GRACE_MAX_S: Final = 35 * 86_400  # longer, no usage of the period is taken any more
+#: how long after its instant usage may still be counted: taken in time, and for a week on its way through Kafka
+USAGE_LATE_MAX_S: Final = USAGE_AGE_MAX_S + USAGE_JUDGED_SLACK_S + 9 * 86_400
 BILLING_POLL_S: Final = 0.5
 BILLING_RUNS_AT_ONCE: Final = 20
 
@@ -998,6 +1009,7 @@ ISOLATION_TOKEN_S: Final = 3_600
 ISOLATION_NAMED_MAX: Final = 5  # of what a lint finds amiss
 BENCH_USAGE_EVENTS_DEFAULT: Final = 200_000
 BENCH_USAGE_EVENTS_MAX: Final = 10_000_000
+BENCH_METERING_MAX_S: Final = 600.0  # until all of them are in ClickHouse
 READ_AHEAD_MAX: Final = 2  # reads of a stream whose batches wait for the database
 # --- media of posts ----------------------------------------------------------------------------------------
 MEDIA_BYTES_MAX: Final = 512 * 1024 * 1024

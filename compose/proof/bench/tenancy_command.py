@@ -1,35 +1,14 @@
-"""``millrace bench tenancy``: usage of many tenants from Kafka to the table of what counts, each event once.
-
-Measured is the metering process: reading, verifying who sent a record, judging it, counting it with its position. Some
-events come twice; afterwards what counts is compared with what was sent.
-"""
+"""``millrace bench tenancy``: usage of many tenants into ClickHouse, and what isolation costs a reader."""
 
 from __future__ import annotations
 
 import json
-import threading
-import time
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated
 
-import psycopg
 import typer
 
 from schemas import limits
-
-if TYPE_CHECKING:
-    from compose.proof.bench.world import World
-
-_DATABASE: Final = "bench_tenancy"
-_NAME: Final = "bench-metering"
-_TENANTS: Final = 50
-_REPEATED_EVERY: Final = 20
-_DONE: Final = "select coalesce(sum(next_offset), 0) from stream_position where follower = %s"
-_SESSION: Final = "select pid from pg_stat_activity where application_name = %s"
-_POSITION: Final = (
-    "insert into stream_position (follower, topic, partition, next_offset, last_seq) values (%s, %s, %s, %s, -1)"
-)
 
 
 def tenancy(
@@ -39,96 +18,25 @@ def tenancy(
     ] = limits.BENCH_USAGE_EVENTS_DEFAULT,
     home: Annotated[Path | None, typer.Option(help="Use the servers that run in this home, and leave them.")] = None,
 ) -> None:
-    """Measure metering: events of usage counted per second, each once."""
-    from compose.proof.bench.world import bench_world  # noqa: PLC0415 - the help needs none of it
+    """Measure metering: events counted per second, each once; and reads with and without isolation."""
+    from compose.proof.bench.tenancy_metering import bench_metering  # noqa: PLC0415 - the help needs none of it
+    from compose.proof.bench.tenancy_reads import bench_reads  # noqa: PLC0415
+    from compose.proof.bench.world import bench_world  # noqa: PLC0415
 
     with bench_world(home) as world:
-        result = bench_tenancy(world, events)
+        result = bench_metering(world, events) | {"reads": bench_reads(world)}
     if as_json:
         print(json.dumps(result, indent=1))
     else:
         print(
-            f"{result['sent']:,} events in {result['seconds']} s: {result['events_per_s']:,} events/s,"
-            f" {result['counted']:,} counted once, of {_TENANTS} tenants;"
+            f"{result['sent']:,} events of {result['tenants']} tenants, {result['counted']:,} counted once:"
+            f" in Postgres after {result['seconds']} s ({result['events_per_s']:,}/s),"
+            f" in ClickHouse after {result['clickhouse_seconds']} s ({result['clickhouse_events_per_s']:,}/s);"
             f" CPU seconds: own {result['cpu_s']}, Postgres {result['postgres_cpu_s']}"
         )
+        for read in result["reads"]:
+            print(
+                f"{read['rows']} rows of one tenant: {read['isolated_us']} us, without isolation {read['plain_us']} us"
+            )
     if not result["counted_as_sent"]:
         raise typer.Exit(1)
-
-
-def bench_tenancy(world: World, count: int) -> dict[str, Any]:
-    """Fills the topic, counts all of it, and compares."""
-    from compose.proof.bench.cpu import cpu_seconds  # noqa: PLC0415
-    from dataflows.tenancy.usage.stream import FOLLOWER, UsageStream  # noqa: PLC0415
-    from schemas.tenancy.usage_topic import USAGE, USAGE_PARTITIONS  # noqa: PLC0415
-
-    dsn = world.database(_DATABASE)
-    try:
-        before = world.ends(USAGE, USAGE_PARTITIONS)
-        sent, total = _fill(world, count)
-        end = sum(world.ends(USAGE, USAGE_PARTITIONS))
-        with psycopg.connect(dsn, autocommit=True) as connection:
-            for partition, offset in enumerate(before):
-                connection.execute(_POSITION, (FOLLOWER, USAGE, partition, offset))
-            stream = UsageStream(world.signer(), dsn, world.settings.sender_keys(), _NAME)
-            thread = threading.Thread(target=stream.run, name="metering")
-            began, own_began = time.monotonic(), time.process_time()
-            thread.start()
-            while (_one(connection, _DONE, FOLLOWER)) < end and thread.is_alive():
-                time.sleep(limits.HEALTH_POLL_INTERVAL_S)
-            seconds, own = time.monotonic() - began, time.process_time() - own_began
-            session_cpu = cpu_seconds({"session": [_one(connection, _SESSION, _NAME)]})["session"]
-            stream.stop()
-            thread.join()
-            counted = _one(connection, "select count(*) from usage_event where source <> %s", "")
-            quantity = _one(connection, "select coalesce(sum(quantity), 0) from usage_event where source <> %s", "")
-    finally:
-        world.drop(_DATABASE)
-    return {
-        "sent": sent,
-        "counted": counted,
-        "seconds": round(seconds, 2),
-        "events_per_s": round(sent / seconds),
-        "cpu_s": round(own, 2),
-        "postgres_cpu_s": round(session_cpu, 2),
-        "counted_as_sent": (counted, quantity) == (count, total),
-    }
-
-
-def _fill(world: World, count: int) -> tuple[int, int]:
-    """Puts events into the topic, some of them twice; how many, and the sum of what counts."""
-    from schemas.senders import INGRESS  # noqa: PLC0415
-    from schemas.tenancy.usage_event import record_key  # noqa: PLC0415
-    from schemas.tenancy.usage_topic import USAGE  # noqa: PLC0415
-
-    kafka, producer = world.signer(), world.producer()
-    topic, at, sent = kafka.topic(USAGE), datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"), 0
-    for n in range(count):
-        key = record_key(f"tn_{n % _TENANTS}", f"/meter/{n % 7}", f"event-{n}")
-        value = json.dumps(
-            {
-                "specversion": "1.0",
-                "type": "millrace.usage",
-                "source": f"/meter/{n % 7}",
-                "id": f"event-{n}",
-                "time": at,
-                "data": {"dimension": "tokens", "quantity": n % 1_000},
-            }
-        ).encode()
-        headers = kafka.signed((INGRESS,), USAGE, key, value)
-        for _ in range(2 if n % _REPEATED_EVERY == 0 else 1):
-            sent += 1
-            while True:
-                try:
-                    producer.produce(topic, value=value, key=key, headers=headers)
-                except BufferError:
-                    producer.poll(0.05)
-                else:
-                    break
-    producer.flush(limits.KAFKA_DELIVERY_TIMEOUT_MS / 1_000)
-    return sent, sum(n % 1_000 for n in range(count))
-
-
-def _one(connection: psycopg.Connection[Any], query: str, given: str) -> int:
-    row = connection.execute(query.encode(), (given,)).fetchone()
-    return 0 if row is None else int(row[0])
