@@ -1,7 +1,7 @@
-"""``millrace bench tenancy``: usage of many tenants from Kafka to the table of what counts, each event once.
+"""``millrace bench tenancy``: tenants made, a noisy one beside others, and usage counted once.
 
-Measured is the metering process: reading, verifying who sent a record, judging it, counting it with its position. Some
-events come twice; afterwards what counts is compared with what was sent.
+Of usage the metering process is measured: reading, verifying who sent a record, judging it, counting it with its
+position. Some events come twice; afterwards what counts is compared with what was sent.
 """
 
 from __future__ import annotations
@@ -37,16 +37,31 @@ def tenancy(
     events: Annotated[
         int, typer.Option(min=1_000, max=limits.BENCH_USAGE_EVENTS_MAX, help="Events of usage.")
     ] = limits.BENCH_USAGE_EVENTS_DEFAULT,
+    tenants: Annotated[
+        int, typer.Option(min=100, max=limits.BENCH_TENANTS_MAX, help="Tenants to make.")
+    ] = limits.BENCH_TENANTS_DEFAULT,
+    seconds: Annotated[
+        float, typer.Option(min=1, max=limits.BENCH_SECONDS_MAX, help="Length of each measurement of latency.")
+    ] = limits.BENCH_SECONDS_DEFAULT,
     home: Annotated[Path | None, typer.Option(help="Use the servers that run in this home, and leave them.")] = None,
 ) -> None:
-    """Measure metering: events of usage counted per second, each once."""
+    """Measure provisioning, fairness beside a noisy tenant, and metering: events counted per second, each once."""
     from compose.proof.bench.world import bench_world  # noqa: PLC0415 - the help needs none of it
 
     with bench_world(home) as world:
-        result = bench_tenancy(world, events)
+        result = bench_load(world, tenants, seconds) | bench_tenancy(world, events)
     if as_json:
         print(json.dumps(result, indent=1))
     else:
+        made, fair = result["provisioning"], result["fairness"]
+        print(
+            f"{made['tenants']:,} tenants made: {made['tenants_per_s']:,} tenants/s; a page of the list"
+            f" {made['list_page_p99_ms']} ms (p99 of {made['list_pages']})"
+        )
+        print(
+            f"p99 of the others {fair['alone']['p99_ms']} ms alone, {fair['beside_noisy']['p99_ms']} ms beside a tenant"
+            f" at {limits.BENCH_NOISY_TIMES}x: {fair['p99_ratio']}x; noticed: {', '.join(fair['noticed']) or 'nobody'}"
+        )
         print(
             f"{result['sent']:,} events in {result['seconds']} s: {result['events_per_s']:,} events/s,"
             f" {result['counted']:,} counted once, of {_TENANTS} tenants;"
@@ -54,6 +69,18 @@ def tenancy(
         )
     if not result["counted_as_sent"]:
         raise typer.Exit(1)
+
+
+def bench_load(world: World, tenants: int, seconds: float) -> dict[str, Any]:
+    """Tenants in bulk, and the latency of some beside a noisy one; each on a database of its own."""
+    from compose.proof.bench.tenancy_load import measure_fairness, measure_provisioning  # noqa: PLC0415
+
+    try:
+        provisioning = measure_provisioning(world, world.database(_DATABASE), tenants)
+        fairness = measure_fairness(world, world.database(_DATABASE), limits.BENCH_QUIET_RATE_PER_S, seconds)
+    finally:
+        world.drop(_DATABASE)
+    return {"provisioning": provisioning, "fairness": fairness}
 
 
 def bench_tenancy(world: World, count: int) -> dict[str, Any]:
