@@ -14,7 +14,8 @@ import structlog
 from msgspec import Struct
 
 from dataflows.owner import fail_points
-from dataflows.tenancy.mover.comparing import Comparison, compare
+from dataflows.tenancy.domain.comparison import Comparison
+from dataflows.tenancy.mover.comparing import compare
 from dataflows.tenancy.mover.each import each
 from dataflows.tenancy.mover.place import Place
 from schemas import errors, limits
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 SQL: Final = queries("dataflows.tenancy.mover", "mover.sql")
 _SECOND_US: Final = 1_000_000
+_READS_DIFFER: Final = "callers read what the target has otherwise"
 _log: Final = structlog.get_logger(__name__)
 
 
@@ -45,6 +47,7 @@ class Move(Struct, frozen=True, kw_only=True):
     fence_until: int | None
     soaks_until: int | None
     copied_after: str
+    served_mismatches: int
     generation: int
     placement_id: str
 
@@ -121,6 +124,8 @@ class Moves:
 
     def _verify(self, move: Move, now: int) -> bool:
         """Compares all rows; what only lags is looked at again, what is wrong ends the move."""
+        if move.served_mismatches:
+            return self._give_up(move, _READS_DIFFER, now)
         found = self._compared(move, self._place(move, move.source), self._place(move, move.target), now)
         passes = self._passes[move.migration_id] = self._passes.get(move.migration_id, 0) + 1
         if found.is_wrong or passes > limits.MOVE_PASSES_MAX:
@@ -129,6 +134,7 @@ class Moves:
             found.missing <= limits.MOVE_CATCH_UP_ROWS_MAX
             and self._left(move, move.target) <= limits.MOVE_CATCH_UP_ROWS_MAX
         ):
+            fail_points.reach("move_before_fence")
             return self._fence(move, "fencing", now)
         return True
 
@@ -150,6 +156,8 @@ class Moves:
         """Under the fence: both sides equal, then the pointer. Past its time the fence is given up."""
         if _is_over(move, now):
             return self._give_up(move, "the fence lasted too long", now)
+        if move.served_mismatches:
+            return self._give_up(move, _READS_DIFFER, now)
         source, target = self._place(move, move.source), self._place(move, move.target)
         if self._left(move, move.target) or self._left(move, move.source):
             return False
@@ -262,7 +270,7 @@ class Moves:
     def _is_still(self, move: Move) -> bool:
         """Whether it is as it was read, now that its tenant is locked: an operator's word may have come between."""
         row = self._control.execute(SQL["move_locked"].encode(), move.named).fetchone()
-        return row == (move.state, move.fenced, move.generation, move.placement_id)
+        return row == (move.state, move.fenced, move.generation, move.placement_id, move.served_mismatches)
 
     def _to(self, move: Move, state: str, now: int) -> bool:
         with self._control.transaction():
