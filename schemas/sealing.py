@@ -59,20 +59,20 @@ def seal(plain: bytes, binding: Binding, key_id: str, keys: Keys) -> Sealed:
     data_key = secrets.token_bytes(KEY_BYTES)
     return Sealed(
         key_id=key_id,
-        wrapped_key=_encrypt(_wrapping_key(keys, key_id), data_key, binding.data(_OF_KEY, key_id)),
-        ciphertext=_encrypt(data_key, plain, binding.data(binding.content)),
+        wrapped_key=encrypt(_wrapping_key(keys, key_id), data_key, binding.data(_OF_KEY, key_id)),
+        ciphertext=encrypt(data_key, plain, binding.data(binding.content)),
     )
 
 
 def unseal(sealed: Sealed, binding: Binding, keys: Keys) -> bytes:
     """The plaintext. Raises KeyMissing, or SealBroken when anything about it is not as it was sealed."""
-    return _decrypt(_data_key(sealed, binding, keys), sealed.ciphertext, binding.data(binding.content))
+    return decrypt(_data_key(sealed, binding, keys), sealed.ciphertext, binding.data(binding.content))
 
 
 def rewrapped(sealed: Sealed, binding: Binding, key_id: str, keys: Keys) -> Sealed:
     """The same secret with its data key under another key; it stays closed itself. Raises as ``unseal``."""
     data_key = _data_key(sealed, binding, keys)
-    wrapped = _encrypt(_wrapping_key(keys, key_id), data_key, binding.data(_OF_KEY, key_id))
+    wrapped = encrypt(_wrapping_key(keys, key_id), data_key, binding.data(_OF_KEY, key_id))
     return Sealed(key_id=key_id, wrapped_key=wrapped, ciphertext=sealed.ciphertext)
 
 
@@ -85,15 +85,17 @@ def _wrapping_key(keys: Keys, key_id: str) -> bytes:
 
 def _data_key(sealed: Sealed, binding: Binding, keys: Keys) -> bytes:
     key = _wrapping_key(keys, sealed.key_id)
-    return _decrypt(key, sealed.wrapped_key, binding.data(_OF_KEY, sealed.key_id))
+    return decrypt(key, sealed.wrapped_key, binding.data(_OF_KEY, sealed.key_id))
 
 
-def _encrypt(key: bytes, plain: bytes, bound_to: bytes) -> bytes:
+def encrypt(key: bytes, plain: bytes, bound_to: bytes) -> bytes:
+    """Nonce, ciphertext, tag: opens with this key and these additional data only (AES-256-GCM, a random nonce)."""
     nonce = secrets.token_bytes(_NONCE_BYTES)
     return nonce + AESGCM(key).encrypt(nonce, plain, bound_to)
 
 
-def _decrypt(key: bytes, data: bytes, bound_to: bytes) -> bytes:
+def decrypt(key: bytes, data: bytes, bound_to: bytes) -> bytes:
+    """The reverse of ``encrypt``. Raises SealBroken."""
     try:
         return AESGCM(key).decrypt(data[:_NONCE_BYTES], data[_NONCE_BYTES:], bound_to)
     except (InvalidTag, ValueError) as error:  # ValueError: too short to be anything

@@ -6,20 +6,18 @@ The private key lies in a private file of the home, made once; the public ones a
 from __future__ import annotations
 
 import json
-import os
-import secrets
 from typing import TYPE_CHECKING, Any, Final
 
 from joserfc import jwk, jws
 
 from schemas import errors
+from sinks import private_file
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 NAME: Final = "certificates.json"
 _ALGORITHM: Final = "Ed25519"
-_PRIVATE_FILE: Final = 0o600
 
 
 class CertificateKeys:
@@ -32,21 +30,9 @@ class CertificateKeys:
         """There is a key afterwards; made at once by several processes, all see the same."""
         if self._path.exists():
             return
-        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         key = jwk.OKPKey.generate_key("Ed25519", {"use": "sig", "alg": _ALGORITHM}, auto_kid=True)
         key.ensure_kid()
-        draft = self._path.with_name(f".{NAME}.{os.getpid()}.{secrets.token_hex(4)}")
-        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _PRIVATE_FILE)
-        with os.fdopen(descriptor, "w") as file:
-            file.write(json.dumps(key.as_dict(private=True)))
-            file.flush()
-            os.fsync(file.fileno())
-        try:
-            os.link(draft, self._path)
-        except FileExistsError:
-            pass  # another process was first, and its key counts
-        finally:
-            draft.unlink()
+        private_file.write_once(self._path, json.dumps(key.as_dict(private=True)))
 
     def sign(self, document: dict[str, Any]) -> tuple[str, str]:
         """The document as text, and the JWS over exactly that text."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-import os
 import re
 import secrets
 import stat
@@ -18,13 +17,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from schemas import errors
+from sinks import private_file
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 FORMAT: Final = 1
 _KEY_BYTES: Final = 32
-_PRIVATE_FILE: Final = 0o600
 _OTHERS: Final = 0o077
 _KEY_ID: Final = re.compile(r"kek_[0-9]{4,9}")
 _FIRST_KEY: Final = "kek_0001"
@@ -58,14 +57,8 @@ class KeyFile:
         """Our file exists afterwards; made at once by several processes, all see the same keys."""
         if not self.ours or self.path.exists():
             return
-        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        draft = self._draft(KeyRing({_FIRST_KEY: secrets.token_bytes(_KEY_BYTES)}, secrets.token_bytes(_KEY_BYTES)))
-        try:
-            os.link(draft, self.path)  # never over another process's file
-        except FileExistsError:
-            return  # that one was first, and its keys count
-        finally:
-            draft.unlink()
+        ring = KeyRing({_FIRST_KEY: secrets.token_bytes(_KEY_BYTES)}, secrets.token_bytes(_KEY_BYTES))
+        private_file.write_once(self.path, _text(ring))
 
     def read(self) -> KeyRing:
         """The keys as the file has them now. Raises VaultKeysUnusable with what to do."""
@@ -86,7 +79,8 @@ class KeyFile:
         """One more key in our file, durable; its id. Call it with the rotation's lock."""
         ring = self.read()
         key_id = f"kek_{_ordinal(ring.newest) + 1:04d}"
-        self._replace(KeyRing({**ring.wrapping_keys, key_id: secrets.token_bytes(_KEY_BYTES)}, ring.mac_key))
+        more = {**ring.wrapping_keys, key_id: secrets.token_bytes(_KEY_BYTES)}
+        private_file.replace(self.path, _text(KeyRing(more, ring.mac_key)))
         return key_id
 
     def forget(self, key_id: str) -> None:
@@ -94,29 +88,16 @@ class KeyFile:
         ring = self.read()
         if key_id in ring.wrapping_keys:
             left = {name: key for name, key in ring.wrapping_keys.items() if name != key_id}
-            self._replace(KeyRing(left, ring.mac_key))
+            private_file.replace(self.path, _text(KeyRing(left, ring.mac_key)))
 
-    def _replace(self, ring: KeyRing) -> None:
-        self._draft(ring).replace(self.path)
-        folder = os.open(self.path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
 
-    def _draft(self, ring: KeyRing) -> Path:
-        draft = self.path.with_name(f".{self.path.name}.{os.getpid()}.{secrets.token_hex(4)}")
-        document = {
-            "format": FORMAT,
-            "wrapping_keys": {name: base64.b64encode(key).decode() for name, key in ring.wrapping_keys.items()},
-            "mac_key": base64.b64encode(ring.mac_key).decode(),
-        }
-        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _PRIVATE_FILE)
-        with os.fdopen(descriptor, "w") as file:
-            file.write(json.dumps(document, indent=1))
-            file.flush()
-            os.fsync(file.fileno())
-        return draft
+def _text(ring: KeyRing) -> str:
+    document = {
+        "format": FORMAT,
+        "wrapping_keys": {name: base64.b64encode(key).decode() for name, key in ring.wrapping_keys.items()},
+        "mac_key": base64.b64encode(ring.mac_key).decode(),
+    }
+    return json.dumps(document, indent=1)
 
 
 def _ring_of(document: dict[str, Any]) -> KeyRing:

@@ -9,6 +9,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from compose.services.ops import serve_ops
+from compose.settings.kafka_access import owner_process
 from dataflows.owner.supervise import supervise
 from sinks.postgres.periodic_task import PeriodicTask
 
@@ -33,7 +34,7 @@ class PartitionOwner:
         self._keys = settings.sender_keys()
         self._keys.ensure()
         self._dsn = addresses.postgres_dsns[service.owner_role]
-        self._kafka = addresses.kafka
+        self._kafka = addresses.kafka_of(owner_process(service))
         self._process: OwnerProcess | None = None
         self._periodic: list[PeriodicTask] = []
         signal.signal(signal.SIGTERM, lambda *_: self.stop.set())
@@ -63,8 +64,8 @@ class PartitionOwner:
         # A spare owner without a partition has started too: it is in the group and will be given some.
         if self._process is not None and self._process.reader.joined:
             return True
-        is_away = any(periodic.is_away for periodic in self._periodic)
-        return "Postgres is away" if is_away else "not in the consumer group yet"
+        away = (periodic.why_away for periodic in self._periodic)
+        return next(filter(None, away), "not in the consumer group yet")
 
     def _ready(self) -> bool | str:
         still = self._process.standing_still() if self._process is not None else {}

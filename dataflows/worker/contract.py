@@ -1,6 +1,8 @@
 """What a worker is: where it runs, and what is asked of it. Its service declares it (``schemas.service``).
 
-Its module has ``build(place) -> ServiceWorker``. One that makes commands of events, and no more, is a ``Reactor``.
+Its module has ``build(place) -> ServiceWorker``. One that makes commands of events, and no more, is a
+``reactor``; one that does something else with them is an ``EventWorker``; one that looks for work in Postgres has a
+``LastingSession``.
 """
 
 from __future__ import annotations
@@ -20,8 +22,8 @@ class WorkerPlace:
     name: str  # of the worker: its follower, and its group in Kafka
     kafka: KafkaConnection
     postgres_dsn: str = field(repr=False)  # of the role that its service declares
-    redis_url: str = field(repr=False)
-    media: MediaOrigin  # the bytes of media, and their URLs
+    redis_url: str = field(repr=False)  # "" where its service does not declare it among the worker's secrets
+    media: MediaOrigin  # the bytes of media, and their URLs: signed with b"" where that key is not declared
     client_id: str  # of this process
     keys: Path | None = None  # the folder of the home's private files
     clamd: str | None = None  # host and port of a scanner of malware

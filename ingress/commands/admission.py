@@ -21,6 +21,7 @@ DRY_RUN: Final = "dry_run"
 Signals = dict[str, str]
 Json = dict[str, Any]
 Answered = TypeVar("Answered")
+One = TypeVar("One")
 
 
 class Admission:
@@ -86,7 +87,7 @@ class Admissions:
         """As ``Admission.refusals``, for requests to several services."""
         if (no_room := self._room.why_not()) is not None:
             return [no_room] * len(requests)
-        return await self._asked(requests, lambda admission, own: admission.refusals(caller, own))
+        return await self._asked(requests, lambda admission, own: admission.refusals(caller, _at(own, requests)))
 
     def gathers(self, requests: Sequence[Request]) -> bool:
         """As ``Admission.gathers``, for requests to several services."""
@@ -94,17 +95,16 @@ class Admissions:
 
     async def signals(self, caller: Caller, requests: Sequence[Request]) -> list[Signals | None]:
         """As ``Admission.signals``, for requests to several services."""
-        return await self._asked(requests, lambda admission, own: admission.signals(caller, own))
+        return await self._asked(requests, lambda admission, own: admission.signals(caller, _at(own, requests)))
 
     async def travelling(self, caller: Caller, requests: Sequence[Request]) -> list[Json]:
         """As ``Admission.travelling``, for requests to several services."""
-        found = await self._asked(requests, lambda admission, own: admission.travelling(caller, own))
-        return [payload or {} for payload in found]
+        return await self._asked(requests, lambda admission, own: admission.travelling(caller, _at(own, requests)))
 
     async def hashed(self, caller: Caller, requests: Sequence[Request]) -> list[Request]:
         """The same requests, each with its hash of ``Admission.hashes``."""
-        hashes = await self._asked(requests, lambda admission, own: admission.hashes(caller, own))
-        return [structs.replace(r, request_hash=known or b"") for r, known in zip(requests, hashes, strict=True)]
+        hashes = await self._asked(requests, lambda admission, own: admission.hashes(caller, _at(own, requests)))
+        return [structs.replace(r, request_hash=known) for r, known in zip(requests, hashes, strict=True)]
 
     async def require_reads(self, caller: Caller) -> None:
         """As ``Admission.require_reads``, of every service."""
@@ -113,26 +113,24 @@ class Admissions:
 
     async def shown(self, caller: Caller, requests: Sequence[Request], answers: Sequence[Answer]) -> list[Answer]:
         """As ``Admission.shown``, for answers of several services."""
-        of = {id(request): answer for request, answer in zip(requests, answers, strict=True)}
-        found = await self._asked(
-            requests, lambda admission, own: admission.shown(caller, own, [of[id(request)] for request in own])
+        return await self._asked(
+            requests, lambda admission, own: admission.shown(caller, _at(own, requests), _at(own, answers))
         )
-        return [answer for answer in found if answer is not None]
 
     async def _asked(
         self,
         requests: Sequence[Request],
-        ask: Callable[[Admission, list[Request]], Awaitable[Sequence[Answered | None]]],
-    ) -> list[Answered | None]:
-        """Asks each service about its own requests; the answers stand in the order of all."""
-        if len(requests) == 1:
-            return list(await ask(self.of(requests[0].operation.service), list(requests)))
+        ask: Callable[[Admission, Sequence[int]], Awaitable[Sequence[Answered]]],
+    ) -> list[Answered]:
+        """Asks each service about its own requests, by their places; the answers stand in the order of all."""
         places: dict[str, list[int]] = {}
         for n, request in enumerate(requests):
             places.setdefault(request.operation.service, []).append(n)
-        found: list[Answered | None] = [None] * len(requests)
+        found: dict[int, Answered] = {}
         for service, own in places.items():
-            answers = await ask(self.of(service), [requests[n] for n in own])
-            for n, answer in zip(own, answers, strict=True):
-                found[n] = answer
-        return found
+            found.update(zip(own, await ask(self.of(service), own), strict=True))
+        return [found[n] for n in range(len(requests))]
+
+
+def _at(places: Sequence[int], of: Sequence[One]) -> list[One]:
+    return [of[n] for n in places]

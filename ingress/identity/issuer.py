@@ -6,7 +6,6 @@ The key is made once, by whichever process comes first; the others read it.
 from __future__ import annotations
 
 import json
-import os
 import secrets
 import time
 from collections.abc import Mapping
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from joserfc import jwk, jwt
 
 from schemas import errors, limits
+from sinks import private_file
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,7 +32,6 @@ SCOPES_OF_USERS: Final = ("posts:read", "posts:write")
 #: what a token of a kind may do where nothing else is said
 SCOPES_OF: Final = {"merchant": SCOPES_DEFAULT, "tenant": SCOPES_TENANT, "user": SCOPES_OF_USERS}
 
-_PRIVATE_FILE: Final = 0o600
 _CURSOR_KEY_BYTES: Final = 32
 
 
@@ -59,11 +58,10 @@ class KeyFolder:
 
     def ensure(self) -> None:
         """All files exist afterwards; run at once by several processes, all see the same keys."""
-        self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        _write_once(self.issuer, json.dumps(_new_key().as_dict(private=True)))
+        private_file.write_once(self.issuer, json.dumps(_new_key().as_dict(private=True)))
         public = _read_key(self.issuer).as_dict(private=False)
-        _write_once(self.jwks, json.dumps({"keys": [public]}, indent=1))
-        _write_once(self.cursor, secrets.token_hex(_CURSOR_KEY_BYTES))
+        private_file.write_once(self.jwks, json.dumps({"keys": [public]}, indent=1))
+        private_file.write_once(self.cursor, secrets.token_hex(_CURSOR_KEY_BYTES))
 
     def cursor_key(self) -> bytes:
         """The secret that cursors are signed with."""
@@ -125,19 +123,3 @@ def _read_key(path: Path) -> jwk.OKPKey:
         return jwk.OKPKey.import_key(json.loads(path.read_text()))
     except FileNotFoundError:
         raise errors.Unavailable(f"There is no key at {path.name}: run 'millrace up' first.") from None
-
-
-def _write_once(path: Path, text: str) -> None:
-    """Writes the file unless it exists: whole or not at all, and never over another's."""
-    if path.exists():
-        return
-    draft = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _PRIVATE_FILE)
-    with os.fdopen(descriptor, "w") as file:
-        file.write(text)
-    try:
-        os.link(draft, path)
-    except FileExistsError:
-        pass  # another process was first, and its key counts
-    finally:
-        draft.unlink()

@@ -27,10 +27,11 @@ router: Final = APIRouter()
 @router.get("/v1/posts/{post_id}")
 async def get_post(request: Request, post_id: str) -> Response:
     """A post that the caller may see."""
-    user = await user_of(request, READ)
-    calling.require_id(post_id)
     caller = await calling.caller_of(request, READ)
-    found = await parts_of(request).get(Posts).get(user, post_id, is_moderator=MODERATOR in caller.scopes)
+    parts = parts_of(request)
+    user = await parts.get(Users).present(caller)
+    calling.require_id(post_id)
+    found = await parts.get(Posts).get(user, post_id, is_moderator=MODERATOR in caller.scopes)
     return calling.json(found, calling.NO_STORE | {"ETag": f'"{found["version"]}"'})
 
 

@@ -8,7 +8,6 @@ an old snapshot cannot come back. Source: reference limiter 2.9.
 from __future__ import annotations
 
 import asyncio
-import os
 import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
@@ -19,6 +18,7 @@ import structlog
 from limiter.policy.policies import PolicySet
 from limiter.policy.snapshot import Snapshot, SnapshotRefused, described, verified
 from schemas import limits
+from sinks import private_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -140,12 +140,7 @@ class SnapshotFollower:
         if revision == self._on_disk:  # renewed: the disk is not waited for
             return
         self._remembered.parent.mkdir(parents=True, exist_ok=True)
-        scratch = self._remembered.with_suffix(".new")
-        with scratch.open("w") as file:
-            file.write(str(revision))
-            file.flush()
-            os.fsync(file.fileno())
-        scratch.replace(self._remembered)
+        private_file.replace(self._remembered, str(revision))
         self._on_disk = revision
 
     def _last_revision(self) -> int:

@@ -18,6 +18,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 
 from limiter.policy.snapshot import key_id
 from schemas import errors, limits
+from sinks import private_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,21 +45,18 @@ class SigningKeys:
 
     def ensure(self) -> None:
         """A key exists afterwards; run at once by several processes, all see the same."""
-        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if not self.private.exists():
-            _write_once(self.private, [base64.b64encode(Ed25519PrivateKey.generate().private_bytes_raw()).decode()])
+        private_file.write_once(self.private, json.dumps([_text(Ed25519PrivateKey.generate())]))
         if not self.public.exists():
-            keys = [Ed25519PrivateKey.from_private_bytes(base64.b64decode(text)) for text in _read(self.private)]
-            _write_once(self.public, [base64.b64encode(k.public_key().public_bytes_raw()).decode() for k in keys])
+            keys = [_private(text).public_key() for text in _read(self.private)]
+            private_file.write_once(self.public, json.dumps([_text(key) for key in keys]))
 
     def signing_key(self) -> Ed25519PrivateKey:
         """The newest private key."""
-        return Ed25519PrivateKey.from_private_bytes(base64.b64decode(_read(self.private)[-1]))
+        return _private(_read(self.private)[-1])
 
     def verifying_keys(self) -> dict[str, Ed25519PublicKey]:
         """Every public key by its id."""
-        keys = [Ed25519PublicKey.from_public_bytes(base64.b64decode(text)) for text in _read(self.public)]
-        return {key_id(key): key for key in keys}
+        return {key_id(key): key for key in map(_public, _read(self.public))}
 
     def signer(self) -> str:
         """The id of the key that signs."""
@@ -103,8 +101,8 @@ class SigningKeys:
         if len(known) >= limits.LIMIT_SIGNING_KEYS_MAX:
             raise errors.StateConflict("There are too many keys: remove old ones first.")
         key = Ed25519PrivateKey.generate()
-        _replace(self.public, [*known, base64.b64encode(key.public_key().public_bytes_raw()).decode()])
-        _replace(self._next, [base64.b64encode(key.private_bytes_raw()).decode()])
+        _replace(self.public, [*known, _text(key.public_key())])
+        _replace(self._next, [_text(key)])
         return key_id(key.public_key())
 
     @contextmanager
@@ -126,34 +124,15 @@ def _public(text: str) -> Ed25519PublicKey:
     return Ed25519PublicKey.from_public_bytes(base64.b64decode(text))
 
 
+def _text(key: Ed25519PrivateKey | Ed25519PublicKey) -> str:
+    raw = key.private_bytes_raw() if isinstance(key, Ed25519PrivateKey) else key.public_bytes_raw()
+    return base64.b64encode(raw).decode()
+
+
 def _replace(path: Path, keys: list[str]) -> None:
-    """Readers see the old file or the new one."""
-    scratch = _written(path, keys)
-    scratch.replace(path)
+    private_file.replace(path, json.dumps(keys))  # a lost list of keys locks gateways out
 
 
 def _read(path: Path) -> list[str]:
     found: list[str] = json.loads(path.read_text())
     return found
-
-
-def _write_once(path: Path, keys: list[str]) -> None:
-    """The file appears whole or not at all; whoever came first wins."""
-    scratch = _written(path, keys)
-    try:
-        os.link(scratch, path)
-    except FileExistsError:
-        pass
-    finally:
-        scratch.unlink()
-
-
-def _written(path: Path, keys: list[str]) -> Path:
-    """A file beside it, on the disk before it takes its place: a lost list of keys locks gateways out."""
-    scratch = path.with_name(f"{path.name}.{os.getpid()}")
-    descriptor = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, _PRIVATE_FILE)
-    with os.fdopen(descriptor, "w") as file:
-        json.dump(keys, file)
-        file.flush()
-        os.fsync(file.fileno())
-    return scratch

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from schemas import identity, validation
+from schemas import identity
 from schemas.payments.operations import OPERATIONS
 from schemas.records import Command
+from schemas.unattended_command import unattended_command
 
 PROCESSOR_SCOPE: Final = "processor:"
 #: the status in the identity of a refund's failure after its success; in its payload it is "failed"
@@ -29,22 +30,15 @@ def fact_command(
     issued_at: int,
 ) -> Command:
     """The command of a fact that nobody waits for; ``issued_at`` is in microseconds."""
-    return Command(
-        operation=operation,
+    return unattended_command(
+        OPERATIONS[operation],
+        aggregate_key,
+        payload,
+        scope=scope,
         request_id=identity.derived_id("rq", scope, operation, key),
         idempotency_key=key,
-        aggregate_key=aggregate_key,
-        expected_version=None,
-        scope=scope,
-        request_hash=identity.request_hash(
-            OPERATIONS[operation].template, aggregate_key, validation.hashed(OPERATIONS[operation].payload, payload)
-        ),
         trace_id=trace_id,
         issued_at=issued_at,
-        deadline_at=0,
-        reply_to=-1,
-        reply_id=0,
-        payload=payload,
     )
 
 

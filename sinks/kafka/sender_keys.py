@@ -7,7 +7,6 @@ change: a key that is replaced gets a new file.
 from __future__ import annotations
 
 import json
-import os
 import re
 import secrets
 from typing import TYPE_CHECKING, Final
@@ -16,16 +15,15 @@ from msgspec import Struct
 
 from schemas import limits
 from schemas.senders import OUTSIDE, ROLES, Sender
+from sinks import private_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
 #: of a producer outside: with a prefix, so that no name is ever a role
 NAME: Final = re.compile(rf"[a-z0-9][a-z0-9_-]{{0,{limits.PRODUCER_NAME_LENGTH_MAX - 1}}}")
 _KEY_BYTES: Final = 32
-_PRIVATE_FOLDER: Final = 0o700
-_PRIVATE_FILE: Final = 0o600
 
 
 class KnownSender(Struct, frozen=True):
@@ -43,10 +41,8 @@ class SenderKeys:
 
     def ensure(self, *further: str) -> None:
         """Every role has a key, also those further ones; at once by several processes, all see the same."""
-        self._folder.mkdir(mode=_PRIVATE_FOLDER, parents=True, exist_ok=True)
         for role in (*ROLES, *further):
-            if not self._file(role).exists():
-                self._write(role, {})
+            self._write(role, {})
 
     def senders(self, names: Iterable[str]) -> tuple[Sender, ...]:
         """Those roles' own keys; read nothing else."""
@@ -61,12 +57,15 @@ class SenderKeys:
         """Differs after a key has come or gone."""
         return self._folder.stat().st_mtime_ns
 
-    def add(self, name: str, scopes: tuple[str, ...]) -> Path:
-        """A producer outside with a new key: the file to hand to it. Raises ValueError for a name that will not do."""
+    def add(self, name: str, scopes: tuple[str, ...], kafka: Mapping[str, str] | None = None) -> Path:
+        """A producer outside with a new key: the file to hand to it; ``kafka`` are its credentials at the broker.
+
+        Raises ValueError for a name that will not do.
+        """
         if not NAME.fullmatch(name):
             raise ValueError(f"{name!r} is no producer's name: 1 to {limits.PRODUCER_NAME_LENGTH_MAX} of a-z 0-9 _ -")
         self.ensure()
-        if not self._write(OUTSIDE + name, {"scopes": list(scopes)}):
+        if not self._write(OUTSIDE + name, {"scopes": list(scopes), **({"kafka": kafka} if kafka else {})}):
             raise ValueError(f"there is a producer {name!r}: remove it first")
         return self._file(OUTSIDE + name)
 
@@ -88,19 +87,7 @@ class SenderKeys:
     def _write(self, name: str, more: dict[str, object]) -> bool:
         """The file, on the disk, unless there is one; False then."""
         content = {"sender": name, "key": secrets.token_hex(_KEY_BYTES), **more}
-        draft = self._folder / f".{name}.{os.getpid()}.{secrets.token_hex(4)}"
-        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _PRIVATE_FILE)
-        try:
-            with os.fdopen(descriptor, "w") as file:
-                file.write(json.dumps(content))
-                file.flush()
-                os.fsync(file.fileno())
-            os.link(draft, self._file(name))
-        except FileExistsError:
-            return False
-        finally:
-            draft.unlink()
-        return True
+        return private_file.write_once(self._file(name), json.dumps(content))
 
 
 def _read(path: Path) -> KnownSender:

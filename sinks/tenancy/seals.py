@@ -11,35 +11,16 @@ import hmac
 import secrets
 from typing import TYPE_CHECKING, Final
 
-from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-
-from schemas import errors
-from schemas.sealing import SealBroken
+from schemas import errors, sealing
 
 if TYPE_CHECKING:
     from sinks.tenancy.secrets_file import TenancySecrets
 
-KEY_BYTES: Final = 32
-_NONCE_BYTES: Final = 12
 _VERSION_BYTES: Final = 8
-_SEPARATOR: Final = "\x1f"
 
 
 def _bound(*names: object) -> bytes:
-    return _SEPARATOR.join(("millrace/tenancy", *map(str, names))).encode()
-
-
-def _close(key: bytes, plain: bytes, bound: bytes) -> bytes:
-    nonce = secrets.token_bytes(_NONCE_BYTES)
-    return nonce + AESGCM(key).encrypt(nonce, plain, bound)
-
-
-def _open(key: bytes, closed: bytes, bound: bytes) -> bytes:
-    try:
-        return AESGCM(key).decrypt(closed[:_NONCE_BYTES], closed[_NONCE_BYTES:], bound)
-    except (InvalidTag, ValueError) as error:
-        raise SealBroken from error
+    return sealing.SEPARATOR.join(("millrace/tenancy", *map(str, names))).encode()
 
 
 class RootKeys:
@@ -52,19 +33,19 @@ class RootKeys:
     def new_wrapped(self, tenant_id: str, key_version: int) -> bytes:
         """A new key of a tenant, wrapped by the newest root key."""
         bound = _bound("key", tenant_id, key_version)
-        return _close(self._keys[self.newest], secrets.token_bytes(KEY_BYTES), bound)
+        return sealing.encrypt(self._keys[self.newest], secrets.token_bytes(sealing.KEY_BYTES), bound)
 
     def unwrap(self, tenant_id: str, key_version: int, root_key_id: str, wrapped: bytes) -> bytes:
         """The key. Raises SealBroken, and Unavailable where the root key is not at hand."""
         key = self._keys.get(root_key_id)
         if key is None:
             raise errors.Unavailable("The root key of this tenant's key is not at hand.")
-        return _open(key, wrapped, _bound("key", tenant_id, key_version))
+        return sealing.decrypt(key, wrapped, _bound("key", tenant_id, key_version))
 
 
 def seal(plain: bytes, key: bytes, key_version: int, tenant_id: str, place: str) -> bytes:
     """The plaintext under a tenant's key, for one place (a resource); the version of the key stands before it."""
-    closed = _close(key, plain, _bound("payload", tenant_id, place, key_version))
+    closed = sealing.encrypt(key, plain, _bound("payload", tenant_id, place, key_version))
     return key_version.to_bytes(_VERSION_BYTES, "big") + closed
 
 
@@ -76,7 +57,7 @@ def key_version_of(sealed: bytes) -> int:
 def unseal(sealed: bytes, key: bytes, tenant_id: str, place: str) -> bytes:
     """The plaintext. Raises SealBroken for what was changed, or sealed for another tenant or place."""
     bound = _bound("payload", tenant_id, place, key_version_of(sealed))
-    return _open(key, sealed[_VERSION_BYTES:], bound)
+    return sealing.decrypt(key, sealed[_VERSION_BYTES:], bound)
 
 
 def keyed_hash(key: bytes, plain: bytes) -> bytes:
@@ -94,4 +75,4 @@ def from_text(text: str) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
     except ValueError as error:
-        raise SealBroken from error
+        raise sealing.SealBroken from error

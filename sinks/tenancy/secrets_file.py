@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import base64
 import json
-import os
 import secrets
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from schemas import errors
+from sinks import private_file
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,7 +22,6 @@ NAME: Final = "tenancy.json"
 _KEY_BYTES: Final = 32
 _FIRST_ROOT: Final = "rk_0001"
 _FIRST_CONTEXT: Final = "ck_0001"
-_PRIVATE_FILE: Final = 0o600
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +37,7 @@ class TenancySecrets:
 def ensure(folder: Path) -> TenancySecrets:
     """The secrets of a home; made first where there are none. Raises Unavailable when the file cannot be read."""
     path = folder / NAME
-    if not path.exists():
-        _write_once(path, json.dumps(_new()))
+    private_file.write_once(path, json.dumps(_new()))
     try:
         return _read(json.loads(path.read_text()))
     except (OSError, ValueError, KeyError):
@@ -65,19 +63,3 @@ def _new() -> dict[str, Any]:
         "context_key_id": _FIRST_CONTEXT,
         "context_key": key(),
     }
-
-
-def _write_once(path: Path, text: str) -> None:
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _PRIVATE_FILE)
-    with os.fdopen(descriptor, "w") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    try:
-        os.link(draft, path)
-    except FileExistsError:
-        pass  # another process was first, and its keys count
-    finally:
-        draft.unlink()

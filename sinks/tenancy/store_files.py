@@ -16,6 +16,8 @@ from sinks.postgres.migrate import files
 from sinks.tenancy import databases
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from psycopg import Connection
 
 _NAMED: Final = re.compile(r"_tenant_store[._]")
@@ -62,7 +64,7 @@ def ensure(connection: Connection[Any]) -> list[str]:
     return lacking
 
 
-def ensure_all(control_dsn: str, dsns: dict[str, str]) -> dict[str, str]:
+def ensure_all(control_dsn: str, dsns: Mapping[str, str]) -> dict[str, str]:
     """Every database of a tenant's own has all of them afterwards, but those told, each with why not."""
     told: dict[str, str] = {}
     with psycopg.connect(control_dsn, connect_timeout=limits.POSTGRES_CONNECT_TIMEOUT_S) as connection:

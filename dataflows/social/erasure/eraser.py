@@ -7,7 +7,6 @@ that dies is followed by one that goes on. The certificate is signed when the cr
 from __future__ import annotations
 
 import secrets
-import threading
 import time
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -15,19 +14,17 @@ from typing import Any, Final
 import httpx
 import psycopg
 import structlog
-from confluent_kafka import Producer
 from redis.exceptions import RedisError
 
-from dataflows.owner import fail_points
 from dataflows.social.erasure.crawler import Crawler
-from dataflows.social.worker_commands import worker_command
+from dataflows.worker.commands import CommandSender, command_about
 from dataflows.worker.contract import WorkerPlace
 from schemas import limits
 from schemas.errors import Unavailable
 from schemas.social.own_data_operations import ERASER
 from sinks.certificates import CertificateKeys
-from sinks.kafka.delivery import command_letter, why_not_delivered
 from sinks.objects.media_objects import MediaObjects
+from sinks.postgres.lasting_session import LastingSession
 from sinks.postgres.sql_files import queries
 from sinks.redis.homes import HomeWriter
 
@@ -58,47 +55,32 @@ class Eraser:
         self._objects = MediaObjects(place.media.folder)
         self._certificates = CertificateKeys(place.keys)
         self._certificates.ensure()
-        self._producer = Producer(place.kafka.producer(place.client_id))
+        self._sender = CommandSender(place)
         self._homes = HomeWriter(place.redis_url)
-        self._stop = threading.Event()
-        self._away: str | None = "Postgres was not asked yet"
+        self._session = LastingSession("eraser", place.postgres_dsn)
         self._told: dict[str, float] = {}  # when a certificate was sent that the owner has not recorded yet
 
     def run(self) -> None:
         """Erases until ``stop``; what is away is waited for."""
         with httpx.Client(timeout=limits.PROPAGATION_FETCH_S, trust_env=False) as http:
-            while not self._stop.is_set():
-                try:
-                    self._follow(http)
-                except psycopg.Error as error:
-                    self._away = "Postgres is away"
-                    _log.warning("erasure_round_failed", kind=type(error).__name__)
-                    self._stop.wait(1)
+            self._session.run(lambda connection: self._follow(connection, http))
 
     def stop(self) -> None:
         """Ends ``run`` after the step under way."""
-        self._stop.set()
+        self._session.stop()
 
     def why_not_ready(self) -> str | None:
         """None while it works."""
-        return self._away
+        return self._session.why_away
 
-    def _follow(self, http: httpx.Client) -> None:
-        options = f"-c statement_timeout={int(limits.ROUND_TIMEOUT_S * 1_000)} -c application_name=millrace-eraser"
-        with psycopg.connect(
-            self._place.postgres_dsn,
-            autocommit=True,
-            connect_timeout=limits.POSTGRES_CONNECT_TIMEOUT_S,
-            options=options,
-        ) as connection:
-            crawler = Crawler(connection, http, self._place.media, self._objects)
-            while not self._stop.is_set():
-                rows = connection.execute(SQL["erasures_running"], {"limit": limits.PROPAGATION_AT_ONCE}).fetchall()
-                self._away = None
-                for user_id, erasure_id, _ in rows:
-                    if time.monotonic() - self._told.get(erasure_id, -limits.MEDIA_SWEEP_S) >= limits.MEDIA_SWEEP_S:
-                        self._erase(connection, crawler, user_id, erasure_id)
-                self._stop.wait(limits.PROPAGATION_POLL_S)
+    def _follow(self, connection: psycopg.Connection[Any], http: httpx.Client) -> None:
+        crawler = Crawler(connection, http, self._place.media, self._objects)
+        while not self._session.is_stopped:
+            rows = connection.execute(SQL["erasures_running"], {"limit": limits.PROPAGATION_AT_ONCE}).fetchall()
+            for user_id, erasure_id, _ in rows:
+                if time.monotonic() - self._told.get(erasure_id, -limits.MEDIA_SWEEP_S) >= limits.MEDIA_SWEEP_S:
+                    self._erase(connection, crawler, user_id, erasure_id)
+            self._session.pause(limits.PROPAGATION_POLL_S)
 
     def _erase(self, connection: psycopg.Connection[Any], crawler: Crawler, user_id: str, erasure_id: str) -> None:
         self._take(connection, user_id)
@@ -122,18 +104,17 @@ class Eraser:
         }
         _, jws = self._certificates.sign(document)
         payload = {"erasure_id": erasure_id, "jws": jws, "reachable": 0}
-        command = worker_command(ERASER, "certify_erasure", erasure_id, f"user:{user_id}", payload)
-        if reason := why_not_delivered(self._place.kafka, self._producer, [command_letter(self._place.kafka, command)]):
+        command = command_about(ERASER, "certify_erasure", erasure_id, f"user:{user_id}", payload)
+        if reason := self._sender.why_not_sent([command]):
             _log.warning("erasure_not_told", erasure=erasure_id, reason=reason)
             return
-        fail_points.reach("worker_after_send")
         self._told[erasure_id] = time.monotonic()
 
     def _take(self, connection: psycopg.Connection[Any], user_id: str) -> None:
         """Every step until it finds nothing; edges under the locks of both of their users."""
         given: dict[str, Any] = {"user_id": user_id, "limit": limits.ERASURE_ROWS, "stub": _STUB_BYTES}
         for step in _STEPS:
-            while self._count(connection, step, given) and not self._stop.is_set():
+            while self._count(connection, step, given) and not self._session.is_stopped:
                 pass
         with connection.transaction():
             connection.execute(SQL["follows_lock"], given)

@@ -1,11 +1,11 @@
 """Fan-out: follows the events of social posts, and writes what they show into homes. Any number of processes share it.
 
-An event is behind us once its homes are written; killed before that, it is spread again and changes nothing.
+Killed before its homes are written, an event is spread again and changes nothing.
 """
 
 from __future__ import annotations
 
-import threading
+from collections.abc import Sequence
 from typing import Final
 
 import psycopg
@@ -13,69 +13,41 @@ from redis.exceptions import RedisError
 
 from dataflows.social.fanout.spread import Spread
 from dataflows.worker.contract import WorkerPlace
+from dataflows.worker.event_worker import EventWorker
 from schemas import limits
 from schemas.errors import Unavailable
 from schemas.social.service import SERVICE
 from sinks.postgres.session import INDEXED
 from sinks.redis.homes import HomeWriter
-from sinks.streams.follower import Followed, Follower
-from sinks.streams.metrics import FollowerMetrics
+from sinks.streams.positions import Taken
 
 _OUTAGES: Final = (psycopg.OperationalError, psycopg.InterfaceError, RedisError, OSError)
 _SESSION: Final = f"{INDEXED} -c statement_timeout={limits.POSTGRES_STATEMENT_TIMEOUT_MS}"
 
 
 class FanOut:
-    """One process of it."""
+    """What is made of events: entries of homes."""
 
     def __init__(self, place: WorkerPlace) -> None:
-        followed = Followed(
-            follower=place.name,
-            topic=SERVICE.events_topic,
-            group=place.name.replace("_", "-"),
-            fetch_bytes_min=1,
-            fetch_wait_ms=limits.WORKER_FETCH_WAIT_MS,
-        )
-        self._follower = Follower(
-            place.kafka, place.postgres_dsn, followed, place.client_id, FollowerMetrics(place.name)
-        )
         self._dsn = place.postgres_dsn
         self._homes = HomeWriter(place.redis_url)
         self._connection: psycopg.Connection | None = None
-        self._stop = threading.Event()
 
-    def run(self) -> None:
-        """Spreads until ``stop``, then leaves the group."""
-        try:
-            while not self._stop.is_set():
-                self._round()
-        finally:
-            self._follower.close()
-            self._disconnect()
-            self._homes.close()
-
-    def stop(self) -> None:
-        """Ends ``run`` after the events under way."""
-        self._stop.set()
-
-    def why_not_ready(self) -> str | None:
-        """None while every partition that is ours goes on."""
-        return self._follower.why_not_ready()
-
-    def _round(self) -> None:
-        taken = self._follower.read(limits.WORKER_EVENTS_MAX, limits.WORKER_POLL_MS / 1_000)
-        if not taken:
-            return
+    def take(self, taken: Sequence[Taken]) -> None:
+        """All of it is in the homes when it returns. Raises Unavailable."""
         try:
             spread = Spread(self._connected(), self._homes)
             for one in taken:
                 for accepted in one.events:
                     spread.event(accepted.event)
-        except _OUTAGES as error:  # all of it again, from the stored positions
+        except _OUTAGES as error:
             self._disconnect()
-            self._follower.begin_again(Unavailable(f"homes cannot be written: {type(error).__name__}"))
-            return
-        self._follower.mark_done(taken)
+            raise Unavailable(f"homes cannot be written: {type(error).__name__}") from error
+
+    def close(self) -> None:
+        """Leaves the servers."""
+        self._disconnect()
+        self._homes.close()
 
     def _connected(self) -> psycopg.Connection:
         if self._connection is None or self._connection.closed:
@@ -94,6 +66,6 @@ class FanOut:
             self._connection = None
 
 
-def build(place: WorkerPlace) -> FanOut:
+def build(place: WorkerPlace) -> EventWorker:
     """One process of it."""
-    return FanOut(place)
+    return EventWorker(place, SERVICE, FanOut(place))

@@ -8,7 +8,6 @@ rendered: the source has its name for ever and never changes.
 from __future__ import annotations
 
 import tempfile
-import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -17,19 +16,17 @@ from typing import Any, Final
 import msgspec
 import psycopg
 import structlog
-from confluent_kafka import Producer
 from msgspec import Struct
 
-from dataflows.owner import fail_points
 from dataflows.social.media.malware import is_malware
 from dataflows.social.media.rendering import render
-from dataflows.social.worker_commands import worker_command
+from dataflows.worker.commands import CommandSender, command_about
 from dataflows.worker.contract import WorkerPlace
 from schemas import limits
 from schemas.records import Command
 from schemas.social.media_operations import SCANNER
-from sinks.kafka.delivery import command_letter, why_not_delivered
 from sinks.objects.media_objects import MediaObjects
+from sinks.postgres.lasting_session import LastingSession
 from sinks.postgres.sql_files import queries
 
 SQL: Final = queries("dataflows.social.media", "scanner.sql")
@@ -55,53 +52,39 @@ class Scanner:
     def __init__(self, place: WorkerPlace) -> None:
         self._place = place
         self._objects = MediaObjects(place.media.folder)
-        self._producer = Producer(place.kafka.producer(place.client_id))
-        self._stop = threading.Event()
-        self._away: str | None = "Postgres was not asked yet"
+        self._sender = CommandSender(place)
+        self._session = LastingSession("scanner", place.postgres_dsn)
         self._swept = 0.0
 
     def run(self) -> None:
         """Scans until ``stop``; a database that is away is waited for."""
         with ThreadPoolExecutor(limits.MEDIA_SCANS_AT_ONCE) as pool:
-            while not self._stop.is_set():
-                try:
-                    self._follow(pool)
-                except psycopg.Error as error:
-                    self._away = "Postgres is away"
-                    _log.warning("scanner_round_failed", kind=type(error).__name__)
-                    self._stop.wait(1)
+            self._session.run(lambda connection: self._follow(connection, pool))
 
     def stop(self) -> None:
         """Ends ``run`` after the media under way."""
-        self._stop.set()
+        self._session.stop()
 
     def why_not_ready(self) -> str | None:
         """None while it scans."""
-        return self._away
+        return self._session.why_away
 
-    def _follow(self, pool: ThreadPoolExecutor) -> None:
-        options = f"-c statement_timeout={int(limits.ROUND_TIMEOUT_S * 1_000)} -c application_name=millrace-scanner"
-        with psycopg.connect(
-            self._place.postgres_dsn,
-            autocommit=True,
-            connect_timeout=limits.POSTGRES_CONNECT_TIMEOUT_S,
-            options=options,
-        ) as connection:
-            while not self._stop.is_set():
-                found = self._claim(connection)
-                self._away = None
-                commands = [command for command in pool.map(self._scanned, found) if command is not None]
-                scanned = [str(command.payload["media_id"]) for command in commands]
-                if time.monotonic() - self._swept > limits.MEDIA_SWEEP_S:
-                    commands += self._orphans(connection)
-                    self._sweep(connection)
-                    self._objects.forget_old_drafts()
-                    self._swept = time.monotonic()
-                if self._send(commands) and scanned:
-                    given = {"media_ids": scanned, "lease_s": limits.MEDIA_SCAN_LEASE_S}
-                    connection.execute(SQL["scans_told"], given)
-                if not found:
-                    self._stop.wait(limits.MEDIA_SCAN_POLL_S)
+    def _follow(self, connection: psycopg.Connection[Any], pool: ThreadPoolExecutor) -> None:
+        while not self._session.is_stopped:
+            found = self._claim(connection)
+            commands = [command for command in pool.map(self._scanned, found) if command is not None]
+            scanned = [str(command.payload["media_id"]) for command in commands]
+            if time.monotonic() - self._swept > limits.MEDIA_SWEEP_S:
+                commands += self._orphans(connection)
+                self._sweep(connection)
+                self._objects.forget_old_drafts()
+                self._swept = time.monotonic()
+            if reason := self._sender.why_not_sent(commands):
+                _log.warning("scans_not_told", reason=reason)  # their leases end, and they are done again
+            elif scanned:
+                connection.execute(SQL["scans_told"], {"media_ids": scanned, "lease_s": limits.MEDIA_SCAN_LEASE_S})
+            if not found:
+                self._session.pause(limits.MEDIA_SCAN_POLL_S)
 
     def _claim(self, connection: psycopg.Connection[Any]) -> list[Upload]:
         given = {
@@ -149,18 +132,7 @@ class Scanner:
 
     @staticmethod
     def _command(operation: str, media_id: str, owner_id: str, version: int, payload: dict[str, Any]) -> Command:
-        return worker_command(SCANNER, operation, f"{media_id}:{version}", f"user:{owner_id}", payload)
-
-    def _send(self, commands: list[Command]) -> bool:
-        """False where Kafka does not take them."""
-        if not commands:
-            return True
-        letters = [command_letter(self._place.kafka, command) for command in commands]
-        if reason := why_not_delivered(self._place.kafka, self._producer, letters):
-            _log.warning("scans_not_told", reason=reason)  # their leases end, and they are done again
-            return False
-        fail_points.reach("worker_after_send")
-        return True
+        return command_about(SCANNER, operation, f"{media_id}:{version}", f"user:{owner_id}", payload)
 
 
 def build(place: WorkerPlace) -> Scanner:

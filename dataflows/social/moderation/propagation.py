@@ -5,7 +5,6 @@ What was seen is a row for each consumer, so a worker that dies loses nothing: t
 
 from __future__ import annotations
 
-import threading
 import time
 from datetime import datetime
 from typing import Any, Final
@@ -13,14 +12,13 @@ from typing import Any, Final
 import httpx
 import psycopg
 import structlog
-from confluent_kafka import Producer
 
 from dataflows.social.moderation.looks import SQL, Due, Looks
-from dataflows.social.worker_commands import worker_command
+from dataflows.worker.commands import CommandSender, command_about
 from dataflows.worker.contract import WorkerPlace
 from schemas import limits
 from schemas.social.moderation_operations import PROPAGATION, case_named
-from sinks.kafka.delivery import command_letter, why_not_delivered
+from sinks.postgres.lasting_session import LastingSession
 
 _AWAY: Final = "no answer"
 _log = structlog.get_logger(__name__)
@@ -31,49 +29,34 @@ class Propagation:
 
     def __init__(self, place: WorkerPlace) -> None:
         self._place = place
-        self._producer = Producer(place.kafka.producer(place.client_id))
-        self._stop = threading.Event()
-        self._away: str | None = "Postgres was not asked yet"
+        self._sender = CommandSender(place)
+        self._session = LastingSession("propagation", place.postgres_dsn)
         self._swept = 0.0
 
     def run(self) -> None:
         """Looks until ``stop``; a database that is away is waited for."""
         with httpx.Client(timeout=limits.PROPAGATION_FETCH_S, trust_env=False) as http:
-            while not self._stop.is_set():
-                try:
-                    self._follow(http)
-                except psycopg.Error as error:
-                    self._away = "Postgres is away"
-                    _log.warning("propagation_round_failed", kind=type(error).__name__)
-                    self._stop.wait(1)
+            self._session.run(lambda connection: self._follow(connection, http))
 
     def stop(self) -> None:
         """Ends ``run`` after the look under way."""
-        self._stop.set()
+        self._session.stop()
 
     def why_not_ready(self) -> str | None:
         """None while it looks."""
-        return self._away
+        return self._session.why_away
 
-    def _follow(self, http: httpx.Client) -> None:
-        options = f"-c statement_timeout={int(limits.ROUND_TIMEOUT_S * 1_000)} -c application_name=millrace-propagation"
-        with psycopg.connect(
-            self._place.postgres_dsn,
-            autocommit=True,
-            connect_timeout=limits.POSTGRES_CONNECT_TIMEOUT_S,
-            options=options,
-        ) as connection:
-            looks = Looks(connection, http, self._place.media)
-            while not self._stop.is_set():
-                rows = connection.execute(SQL["propagation_due"], {"limit": limits.PROPAGATION_AT_ONCE}).fetchall()
-                self._away = None
-                for row in rows:
-                    self._look(connection, looks, Due(*row))
-                if time.monotonic() - self._swept > limits.MEDIA_SWEEP_S:
-                    self._end(connection)
-                    self._swept = time.monotonic()
-                if not rows:
-                    self._stop.wait(limits.PROPAGATION_POLL_S)
+    def _follow(self, connection: psycopg.Connection[Any], http: httpx.Client) -> None:
+        looks = Looks(connection, http, self._place.media)
+        while not self._session.is_stopped:
+            rows = connection.execute(SQL["propagation_due"], {"limit": limits.PROPAGATION_AT_ONCE}).fetchall()
+            for row in rows:
+                self._look(connection, looks, Due(*row))
+            if time.monotonic() - self._swept > limits.MEDIA_SWEEP_S:
+                self._end(connection)
+                self._swept = time.monotonic()
+            if not rows:
+                self._session.pause(limits.PROPAGATION_POLL_S)
 
     def _look(self, connection: psycopg.Connection[Any], looks: Looks, due: Due) -> None:
         try:
@@ -90,16 +73,10 @@ class Propagation:
         """Decisions whose time is over, each by a command of one identity."""
         rows = connection.execute(SQL["decisions_over"], {"limit": limits.MEDIA_SWEEP_MAX}).fetchall()
         over = [one for one, ends in rows if datetime.fromisoformat(ends).timestamp() < time.time()]
-        if not over:
-            return
-        letters = [
-            command_letter(
-                self._place.kafka,
-                worker_command(PROPAGATION, "expire_decision", one, case_named(one), {"decision_id": one}),
-            )
-            for one in over
+        ends = [
+            command_about(PROPAGATION, "expire_decision", one, case_named(one), {"decision_id": one}) for one in over
         ]
-        if reason := why_not_delivered(self._place.kafka, self._producer, letters):
+        if reason := self._sender.why_not_sent(ends):
             _log.warning("ends_not_told", reason=reason)
 
 

@@ -6,18 +6,15 @@ the next step begins. A session lock keeps a second mover waiting.
 
 from __future__ import annotations
 
-import threading
 import time
 from typing import TYPE_CHECKING, Any, Final
-
-import psycopg
-import structlog
 
 from dataflows.tenancy.mover import endings, feeding
 from dataflows.tenancy.mover.moves import Moves
 from dataflows.tenancy.mover.place import Places
 from schemas import limits
 from sinks.certificates import CertificateKeys
+from sinks.postgres.lasting_session import LastingSession
 from sinks.tenancy import secrets_file
 from sinks.tenancy.seals import RootKeys
 
@@ -29,7 +26,6 @@ if TYPE_CHECKING:
     from dataflows.worker.contract import WorkerPlace
 
 _LOCK: Final = 0x6D6F7665  # "move"
-_log: Final = structlog.get_logger(__name__)
 
 
 class Mover:
@@ -39,42 +35,27 @@ class Mover:
         if place.keys is None:
             raise ValueError("the mover needs the folder of the home's private files")
         self._dsn = place.postgres_dsn
-        self._name = place.client_id
         self._secrets = secrets_file.ensure(place.keys)
         self._certificates = CertificateKeys(place.keys)
         self._certificates.ensure()
-        self._stop = threading.Event()
-        self._why_not: str | None = "Postgres is away"
+        timeout_ms = limits.MOVER_STATEMENT_TIMEOUT_MS
+        self._session = LastingSession("tenancy-mover", self._dsn, statement_timeout_ms=timeout_ms)
 
     def run(self) -> None:
         """Does what waits, until ``stop``; a database that is away is waited for."""
-        while not self._stop.is_set():
-            try:
-                with psycopg.connect(
-                    self._dsn,
-                    autocommit=True,
-                    application_name=self._name,
-                    connect_timeout=limits.POSTGRES_CONNECT_TIMEOUT_S,
-                    options=f"-c statement_timeout={limits.MOVER_STATEMENT_TIMEOUT_MS}",
-                ) as connection:
-                    self._work(connection)
-            except psycopg.OperationalError as error:
-                self._why_not = "Postgres is away"
-                _log.warning("mover_waits", reason=type(error).__name__)
-                self._stop.wait(limits.MOVER_RETRY_S)
+        self._session.run(self._work)
 
     def stop(self) -> None:
         """Ends ``run`` soon."""
-        self._stop.set()
+        self._session.stop()
 
     def why_not_ready(self) -> str | None:
         """None while it works, or waits for another mover to end."""
-        return self._why_not
+        return self._session.why_away
 
     def _work(self, connection: Connection[Any]) -> None:
-        self._why_not = None
         while connection.execute("select pg_try_advisory_lock(%s)", (_LOCK,)).fetchone() != (True,):
-            if self._stop.wait(limits.MOVER_RETRY_S):
+            if self._session.pause(limits.MOVER_RETRY_S):
                 return
         places = Places(connection, self._dsn, self._secrets)
         moves = Moves(places)
@@ -89,13 +70,13 @@ class Mover:
         )
         idle_ms = limits.MOVER_IDLE_MS
         try:
-            while not self._stop.is_set():
+            while not self._session.is_stopped:
                 done = [step(time.time_ns() // 1_000) for step in steps]
                 idle_ms = (
                     limits.MOVER_IDLE_MS if any(done) or moves.are_open else min(2 * idle_ms, limits.MOVER_IDLE_MAX_MS)
                 )
                 if not any(done):
-                    self._stop.wait(idle_ms / 1_000)
+                    self._session.pause(idle_ms / 1_000)
         finally:
             places.close()
 

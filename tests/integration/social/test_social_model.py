@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from dataflows.social.fanout.worker import FanOut
+from dataflows.social.fanout import worker as fanout_worker
 from dataflows.worker.contract import WorkerPlace
 from schemas.senders import of_worker
 from tests.eventually import becomes
@@ -35,7 +35,7 @@ STEPS = 70
 @pytest.fixture(scope="module")
 def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PublicSystem]:
     home: Path = tmp_path_factory.mktemp("social_model")
-    with social_system(home, worker_processes="social_fanout=0") as made:
+    with social_system(home) as made:
         yield made
 
 
@@ -213,7 +213,7 @@ def fanning_out(system: PublicSystem, name: str = "social_fanout") -> Iterator[N
         media=settings.media_origin(),
         client_id=f"{name}-test",
     )
-    worker = FanOut(replace(place, name=name))
+    worker = fanout_worker.build(replace(place, name=name))
     thread = threading.Thread(target=worker.run)
     thread.start()
     try:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from dataflows.worker.commands import command_of
 from dataflows.worker.contract import WorkerPlace
-from dataflows.worker.reactor import Reactor, command_of
+from dataflows.worker.event_worker import EventWorker
+from dataflows.worker.reactor import reactor
 from schemas.records import Command, Event
 from tests.services.counter.domain import FULL
 from tests.services.counter.service import SERVICE
@@ -21,6 +23,6 @@ def react(event: Event) -> Sequence[Command]:
     return [command_of(event, CLOSE_FULL, "counter_closer", {})] if is_filled and body["added"] else []
 
 
-def build(place: WorkerPlace) -> Reactor:
+def build(place: WorkerPlace) -> EventWorker:
     """One process of it."""
-    return Reactor(place, SERVICE, react)
+    return reactor(place, SERVICE, react)

@@ -10,11 +10,12 @@ from joserfc import jws
 from joserfc.jwk import KeySet
 
 from dataflows.tenancy.domain.comparison import Comparison, count
+from schemas import sealing
 from schemas.sealing import SealBroken
 from sinks.certificates import CertificateKeys
 from sinks.tenancy import seals, secrets_file, store_files
 
-KEY = secrets.token_bytes(seals.KEY_BYTES)
+KEY = secrets.token_bytes(sealing.KEY_BYTES)
 
 
 def test_a_payload_opens_for_its_tenant_and_resource_under_its_key_alone() -> None:
@@ -26,7 +27,7 @@ def test_a_payload_opens_for_its_tenant_and_resource_under_its_key_alone() -> No
     for bytes_, key, tenant, place in (
         (sealed, KEY, "tn_b", "rs_1"),  # transplanted to another tenant
         (sealed, KEY, "tn_a", "rs_2"),  # to another resource
-        (sealed, secrets.token_bytes(seals.KEY_BYTES), "tn_a", "rs_1"),
+        (sealed, secrets.token_bytes(sealing.KEY_BYTES), "tn_a", "rs_1"),
         (other_version, KEY, "tn_a", "rs_1"),
         (sealed[:-1] + bytes([sealed[-1] ^ 1]), KEY, "tn_a", "rs_1"),
         (b"short", KEY, "tn_a", "rs_1"),
@@ -45,7 +46,7 @@ def test_a_wrapped_key_is_of_one_tenant_and_version(tmp_path) -> None:  # type: 
     )
     roots = seals.RootKeys(held)
     wrapped = roots.new_wrapped("tn_a", 1)
-    assert len(roots.unwrap("tn_a", 1, roots.newest, wrapped)) == seals.KEY_BYTES
+    assert len(roots.unwrap("tn_a", 1, roots.newest, wrapped)) == sealing.KEY_BYTES
     for tenant, version in (("tn_b", 1), ("tn_a", 2)):
         with pytest.raises(SealBroken):
             roots.unwrap(tenant, version, roots.newest, wrapped)
