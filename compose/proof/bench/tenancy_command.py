@@ -40,23 +40,30 @@ def tenancy(
     tenants: Annotated[
         int, typer.Option(min=100, max=limits.BENCH_TENANTS_MAX, help="Tenants to make.")
     ] = limits.BENCH_TENANTS_DEFAULT,
+    rows: Annotated[
+        int, typer.Option(min=1_000, max=limits.BENCH_MOVE_ROWS_MAX, help="Rows of the tenant that is moved.")
+    ] = limits.BENCH_MOVE_ROWS_DEFAULT,
     seconds: Annotated[
         float, typer.Option(min=1, max=limits.BENCH_SECONDS_MAX, help="Length of each measurement of latency.")
     ] = limits.BENCH_SECONDS_DEFAULT,
     home: Annotated[Path | None, typer.Option(help="Use the servers that run in this home, and leave them.")] = None,
 ) -> None:
-    """Measure provisioning, fairness beside a noisy tenant, and metering: events counted per second, each once."""
+    """Measure tenants made, a move, fairness beside a noisy tenant, and metering: events a second, each once."""
     from compose.proof.bench.world import bench_world  # noqa: PLC0415 - the help needs none of it
 
     with bench_world(home) as world:
-        result = bench_load(world, tenants, seconds) | bench_tenancy(world, events)
+        result = bench_load(world, tenants, seconds, rows) | bench_tenancy(world, events)
     if as_json:
         print(json.dumps(result, indent=1))
     else:
-        made, fair = result["provisioning"], result["fairness"]
+        made, fair, move = result["provisioning"], result["fairness"], result["move"]
         print(
             f"{made['tenants']:,} tenants made: {made['tenants_per_s']:,} tenants/s; a page of the list"
             f" {made['list_page_p99_ms']} ms (p99 of {made['list_pages']})"
+        )
+        print(
+            f"{move['rows']:,} rows moved: {move['copied_rows_per_s']:,} rows/s copied,"
+            f" {move['verified_rows_per_s']:,} compared; no writes for {move['write_pause_ms']} ms"
         )
         print(
             f"p99 of the others {fair['alone']['p99_ms']} ms alone, {fair['beside_noisy']['p99_ms']} ms beside a tenant"
@@ -71,16 +78,18 @@ def tenancy(
         raise typer.Exit(1)
 
 
-def bench_load(world: World, tenants: int, seconds: float) -> dict[str, Any]:
-    """Tenants in bulk, and the latency of some beside a noisy one; each on a database of its own."""
+def bench_load(world: World, tenants: int, seconds: float, rows: int) -> dict[str, Any]:
+    """Tenants in bulk, the move of a large one, the latency of some beside a noisy one; a database for each."""
     from compose.proof.bench.tenancy_load import measure_fairness, measure_provisioning  # noqa: PLC0415
+    from compose.proof.bench.tenancy_move import measure_move  # noqa: PLC0415
 
     try:
         provisioning = measure_provisioning(world, world.database(_DATABASE), tenants)
+        move = measure_move(world, world.database(_DATABASE), rows)
         fairness = measure_fairness(world, world.database(_DATABASE), limits.BENCH_QUIET_RATE_PER_S, seconds)
     finally:
         world.drop(_DATABASE)
-    return {"provisioning": provisioning, "fairness": fairness}
+    return {"provisioning": provisioning, "move": move, "fairness": fairness}
 
 
 def bench_tenancy(world: World, count: int) -> dict[str, Any]:

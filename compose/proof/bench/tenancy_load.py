@@ -13,7 +13,6 @@ import sys
 import tempfile
 import time
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import psycopg
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
     from compose.proof.bench.world import World
     from sinks.kafka.connection import KafkaConnection
 
-_STAFF: Final = "m_bench"
+STAFF: Final = "m_bench"
 _REPLY_TO: Final = topics.RESULTS_PARTITIONS - 1
 _BY_NAME: Final = {operation.name: operation for operation in OPERATIONS}
 _POSITION: Final = "insert into partition_owner (topic, partition, next_offset) values (%s, %s, %s)"
@@ -46,29 +45,36 @@ Record = tuple[str, bytes, Headers]
 
 
 @contextmanager
-def tenancy_owner(world: World, dsn: str) -> Iterator[subprocess.Popen[bytes]]:
-    """One owner of all partitions of tenants, from where the topic ends now; killed at the end."""
+def process(world: World, dsn: str, name: str) -> Iterator[None]:
+    """A process of the platform on that database; killed at the end."""
+    ports = PortLeases()
+    given = {"MILLRACE_POSTGRES_DSN": dsn, "MILLRACE_OPS_PORT": str(ports.take_any())}
+    command = [sys.executable, "-m", "compose.services", name, "--instance", "0"]
+    with tempfile.TemporaryFile() as log:
+        environment = os.environ | world.settings.environment() | given
+        started = subprocess.Popen(command, env=environment, stdout=log, stderr=subprocess.STDOUT)
+        try:
+            yield
+        finally:
+            started.kill()
+            started.wait()
+            ports.close()
+
+
+@contextmanager
+def tenancy_owner(world: World, dsn: str) -> Iterator[None]:
+    """One owner of all partitions of tenants, from where the topic ends now."""
     contexts.believe(dsn, world.settings.the_home().path / "keys")
-    with psycopg.connect(dsn, autocommit=True) as connection, tempfile.TemporaryDirectory() as folder:
+    with psycopg.connect(dsn, autocommit=True) as connection:
         for partition, offset in enumerate(world.ends(SERVICE.commands_topic, SERVICE.partitions)):
             connection.execute(_POSITION, (SERVICE.commands_topic, partition, offset))
-        ports = PortLeases()
-        given = {"MILLRACE_POSTGRES_DSN": dsn, "MILLRACE_OPS_PORT": str(ports.take_any())}
-        command = [sys.executable, "-m", "compose.services", "tenancy_owner", "--instance", "0"]
-        with (Path(folder) / "owner.log").open("wb") as log:
-            owner = subprocess.Popen(
-                command, env=os.environ | world.settings.environment() | given, stdout=log, stderr=subprocess.STDOUT
-            )
-            try:
-                _wait_until(connection, _OWNED, (SERVICE.commands_topic,), SERVICE.partitions)
-                yield owner
-            finally:
-                owner.kill()
-                owner.wait()
-                ports.close()
+        with process(world, dsn, "tenancy_owner"):
+            wait_until(connection, _OWNED, (SERVICE.commands_topic,), SERVICE.partitions)
+            yield
 
 
-def _wait_until(connection: psycopg.Connection[Any], query: str, given: tuple[Any, ...], wanted: int) -> None:
+def wait_until(connection: psycopg.Connection[Any], query: str, given: tuple[Any, ...], wanted: int) -> None:
+    """Until the query gives so many. Raises StackError."""
     deadline = time.monotonic() + limits.BENCH_DRAIN_WAIT_S
     while (found := connection.execute(query.encode(), given).fetchone()) and found[0] < wanted:
         if time.monotonic() > deadline:
@@ -79,11 +85,11 @@ def _wait_until(connection: psycopg.Connection[Any], query: str, given: tuple[An
 def measure_provisioning(world: World, dsn: str, tenants: int) -> dict[str, Any]:
     """Tenants a second, from the first command in Kafka to the last tenant served; and pages of the list of all."""
     kafka = world.signer()
-    made = [_signed(kafka, _create(f"tenant-{n}")) for n in range(tenants)]
+    made = [signed(kafka, create(f"tenant-{n}")) for n in range(tenants)]
     with tenancy_owner(world, dsn), psycopg.connect(dsn, autocommit=True) as connection:
         began = time.monotonic()
-        _send(world, [(began, one) for one in made])
-        _wait_until(connection, _MADE, (), tenants)
+        send(world, [(began, one) for one in made])
+        wait_until(connection, _MADE, (), tenants)
         seconds = time.monotonic() - began
         pages = _pages(connection)
     return {
@@ -117,8 +123,8 @@ def measure_fairness(world: World, dsn: str, rate: float, seconds: float, tenant
     kafka = world.signer()
     with tenancy_owner(world, dsn), psycopg.connect(dsn, autocommit=True) as connection:
         keys = [*quiet, noisy]
-        _send(world, [(time.monotonic(), _signed(kafka, _create(key))) for key in keys])
-        _wait_until(connection, _MADE, (), len(keys))
+        send(world, [(time.monotonic(), signed(kafka, create(key))) for key in keys])
+        wait_until(connection, _MADE, (), len(keys))
         _latency(world, kafka, quiet, rate, limits.BENCH_WARM_UP_S)
         alone = _latency(world, kafka, quiet, rate, seconds)
         beside = _latency(world, kafka, quiet, rate, seconds, noisy)
@@ -128,7 +134,7 @@ def measure_fairness(world: World, dsn: str, rate: float, seconds: float, tenant
         "beside_noisy": beside,
         "p99_ratio": round(beside["p99_ms"] / alone["p99_ms"], 2),
         "noticed": dict(noticed),
-        "noisy_is": scope_of(_tenant(noisy)),
+        "noisy_is": scope_of(tenant_of(noisy)),
     }
 
 
@@ -144,15 +150,15 @@ def _latency(
     for n in range(int(rate * seconds) * len(quiet)):
         due[n + 1] = began + n / (rate * len(quiet))
         one = _write(quiet[n % len(quiet)], f"{run}-{n}", reply_id=n + 1)
-        sent.append((due[n + 1], _signed(kafka, one)))
+        sent.append((due[n + 1], signed(kafka, one)))
     if noisy:
         ours = rate * limits.BENCH_NOISY_TIMES
         sent += [
-            (began + n / ours, _signed(kafka, _write(noisy, f"{run}-noisy-{n}"))) for n in range(int(ours * seconds))
+            (began + n / ours, signed(kafka, _write(noisy, f"{run}-noisy-{n}"))) for n in range(int(ours * seconds))
         ]
         sent.sort(key=lambda one: one[0])
     try:
-        _send(world, sent, clock=time.perf_counter)
+        send(world, sent, clock=time.perf_counter)
         wait_for(answers, set(due))
     finally:
         answers.over.set()
@@ -160,7 +166,8 @@ def _latency(
     return summary([answers.arrived.get(n, float("inf")) - at for n, at in due.items()], rate * len(quiet))
 
 
-def _send(world: World, timed: Sequence[tuple[float, Record]], clock: Any = time.monotonic) -> None:
+def send(world: World, timed: Sequence[tuple[float, Record]], clock: Any = time.monotonic) -> None:
+    """Records into the command topic, each at its time."""
     producer, topic = world.producer(linger_ms=0), world.addresses.kafka.topic(SERVICE.commands_topic)
     for at, (key, value, headers) in timed:
         while (left := at - clock()) > 0:
@@ -177,7 +184,8 @@ def _send(world: World, timed: Sequence[tuple[float, Record]], clock: Any = time
         raise StackError("Kafka did not take the benchmark's commands; see 'millrace logs kafka'")
 
 
-def _signed(kafka: KafkaConnection, command: records.Command) -> Record:
+def signed(kafka: KafkaConnection, command: records.Command) -> Record:
+    """The record of a command: key, value, headers."""
     value = codec.encode_command(command)
     return (
         command.aggregate_key,
@@ -186,39 +194,43 @@ def _signed(kafka: KafkaConnection, command: records.Command) -> Record:
     )
 
 
-def _tenant(key: str) -> str:
+def tenant_of(key: str) -> str:
     """The tenant that the creation under this idempotency key makes."""
-    return _create(key).aggregate_key
+    return create(key).aggregate_key
 
 
 def _neighbours(count: int) -> tuple[list[str], str]:
     """Keys of tenants of one partition: those with little to do, and the one with much."""
     found = (f"neighbour-{n}" for n in range(10**6))
-    partition = topics.partition_for(_tenant("neighbour-0"), SERVICE.partitions)
+    partition = topics.partition_for(tenant_of("neighbour-0"), SERVICE.partitions)
     mine = [
-        next(k for k in found if topics.partition_for(_tenant(k), SERVICE.partitions) == partition)
+        next(k for k in found if topics.partition_for(tenant_of(k), SERVICE.partitions) == partition)
         for _ in range(count + 1)
     ]
     return mine[1:], mine[0]
 
 
-def _create(key: str) -> records.Command:
-    return _command("create_tenant", key, _STAFF, {"name": key, "placement": {"mode": "pooled"}})
+def create(key: str) -> records.Command:
+    """The command that makes a tenant."""
+    return command("create_tenant", key, STAFF, {"name": key, "placement": {"mode": "pooled"}})
 
 
 def _write(tenant_key: str, key: str, reply_id: int = 0) -> records.Command:
-    scope = scope_of(_tenant(tenant_key))
+    scope = scope_of(tenant_of(tenant_key))
     sealed = base64.b64encode(b"\0" * 7 + b"\1" + b"sealed").decode()
     payload = {"resource_id": resource_of(scope, key), "key_version": 1, "size": 2, "sealed": sealed}
-    return _command("create_resource", key, scope, payload, reply_id)
+    return command("create_resource", key, scope, payload, reply_id)
 
 
-def _command(name: str, key: str, scope: str, payload: dict[str, Any], reply_id: int = 0) -> records.Command:
+def command(
+    name: str, key: str, scope: str, payload: dict[str, Any], reply_id: int = 0, path_id: str | None = None
+) -> records.Command:
+    """As an ingress would write it."""
     operation = _BY_NAME[name]
     normal, wrong = operation.normalize(payload)
     if wrong:
         raise ValueError(f"the benchmark made a command that is not valid: {wrong}")
-    aggregate_key = operation.aggregate_key(Named(None, normal, scope, key))
+    aggregate_key = operation.aggregate_key(Named(path_id, normal, scope, key))
     return records.Command(
         operation=name,
         request_id=f"req_{key}",

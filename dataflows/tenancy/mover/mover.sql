@@ -197,6 +197,10 @@ select resource_id from resource_head
 where tenant_id = %(tenant_id)s and resource_id > %(after)s collate "C" and (%(upto)s = '' or resource_id <= %(upto)s collate "C")
 order by resource_id limit %(limit)s;
 
+-- name: heads_changed
+-- Resources that were written since a moment. All heads of the tenant are read: primary key.
+select resource_id from resource_head where tenant_id = %(tenant_id)s and updated_at >= %(since)s;
+
 -- name: heads_digest
 -- How many there are of the same, and the sum that tenancy.digest_rows makes of what heads know. Primary key.
 select count(*), coalesce(sum(hashtextextended(resource_id || '|' || version || '|' || deleted, 0)::numeric), 0)

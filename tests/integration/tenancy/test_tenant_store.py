@@ -11,7 +11,7 @@ from unittest import mock
 import psycopg
 import pytest
 
-from dataflows.tenancy.mover.comparing import compare
+from dataflows.tenancy.mover.comparing import compare, compare_again
 from dataflows.tenancy.mover.place import Place, Places
 from schemas import limits
 from sinks.postgres.migrate import migrate
@@ -208,8 +208,12 @@ def test_a_comparison_by_sums_finds_what_one_by_rows_finds(stores: Stores) -> No
             with control.transaction(force_rollback=True):
                 control.execute("select set_config('app.ctx', %s, true)", (context,))
                 control.execute(change.format(table).encode())
-                compared = compare(places, source, target)
-            return {name: n for name in compared.__struct_fields__ if (n := getattr(compared, name))}
+                compared, unlike = compare(places, source, target)
+                again, _ = compare_again(places, source, target, 2, unlike)
+            counted = {name: n for name in compared.__struct_fields__ if (n := getattr(compared, name))}
+            assert len(unlike) == 23 - compared.match
+            assert {name: getattr(again, name) for name in counted} == counted | {"match": 0}
+            return counted
 
         with mock.patch.object(limits, "MOVE_DIGEST_ROWS", 4), mock.patch.object(limits, "MOVE_PAGE_ROWS", 3):
             assert found("select 1") == {"match": 23}
@@ -225,3 +229,9 @@ def test_a_comparison_by_sums_finds_what_one_by_rows_finds(stores: Stores) -> No
             for side in stores.stores:  # both sides agree, and neither has what the head says
                 stores.apply("tenancy_mover", context, side, tenant, ("rs_007", 9, b"ahead", False))
             assert found("select 1") == {"match": 22, "target_ahead": 1}
+            heads.execute(
+                "update resource_head set updated_at = 5 where tenant_id = %s and resource_id > 'rs_020'", (tenant,)
+            )
+            heads.commit()
+            assert compare_again(places, source, target, 5, {"rs_001"}).found.match == 3
+            assert compare_again(places, source, target, 6, ()).found.match == 0
