@@ -27,7 +27,10 @@ if TYPE_CHECKING:
 _KEY: Final = "large"
 _LOOK_S: Final = 0.002
 _MADE: Final = "select count(*) from tenant where tenant_id = %s and state = 'active'"
-_HEADS: Final = "insert into resource_head select %s, 'rs_' || lpad(n::text, 26, '0'), 1, false, 100, 1, 1 from generate_series(1, %s) n"
+_HEADS: Final = (
+    "insert into resource_head select %s, 'rs_' || lpad(n::text, 26, '0'), 1, false, 100, 1, 1"
+    " from generate_series(1, %s) n"
+)
 _ROWS: Final = (
     "insert into tenancy_pool.resource select %s, 'rs_' || lpad(n::text, 26, '0'), 1, sha256(n::text::bytea)"
     " || sha256('a'::bytea) || sha256('b'::bytea), false from generate_series(1, %s) n"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import psycopg
@@ -23,7 +25,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 pytestmark = [pytest.mark.servers]
-POINTS = ("move_after_page", "move_before_commit", "move_after_commit")
+POINTS = ("move_after_page", "move_before_fence", "move_before_commit", "move_after_commit")
+MODES = ("pooled", "partitioned", "dedicated")
+#: every step of a move between any two modes; the gate has one
+MOVES = [(*modes, point) for modes in itertools.permutations(MODES, 2) for point in POINTS]
 Ledger = dict[str, tuple[int, Any]]
 
 
@@ -50,16 +55,21 @@ def write(caller: Caller, ledger: Ledger, count: int) -> None:
             ledger[made["resource_id"]] = (made["version"], made["payload"])
 
 
-@pytest.mark.parametrize("point", matrix(POINTS, "move_before_commit".__eq__))
-def test_a_move_goes_on_when_its_mover_is_killed_and_back_when_it_is_told(tenancy: Tenancy, point: str) -> None:
+@pytest.mark.parametrize("case", matrix(MOVES, ("pooled", "dedicated", "move_before_commit").__eq__), ids=" ".join)
+def test_a_move_goes_on_when_its_mover_is_killed_and_back_when_it_is_told(
+    tenancy: Tenancy, case: tuple[str, str, str]
+) -> None:
     """What was acknowledged is served throughout, retries get their stored answers, nothing deleted returns."""
-    caller, ledger = tenancy.tenant(), {}
+    source, target, point = case
+    ledger: Ledger = {}
+    with nullcontext() if source == "pooled" else tenancy.mover():
+        caller = tenancy.tenant(source)
     write(caller, ledger, 9)
     first = caller.send("POST", "/v1/resources", {"kept": 1}, "over the cutover")
     ledger[first.json()["result"]["resource_id"]] = (1, {"kept": 1})
     path = f"/v1/tenants/{caller.name}"
-    move = tenancy.staff.done("POST", f"{path}/migrations", {"placement": {"mode": "dedicated"}})
-    second = tenancy.staff.send("POST", f"{path}/migrations", {"placement": {"mode": "partitioned"}})
+    move = tenancy.staff.done("POST", f"{path}/migrations", {"placement": {"mode": target}})
+    second = tenancy.staff.send("POST", f"{path}/migrations", {"placement": {"mode": target}})
     assert (second.status_code, second.json()["code"]) == (409, "state_conflict")
     at = f"{path}/migrations/{move['migration_id']}"
     with tenancy.mover(point) as doomed:
