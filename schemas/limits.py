@@ -995,6 +995,7 @@ BILLING_RUNS_AT_ONCE: Final = 20
 
 # --- The isolation monitor (compose/isolation)
 ISOLATION_ROUND_S: Final = 10
+ISOLATION_LOG_PART_BYTES: Final = 4 * 1024 * 1024  # read at once of a log
 ISOLATION_STALE_S: Final = 30
 ISOLATION_ANSWER_S: Final = 5  # a probe that is not answered by then is not carried out
 ISOLATION_TOKEN_S: Final = 3_600
