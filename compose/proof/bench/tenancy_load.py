@@ -75,7 +75,7 @@ def tenancy_owner(world: World, dsn: str) -> Iterator[None]:
 
 def wait_until(connection: psycopg.Connection[Any], query: str, given: tuple[Any, ...], wanted: int) -> None:
     """Until the query gives so many. Raises StackError."""
-    deadline = time.monotonic() + limits.BENCH_DRAIN_WAIT_S
+    deadline = time.monotonic() + limits.BENCH_TENANCY_WAIT_S
     while (found := connection.execute(query.encode(), given).fetchone()) and found[0] < wanted:
         if time.monotonic() > deadline:
             raise StackError(f"the owner of tenants came to {found[0]} of {wanted} in time: see 'millrace logs'")
