@@ -67,6 +67,10 @@ PARTS: Final = {
     "soak-limiter": Part(
         "2 minutes of quotas while every process is killed in turn", (_MILLRACE, "soak", "limiter", "--minutes", "2")
     ),
+    "scale-tenancy": Part(
+        "a hundred thousand tenants, and the move of one with a million rows",
+        (_MILLRACE, "bench", "tenancy", "--tenants", "100000", "--rows", "1000000"),
+    ),
 }
 
 

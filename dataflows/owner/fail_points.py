@@ -42,6 +42,7 @@ NAMES: Final = (
     "metering_after_commit",
     "invoice_before_commit",
     "move_after_page",
+    "move_before_fence",
     "move_before_commit",
     "move_after_commit",
 )
