@@ -44,7 +44,8 @@ API_ROUTERS: Final = (
     health.router,
     registry.router,
 )
-ROUTERS: Final = (*API_ROUTERS, *console.ROUTERS)
+PAGES: Final = tuple(router for service in HTTP_SERVICES for router in service.pages)
+ROUTERS: Final = (*API_ROUTERS, *PAGES, *console.ROUTERS)
 
 
 class ClearHeaders:
@@ -95,7 +96,12 @@ def create_app(ingress: Ingress) -> FastAPI:
         tell=ingress.audit.suspicious,
         trusted_proxies=ingress.config.trusted_proxies,
     )
-    app.add_middleware(Slots, authenticator=ingress.authenticator, trusted_proxies=ingress.config.trusted_proxies)
+    app.add_middleware(
+        Slots,
+        authenticator=ingress.authenticator,
+        trusted_proxies=ingress.config.trusted_proxies,
+        sessions=[service.principal_of for service in ingress.services],
+    )
     for layer in (layer for service in ingress.services for layer in service.middleware(ingress.authenticator)):
         app.add_middleware(layer.cls, *layer.args, **layer.kwargs)
     app.add_middleware(TenantOnlyFromToken, refusal=_problem)

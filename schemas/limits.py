@@ -609,6 +609,12 @@ CONSOLE_REFUSED_FACTS_MAX: Final = 1_000  # newest ones that the queue looks at
 CONSOLE_STATIC_KEPT_S: Final = 300
 CONSOLE_TOTALS_KEPT_S: Final = 15  # the trial balance on the overview
 
+# --- pages of users ----------------------------------------------------------------------------------------
+APP_SESSION_S: Final = 8 * 3_600  # or as long as the token that opened it, if that is shorter
+APP_FORM_BYTES_MAX: Final = 64 * 1024  # a post's text, each character written as up to twelve
+APP_FORM_FIELDS_MAX: Final = 20
+APP_STATIC_KEPT_S: Final = 300
+
 # --- processors: several of them, and how they are ------------------------------------------------------------
 PROCESSORS_MAX: Final = 16  # each has connections, a bulkhead and a circuit breaker of its own in every worker
 PROCESSOR_HEALTH_WINDOW_S: Final = 60

@@ -1,7 +1,8 @@
 """How much of one process one caller takes: requests under way, by who proved to be, else by address.
 
-Whoever shows no token is a stranger. Strangers share few places, and one address has some of those only, so unfinished
-bodies and hanging waits of anybody leave room for everybody else. Health is asked on another listener, and not counted.
+Whoever shows no token, and no session of a page, is a stranger. Strangers share few places, and one address has some
+of those only, so unfinished bodies and hanging waits of anybody leave room for everybody else. Health is asked on
+another listener, and not counted.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from limiter.edge.client_address import client_address
 from schemas import errors, limits
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -33,7 +34,14 @@ Holder = tuple[str, str]  # kind, and which of them
 class Slots:
     """Refuses with 503 what is past the bound of its caller or address, and closes that connection unread."""
 
-    def __init__(self, app: ASGIApp, authenticator: Authenticator, trusted_proxies: Sequence[Network] = ()) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        authenticator: Authenticator,
+        trusted_proxies: Sequence[Network] = (),
+        sessions: Sequence[Callable[[Headers], str | None]] = (),
+    ) -> None:
+        self._sessions = sessions
         self._app = app
         self._authenticator = authenticator
         self._trusted_proxies = trusted_proxies
@@ -56,9 +64,13 @@ class Slots:
             self._give_back(holder)
 
     async def _holder(self, scope: Scope) -> Holder:
+        headers = Headers(scope=scope)
         try:
-            caller = await self._authenticator.caller(Headers(scope=scope).get("authorization"))
+            caller = await self._authenticator.caller(headers.get("authorization"))
         except errors.PlatformError:  # the route says what is wrong with it
+            known = next((found for session in self._sessions if (found := session(headers))), None)
+            if known is not None:
+                return _CALLER, known
             return _STRANGER, client_address(scope, self._trusted_proxies) or _UNKNOWN
         return _CALLER, caller.principal
 
