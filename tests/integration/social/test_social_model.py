@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from compose.proof.social.history import History
+from compose.proof.social.surfaces import Surfaces
 from dataflows.social.fanout.worker import build
 from dataflows.worker.contract import WorkerPlace
 from schemas.senders import of_worker
@@ -22,9 +24,7 @@ from tests.eventually import becomes, patient
 from tests.gate import PROOF
 from tests.seeds import seeds
 from tests.services.counter_world import process
-from tests.worlds.social_history import History
-from tests.worlds.social_surfaces import Surfaces
-from tests.worlds.social_system import SocialUser, social_system
+from tests.worlds.social_system import SocialUser, client_of, social_system
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from tests.worlds.public_system import PublicSystem
 
 pytestmark = [pytest.mark.servers]
-STEPS, USERS, MEDIA = (400, 6, 24) if PROOF else (60, 4, 4)
+STEPS, USERS, MEDIA = (120, 5, 12) if PROOF else (36, 3, 3)
 #: who could make a surface right only later: all of them stand still
 PAUSED = "social_fanout=0 social_propagation=0 social_eraser=0"
 
@@ -68,8 +68,9 @@ def fanning_out(system: PublicSystem, name: str = "social_fanout") -> Iterator[N
 
 
 @contextmanager
-def listening(user: SocialUser, heard: set[str]) -> Iterator[None]:
+def listening(system: PublicSystem, name: str, heard: set[str]) -> Iterator[None]:
     """The stream of a home, from the moment when it is open; what it tells is put into ``heard``."""
+    user = SocialUser(system, name=name)
     with user.http.stream("GET", "/v1/timelines/home/stream", headers=user.auth) as stream:
         lines = stream.iter_lines()
         assert next(lines).startswith("retry")
@@ -92,7 +93,8 @@ def listening(user: SocialUser, heard: set[str]) -> Iterator[None]:
 
 @pytest.mark.parametrize("seed", seeds(1))
 def test_nobody_ever_sees_what_is_not_for_them(system: PublicSystem, seed: int) -> None:
-    history = History(system, seed, USERS, MEDIA)
+    users = [client_of(system) for _ in range(USERS)]
+    history = History(users, client_of(system, "moderator"), seed, MEDIA)
     surfaces = Surfaces(history)
     for n in range(STEPS):
         step = history.step()
@@ -106,8 +108,8 @@ def test_nobody_ever_sees_what_is_not_for_them(system: PublicSystem, seed: int) 
         # Homes of which an edge ended were built anew; what comes now, fan-out alone brings into homes that are there.
         heard: dict[str, set[str]] = {name: set() for name in history.names}
         with ExitStack() as streams:
-            for name, user in history.users.items():
-                streams.enter_context(listening(user, heard[name]))
+            for name in history.names:
+                streams.enter_context(listening(system, name, heard[name]))
             fresh = set(history.post_once_more().values())
             wanted = {name: history.model.home(name) for name in history.names}
             becomes(lambda: {name: set(user.home) for name, user in history.users.items()}, wanted)

@@ -1,4 +1,4 @@
-"""The surfaces that show posts, each compared with the reference: what differs, for any viewer; nothing is what is wanted.
+"""The surfaces that show posts, each compared with the reference, for every viewer.
 
 1 home, 2 user, 3 public, 4 thread, 5 search, 6 quote, 7 reply's parent, 8 notification, 9 count, 10 export, 11 the
 stream of a home, 12 the URLs of media; and beside them a post by itself, its versions, and the pages at /app.
@@ -7,18 +7,21 @@ stream of a home, 12 the URLs of media; and beside them a post by itself, its ve
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from tests.worlds.social_history import WORD
-from tests.worlds.social_media import fetch
+from compose.proof.social.history import WORD
+from schemas import limits
 
 if TYPE_CHECKING:
-    from tests.worlds.social_history import History
-    from tests.worlds.social_system import SocialUser
+    from compose.proof.social.client import SocialClient
+    from compose.proof.social.history import History
 
-SAMPLED = 3  # posts that each viewer asks for by themselves, after every step
+SAMPLED: Final = 3  # posts that each viewer asks for by themselves, after every step
 Json = dict[str, Any]
+_MARGIN_S: Final = 60
+_FOUND, _MISSING, _GONE = 200, 404, 410
 
 
 @dataclass
@@ -26,7 +29,7 @@ class Surfaces:
     """Compares; it remembers the URLs of media that it was given."""
 
     history: History
-    urls: dict[str, tuple[str, int]] = field(default_factory=dict)  # the post, and its access then
+    urls: dict[str, tuple[str, int, float]] = field(default_factory=dict)  # the post, its access, and when
 
     def differ(self) -> Json:
         """What any surface shows otherwise than the reference."""
@@ -44,7 +47,7 @@ class Surfaces:
         posts = sorted(self.history.model.posts)
         return self.history.random.sample(posts, min(SAMPLED, len(posts)))
 
-    def _lists(self, viewer: str, user: SocialUser, seen: set[str]) -> Json:
+    def _lists(self, viewer: str, user: SocialClient, seen: set[str]) -> Json:
         """Home, users, public, search. What fan-out has not brought home yet may be missing there, and nothing else."""
         model = self.history.model
         wanted: dict[str, set[str]] = {
@@ -62,7 +65,7 @@ class Surfaces:
             found[f"{viewer} home"] = ids
         return found
 
-    def _told(self, viewer: str, user: SocialUser, seen: set[str]) -> Json:
+    def _told(self, viewer: str, user: SocialClient, seen: set[str]) -> Json:
         """Notifications: about what may be seen, of who is there and not muted."""
         model, told = self.history.model, user.walk("/v1/notifications")
         posts = {one["post_id"] for one in told} - {None}
@@ -70,7 +73,7 @@ class Surfaces:
         wrong = {a for a in actors if model.blocked(viewer, a) or a in model.suspended or (viewer, a) in model.mutes}
         return {f"{viewer} told": [posts - seen, wrong]} if posts - seen or wrong else {}
 
-    def _export(self, viewer: str, user: SocialUser) -> Json:
+    def _export(self, viewer: str, user: SocialClient) -> Json:
         """An export has one's own, as it is now, and no word of anybody else."""
         if viewer in self.history.model.suspended:
             return {}
@@ -84,14 +87,15 @@ class Surfaces:
         own = {post_id: model.posts[post_id].text for post_id in model.own(viewer)}
         return {} if texts == own and reactions == wanted else {f"{viewer} export": [texts, reactions ^ wanted]}
 
-    def _one(self, viewer: str, user: SocialUser, seen: set[str], post_id: str) -> Json:
+    def _one(self, viewer: str, user: SocialClient, seen: set[str], post_id: str) -> Json:
         """A post by itself: the answer, its versions, counts, quote, parent, thread, and the URLs of its media."""
-        model, post, found = self.history.model, self.history.model.posts[post_id], {}
+        model, post = self.history.model, self.history.model.posts[post_id]
+        found: Json = {}
         answer = user.get(f"/v1/posts/{post_id}")
         status = self._status(viewer, seen, post_id)
         if {answer.status_code, user.get(f"/v1/posts/{post_id}/versions").status_code} != {status}:
             found[f"{viewer} {post_id}"] = [status, answer.text]
-        if status != 200 or answer.status_code != 200:
+        if status != _FOUND or answer.status_code != _FOUND:
             return found
         shown = answer.json()
         if shown["text"] != post.text or shown["counts"] != model.counts(viewer, post_id):
@@ -107,23 +111,27 @@ class Surfaces:
         urls = [rendition["url"] for one in shown["media"] for rendition in one["renditions"]]
         if bool(urls) != model.is_served(post_id):
             found[f"{viewer} media of {post_id}"] = shown["media"]
-        self.urls |= dict.fromkeys(urls, (post_id, model.access(post_id)))
+        self.urls |= dict.fromkeys(urls, (post_id, model.access(post_id), time.monotonic()))
         return found
 
     def _status(self, viewer: str, seen: set[str], post_id: str) -> int:
         """A deleted one is gone for its author, and like any hidden one for others."""
         post = self.history.model.posts[post_id]
         if post_id in seen:
-            return 200
-        return 410 if post.is_deleted and post.author == viewer else 404
+            return _FOUND
+        return _GONE if post.is_deleted and post.author == viewer else _MISSING
 
     def _media(self) -> Json:
         """Every URL that anybody was given is good until its post is hidden from anybody, and never again."""
-        model, found = self.history.model, {}
-        for url, (post_id, access) in list(self.urls.items()):
+        model = self.history.model
+        found: Json = {}
+        for url, (post_id, access, given_at) in list(self.urls.items()):
+            if time.monotonic() - given_at > limits.MEDIA_VIEW_TTL_S - _MARGIN_S:
+                del self.urls[url]  # one that is signed ends by itself
+                continue
             is_good = model.is_served(post_id) and access == model.access(post_id)
-            status = fetch(url).status_code
-            if status != (200 if is_good else 404):
+            status = self.history.moderator.fetch(url)
+            if status != (_FOUND if is_good else _MISSING):
                 found[f"{post_id} {url}"] = [status, is_good]
             if not is_good:
                 del self.urls[url]  # looked at once after it ended

@@ -3,46 +3,60 @@
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
 
-from ingress.identity.issuer import SCOPES_OF_USERS
-from tests.worlds.social_media import ready
-from tests.worlds.social_reference import Reference, Said
-from tests.worlds.social_system import SocialUser
+from compose.proof.social.client import SocialRefused
+from compose.proof.social.reference import Reference, Said
 
 if TYPE_CHECKING:
-    from tests.worlds.public_system import PublicSystem
+    from collections.abc import Sequence
 
-WORD = "common"  # in every text, so that search has something to find
-_VISIBILITIES = ("public", "public", "followers", "private")
+    from compose.proof.social.client import SocialClient
+
+WORD: Final = "common"  # in every text, so that search has something to find
+Move = Callable[[str, str], None]
+_VISIBILITIES: Final = ("public", "public", "followers", "private")
+_SOMETIMES: Final = 0.4
+_MISSING: Final = 404
 
 
 class History:
-    """Users, a moderator, and what they did."""
+    """Users, a moderator, and what they did. ``media``: how many pictures there are to be posted."""
 
-    def __init__(self, system: PublicSystem, seed: int, users: int = 4, media: int = 4) -> None:
+    def __init__(self, users: Sequence[SocialClient], moderator: SocialClient, seed: int, media: int) -> None:
         self.random = random.Random(seed)
-        made = [SocialUser(system) for _ in range(users)]
-        self.users = {user.name: user for user in made}
+        self.users = {user.name: user for user in users}
         self.names = list(self.users)
-        self.moderator = SocialUser(system, (*SCOPES_OF_USERS, "moderator"))
+        self.moderator = moderator
         self.model = Reference()
         self.exports: dict[str, str] = {}
-        for user in self.users.values():
+        for user in users:
             user.read("/v1/me")
-            assert user.home == []  # built now: from here on fan-out alone brings what others post
+            if user.home:  # built now: from here on fan-out alone brings what others post
+                raise SocialRefused(f"{user.name} has a past")
             self.exports[user.name] = user.do("POST", "/v1/me/exports")["export_id"]
         owners = [self.random.choice(self.names) for _ in range(media)]
-        self.media = {ready(self.users[name])["media_id"]: name for name in owners}  # in no post yet
+        self.media = {self.users[name].upload(): name for name in owners}  # in no post yet
 
     def step(self) -> str:
         """One of them; those that the reference would refuse are left out."""
         name = self.random.choice([n for n in self.names if n not in self.model.suspended])
         other = self.random.choice([n for n in self.names if n != name])
-        moves = [self.post] * 4 + [self.edit, self.delete, self.react, self.react]
-        moves += [self.follow] * 4 + [self.block, self.mute, self.privacy, self.accept, self.judge, self.judge]
-        moves += [self.suspend]
-        move = self.random.choice(moves)
+        moves: dict[Move, int] = {
+            self.post: 4,
+            self.edit: 1,
+            self.delete: 1,
+            self.react: 2,
+            self.follow: 4,
+            self.block: 1,
+            self.mute: 1,
+            self.privacy: 1,
+            self.accept: 1,
+            self.judge: 2,
+            self.suspend: 1,
+        }
+        (move,) = self.random.choices(list(moves), weights=list(moves.values()))
         move(name, other)
         return f"{move.__name__} {name} {other}"
 
@@ -54,7 +68,7 @@ class History:
         """Publishes: alone, in answer, quoting; with a medium, while there are some."""
         target = self._any(name)
         fields: dict[str, Any] = {"visibility": self.random.choice(_VISIBILITIES)}
-        if target and self.random.random() < 0.4:
+        if target and self.random.random() < _SOMETIMES:
             fields["reply_to"] = target
         elif target and self.model.is_open(target):
             fields["quote_of"] = target
@@ -99,8 +113,10 @@ class History:
     def follow(self, name: str, other: str) -> None:
         """Follows, or no more; who is not there cannot be followed."""
         if self.model.blocked(name, other) or other in self.model.suspended:
-            assert self.users[name].send("PUT", f"/v1/follows/{other}").status_code == 404
-        elif self.model.is_following(name, other) and self.random.random() < 0.3:
+            status = self.users[name].send("PUT", f"/v1/follows/{other}").status_code
+            if status != _MISSING:
+                raise SocialRefused(f"following who is not there: {status}")
+        elif self.model.is_following(name, other) and self.random.random() < _SOMETIMES:
             self.users[name].do("DELETE", f"/v1/follows/{other}")
             self.model.follows[name, other] = "removed"
         else:

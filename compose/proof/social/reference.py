@@ -35,16 +35,20 @@ class Reference:
     changes: Counter[str] = field(default_factory=Counter)  # of a post or user: what makes new URLs of media
 
     def blocked(self, one: str, other: str) -> bool:
+        """Either blocks the other."""
         return (one, other) in self.blocks or (other, one) in self.blocks
 
     def is_following(self, one: str, other: str) -> bool:
+        """A request is no follow."""
         return self.follows.get((one, other)) == "active"
 
     def is_open(self, post_id: str) -> bool:
+        """What its author lets everybody see."""
         post = self.posts[post_id]
         return post.visibility == "public" and post.author not in self.private
 
     def sees(self, viewer: str, post_id: str) -> bool:
+        """The rule."""
         post = self.posts[post_id]
         if post.is_deleted or post.author == viewer:
             return not post.is_deleted
@@ -55,6 +59,7 @@ class Reference:
         return self.is_open(post_id) or self.is_following(viewer, post.author)
 
     def seen(self, viewer: str) -> set[str]:
+        """All that the viewer sees."""
         return {post_id for post_id in self.posts if self.sees(viewer, post_id)}
 
     def listed(self, viewer: str) -> set[str]:
@@ -93,6 +98,7 @@ class Reference:
         return self.changes[post_id] + self.changes[self.posts[post_id].author]
 
     def home(self, viewer: str) -> set[str]:
+        """What a home has when fan-out is done."""
         return {post_id for post_id in self.seen(viewer) if self._brought(viewer, post_id)}
 
     def _brought(self, viewer: str, post_id: str) -> bool:
@@ -108,10 +114,12 @@ class Reference:
         return (viewer, author) not in self.mutes and any((user, post_id) in self.reposts for user in reposters)
 
     def follow(self, one: str, other: str) -> None:
+        """Follows, or asks."""
         if not self.is_following(one, other):
             self.follows[one, other] = "requested" if other in self.private else "active"
 
     def block(self, one: str, other: str) -> None:
+        """Ends both edges."""
         self.blocks.add((one, other))
         for pair in ((one, other), (other, one)):
             if pair in self.follows:
