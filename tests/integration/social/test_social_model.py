@@ -34,14 +34,13 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.servers]
 STEPS, USERS, MEDIA = (120, 5, 12) if PROOF else (36, 3, 3)
-#: who could make a surface right only later: all of them stand still
-PAUSED = "social_fanout=0 social_propagation=0 social_eraser=0"
 
 
 @pytest.fixture(scope="module")
 def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PublicSystem]:
     home: Path = tmp_path_factory.mktemp("social_model")
-    with social_system(home, worker_processes=PAUSED) as made:
+    # who could make a surface right only later does not run: fan-out, propagation, the eraser
+    with social_system(home, "social_scanner", services=("ingress", "social_media")) as made:
         yield made
 
 
