@@ -18,7 +18,7 @@ from ingress.console import visit as visits
 from ingress.console.session import DESK, MODERATE
 from ingress.http.parts import parts_of
 from ingress.operators.audit import Audit
-from ingress.social.moderation.desk import Desk
+from ingress.social.desk import Desk
 from ingress.social.moderation.moderation import Moderation
 from ingress.social.users import Users
 from schemas import errors, limits

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Final
 from ingress.http_service import HttpService, Json
 from ingress.social import openapi, openapi_media, profile_routes, timeline_routes
 from ingress.social.admission import SocialAdmission
+from ingress.social.desk import Desk
 from ingress.social.edges import Edges
 from ingress.social.home_streams import HomeStreams
 from ingress.social.homes import HomeReader
 from ingress.social.media import routes as media_routes
 from ingress.social.media.uploads import Uploads
 from ingress.social.moderation import routes as moderation_routes
-from ingress.social.moderation.desk import Desk
 from ingress.social.moderation.moderation import Moderation
 from ingress.social.notifications import Notifications
 from ingress.social.own_data import routes as own_data_routes
