@@ -561,6 +561,8 @@ BENCH_SETTLEMENT_LINES_MAX: Final = 10_000_000
 
 # --- demo: one of each ------------------------------------------------------------------------------------
 DEMO_ACT_WAIT_S: Final = 40  # for one step of an act to show
+DEMO_SOCIAL_WAIT_S: Final = 90  # for homes, propagation and an erasure, beside everything else
+DEMO_USERS: Final = 12  # of the social act
 
 # --- repairs and audit -------------------------------------------------------------------------------------
 REPAIR_NOTE_LENGTH_MAX: Final = 200  # with both names it fits into the note of a journal entry
@@ -636,6 +638,12 @@ CONSOLE_REFUSED_FACTS_MAX: Final = 1_000  # newest ones that the queue looks at
 CONSOLE_STATIC_KEPT_S: Final = 300
 CONSOLE_TOTALS_KEPT_S: Final = 15  # the trial balance on the overview
 
+# --- pages of users ----------------------------------------------------------------------------------------
+APP_SESSION_S: Final = 8 * 3_600  # or as long as the token that opened it, if that is shorter
+APP_FORM_BYTES_MAX: Final = 64 * 1024  # a post's text, each character written as up to twelve
+APP_FORM_FIELDS_MAX: Final = 20
+APP_STATIC_KEPT_S: Final = 300
+
 # --- processors: several of them, and how they are ------------------------------------------------------------
 PROCESSORS_MAX: Final = 16  # each has connections, a bulkhead and a circuit breaker of its own in every worker
 PROCESSOR_HEALTH_WINDOW_S: Final = 60
@@ -688,6 +696,8 @@ SOAK_VICTIMS: Final = 12  # payments of a settlement round whose lines are wrong
 SOAK_SETTLEMENT_ROUNDS: Final = 3  # the last one when nothing is killed any more
 SOAK_PROGRESS_INTERVAL_S: Final = 10
 SOAK_PROBLEMS_SHOWN_MAX: Final = 20
+SOAK_HISTORIES: Final = 3  # of social posts at once
+SOAK_HISTORIES_MAX: Final = 50
 SOAK_CHECKS_PER_S: Final = 250.0  # identities of the limiter's soak; each is asked for once or twice
 SOAK_CHECKS_MAX_PER_S: Final = 5_000.0
 SOAK_CHECKS_OPEN_MAX: Final = 2_000  # under way at once; past it the schedule waits
