@@ -37,9 +37,7 @@ class FanOut:
         """All of it is in the homes when it returns. Raises Unavailable."""
         try:
             spread = Spread(self._connected(), self._homes)
-            for one in taken:
-                for accepted in one.events:
-                    spread.event(accepted.event)
+            spread.events(accepted.event for one in taken for accepted in one.events)
         except _OUTAGES as error:
             self._disconnect()
             raise Unavailable(f"homes cannot be written: {type(error).__name__}") from error
