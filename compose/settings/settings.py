@@ -32,7 +32,7 @@ from ingress.payments.webhooks.signatures import PROCESSORS as WEBHOOK_PROCESSOR
 from ingress.payments.webhooks.signatures import read_secrets
 from schemas import limits
 from schemas.client_network import client_network
-from schemas.media_origin import MediaOrigin
+from schemas.media_origin import Bucket, MediaOrigin
 from schemas.payments.processors import adapter_of
 from schemas.payments.webhook_secret import WebhookSecretKeys
 from sinks.kafka.connection import KafkaConnection
@@ -120,6 +120,13 @@ class Settings(ProcessorSettings, GatewaySettings, IssuerSettings, RolePasswords
 
     #: where the bytes of media lie; otherwise in the home. All processes of the origin and of the ingress share it
     media_folder: Path | None = None
+    #: s3://bucket/prefix: the bytes of media lie there, and media_folder holds what is under way; the endpoint is that
+    #: of the region unless it is set
+    media_bucket: str | None = Field(default=None, pattern=r"^s3://[a-z0-9][a-z0-9.-]+(/[\w.-]+)*$")
+    media_bucket_endpoint: str = Field(default="", pattern=r"^(https?://\S+)?$")
+    media_bucket_region: str = "us-east-1"
+    media_bucket_key_id: str = ""
+    media_bucket_key: SecretStr | None = None
     #: what URLs of media are signed with; otherwise made in the home
     media_urls_secret: SecretStr | None = Field(default=None, min_length=limits.VAULT_SECRET_LENGTH_MIN)
     #: host and port of clamd, which then scans media too
@@ -296,7 +303,18 @@ class Settings(ProcessorSettings, GatewaySettings, IssuerSettings, RolePasswords
         home = self.the_home()
         secret = _secret(self.media_urls_secret) or home.passwords()["media_urls"]
         folder = (self.media_folder or home.data("media")).expanduser().absolute()
-        return MediaOrigin(url=self.addresses().media_url, key=secret.encode(), folder=folder)
+        return MediaOrigin(url=self.addresses().media_url, key=secret.encode(), folder=folder, bucket=self._bucket())
+
+    def _bucket(self) -> Bucket | None:
+        if self.media_bucket is None:
+            return None
+        return Bucket(
+            url=self.media_bucket,
+            endpoint=self.media_bucket_endpoint,
+            region=self.media_bucket_region,
+            key_id=self.media_bucket_key_id,
+            key=_secret(self.media_bucket_key) or "",
+        )
 
     def addresses(self) -> Addresses:
         """Where everything is; raises ``StackError`` when the home has no ports yet ("millrace up" first)."""

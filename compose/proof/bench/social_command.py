@@ -37,7 +37,7 @@ def social(
     with (
         narrator.busy("starting a stack"),
         own_stack(
-            "bench", owners=1, ingresses=1, services=("ingress", "social_media"), progress=narrator.stack
+            "bench", owners=1, ingresses=2, services=("ingress", "social_media"), progress=narrator.stack
         ) as stack,
     ):
         result = measure(

@@ -18,6 +18,7 @@ from PIL import Image
 from compose.proof.bench.social_people import at_least
 from dataflows.social.media.rendering import render
 from schemas import limits
+from sinks.objects.folder_store import FolderStore
 from sinks.objects.media_objects import MediaObjects
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ def renditions() -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="millrace-bench-") as folder:
         source = Path(folder) / "source"
         source.write_bytes(photograph.getvalue())
-        objects = MediaObjects(Path(folder) / "objects")
+        objects = MediaObjects(FolderStore(Path(folder) / "objects"), Path(folder) / "objects" / "drafts")
 
         def ours(n: int) -> None:
             (work := Path(folder) / f"work{n}").mkdir()

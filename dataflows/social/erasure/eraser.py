@@ -23,7 +23,7 @@ from schemas import limits
 from schemas.errors import Unavailable
 from schemas.social.own_data_operations import ERASER
 from sinks.certificates import CertificateKeys
-from sinks.objects.media_objects import MediaObjects
+from sinks.objects.media_objects import media_objects
 from sinks.postgres.lasting_session import LastingSession
 from sinks.postgres.sql_files import queries
 from sinks.redis.homes import HomeWriter
@@ -52,7 +52,7 @@ class Eraser:
         if place.keys is None:
             raise Unavailable("There is no folder of keys to certify with.")
         self._place = place
-        self._objects = MediaObjects(place.media.folder)
+        self._objects = media_objects(place.media)
         self._certificates = CertificateKeys(place.keys)
         self._certificates.ensure()
         self._sender = CommandSender(place)
@@ -83,8 +83,8 @@ class Eraser:
             self._session.pause(limits.PROPAGATION_POLL_S)
 
     def _erase(self, connection: psycopg.Connection[Any], crawler: Crawler, user_id: str, erasure_id: str) -> None:
-        self._take(connection, user_id)
         try:
+            self._take(connection, user_id)
             self._homes.drop([user_id])
             reachable, counts = crawler.crawl(user_id)
         except (httpx.HTTPError, RedisError, OSError, Unavailable) as error:

@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 from schemas import limits
-from sinks.objects.media_objects import MediaObjects
+from sinks.objects.media_objects import MediaObjects, media_objects, part_key, source_key
 from tests.eventually import becomes, eventually
 from tests.services.counter_world import process
 from tests.worlds.social_media import (
@@ -55,7 +55,7 @@ def people(system: PublicSystem) -> list[SocialUser]:
 
 
 def objects(system: PublicSystem) -> MediaObjects:
-    return MediaObjects(system.settings.media_origin().folder)
+    return media_objects(system.settings.media_origin())
 
 
 def test_an_upload_is_resumed_and_repeated_and_its_urls_are_no_part_of_what_is_stored(
@@ -105,11 +105,12 @@ def test_bytes_that_come_after_the_scan_change_nothing(system: PublicSystem, peo
         swapper.join()
     assert statuses_seen <= {409, 422}
     assert put(url, data) == put(url, malware) == 409
-    assert objects(system).source(media["media_id"], sha(data)).read_bytes() == data
+    folder = system.settings.media_origin().folder
+    assert (folder / source_key(media["media_id"], sha(data))).read_bytes() == data
     for one in served["rendition_manifest"]["renditions"]:
         answer = fetch(one["url"])
         assert (sha(answer.content), answer.headers["x-content-type-options"]) == (one["sha256"], "nosniff")
-    assert not objects(system).part(media["media_id"], 1).exists()  # nobody needs it any more
+    assert not (folder / part_key(media["media_id"], 1)).exists()  # nobody needs it any more
 
 
 @pytest.mark.parametrize("fail_point", ["worker_after_send", ""])

@@ -11,10 +11,9 @@ from PIL import Image
 
 from dataflows.social.media.rendering import Rendition, render
 from schemas import limits
-from sinks.objects.media_objects import MediaObjects
 from tests.gate import RUN_SEED, examples
 from tests.unit.social.hostile_corpus import SCRIPT, Hostile, corpus
-from tests.unit.social.hostile_media import MARK
+from tests.unit.social.hostile_media import MARK, objects_in
 
 _MUTANTS: Final = examples(gate=1, proof=60)
 _EVERY: Final = examples(gate=10, proof=1)  # of the wrong types, which are all alike
@@ -25,16 +24,15 @@ def wrong_with(case: Hostile) -> str | None:
     """What is not as it must be; None when all is."""
     with tempfile.TemporaryDirectory(prefix="millrace-hostile-") as place:
         folder = Path(place)
-        source, work, objects = folder / "source", folder / "work", MediaObjects(folder / "objects")
+        source, work, kept = folder / "source", folder / "work", folder / "renditions" / "md_1"
         source.write_bytes(case.data)
         work.mkdir()
-        made = render(objects, "md_1", source, case.mime, work)
+        made = render(objects_in(folder), "md_1", source, case.mime, work)
         if made is None:
-            is_kept = objects.rendition("md_1", "x").parent.exists()
-            return "kept" if is_kept else "refused" if case.outcome == "clean" else None
+            return "kept" if kept.exists() else "refused" if case.outcome == "clean" else None
         if case.outcome == "refused":
             return "served"
-        unclean = (_unclean(one, objects.rendition("md_1", one.name)) for one in made)
+        unclean = (_unclean(one, kept / one.name) for one in made)
         return next((reason for reason in unclean if reason), None)
 
 
