@@ -57,6 +57,12 @@ class MediaOrigin:
     key: bytes = field(repr=False)
     folder: Path
     bucket: Bucket | None = None
+    caches: tuple[str, ...] = ()  # in front of the origin, that take purges
+
+    @property
+    def purge_key(self) -> str:
+        """What caches know a purge of ours by."""
+        return hmac.digest(self.key, b"purge", "sha256").hex()
 
     def part_url(self, part: Part, expires: int, nonce: str) -> str:
         """Where this part is put until ``expires`` (seconds since the epoch)."""
@@ -91,6 +97,11 @@ class MediaOrigin:
 
     def _is_signed(self, signature: str, *said: str | int) -> bool:
         return bool(_SIGNATURE.fullmatch(signature)) and hmac.compare_digest(signature, self._sign(*said))
+
+
+def media_key(media_id: str) -> str:
+    """What caches know all copies of a medium by."""
+    return f"media:{media_id}"
 
 
 def _of_part(part: Part) -> tuple[str | int, ...]:

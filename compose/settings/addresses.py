@@ -24,6 +24,7 @@ class Addresses:
     vault_port: int
     rls_port: int
     media_port: int
+    media_cache_port: int = 0  # where a cache is in front of the media origin
 
     @property
     def kafka_bootstrap(self) -> str:
@@ -67,7 +68,12 @@ class Addresses:
 
     @property
     def media_url(self) -> str:
-        """The origin of media: parts of uploads go there, renditions come from there."""
+        """Where parts of uploads go, and renditions come from: the media origin, or the cache in front of it."""
+        return f"http://{LOOPBACK}:{self.media_cache_port or self.media_port}"
+
+    @property
+    def media_origin_url(self) -> str:
+        """The media origin itself."""
         return f"http://{LOOPBACK}:{self.media_port}"
 
     @property

@@ -53,6 +53,7 @@ PREFERRED_PORTS: Final = {
     "rls_port": 8083,
     "media_port": 8084,
 }
+_CACHE_PORT: Final = {"media_cache_port": 8085}
 #: our own processes: modules of ``compose.services``
 SERVICES: Final = (
     "simulator",
@@ -127,6 +128,8 @@ class Settings(ProcessorSettings, GatewaySettings, IssuerSettings, RolePasswords
     media_bucket_region: str = "us-east-1"
     media_bucket_key_id: str = ""
     media_bucket_key: SecretStr | None = None
+    #: a cache in front of the media origin: Varnish with varnish-modules, where they are installed
+    media_cache: Literal["none", "varnish"] = "none"
     #: what URLs of media are signed with; otherwise made in the home
     media_urls_secret: SecretStr | None = Field(default=None, min_length=limits.VAULT_SECRET_LENGTH_MIN)
     #: host and port of clamd, which then scans media too
@@ -147,6 +150,7 @@ class Settings(ProcessorSettings, GatewaySettings, IssuerSettings, RolePasswords
     vault_port: int | None = Port
     rls_port: int | None = Port
     media_port: int | None = Port
+    media_cache_port: int | None = Port
 
     #: networks of proxies in front of the ingress whose X-Forwarded-For is believed, separated by commas
     trusted_proxies: Annotated[tuple[str, ...], NoDecode] = ()
@@ -213,13 +217,14 @@ class Settings(ProcessorSettings, GatewaySettings, IssuerSettings, RolePasswords
 
     def explicit_ports(self) -> dict[str, int]:
         """The ports that the operator set and that are never replaced."""
-        named = {name: getattr(self, name) for name in PREFERRED_PORTS}
+        named = {name: getattr(self, name) for name in PREFERRED_PORTS | _CACHE_PORT}
         return {name: port for name, port in named.items() if port is not None}
 
     def preferred_ports(self) -> dict[str, int]:
         """The ports of everything that a stack starts, a simulator for each processor without an address among it."""
         further = self.embedded_processors()[1:]
-        return PREFERRED_PORTS | {port_name(name): _FURTHER_SIMULATORS + n for n, name in enumerate(further)}
+        cache = _CACHE_PORT if self.media_cache == "varnish" else {}
+        return PREFERRED_PORTS | cache | {port_name(name): _FURTHER_SIMULATORS + n for n, name in enumerate(further)}
 
     def kafka_security(self) -> dict[str, str]:
         """The security options of every Kafka client, by librdkafka's names; empty for the embedded broker."""
@@ -303,7 +308,9 @@ class Settings(ProcessorSettings, GatewaySettings, IssuerSettings, RolePasswords
         home = self.the_home()
         secret = _secret(self.media_urls_secret) or home.passwords()["media_urls"]
         folder = (self.media_folder or home.data("media")).expanduser().absolute()
-        return MediaOrigin(url=self.addresses().media_url, key=secret.encode(), folder=folder, bucket=self._bucket())
+        url = self.addresses().media_url
+        caches = (url,) if self.media_cache == "varnish" else ()
+        return MediaOrigin(url=url, key=secret.encode(), folder=folder, bucket=self._bucket(), caches=caches)
 
     def _bucket(self) -> Bucket | None:
         if self.media_bucket is None:
@@ -347,6 +354,7 @@ class Settings(ProcessorSettings, GatewaySettings, IssuerSettings, RolePasswords
             vault_port=ports["vault_port"],
             rls_port=ports["rls_port"],
             media_port=ports["media_port"],
+            media_cache_port=ports.get("media_cache_port", 0) if self.media_cache == "varnish" else 0,
         )
 
 

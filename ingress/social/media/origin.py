@@ -18,7 +18,7 @@ from starlette.responses import FileResponse, Response, StreamingResponse
 
 from ingress.http.store import Store
 from schemas import errors, limits
-from schemas.media_origin import MediaOrigin, Part
+from schemas.media_origin import MediaOrigin, Part, media_key
 from sinks.objects.media_objects import Draft, media_objects, part_key
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ class Origin:
             caching = f"private, max-age={left_s}"
         else:
             caching = f"public, max-age={limits.MEDIA_PUBLIC_AGE_S}"
-        return await self._served(media_id, made, _SAFE | {"Cache-Control": caching})
+        return await self._served(media_id, made, _SAFE | {"Cache-Control": caching, "xkey": media_key(media_id)})
 
     async def _take_in(self, request: Request, part: Part) -> None:
         with self._objects.draft(part.size) as draft:
