@@ -1006,6 +1006,7 @@ MEDIA_PUBLIC_AGE_S: Final = 10  # what a cache may keep: by then a hidden medium
 MEDIA_CACHE_FETCH_S: Final = 5  # a cache waits no longer for the next byte of the origin
 MEDIA_CACHE_SLACK_S: Final = 5  # and has the last one by then
 MEDIA_CACHE_BYTES: Final = 256 * 1024 * 1024
+MEDIA_HELD_BYTES: Final = 1024 * 1024  # of a part, before they are hashed and written
 MEDIA_DRAFT_S: Final = 3_600  # then its writer is gone
 BUCKET_PART_BYTES: Final = 8 * 1024 * 1024  # of what is sent to a bucket
 BUCKET_TIMEOUT_S: Final = 60  # of one request, and of all of its tries

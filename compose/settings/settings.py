@@ -21,6 +21,7 @@ from pydantic_settings import NoDecode, SettingsConfigDict
 from compose.settings.addresses import Addresses
 from compose.settings.gateway_settings import GatewaySettings
 from compose.settings.issuer_settings import IssuerSettings
+from compose.settings.media_settings import MediaSettings
 from compose.settings.processes import processes_default
 from compose.settings.processors import ProcessorSettings, port_name, secrets_of
 from compose.settings.role_passwords import RolePasswords
@@ -32,7 +33,7 @@ from ingress.payments.webhooks.signatures import PROCESSORS as WEBHOOK_PROCESSOR
 from ingress.payments.webhooks.signatures import read_secrets
 from schemas import limits
 from schemas.client_network import client_network
-from schemas.media_origin import Bucket, MediaOrigin
+from schemas.media_origin import MediaOrigin
 from schemas.payments.processors import adapter_of
 from schemas.payments.webhook_secret import WebhookSecretKeys
 from sinks.kafka.connection import KafkaConnection
@@ -77,7 +78,7 @@ DATABASE: Final = "millrace"
 Port = Field(default=None, ge=1, le=65535)
 
 
-class Settings(ProcessorSettings, GatewaySettings, IssuerSettings, RolePasswords):
+class Settings(ProcessorSettings, GatewaySettings, IssuerSettings, MediaSettings, RolePasswords):
     """What an operator may set. Nothing is read or written before a method is called."""
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="ignore")
@@ -118,22 +119,6 @@ class Settings(ProcessorSettings, GatewaySettings, IssuerSettings, RolePasswords
     vault_keys_file: Path | None = None
     #: what workers prove themselves to the vault with; otherwise made in the home
     vault_secret: SecretStr | None = Field(default=None, min_length=limits.VAULT_SECRET_LENGTH_MIN)
-
-    #: where the bytes of media lie; otherwise in the home. All processes of the origin and of the ingress share it
-    media_folder: Path | None = None
-    #: s3://bucket/prefix: the bytes of media lie there, and media_folder holds what is under way; the endpoint is that
-    #: of the region unless it is set
-    media_bucket: str | None = Field(default=None, pattern=r"^s3://[a-z0-9][a-z0-9.-]+(/[\w.-]+)*$")
-    media_bucket_endpoint: str = Field(default="", pattern=r"^(https?://\S+)?$")
-    media_bucket_region: str = "us-east-1"
-    media_bucket_key_id: str = ""
-    media_bucket_key: SecretStr | None = None
-    #: a cache in front of the media origin: Varnish with varnish-modules, where they are installed
-    media_cache: Literal["none", "varnish"] = "none"
-    #: what URLs of media are signed with; otherwise made in the home
-    media_urls_secret: SecretStr | None = Field(default=None, min_length=limits.VAULT_SECRET_LENGTH_MIN)
-    #: host and port of clamd, which then scans media too
-    clamd: str | None = Field(default=None, pattern=r"^[^:]+:\d+$")
 
     redis_url: SecretStr | None = None  # rediss:// for TLS
     clickhouse_url: SecretStr | None = None  # https:// for TLS; user, password and database stand in it
@@ -310,18 +295,7 @@ class Settings(ProcessorSettings, GatewaySettings, IssuerSettings, RolePasswords
         folder = (self.media_folder or home.data("media")).expanduser().absolute()
         url = self.addresses().media_url
         caches = (url,) if self.media_cache == "varnish" else ()
-        return MediaOrigin(url=url, key=secret.encode(), folder=folder, bucket=self._bucket(), caches=caches)
-
-    def _bucket(self) -> Bucket | None:
-        if self.media_bucket is None:
-            return None
-        return Bucket(
-            url=self.media_bucket,
-            endpoint=self.media_bucket_endpoint,
-            region=self.media_bucket_region,
-            key_id=self.media_bucket_key_id,
-            key=_secret(self.media_bucket_key) or "",
-        )
+        return MediaOrigin(url=url, key=secret.encode(), folder=folder, bucket=self.bucket(), caches=caches)
 
     def addresses(self) -> Addresses:
         """Where everything is; raises ``StackError`` when the home has no ports yet ("millrace up" first)."""

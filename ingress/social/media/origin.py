@@ -165,9 +165,21 @@ class Origin:
 
 async def _read(request: Request, draft: Draft) -> None:
     """The body into the draft. Raises ChecksumMismatch as soon as it is longer than was declared."""
+    pieces: list[bytes] = []
+    held = 0
     async for chunk in request.stream():
-        if not draft.write(chunk):
-            raise ChecksumMismatch
+        pieces.append(chunk)
+        held += len(chunk)
+        if held >= limits.MEDIA_HELD_BYTES:
+            await _write(draft, pieces)
+            pieces, held = [], 0
+    await _write(draft, pieces)
+
+
+async def _write(draft: Draft, pieces: list[bytes]) -> None:
+    """Hashed and written beside the loop, which serves other requests meanwhile."""
+    if not await asyncio.to_thread(lambda: all(map(draft.write, pieces))):
+        raise ChecksumMismatch
 
 
 def _query(request: Request) -> dict[str, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import httpx
@@ -155,6 +156,27 @@ def test_a_medium_follows_its_post_and_every_hiding_is_a_new_version(people: lis
     author.do("DELETE", path, version=6)
     assert {404} == statuses(signed)
     assert author.read(f"/v1/media/uploads/{post['media_ids'][1]}")["scan_state"] == "deleted"
+
+
+def test_a_medium_is_of_one_post_however_many_reach_for_it(people: list[SocialUser]) -> None:
+    """Trap 6: posts that race for one medium, somebody else's, and one that is in no list of ready ones yet."""
+    author, other, _ = people
+    wanted, spare = ready(author)["media_id"], ready(author)["media_id"]
+    with ThreadPoolExecutor(4) as pool:
+        posts = [{"text": str(n), "media_ids": [wanted]} for n in range(4)]
+        answers = list(pool.map(lambda post: author.send("POST", "/v1/posts", post), posts))
+    assert sorted(answer.status_code for answer in answers) == [201, 422, 422, 422]
+    (taker,) = [answer.json()["result"] for answer in answers if answer.status_code == 201]
+    assert author.read(f"/v1/media/uploads/{wanted}")["post_id"] == taker["post_id"]
+    waiting = begin(author, picture())["media_id"]
+    for user, media_ids, not_ready in (
+        (other, [spare], [spare]),
+        (author, [spare, wanted], [wanted]),
+        (author, [spare, waiting, "md_unknown"], [waiting, "md_unknown"]),
+    ):
+        answer = user.send("POST", "/v1/posts", {"text": "x", "media_ids": media_ids})
+        assert sorted(refused(answer, 422, "media_not_ready")["media_ids"]) == sorted(not_ready)
+    author.post("takes what no refused post took", media_ids=[spare])
 
 
 def test_what_has_ended_leaves_no_byte_and_equal_bytes_of_another_stay(

@@ -196,6 +196,9 @@ class History:
             elif status == 200:
                 if post.quote_of and answer.json()["quote"].get("unavailable", False) == (post.quote_of in seen):
                     found[f"{viewer} quote of {post_id}"] = answer.json()["quote"]
+                replies = sum(self.model.posts[other].reply_to == post_id for other in seen)
+                if answer.json()["counts"]["replies"] != replies:
+                    found[f"{viewer} count of {post_id}"] = answer.json()["counts"], replies
                 if not set(user.ids(f"/v1/timelines/thread/{post_id}")) <= seen:
                     found[f"{viewer} thread of {post_id}"] = answer.text
         return found
