@@ -37,6 +37,7 @@ class Topic:
     retention_ms: int  # FOR_EVER, or until then
     doc: str
     appended: bool = False  # its messages have the broker's time, not the producer's
+    senders: tuple[str, ...] = ()  # roles of schemas.senders that write it, of one that is no service's own
 
 
 RESULTS_TOPIC: Final = Topic(

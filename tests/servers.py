@@ -116,8 +116,13 @@ def world(home: Path, **changes: Any) -> Iterator[World]:
     number = run_folder.next_number("valkey") + 1  # the first is the run's own
     assert number < limits.REDIS_DATABASES, "more worlds than databases of the run's Valkey"
     roles = servers.role_passwords()
+    kafka = where.kafka.security
     given: dict[str, Any] = {
         "kafka_bootstrap": where.kafka_bootstrap,
+        "kafka_security_protocol": kafka["security.protocol"],
+        "kafka_sasl_mechanism": kafka["sasl.mechanism"],
+        "kafka_sasl_username": kafka["sasl.username"],
+        "kafka_sasl_password": kafka["sasl.password"],
         "kafka_prefix": f"{name}.",
         "postgres_dsn": database,
         "redis_url": _with_path(where.redis_url, str(number)),
@@ -178,7 +183,7 @@ def _make_template_home() -> None:
     _forgo_fsync(draft)
     make_template(draft)
     launch.down(draft)
-    Kafka(home.data("kafka"), 1, 2).prepare()
+    Kafka(home.data("kafka"), 1, 2, home.secret("kafka_broker")).prepare()
     for name in _NOT_OURS:
         path = home.path / name
         shutil.rmtree(path) if path.is_dir() else path.unlink()

@@ -1,12 +1,11 @@
 """Starts of processes of ours in tests: forked from a process of each worker that has imported their modules once.
 
 A run starts hundreds of them, and each would import for a second. Of each kind the first start of a run is executed,
-as every start outside tests is; so is whatever cannot be forked alike.
+as every start outside tests is; so is whatever cannot be forked alike. Services of other packages have a server of their own.
 """
 
 from __future__ import annotations
 
-import functools
 import inspect
 import os
 import socket
@@ -25,8 +24,10 @@ _ENDS: Final = ("p2cread", "p2cwrite", "c2pread", "c2pwrite", "errread", "errwri
 _NOT_SET: Final = -1
 _MILLRACE: Final = str(Path(sys.executable).with_name("millrace"))
 _PACKAGES: Final = ("compose.services", "compose.simulator", "compose.supervise", "tests.faults", "tests.worlds")
-#: what these change in an environment is read while modules are imported, or before
-_OF_IMPORTS: Final = ("MILLRACE_SERVICE_MODULES", "PYTHON")
+#: read while modules are imported: each value of it has a server of its own
+_MODULES: Final = "MILLRACE_SERVICE_MODULES"
+#: what these change in an environment is read before
+_OF_PYTHON: Final = "PYTHON"
 
 
 def install() -> None:
@@ -44,17 +45,18 @@ class Popen(_Executed):
         if kind is None or not _is_plain(told) or run_folder.next_number(f"started {kind}") == 0:
             super()._execute_child(*given)
             return
+        environment = dict(os.environ if told["env"] is None else told["env"])
         ends = {0: told["p2cread"], 1: told["c2pwrite"], 2: told["errwrite"]} | {n: n for n in told["pass_fds"]}
         descriptors = {number: number if end == _NOT_SET else end for number, end in ends.items()}
         order = Order(
             command=command if command[0] == sys.executable else [sys.executable, *command],
-            environment=dict(os.environ if told["env"] is None else told["env"]),
+            environment=environment,
             folder=os.fspath(told["cwd"] or Path.cwd()),
             descriptors=list(descriptors),
             leads_session=told["start_new_session"],
         )
         try:
-            self.pid = _server().fork(order, list(descriptors.values()))
+            self.pid = _server_of(environment.get(_MODULES, "")).fork(order, list(descriptors.values()))
         except ForkRefusedError:
             super()._execute_child(*given)
             return
@@ -62,24 +64,31 @@ class Popen(_Executed):
         self._close_pipe_fds(*(told[name] for name in _ENDS))
 
 
-def begin_server(*program: str) -> ForkServer:
+def begin_server(*program: str, **environment: str) -> ForkServer:
     """A server of all modules of ours, or another program that serves; it ends when this process does."""
     here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     command = [sys.executable, *(program or ("-m", "tests.fork_server")), str(there.fileno())]
     root = Path(__file__).parents[1]
-    process = _Executed(command, pass_fds=(there.fileno(),), start_new_session=True, cwd=root)
+    given = os.environ | environment
+    process = _Executed(command, env=given, pass_fds=(there.fileno(),), start_new_session=True, cwd=root)
     there.close()
     process.returncode = 0  # nobody waits for it
     return ForkServer(here, process.pid)
 
 
-_server: Final = functools.cache(begin_server)
+_servers: Final[dict[str, ForkServer]] = {}
+
+
+def _server_of(modules: str) -> ForkServer:
+    if modules not in _servers:
+        _servers[modules] = begin_server(**{_MODULES: modules})
+    return _servers[modules]
 
 
 def end() -> None:
-    """Ends the server of this process, if there is one."""
-    if _server.cache_info().currsize:
-        _server().end()
+    """Ends the servers of this process, if there are any."""
+    while _servers:
+        _servers.popitem()[1].end()
 
 
 def _kind(command: list[str]) -> str | None:
@@ -100,5 +109,5 @@ def _is_plain(told: dict[str, Any]) -> bool:
     return (
         not any(unusual)
         and all(number == _NOT_SET for number in numbers)
-        and not any(name.startswith(_OF_IMPORTS) for name in changed)
+        and not any(name.startswith(_OF_PYTHON) for name in changed)
     )

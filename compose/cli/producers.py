@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated
+import secrets
+from typing import Annotated, Final
 
 import typer
 
 from compose.cli.cases import AsJson
 from compose.operator_access import operator_connection, shell_user
-from compose.settings.settings import load_settings
+from compose.settings.kafka_access import written_outside
+from compose.settings.settings import Settings, load_settings
 from compose.stack.errors import StackError
 from schemas import limits
+from schemas.errors import Unavailable
+from schemas.senders import OUTSIDE
+from sinks.kafka.user import KafkaUser, credentials
 
 app = typer.Typer(no_args_is_help=True)
+_PASSWORD_BYTES: Final = 24
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Of the program: a to z, 0 to 9, _ and -.")]
 
 
@@ -28,14 +34,23 @@ def add(
 ) -> None:
     """Make a key. The program may send what those merchants could call, in their names, and nothing else."""
     from reconciliation.audit.log import announced  # noqa: PLC0415 - imports the driver
+    from sinks.kafka.access import add_outside  # noqa: PLC0415 - imports the client
 
     scopes = _scopes(merchant or [], scope or [])
-    keys = load_settings().sender_keys()
+    settings = load_settings()
+    keys = settings.sender_keys()
     with (
         operator_connection() as connection,  # it makes a line of a ValueError
         announced(connection, shell_user(), "producer.add", name, scopes=scopes),
     ):
-        file = keys.add(name, scopes)
+        user = _kafka_user(settings, name)
+        file = keys.add(name, scopes, credentials(user.name, user.password) if user else None)
+        if user is not None:
+            try:
+                add_outside(settings.addresses().kafka.admin(), user)
+            except Unavailable:
+                keys.remove(name)
+                raise
     print(json.dumps({"name": name, "scopes": scopes, "key_file": str(file)}) if as_json else f"the key is in {file}")
 
 
@@ -43,9 +58,13 @@ def add(
 def remove(name: Name) -> None:
     """Take the key away: within a second, owners refuse what the program sends."""
     from reconciliation.audit.log import announced  # noqa: PLC0415 - imports the driver
+    from sinks.kafka.access import remove_outside  # noqa: PLC0415 - imports the client
 
+    settings = load_settings()
     with operator_connection() as connection, announced(connection, shell_user(), "producer.remove", name):
-        load_settings().sender_keys().remove(name)
+        settings.sender_keys().remove(name)
+        if settings.kafka_bootstrap is None:
+            remove_outside(settings.addresses().kafka.admin(), OUTSIDE + name)
     print(f"{name} is removed")
 
 
@@ -60,6 +79,14 @@ def list_(as_json: AsJson = False) -> None:
         print(f"{name}  {' '.join(scopes)}")
     if not found:
         print("nobody outside may send")
+
+
+def _kafka_user(settings: Settings, name: str) -> KafkaUser | None:
+    """Whom the embedded broker is to know; at another one that is its operator's matter."""
+    if settings.kafka_bootstrap is not None:
+        return None
+    writes = tuple(settings.kafka_prefix + topic for topic in written_outside())
+    return KafkaUser(name=OUTSIDE + name, password=secrets.token_urlsafe(_PASSWORD_BYTES), writes=writes)
 
 
 def _scopes(merchants: list[str], others: list[str]) -> tuple[str, ...]:

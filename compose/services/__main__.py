@@ -10,6 +10,7 @@ import gc
 import importlib
 import sys
 
+from compose.services.background import BACKGROUND, give_way
 from compose.services.logs import configure_logs
 from compose.settings.service_processes import PROCESSES
 from compose.settings.settings import SERVICES, load_settings
@@ -23,6 +24,8 @@ def main() -> None:
     parser.add_argument("service", choices=(*SERVICES, *PROCESSES))
     parser.add_argument("--instance", type=int, default=0)
     arguments = parser.parse_args()
+    if arguments.service in BACKGROUND:
+        give_way()
     try:
         settings = load_settings()
         configure_logs(settings.log_level)

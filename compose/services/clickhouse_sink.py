@@ -67,7 +67,7 @@ def _made(settings: Settings, declared: DeclaredSink, instance: int) -> tuple[Si
     sink = Sink(
         SinkSettings(
             sink=declared,
-            kafka=addresses.kafka,
+            kafka=addresses.kafka_of("clickhouse_sink"),
             postgres_dsn=addresses.postgres_dsns[ROLE],
             clickhouse=ClickHouseConnection(url=addresses.clickhouse_url),
             topic=declared.topic,

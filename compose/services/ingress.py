@@ -45,7 +45,7 @@ async def _serve_limited(settings: Settings, keys: KeyFolder, instance: int, lim
     certificates = CertificateKeys(keys.path)
     certificates.ensure()
     config = IngressConfig(
-        kafka=settings.kafka_as(INGRESS, PUBLISHER, OPERATORS, REPAIRS, PARKED),
+        kafka=settings.kafka_of("ingress", INGRESS, PUBLISHER, OPERATORS, REPAIRS, PARKED),
         postgres_dsn=addresses.postgres_dsns["millrace_ingress"],
         console_dsn=addresses.postgres_dsns["millrace_console"],
         redis_url=addresses.redis_url,

@@ -57,15 +57,16 @@ async def _serve(settings: Settings, instance: int) -> None:
     keys.ensure()
     issuer = settings.service_issuer(home / "keys")
     store = ShardedStore(addresses.redis_url, timeout_s=settings.limiter_store_timeout_ms / 1_000)
-    blocks = KafkaBlocks(addresses.kafka, name)
+    kafka = settings.kafka_of("limiter_gateway", GATEWAY)
+    blocks = KafkaBlocks(kafka, name)
     ring_file = settings.the_home().data("limiter") / f"decisions-{instance}.ring"
-    reports = KafkaReports(addresses.kafka, f"{name}-leases")
+    reports = KafkaReports(kafka, f"{name}-leases")
     leases = LeaseAccounts(ring_file.with_name(f"leases-{instance}.book"), ring_file, reports)
     charged = None
     if settings.limiter_refunds:
-        charged = KafkaReports(addresses.kafka, f"{name}-identities", topics.IDENTITIES)
+        charged = KafkaReports(kafka, f"{name}-identities", topics.IDENTITIES)
     recorder = Recorder(name, blocks, ring_file, leases=leases, charges=None if charged is None else Charges(charged))
-    quotas = OwnerQuotas(settings.kafka_as(GATEWAY), "limiter-gateway", instance)
+    quotas = OwnerQuotas(kafka, "limiter-gateway", instance)
     limiter = Limiter(store, recorder, name, quotas, gateways_everywhere(settings))
     remembered = settings.the_home().data("limiter") / f"revision-{instance}"
     follower = SnapshotFollower(

@@ -24,5 +24,5 @@ def build(settings: Settings, instance: int) -> RunnableService:
     """Adds decisions up; Postgres and Kafka are waited for."""
     addresses = settings.addresses()
     name = f"limiter-usage-{socket.gethostname()}-{os.getpid()}-{instance}"
-    stream = UsageStream(addresses.kafka, addresses.postgres_dsns[ROLE], name)
+    stream = UsageStream(addresses.kafka_of("limiter_usage"), addresses.postgres_dsns[ROLE], name)
     return RunnableService(run=stream.run, stop=stream.stop, ready=lambda: stream.is_ready or "Postgres is away")

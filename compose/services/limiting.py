@@ -107,13 +107,14 @@ async def api_limiter(settings: Settings, name: str, instance: int) -> AsyncIter
     folder = settings.the_home().data("limiter")
     keys = settings.the_home().path / "keys"
     store = ShardedStore(addresses.redis_url, timeout_s=settings.limiter_store_timeout_ms / 1_000)
-    blocks = KafkaBlocks(addresses.kafka, name)
+    kafka = settings.kafka_of("ingress", GATEWAY)
+    blocks = KafkaBlocks(kafka, name)
     ring_file = folder / f"decisions-ingress-{instance}.ring"
-    reports = KafkaReports(addresses.kafka, f"{name}-leases")
+    reports = KafkaReports(kafka, f"{name}-leases")
     book_file = folder / f"leases-ingress-{instance}.book"
     leases = LeaseAccounts(book_file, ring_file, reports, limits.LIMIT_API_LEASE_SLOTS)
     recorder = Recorder(name, blocks, ring_file, limits.LIMIT_API_RING_RECORDS, leases)
-    quotas = OwnerQuotas(settings.kafka_as(GATEWAY), "api-limiter", instance)
+    quotas = OwnerQuotas(kafka, "api-limiter", instance)
     limiter = Limiter(store, recorder, name, quotas, settings.ingress_processes)
     token = SnapshotToken(settings.service_issuer(keys), "ingress")
 

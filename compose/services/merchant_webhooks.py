@@ -33,7 +33,9 @@ def build(settings: Settings, instance: int) -> RunnableService:
     metrics = MerchantWebhookMetrics()
     dsn = addresses.postgres_dsns[ROLE]
     store = DeliveryStore(dsn, name, settings.webhook_secret_keys(), metrics)
-    follower = Follower(addresses.kafka, dsn, FOLLOWED, name, FollowerMetrics(FOLLOWED.follower))
+    follower = Follower(
+        addresses.kafka_of("merchant_webhooks"), dsn, FOLLOWED, name, FollowerMetrics(FOLLOWED.follower)
+    )
     worker = MerchantWebhookWorker(
         store=store,
         intake=Intake(store, follower, metrics),

@@ -31,15 +31,16 @@ def run(settings: Settings, instance: int, name: str) -> None:
 
 def build_worker(settings: Settings, instance: int, name: str) -> RunnableService:
     """A worker, which its own module makes; servers are waited for."""
+    declared, addresses = WORKERS[name], settings.addresses()
     place = WorkerPlace(
         name=name,
-        kafka=settings.kafka_as(of_worker(name)),
-        postgres_dsn=settings.addresses().postgres_dsns[WORKERS[name].role],
-        media=settings.media_origin(),
+        kafka=settings.kafka_of(name, of_worker(name)),
+        postgres_dsn=addresses.postgres_dsns[declared.role],
+        media=settings.media_origin(signs="media_urls" in declared.secrets),
         clamd=settings.clamd,
-        redis_url=settings.addresses().redis_url,
+        redis_url=addresses.redis_url if "redis" in declared.secrets else "",
         keys=settings.the_home().path / "keys",
         client_id=f"{name.replace('_', '-')}-{socket.gethostname()}-{os.getpid()}-{instance}",
     )
-    worker: ServiceWorker = import_module(WORKERS[name].module).build(place)
+    worker: ServiceWorker = import_module(declared.module).build(place)
     return RunnableService(run=worker.run, stop=worker.stop, ready=lambda: worker.why_not_ready() or True)

@@ -9,6 +9,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from compose.services.ops import serve_ops
+from compose.settings.kafka_access import owner_process
 from dataflows.owner.supervise import supervise
 from sinks.postgres.periodic_task import PeriodicTask
 
@@ -33,7 +34,7 @@ class PartitionOwner:
         self._keys = settings.sender_keys()
         self._keys.ensure()
         self._dsn = addresses.postgres_dsns[service.owner_role]
-        self._kafka = addresses.kafka
+        self._kafka = addresses.kafka_of(owner_process(service))
         self._process: OwnerProcess | None = None
         self._periodic: list[PeriodicTask] = []
         signal.signal(signal.SIGTERM, lambda *_: self.stop.set())

@@ -59,9 +59,11 @@ async def _work(settings: Settings, name: str) -> None:
     await store.open()
     follower_metrics = FollowerMetrics(FOLLOWED.follower)
     reader = AttemptEventReader(
-        Follower(addresses.kafka, addresses.postgres_dsns[ROLE], FOLLOWED, name, follower_metrics)
+        Follower(
+            addresses.kafka_of("processor_worker"), addresses.postgres_dsns[ROLE], FOLLOWED, name, follower_metrics
+        )
     )
-    producer = FactProducer(settings.kafka_as(PROCESSOR_WORKER), name, metrics)
+    producer = FactProducer(settings.kafka_of("processor_worker", PROCESSOR_WORKER), name, metrics)
     vault = VaultRoute(addresses.vault_url, settings.vault_forward_secret())
     worker = AttemptWorker(
         store=store,

@@ -38,7 +38,7 @@ def run(settings: Settings, instance: int) -> None:
         receiver = None
         if "webhook_worker" in settings.services:  # without it nobody would ever apply what is told
             url = f"{addresses.base_url}{WEBHOOK_PATH}/{processor}"
-            receiver = Receiver(url, settings.webhook_secrets()[processor])
+            receiver = Receiver(url, settings.active_webhook_secrets_of(processor)[0])
         serve_forever(SimulatorConfig(folder=settings.the_home().data(processor), receiver=receiver), port)
     except SimulatorError as error:
         raise StackError(error.message) from error

@@ -32,11 +32,11 @@ def build(settings: Settings, instance: int) -> RunnableService:
     name = f"webhook-worker-{socket.gethostname()}-{os.getpid()}-{instance}"
     addresses = settings.addresses()
     store = InboxStore(addresses.postgres_dsns[ROLE], name)
-    producer = WebhookFactProducer(settings.kafka_as(WEBHOOK_WORKER), name)
+    producer = WebhookFactProducer(settings.kafka_of("webhook_worker", WEBHOOK_WORKER), name)
     worker = WebhookWorker(store=store, producer=producer, metrics=WebhookMetrics())
     repairs = RepairLoop(
         addresses.postgres_dsns[ROLE],
-        settings.kafka_as(REPAIRS),
+        settings.kafka_of("webhook_worker", REPAIRS),
         f"{name}-repairs",
         on_step=lambda step: fail_points.reach(f"repair_{step}"),
     )

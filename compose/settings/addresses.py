@@ -1,35 +1,117 @@
-"""Where every server and service of one stack is: what settings and home lead to."""
+"""Where every server and service of one stack is: what settings and home lead to.
+
+What has a password in it is made when it is asked for, so a process opens the files of its own secrets alone.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Final
+from urllib.parse import quote, urlsplit, urlunsplit
 
 from compose.settings.processors import ProcessorAddress
 from compose.stack.ports import LOOPBACK
 from sinks.kafka.connection import KafkaConnection
+from sinks.kafka.user import OPERATOR
+from sinks.postgres.roles import ROLES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pydantic import SecretStr
+
+    from compose.settings.settings import Settings
+
+DATABASE: Final = "millrace"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+class RoleDsns(Mapping[str, str]):
+    """A URL of Postgres for each role of ``sinks/postgres/roles.py``, made when it is asked for."""
+
+    def __init__(self, superuser_dsn: str, password_of: Callable[[str], str]) -> None:
+        self._superuser_dsn = superuser_dsn
+        self._password_of = password_of
+
+    def __getitem__(self, role: str) -> str:
+        if role not in ROLES:
+            raise KeyError(role)
+        parts = urlsplit(self._superuser_dsn)
+        where = parts.netloc.rpartition("@")[2]
+        return urlunsplit(parts._replace(netloc=f"{role}:{quote(self._password_of(role), safe='')}@{where}"))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(ROLES)
+
+    def __len__(self) -> int:
+        return len(ROLES)
+
+
 class Addresses:
     """Where every server and service of one stack is, with credentials: never log it."""
 
-    kafka: KafkaConnection
-    postgres_superuser_dsn: str = field(repr=False)
-    postgres_dsns: dict[str, str] = field(repr=False)  # by role: see sinks/postgres/roles.py
-    redis_url: str = field(repr=False)
-    clickhouse_url: str = field(repr=False)
-    clickhouse_reader_url: str = field(repr=False)  # what analysts and scripts use: select only
-    ingress_port: int
-    processors: tuple[ProcessorAddress, ...]  # in the order of MILLRACE_PROCESSORS
-    vault_port: int
-    rls_port: int
-    media_port: int
-    media_cache_port: int = 0  # where a cache is in front of the media origin
+    def __init__(self, settings: Settings, ports: Mapping[str, int]) -> None:
+        self._settings = settings
+        self._home = settings.the_home()
+        self._ports = ports
+        self.processors: tuple[ProcessorAddress, ...] = settings.processor_addresses(ports)  # in the setting's order
+        self.ingress_port = ports["ingress_port"]
+        self.vault_port = ports["vault_port"]
+        self.rls_port = ports["rls_port"]
+        self.media_port = ports["media_port"]
+        # where a cache is in front of the media origin
+        self.media_cache_port = ports["media_cache_port"] if settings.media_cache == "varnish" else 0
+
+    @property
+    def kafka(self) -> KafkaConnection:
+        """Of tools at a shell."""
+        return self.kafka_of(OPERATOR)
+
+    def kafka_of(self, user: str) -> KafkaConnection:
+        """Of one kind of process: see ``compose.settings.kafka_access``."""
+        security = self._settings.kafka_security(user)
+        return KafkaConnection(bootstrap=self.kafka_bootstrap, prefix=self._settings.kafka_prefix, security=security)
+
+    @property
+    def postgres_superuser_dsn(self) -> str:
+        """For migrations alone."""
+        given = secret_text(self._settings.postgres_dsn)
+        return given or self._embedded_postgres(f"postgres:{quote(self._home.secret('postgres'), safe='')}@")
+
+    @property
+    def postgres_dsns(self) -> RoleDsns:
+        """By role: see sinks/postgres/roles.py."""
+        where = secret_text(self._settings.postgres_dsn) or self._embedded_postgres("")
+        return RoleDsns(where, self._settings.role_password)
+
+    def _embedded_postgres(self, who: str) -> str:
+        return f"postgresql://{who}{LOOPBACK}:{self._ports['postgres_port']}/{DATABASE}"
+
+    @property
+    def redis_url(self) -> str:
+        """The counter store."""
+        return secret_text(self._settings.redis_url) or (
+            f"redis://:{quote(self._home.secret('redis'), safe='')}@{LOOPBACK}:{self._ports['redis_port']}/0"
+        )
+
+    @property
+    def clickhouse_url(self) -> str:
+        """As the user that writes."""
+        return secret_text(self._settings.clickhouse_url) or self._embedded_clickhouse("default", "clickhouse")
+
+    @property
+    def clickhouse_reader_url(self) -> str:
+        """What analysts and scripts use: select only."""
+        given = secret_text(self._settings.clickhouse_reader_url) or secret_text(self._settings.clickhouse_url)
+        return given or self._embedded_clickhouse("reader", "clickhouse_reader")
+
+    def _embedded_clickhouse(self, user: str, secret: str) -> str:
+        password = quote(self._home.secret(secret), safe="")
+        return f"http://{user}:{password}@{LOOPBACK}:{self._ports['clickhouse_port']}/{DATABASE}"
 
     @property
     def kafka_bootstrap(self) -> str:
         """The brokers' addresses."""
-        return self.kafka.bootstrap
+        return self._settings.kafka_bootstrap or f"{LOOPBACK}:{self._ports['kafka_port']}"
 
     @property
     def base_url(self) -> str:
@@ -80,3 +162,8 @@ class Addresses:
     def vault_url(self) -> str:
         """The card vault: clients send it card numbers, workers the calls that need one."""
         return f"http://{LOOPBACK}:{self.vault_port}"
+
+
+def secret_text(value: SecretStr | None) -> str | None:
+    """What is behind it."""
+    return None if value is None else value.get_secret_value()

@@ -16,10 +16,10 @@ if len(WORKERS) != sum(len(service.workers) for service in SERVICES) or OWNERS.k
     raise ValueError("the name of a process is given twice")
 
 
-def worker_counts(setting: str) -> dict[str, int]:
-    """How many processes of each worker there are, by ``MILLRACE_WORKER_PROCESSES``. Raises StackError."""
+def process_counts(setting: str) -> dict[str, int]:
+    """How many of each declared process this machine runs, by ``MILLRACE_WORKER_PROCESSES``. Raises StackError."""
     given = {name: int(count) for name, _, count in (one.partition("=") for one in setting.split())}
-    if unknown := given.keys() - WORKERS.keys():
-        names = ", ".join(WORKERS) or "none"
-        raise StackError(f"MILLRACE_WORKER_PROCESSES: no worker {', '.join(sorted(unknown))}; there are {names}")
-    return {name: worker.processes for name, worker in WORKERS.items()} | given
+    if unknown := given.keys() - set(PROCESSES):
+        names = ", ".join(PROCESSES) or "none"
+        raise StackError(f"MILLRACE_WORKER_PROCESSES: no process {', '.join(sorted(unknown))}; there are {names}")
+    return dict.fromkeys(OWNERS, 1) | {name: worker.processes for name, worker in WORKERS.items()} | given

@@ -13,14 +13,14 @@ import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Final, Literal
-from urllib.parse import quote, urlsplit, urlunsplit
 
 from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_validator
 from pydantic_settings import NoDecode, SettingsConfigDict
 
-from compose.settings.addresses import Addresses
+from compose.settings.addresses import Addresses, secret_text
 from compose.settings.gateway_settings import GatewaySettings
 from compose.settings.issuer_settings import IssuerSettings
+from compose.settings.kafka_access import ACCESS
 from compose.settings.media_settings import MediaSettings
 from compose.settings.processes import processes_default
 from compose.settings.processors import ProcessorSettings, port_name, secrets_of
@@ -28,7 +28,7 @@ from compose.settings.role_passwords import RolePasswords
 from compose.settings.unknown_variables import PREFIX, refuse_unknown
 from compose.stack.errors import StackError
 from compose.stack.home import Home
-from compose.stack.ports import LOOPBACK, remembered
+from compose.stack.ports import remembered
 from ingress.payments.webhooks.signatures import PROCESSORS as WEBHOOK_PROCESSORS
 from ingress.payments.webhooks.signatures import read_secrets
 from schemas import limits
@@ -38,6 +38,7 @@ from schemas.payments.processors import adapter_of
 from schemas.payments.webhook_secret import WebhookSecretKeys
 from sinks.kafka.connection import KafkaConnection
 from sinks.kafka.sender_keys import SenderKeys
+from sinks.kafka.user import OPERATOR, KafkaUser, credentials
 from sinks.postgres.roles import ROLES
 from vault.key_file import KeyFile, VaultKeysUnusable
 
@@ -73,7 +74,6 @@ SERVICES: Final = (
 )
 #: where the ports of further simulators begin
 _FURTHER_SIMULATORS: Final = 8_091
-DATABASE: Final = "millrace"
 
 Port = Field(default=None, ge=1, le=65535)
 
@@ -211,39 +211,50 @@ class Settings(ProcessorSettings, GatewaySettings, IssuerSettings, MediaSettings
         cache = _CACHE_PORT if self.media_cache == "varnish" else {}
         return PREFERRED_PORTS | cache | {port_name(name): _FURTHER_SIMULATORS + n for n, name in enumerate(further)}
 
-    def kafka_security(self) -> dict[str, str]:
-        """The security options of every Kafka client, by librdkafka's names; empty for the embedded broker."""
-        if self.kafka_bootstrap is None or self.kafka_security_protocol == "PLAINTEXT":
+    def kafka_security(self, user: str = OPERATOR) -> dict[str, str]:
+        """The security options of a Kafka client, by librdkafka's names.
+
+        At the embedded broker each kind of process is a user of its own; at another all are the one of the settings.
+        """
+        if self.kafka_bootstrap is None:
+            return credentials(user, self.the_home().secret(f"kafka_{user}"))
+        if self.kafka_security_protocol == "PLAINTEXT":
             return {}
         sasl = self.kafka_security_protocol.startswith("SASL")
         options = {
             "security.protocol": self.kafka_security_protocol,
             "sasl.mechanism": self.kafka_sasl_mechanism if sasl else None,
             "sasl.username": self.kafka_sasl_username,
-            "sasl.password": _secret(self.kafka_sasl_password),
+            "sasl.password": secret_text(self.kafka_sasl_password),
             "ssl.ca.location": _text(self.kafka_ssl_ca_location),
             "ssl.certificate.location": _text(self.kafka_ssl_certificate_location),
             "ssl.key.location": _text(self.kafka_ssl_key_location),
-            "ssl.key.password": _secret(self.kafka_ssl_key_password),
+            "ssl.key.password": secret_text(self.kafka_ssl_key_password),
         }
         return {name: value for name, value in options.items() if value is not None}
 
+    def role_password(self, role: str) -> str:
+        """That of one role of Postgres; no other is opened."""
+        given: SecretStr | None = getattr(self, f"postgres_{role.removeprefix('millrace_')}_password", None)
+        return secret_text(given) or self.the_home().secret(role)
+
     def role_passwords(self) -> dict[str, str]:
-        """Role name to password, for the migrations."""
-        generated = self.the_home().passwords()
-        given = {role: getattr(self, f"postgres_{role.removeprefix('millrace_')}_password", None) for role in ROLES}
-        return {role: _secret(secret) or generated[role] for role, secret in given.items()}
+        """Role name to password: for the migrations alone."""
+        return {role: self.role_password(role) for role in ROLES}
 
     def active_webhook_secrets(self) -> dict[str, tuple[str, ...]]:
         """By processor, every secret that a webhook may be signed with; the newest first."""
-        generated = self.the_home().passwords()
-        given = {name: getattr(self, f"webhook_secrets_{name}") for name in WEBHOOK_PROCESSORS}
-        given |= {name: self.processor_webhook_secrets.get(name) for name in self.processors if name not in given}
-        made = {name: generated[f"webhook_{adapter_of(name)}"] for name in given}
-        return {
-            name: secrets_of(secret) or (made[name] if name in WEBHOOK_PROCESSORS else _derived(made[name], name),)
-            for name, secret in given.items()
-        }
+        names = dict.fromkeys((*WEBHOOK_PROCESSORS, *self.processors))
+        return {name: self.active_webhook_secrets_of(name) for name in names}
+
+    def active_webhook_secrets_of(self, name: str) -> tuple[str, ...]:
+        """Those of one processor; no other's is opened."""
+        is_named = name in WEBHOOK_PROCESSORS
+        given = getattr(self, f"webhook_secrets_{name}") if is_named else self.processor_webhook_secrets.get(name)
+        if secrets := secrets_of(given):
+            return secrets
+        made = self.the_home().secret(f"webhook_{adapter_of(name)}")
+        return (made if is_named else _derived(made, name),)
 
     def webhook_secrets(self) -> dict[str, str]:
         """By processor, the newest secret: what a sender signs with."""
@@ -274,24 +285,50 @@ class Settings(ProcessorSettings, GatewaySettings, IssuerSettings, MediaSettings
         """The keys of producers of commands: an owner reads them all."""
         return SenderKeys(self.the_home().path / "keys" / "senders")
 
-    def kafka_as(self, *roles: str) -> KafkaConnection:
-        """Kafka, for a process that sends commands in these roles; StackError without their keys."""
+    def kafka_users(self) -> list[KafkaUser]:
+        """Whom the embedded broker knows: for the supervisor alone."""
+        home = self.the_home()
+
+        def named(names: tuple[str, ...]) -> tuple[str, ...]:
+            return tuple(self.kafka_prefix + name for name in names)
+
+        users = [
+            KafkaUser(
+                name=name,
+                password=home.secret(f"kafka_{name}"),
+                writes=named(access.writes),
+                reads=named(access.reads),
+                groups=named(access.groups),
+            )
+            for name, access in ACCESS.items()
+        ]
+        return [*users, KafkaUser(name=OPERATOR, password=home.secret(f"kafka_{OPERATOR}"))]
+
+    def kafka_of(self, process: str, *roles: str) -> KafkaConnection:
+        """Kafka as one kind of process uses it, which sends commands in these roles; StackError without their keys."""
         keys = self.sender_keys()
         try:
             keys.ensure(*roles)
             senders = keys.senders(roles)
         except (OSError, ValueError, KeyError) as error:
             raise StackError(f"the keys of {', '.join(roles)} cannot be read: {error}") from error
-        return replace(self.addresses().kafka, senders=senders)
+        return replace(self.addresses().kafka_of(process), senders=senders)
+
+    def kafka_as(self, *roles: str) -> KafkaConnection:
+        """Kafka as a tool at the shell uses it, which sends commands in these roles; StackError without their keys."""
+        return self.kafka_of(OPERATOR, *roles)
 
     def vault_forward_secret(self) -> str:
         """What a worker says to the vault's /v1/forward, as ``Authorization: Bearer``."""
-        return _secret(self.vault_secret) or self.the_home().passwords()["vault_forward"]
+        return secret_text(self.vault_secret) or self.the_home().secret("vault_forward")
 
-    def media_origin(self) -> MediaOrigin:
-        """Where media are, and what their URLs are signed with: for the origin, the ingress and its workers."""
+    def media_origin(self, *, signs: bool = True) -> MediaOrigin:
+        """Where media are, and what their URLs are signed with: for the origin, the ingress and its workers.
+
+        Who signs none is not given the key.
+        """
         home = self.the_home()
-        secret = _secret(self.media_urls_secret) or home.passwords()["media_urls"]
+        secret = (secret_text(self.media_urls_secret) or home.secret("media_urls")) if signs else ""
         folder = (self.media_folder or home.data("media")).expanduser().absolute()
         url = self.addresses().media_url
         caches = (url,) if self.media_cache == "varnish" else ()
@@ -304,32 +341,7 @@ class Settings(ProcessorSettings, GatewaySettings, IssuerSettings, MediaSettings
         missing = [name for name in self.preferred_ports() if name not in ports]
         if missing:
             raise StackError(f"nothing was started in {home.path} yet: run 'millrace up'")
-        passwords = home.passwords()
-        superuser = _secret(self.postgres_dsn) or _postgres_dsn("postgres", passwords["postgres"], ports)
-        roles = self.role_passwords().items()
-        redis = f"redis://:{quote(passwords['redis'], safe='')}@{LOOPBACK}:{ports['redis_port']}/0"
-        clickhouse = f"{LOOPBACK}:{ports['clickhouse_port']}/{DATABASE}"
-        clickhouse_url = _secret(self.clickhouse_url)
-        clickhouse_reader_url = _secret(self.clickhouse_reader_url) or clickhouse_url
-        return Addresses(
-            kafka=KafkaConnection(
-                bootstrap=self.kafka_bootstrap or f"{LOOPBACK}:{ports['kafka_port']}",
-                prefix=self.kafka_prefix,
-                security=self.kafka_security(),
-            ),
-            postgres_superuser_dsn=superuser,
-            postgres_dsns={role: _as_role(superuser, role, password) for role, password in roles},
-            redis_url=_secret(self.redis_url) or redis,
-            clickhouse_url=clickhouse_url or f"http://default:{quote(passwords['clickhouse'], safe='')}@{clickhouse}",
-            clickhouse_reader_url=clickhouse_reader_url
-            or f"http://reader:{quote(passwords['clickhouse_reader'], safe='')}@{clickhouse}",
-            ingress_port=ports["ingress_port"],
-            processors=self.processor_addresses(ports),
-            vault_port=ports["vault_port"],
-            rls_port=ports["rls_port"],
-            media_port=ports["media_port"],
-            media_cache_port=ports.get("media_cache_port", 0) if self.media_cache == "varnish" else 0,
-        )
+        return Addresses(self, ports)
 
 
 def load_settings(home: Path | None = None) -> Settings:
@@ -350,10 +362,6 @@ def _derived(secret: str, name: str) -> str:
     return f"whsec_{base64.b64encode(hmac.digest(secret.encode(), name.encode(), 'sha256')).decode()}"
 
 
-def _secret(value: SecretStr | None) -> str | None:
-    return None if value is None else value.get_secret_value()
-
-
 def _as_variable(value: object) -> str:
     if isinstance(value, SecretStr):
         return value.get_secret_value()
@@ -366,14 +374,3 @@ def _as_variable(value: object) -> str:
 
 def _text(value: Path | None) -> str | None:
     return None if value is None else str(value)
-
-
-def _postgres_dsn(user: str, password: str, ports: dict[str, int]) -> str:
-    return f"postgresql://{user}:{quote(password, safe='')}@{LOOPBACK}:{ports['postgres_port']}/{DATABASE}"
-
-
-def _as_role(dsn: str, role: str, password: str) -> str:
-    """The same server, database and TLS options with another role's credentials."""
-    parts = urlsplit(dsn)
-    where = parts.netloc.rpartition("@")[2]
-    return urlunsplit(parts._replace(netloc=f"{role}:{quote(password, safe='')}@{where}"))

@@ -17,14 +17,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from compose.stack.errors import StackError
 from schemas import limits
-from sinks.postgres.roles import ROLES
+from sinks import private_file
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 HOME_FORMAT: Final = 1
 
-_PASSWORDS: Final = ("postgres", *ROLES, "redis", "clickhouse", "clickhouse_reader", "vault_forward", "media_urls")
 _SECRET_BYTES: Final = 32
 #: development secrets of webhooks, each in the form that its scheme gives out
 _WEBHOOK_SECRETS: Final[dict[str, Callable[[], str]]] = {
@@ -73,9 +72,9 @@ class Home:
         return self.path / "ports.json"
 
     @property
-    def passwords_file(self) -> Path:
-        """Generated passwords, private."""
-        return self.path / "passwords.json"
+    def secrets(self) -> Path:
+        """Generated passwords and keys, a private file each, so that a process opens those alone that it needs."""
+        return self.path / "secrets"
 
     @property
     def format_file(self) -> Path:
@@ -118,16 +117,23 @@ class Home:
                 "needed: free some disk or set MILLRACE_HOME to another one"
             )
 
-    def passwords(self) -> dict[str, str]:
-        """The same generated passwords every time, made at the first call and readable by their owner only."""
-        found: dict[str, str] = read_json(self.passwords_file) or {}
-        makers = dict.fromkeys(_PASSWORDS, _password) | _WEBHOOK_SECRETS
-        missing = {name: make() for name, make in makers.items() if name not in found}
-        if missing:
-            found |= missing
+    def secret(self, name: str) -> str:
+        """The same generated secret every time, made at the first call; no other one is opened."""
+        path = self.secrets / name
+        try:
+            return path.read_text()
+        except FileNotFoundError:
+            self._take_over()
             self.path.mkdir(mode=_PRIVATE_FOLDER, parents=True, exist_ok=True)
-            write_private(self.passwords_file, json.dumps(found, indent=1))
-        return found
+            private_file.write_once(path, _WEBHOOK_SECRETS.get(name, _password)())
+            return path.read_text()
+
+    def _take_over(self) -> None:
+        """An earlier release kept all of them in one file, which every process read."""
+        old = self.path / "passwords.json"
+        for name, value in (read_json(old) or {}).items():
+            private_file.write_once(self.secrets / name, value)
+        old.unlink(missing_ok=True)
 
 
 def read_json(path: Path) -> Any:

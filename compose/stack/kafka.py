@@ -8,8 +8,8 @@ import socket
 import subprocess
 import uuid
 from base64 import urlsafe_b64encode
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
@@ -18,20 +18,36 @@ from compose.stack.errors import StackError
 from compose.stack.kafka_jars import archive_path, class_path, java
 from compose.stack.ports import LOOPBACK
 from schemas import limits
+from sinks import private_file
+from sinks.kafka.access import ensure_users
+from sinks.kafka.user import BROKER, OPERATOR, credentials
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
+
+    from sinks.kafka.user import KafkaUser
+
 
 _CONFIGURATION = """\
 process.roles=broker,controller
 node.id=1
 controller.quorum.voters=1@{host}:{controller_port}
-listeners=PLAINTEXT://{host}:{port},CONTROLLER://{host}:{controller_port}
-advertised.listeners=PLAINTEXT://{host}:{port}
-listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
+listeners=CLIENTS://{host}:{port},CONTROLLER://{host}:{controller_port}
+advertised.listeners=CLIENTS://{host}:{port}
+listener.security.protocol.map=CLIENTS:SASL_PLAINTEXT,CONTROLLER:SASL_PLAINTEXT
 controller.listener.names=CONTROLLER
-inter.broker.listener.name=PLAINTEXT
+inter.broker.listener.name=CLIENTS
+sasl.mechanism.inter.broker.protocol=PLAIN
+sasl.mechanism.controller.protocol=PLAIN
+listener.name.clients.sasl.enabled.mechanisms=SCRAM-SHA-512,PLAIN
+listener.name.clients.scram-sha-512.sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required;
+listener.name.clients.plain.sasl.jaas.config={broker_login}
+listener.name.controller.sasl.enabled.mechanisms=PLAIN
+listener.name.controller.plain.sasl.jaas.config={broker_login}
+authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
+allow.everyone.if.no.acl.found=false
+super.users=User:{broker};User:{operator}
 log.dirs={data}
 num.network.threads=2
 num.io.threads=2
@@ -52,6 +68,12 @@ share.coordinator.state.topic.num.partitions=2
 group.initial.rebalance.delay.ms=0
 group.min.session.timeout.ms={session_timeout_ms_min}
 """
+
+#: the broker's own user, and no other: a controller knows no users but those of its configuration
+_BROKER_LOGIN: Final = (
+    "org.apache.kafka.common.security.plain.PlainLoginModule required "
+    'username="{broker}" password="{password}" user_{broker}="{password}";'
+)
 
 _LOGGING = """\
 rootLogger.level=warn
@@ -75,6 +97,8 @@ class Kafka:
     data: Path
     port: int
     controller_port: int
+    password: str = field(repr=False)  # of the broker's own user
+    users: Callable[[], Sequence[KafkaUser]] = tuple
     name: str = "kafka"
     stop_signal: signal.Signals = signal.SIGTERM
 
@@ -96,6 +120,9 @@ class Kafka:
         self.data.mkdir(parents=True, exist_ok=True)
         logs = self.data / "topics"
         text = _CONFIGURATION.format(
+            broker=BROKER,
+            operator=OPERATOR,
+            broker_login=_BROKER_LOGIN.format(broker=BROKER, password=self.password),
             host=LOOPBACK,
             port=self.port,
             controller_port=self.controller_port,
@@ -103,7 +130,7 @@ class Kafka:
             message_bytes_max=limits.KAFKA_MESSAGE_BYTES_MAX,
             session_timeout_ms_min=limits.KAFKA_SESSION_TIMEOUT_MS_MIN,
         )
-        self._configuration.write_text(text)
+        private_file.replace(self._configuration, text)
         self._logging.write_text(_LOGGING)
         if not (logs / "meta.properties").exists():
             self._format()
@@ -161,7 +188,7 @@ class Kafka:
             socket.create_connection((LOOPBACK, self.port), limits.HEALTH_CHECK_TIMEOUT_S).close()
         except OSError as error:
             return str(error)
-        client = AdminClient({"bootstrap.servers": self.address}, logger=_QUIET)
+        client = AdminClient(self._as_broker(), logger=_QUIET)
         try:
             client.list_topics(timeout=limits.HEALTH_CHECK_TIMEOUT_S)
         except KafkaException as error:
@@ -169,4 +196,12 @@ class Kafka:
         return None
 
     def initialize(self) -> None:
-        """Topics are the application's matter."""
+        """Its users have their passwords, and may do what is declared; topics are the application's matter."""
+        ensure_users(self._as_broker(), self.users())
+
+    def _as_broker(self) -> dict[str, Any]:
+        return {
+            "bootstrap.servers": self.address,
+            **credentials(BROKER, self.password),
+            "sasl.mechanism": "PLAIN",  # this one user is known before any other can be made
+        }

@@ -34,7 +34,7 @@ def make_archive() -> Path | None:
     wanted.parent.mkdir(parents=True, exist_ok=True)
     leases = PortLeases()
     with tempfile.TemporaryDirectory(dir=wanted.parent) as folder:
-        broker = Kafka(Path(folder) / "kafka", leases.take_any(), leases.take_any())
+        broker = Kafka(Path(folder) / "kafka", leases.take_any(), leases.take_any(), "while it is recorded")
         broker.prepare()
         draft = Path(folder) / "archive"
         made = _record(broker, [*_MAKE, f"-XX:AOTCacheOutput={draft}"], Path(folder) / "log")

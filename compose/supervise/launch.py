@@ -16,6 +16,7 @@ from compose.supervise import guard
 from compose.supervise.state import STACK_ID_VARIABLE, StackState, read_state
 from schemas import limits
 from schemas.payments.processors import adapter_of
+from sinks.kafka.user import OPERATOR, READER
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -145,6 +146,7 @@ def world(settings: Settings, state: StackState) -> dict[str, Any]:
         "home": str(settings.the_home().path),
         "kafka_bootstrap": addresses.kafka_bootstrap,
         "redis_url": addresses.redis_url,
+        "kafka_security": settings.kafka_security(OPERATOR if state.servers_only else READER),
         "clickhouse_url": addresses.clickhouse_url if state.servers_only else addresses.clickhouse_reader_url,
         "services": [_service(entry) for entry in state.processes if entry.pid is not None],
         "ops": {entry.name: f"{entry.ops_url}/metrics" for entry in state.processes if entry.ops_url},

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from compose.services import ops
 from compose.settings.limiter_gateways import gateway_addresses
 from compose.settings.processors import port_name
-from compose.settings.service_processes import PROCESSES, worker_counts
+from compose.settings.service_processes import PROCESSES, process_counts
 from compose.stack.clickhouse import ClickHouse
 from compose.stack.errors import StackError
 from compose.stack.kafka import Kafka
@@ -73,16 +73,16 @@ def _lease_frames_ports(settings: Settings, leases: PortLeases) -> None:
 def embedded_servers(settings: Settings, ports: dict[str, int]) -> list[EmbeddedServer]:
     """The servers that no setting points elsewhere."""
     home = settings.the_home()
-    passwords = home.passwords()
     servers: list[EmbeddedServer] = []
     if settings.kafka_bootstrap is None:
-        servers.append(Kafka(home.data("kafka"), ports["kafka_port"], ports["kafka_controller_port"]))
+        where = home.data("kafka"), ports["kafka_port"], ports["kafka_controller_port"]
+        servers.append(Kafka(*where, home.secret("kafka_broker"), settings.kafka_users))
     if settings.postgres_dsn is None:
-        servers.append(Postgres(home.data("postgres"), ports["postgres_port"], passwords["postgres"]))
+        servers.append(Postgres(home.data("postgres"), ports["postgres_port"], home.secret("postgres")))
     if settings.redis_url is None:
-        servers.append(Valkey(home.data("redis"), ports["redis_port"], passwords["redis"]))
+        servers.append(Valkey(home.data("redis"), ports["redis_port"], home.secret("redis")))
     if settings.clickhouse_url is None:
-        by_user = passwords["clickhouse"], passwords["clickhouse_reader"]
+        by_user = home.secret("clickhouse"), home.secret("clickhouse_reader")
         servers.append(ClickHouse(home.data("clickhouse"), ports["clickhouse_port"], *by_user))
     if settings.media_cache == "varnish":
         ends = ports["media_cache_port"], ports["media_port"]
@@ -118,7 +118,7 @@ def service_specs(
     settings: Settings, leases: PortLeases, stack_id: str, fork_server: ForkServer | None
 ) -> list[ChildSpec]:
     """How the supervisor runs our own processes, each with a loopback port for its health and metrics."""
-    counts = worker_counts(settings.worker_processes) | {
+    counts = process_counts(settings.worker_processes) | {
         "ingress": settings.ingress_processes,
         "owner": settings.owner_processes,
         "vault": settings.vault_processes,

@@ -22,8 +22,8 @@ class WorkerPlace:
     name: str  # of the worker: its follower, and its group in Kafka
     kafka: KafkaConnection
     postgres_dsn: str = field(repr=False)  # of the role that its service declares
-    redis_url: str = field(repr=False)
-    media: MediaOrigin  # the bytes of media, and their URLs
+    redis_url: str = field(repr=False)  # "" where its service does not declare it among the worker's secrets
+    media: MediaOrigin  # the bytes of media, and their URLs: signed with b"" where that key is not declared
     client_id: str  # of this process
     keys: Path | None = None  # the folder of the home's private files
     clamd: str | None = None  # host and port of a scanner of malware

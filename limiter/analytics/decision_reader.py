@@ -43,7 +43,7 @@ class DecisionReader:
     def __init__(self, kafka: KafkaConnection, *, topic: str, client_id: str) -> None:
         self._topic = kafka.topic(topic)
         fetch = {"fetch.min.bytes": limits.SINK_FETCH_BYTES_MIN, "fetch.wait.max.ms": limits.SINK_BLOCK_INTERVAL_MS}
-        self._consumer = Consumer(kafka.consumer(client_id, "limiter-decisions", **fetch))
+        self._consumer = Consumer(kafka.consumer(client_id, "sink-limiter-decisions", **fetch))
         self._seqs: dict[int, int] = {}
 
     def close(self) -> None:

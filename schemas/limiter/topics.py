@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from schemas.senders import GATEWAY
 from schemas.topics import DAY_MS, WEEK_MS, Topic, commands_topic, dead_letters_topic, events_topic
 
 COMMANDS: Final = commands_topic("limiter")
@@ -24,6 +25,7 @@ STREAMS: Final = (
         partitions=DECISIONS_PARTITIONS,
         retention_ms=DECISIONS_KEPT_MS,
         doc="decisions of the rate limiter in columnar blocks, keyed by gateway; totals of keys are made of them",
+        senders=(GATEWAY,),
     ),
     Topic(
         name=LEASES,
@@ -31,6 +33,7 @@ STREAMS: Final = (
         retention_ms=WEEK_MS,
         doc="leases of the rate limiter: granted and spent so far, cumulative; by the bucket that they are of",
         appended=True,
+        senders=(GATEWAY,),
     ),
     Topic(
         name=IDENTITIES,
@@ -38,5 +41,6 @@ STREAMS: Final = (
         retention_ms=DAY_MS,
         doc="what leases were charged for under identities, hashed; by the bucket, as the leases are",
         appended=True,
+        senders=(GATEWAY,),
     ),
 )

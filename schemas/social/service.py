@@ -48,14 +48,23 @@ SERVICE: Final = Service(
         ),
     ),
     workers=(
-        Worker(name="social_fanout", module="dataflows.social.fanout.worker", role="millrace_social_worker"),
+        Worker(
+            name="social_fanout",
+            module="dataflows.social.fanout.worker",
+            role="millrace_social_worker",
+            secrets=("redis",),
+        ),
         Worker(
             name=moderation_operations.PROPAGATION,
             module="dataflows.social.moderation.propagation",
             role="millrace_social_propagation",
+            secrets=("media_urls",),
         ),
         Worker(
-            name=own_data_operations.ERASER, module="dataflows.social.erasure.eraser", role="millrace_social_eraser"
+            name=own_data_operations.ERASER,
+            module="dataflows.social.erasure.eraser",
+            role="millrace_social_eraser",
+            secrets=("redis", "media_urls"),
         ),
         Worker(name=media_operations.SCANNER, module="dataflows.social.media.scanner", role="millrace_social_scanner"),
     ),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from schemas.senders import INGRESS
 from schemas.topics import WEEK_MS, Topic
 
 USAGE: Final = "tenancy.usage.v1"
@@ -21,6 +22,7 @@ USAGE_TOPIC: Final = Topic(
     retention_ms=WEEK_MS,
     doc="usage of tenants as CloudEvents 1.0 in JSON, keyed by tenant and a digest of (tenant, source, id)",
     appended=True,
+    senders=(INGRESS,),
 )
 
 

@@ -36,7 +36,7 @@ class EventStream:
     def __init__(self, settings: SinkSettings) -> None:
         self._settings = settings
         self._reader = EventReader(
-            settings.kafka, topic=settings.topic, client_id=settings.owner_id, group=f"{settings.sink.name}-sink"
+            settings.kafka, topic=settings.topic, client_id=settings.owner_id, group=f"sink-{settings.sink.name}"
         )
 
     @property

@@ -18,7 +18,7 @@ from schemas.senders import OUTSIDE, ROLES, Sender
 from sinks import private_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
 #: of a producer outside: with a prefix, so that no name is ever a role
@@ -57,12 +57,15 @@ class SenderKeys:
         """Differs after a key has come or gone."""
         return self._folder.stat().st_mtime_ns
 
-    def add(self, name: str, scopes: tuple[str, ...]) -> Path:
-        """A producer outside with a new key: the file to hand to it. Raises ValueError for a name that will not do."""
+    def add(self, name: str, scopes: tuple[str, ...], kafka: Mapping[str, str] | None = None) -> Path:
+        """A producer outside with a new key: the file to hand to it; ``kafka`` are its credentials at the broker.
+
+        Raises ValueError for a name that will not do.
+        """
         if not NAME.fullmatch(name):
             raise ValueError(f"{name!r} is no producer's name: 1 to {limits.PRODUCER_NAME_LENGTH_MAX} of a-z 0-9 _ -")
         self.ensure()
-        if not self._write(OUTSIDE + name, {"scopes": list(scopes)}):
+        if not self._write(OUTSIDE + name, {"scopes": list(scopes), **({"kafka": kafka} if kafka else {})}):
             raise ValueError(f"there is a producer {name!r}: remove it first")
         return self._file(OUTSIDE + name)
 

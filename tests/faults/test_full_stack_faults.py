@@ -12,13 +12,14 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from compose.settings.settings import SERVICES, Settings
+from compose.settings.settings import Settings
 from compose.supervise import launch
 from schemas import topics
 from tests import servers
 from tests.eventually import eventually, patient
 from tests.faults.full_stack import System
 from tests.gate import PROOF, matrix
+from tests.worlds.public_system import no_processes_but
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,8 +35,9 @@ _RESTARTS = {"kafka": 1, "postgres": 2, "clickhouse": 1, "redis": 1}
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Settings, dict[str, object]]]:
     """Everything that the run asks for, in a home of its own; its supervisor restarts what a test kills."""
-    home, services = tmp_path_factory.mktemp("whole"), SERVICES if PROOF else _OF_PAYMENTS
-    with servers.own_servers(home, servers_only=False, services=services) as settings:
+    home = tmp_path_factory.mktemp("whole")
+    changes = {} if PROOF else {"services": _OF_PAYMENTS, "worker_processes": no_processes_but()}
+    with servers.own_servers(home, servers_only=False, **changes) as settings:
         yield settings, launch.world(settings, launch.up(settings))
 
 

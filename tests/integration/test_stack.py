@@ -29,5 +29,5 @@ def test_every_server_answers_at_its_address(stack: World) -> None:
     clickhouse = clickhouse_connect.get_client(dsn=stack.addresses.clickhouse_url)
     assert clickhouse.command("SELECT currentDatabase()") == urlsplit(stack.addresses.clickhouse_url).path.strip("/")
     clickhouse.close()
-    kafka = AdminClient({"bootstrap.servers": stack.addresses.kafka_bootstrap})
+    kafka = AdminClient(stack.addresses.kafka.admin())
     assert len(kafka.list_topics(timeout=10).brokers) == 1

@@ -87,7 +87,7 @@ def sink(system: PublicSystem, fail_point: str = "") -> Iterator[subprocess.Pope
 
 def millrace(system: PublicSystem, *arguments: str) -> dict[str, Any]:
     """What a command prints as JSON, whatever its exit status."""
-    command = [sys.executable, "-c", "from compose.cli import main; main()", *arguments, "--json"]
+    command = [sys.executable, "-m", "tests.worlds.command_line", *arguments, "--json"]
     environment = os.environ | system.settings.environment()
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.stdout, done.stderr

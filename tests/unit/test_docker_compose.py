@@ -10,7 +10,8 @@ from urllib.parse import urlsplit
 import pytest
 import yaml
 
-from compose.settings.settings import DATABASE, PREFERRED_PORTS, Settings
+from compose.settings.addresses import DATABASE
+from compose.settings.settings import PREFERRED_PORTS, Settings
 from compose.settings.unknown_variables import PREFIX
 from compose.stack.clickhouse import ClickHouse
 from compose.stack.clickhouse_request import USER
@@ -37,7 +38,7 @@ def services() -> dict[str, Any]:
 
 
 def embedded(folder: Path) -> list[Kafka | Postgres | Valkey | ClickHouse]:
-    return [Kafka(folder, 1, 2), Postgres(folder, 3, "p"), Valkey(folder, 4, "p"), ClickHouse(folder, 5, "p", "r")]
+    return [Kafka(folder, 1, 2, "p"), Postgres(folder, 3, "p"), Valkey(folder, 4, "p"), ClickHouse(folder, 5, "p", "r")]
 
 
 def test_names_and_images(services: dict[str, Any], tmp_path: Path) -> None:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import hmac
+import re
 from typing import TYPE_CHECKING
 
 import pytest
 
+from reconciliation.check.invariant import invariants
+from schemas import senders
 from schemas.senders import INGRESS, OUTSIDE, PUBLISHER, ROLES, Sender, of_worker, speaks_for
 from schemas.services import OPERATIONS, SERVICES
 from sinks.kafka.sender_keys import SenderKeys
@@ -77,3 +80,12 @@ def test_keys_are_private_made_once_and_go_with_their_file(tmp_path: Path) -> No
     seen = keys.changed_at()
     keys.remove("erp")
     assert (keys.changed_at() != seen, file.exists(), keys.outside()) == (True, False, {})
+
+
+def test_the_invariant_of_senders_knows_the_same_rules() -> None:
+    """It is SQL, and stands beside what owners decide by: a role that is new here is missed there."""
+    (sql,) = (invariant.sql for invariant in invariants() if invariant.id == "senders")
+    rules, internal = sql.split("internal (scope)")
+    found = set(re.findall(r"\('(\w+)', '([a-z:]*)'\)", rules))
+    assert found == {(role, beginning) for role, beginnings in senders._BEGINNINGS.items() for beginning in beginnings}
+    assert set(re.findall(r"\('([a-z]+:)'\)", internal)) == set(senders._INTERNAL)

@@ -53,14 +53,28 @@ def test_a_file_where_the_home_should_be(tmp_path: Path) -> None:
         Home(tmp_path / "file" / "home").prepare()
 
 
-def test_passwords_are_made_once_and_private(tmp_path: Path) -> None:
+def test_secrets_are_made_once_private_and_apart(tmp_path: Path) -> None:
+    """Asked for one, a process makes and opens that one alone."""
     home = Home(tmp_path / "home")
-    first = home.passwords()
-    assert home.passwords() == first
-    assert len(set(first.values())) == len(first)
-    assert stat.S_IMODE(home.passwords_file.stat().st_mode) == 0o600
-    other = Home(tmp_path / "other").passwords()
-    assert not set(other.values()) & set(first.values())
+    names = ("postgres", "redis", "webhook_stripe")
+    first = {name: home.secret(name) for name in names}
+    assert {name: home.secret(name) for name in names} == first
+    assert sorted(path.name for path in home.secrets.iterdir()) == sorted(names)
+    assert {stat.S_IMODE(path.stat().st_mode) for path in home.secrets.iterdir()} == {0o600}
+    assert stat.S_IMODE(home.path.stat().st_mode) == stat.S_IMODE(home.secrets.stat().st_mode) == 0o700
+    other = Home(tmp_path / "other")
+    assert len({*first.values(), *(other.secret(name) for name in names)}) == 2 * len(names)
+
+
+def test_an_address_opens_the_secret_that_is_in_it_and_no_other(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    leases = PortLeases()
+    leases.assign(home, Settings(home=tmp_path).preferred_ports(), {})
+    leases.close()
+    addresses = Settings(home=tmp_path).addresses()
+    assert not home.secrets.exists(), "where things are is no secret"
+    assert home.secret("millrace_sink") in addresses.postgres_dsns["millrace_sink"]
+    assert [path.name for path in home.secrets.iterdir()] == ["millrace_sink"]
 
 
 def test_a_damaged_file_names_itself(tmp_path: Path) -> None:

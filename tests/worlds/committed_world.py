@@ -352,8 +352,8 @@ class CommittedWorld:
             self._store_chain(connection, fresh)
             for partition, place in self._places.items():
                 connection.execute(
-                    "insert into partition_owner (topic, partition, epoch, owner_id, next_offset, published_seq)"
-                    " values (%s, %s, 1, 'world', %s, %s) on conflict (topic, partition) do update"
+                    "insert into partition_owner (topic, partition, epoch, owner_id, next_offset, published_seq, signed_from)"
+                    " values (%s, %s, 1, 'world', %s, %s, null) on conflict (topic, partition) do update"
                     " set next_offset = excluded.next_offset, published_seq = excluded.published_seq",
                     (self.commands_topic, partition, place.offset, place.seq),
                 )

@@ -14,6 +14,7 @@ import httpx
 import psycopg
 import pytest
 
+from compose.settings.service_processes import PROCESSES
 from compose.stack.ports import PortLeases
 from compose.supervise import launch
 from compose.supervise.state import read_state
@@ -151,10 +152,19 @@ def _frozen(pids: list[int]) -> Iterator[None]:
             os.kill(pid, signal.SIGCONT)
 
 
+def no_processes_but(*named: str) -> str:
+    """What runs of the owners and workers that services declare: each costs a start, and what it asks for while it idles."""
+    assert set(named) <= set(PROCESSES), named
+    return " ".join(f"{name}=0" for name in PROCESSES if name not in named)
+
+
 @contextmanager
-def system_of_its_own(home: Path, **changes: Any) -> Iterator[PublicSystem]:
-    """Services with other settings than the public system's, in a world of their own on the servers of the run."""
-    with servers.world(home, **changes) as made:
+def system_of_its_own(home: Path, *, processes: tuple[str, ...] = (), **changes: Any) -> Iterator[PublicSystem]:
+    """Services with other settings than the public system's, in a world of their own on the servers of the run.
+
+    Of the owners and workers that services in the tree declare run those ``processes``.
+    """
+    with servers.world(home, worker_processes=no_processes_but(*processes), **changes) as made:
         where = launch.world(made.settings, servers.up(made.settings))
         try:
             yield PublicSystem(made.settings, where["base_url"])

@@ -23,10 +23,10 @@ _clients: dict[str, httpx.Client] = {}
 
 
 @contextmanager
-def social_system(home: Path, **changes: Any) -> Iterator[PublicSystem]:
-    """A system of its own with one ingress, and one client that all of its users share."""
-    services = ("ingress", "clickhouse_sink", "social_media")
-    with system_of_its_own(home, services=services, ingress_processes=1, **changes) as made:
+def social_system(home: Path, *workers: str, services: tuple[str, ...] = ("ingress",)) -> Iterator[PublicSystem]:
+    """A system of its own with an owner, these workers and one ingress, and one client that all of its users share."""
+    processes = ("social_owner", *workers)
+    with system_of_its_own(home, services=services, ingress_processes=1, processes=processes) as made:
         with httpx.Client(base_url=made.base_url, timeout=patient(40), trust_env=False) as client:
             _clients[made.base_url] = client
             yield made

@@ -54,7 +54,7 @@ class OwnUsage:
         followed = Followed(
             follower=FOLLOWER,
             topic=SERVICE.events_topic,
-            group="tenancy-own-usage",
+            group="tenancy-metering-own",
             fetch_bytes_min=1,
             fetch_wait_ms=limits.WORKER_FETCH_WAIT_MS,
         )

@@ -43,7 +43,7 @@ pytestmark = [pytest.mark.servers]
 @pytest.fixture(scope="module")
 def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PublicSystem]:
     home: Path = tmp_path_factory.mktemp("media")
-    with social_system(home) as made:
+    with social_system(home, "social_scanner", services=("ingress", "social_media")) as made:
         yield made
 
 

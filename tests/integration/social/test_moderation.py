@@ -35,7 +35,8 @@ MODERATORS = (*SCOPES_OF_USERS, "moderator")
 @pytest.fixture(scope="module")
 def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PublicSystem]:
     home: Path = tmp_path_factory.mktemp("moderation")
-    with social_system(home) as made:
+    workers = ("social_propagation", "social_eraser", "social_scanner")
+    with social_system(home, *workers, services=("ingress", "social_media")) as made:
         yield made
 
 

@@ -29,7 +29,7 @@ pytestmark = [pytest.mark.servers]
 @pytest.fixture(scope="module")
 def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PublicSystem]:
     home: Path = tmp_path_factory.mktemp("social")
-    with social_system(home) as made:
+    with social_system(home, "social_fanout", services=("ingress", "clickhouse_sink")) as made:
         yield made
 
 

@@ -35,7 +35,7 @@ STEPS = 70
 @pytest.fixture(scope="module")
 def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PublicSystem]:
     home: Path = tmp_path_factory.mktemp("social_model")
-    with social_system(home, worker_processes="social_fanout=0") as made:
+    with social_system(home) as made:
         yield made
 
 

@@ -36,7 +36,8 @@ OPEN: list[httpx.Client] = []
 
 @pytest.fixture(scope="module")
 def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PublicSystem]:
-    with system_of_its_own(tmp_path_factory.mktemp("desk"), services=("ingress",), ingress_processes=1) as made:
+    home, processes = tmp_path_factory.mktemp("desk"), ("tenancy_owner", "tenancy_metering", "tenancy_monitor")
+    with system_of_its_own(home, services=("ingress",), ingress_processes=1, processes=processes) as made:
         yield made
         while OPEN:
             OPEN.pop().close()

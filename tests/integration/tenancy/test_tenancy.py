@@ -26,9 +26,9 @@ Ledger = dict[str, tuple[int, Any]]
 
 @pytest.fixture(scope="module")
 def tenancy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tenancy]:
-    workers = "tenancy_mover=0 tenancy_metering=0 tenancy_monitor=0"
+    processes = ("tenancy_owner",)
     home = tmp_path_factory.mktemp("tenancy")
-    with system_of_its_own(home, services=("ingress",), ingress_processes=1, worker_processes=workers) as made:
+    with system_of_its_own(home, services=("ingress",), ingress_processes=1, processes=processes) as made:
         found = Tenancy(made)
         yield found
         found.close()

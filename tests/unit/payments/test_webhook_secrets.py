@@ -29,9 +29,11 @@ def test_development_secrets_are_made_once_and_have_their_schemes_form(tmp_path:
 def test_a_home_of_before_gets_its_secrets_and_keeps_its_passwords(tmp_path: Path) -> None:
     home = Settings(home=tmp_path).the_home()
     home.path.mkdir(exist_ok=True)
-    home.passwords_file.write_text('{"postgres": "kept"}')
+    old = tmp_path / "passwords.json"
+    old.write_text('{"postgres": "kept"}')
     assert Settings(home=tmp_path).webhook_secrets()["adyen"]
-    assert home.passwords()["postgres"] == "kept"
+    assert home.secret("postgres") == "kept"
+    assert not old.exists(), "a process would read what is not its own"
 
 
 def test_several_secrets_are_active_during_a_rotation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

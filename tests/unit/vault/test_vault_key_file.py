@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import json
 import stat
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -107,4 +106,4 @@ def test_the_secret_of_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("MILLRACE_VAULT_SECRET", "short")
     with pytest.raises(StackError, match="MILLRACE_VAULT_SECRET is wrong"):
         load_settings()
-    assert json.loads((tmp_path / "passwords.json").read_text())["vault_forward"] == made
+    assert (tmp_path / "secrets" / "vault_forward").read_text() == made

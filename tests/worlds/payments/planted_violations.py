@@ -41,6 +41,16 @@ MONEY = (
     "insert into money_proposal (id, operation, object, payload, author, request_hash, decided_by, decided_at, state, event_id)"
     " values ('mp_1', 'hold_reserve', 'm_1', '{{}}', 'a', '', '{}', now(), '{}', {})"
 )
+#: who may not have sent this
+MISSENT = (
+    ("", "true"),
+    ("stranger", "true"),
+    ("ingress", "starts_with(merchant_id, 'processor:')"),
+    ("producer.erp", "starts_with(merchant_id, 'operator:')"),
+    ("processor_worker", "starts_with(merchant_id, 'm_')"),
+    ("worker.social_eraser", "starts_with(merchant_id, 'm_')"),
+)
+
 MONEY_APPROVED = "select audit_append('b', 'money.approve', 'mp_1', 'done', '{}')"
 
 OUTCOME = (
@@ -117,6 +127,7 @@ PLANTED: dict[str, list[str]] = {
     "13": [f"{EVENT} ('simulator', 'evt_1', 'x', '', 'stored', {EARLIER}, {EARLIER})"],
     "17": [f"update account_balance set debits = credits + 1 where account_id = {IN_FLIGHT}"],
     "16": ["update journal_entry set scope = 'ledger:repair' where ctid = (select min(ctid) from journal_entry)"],
+    "senders": ["update partition_owner set signed_from = 5 where partition = 0"],
     "money_by_hand": ["update idempotency set sender = 'repairs' where operation = 'hold_reserve'"],
     "closings": [*CLOSING[:2]],
     "outcomes": [*OUTCOME[:2]],
@@ -333,6 +344,7 @@ OTHER_WAYS: list[tuple[str, *tuple[str, ...]]] = [
         f"insert into processor_attempt ({ATTEMPT_COLUMNS}) select {ATTEMPT_COLUMNS} from second",
         "update processor_attempt set kind = 'purchase' where intent_id = (select intent_id from second)",
     ),
+    *(("senders", f"update idempotency set sender = '{sender}' where {whose}") for sender, whose in MISSENT),
     ("outbox", "delete from outbox where seq = 1"),
     ("outbox", "update partition_owner set published_seq = 99999 where partition = 0"),
     ("11", "update outbox set version = version + 1 where seq = 1 and partition = 0"),

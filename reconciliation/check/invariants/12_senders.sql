@@ -1,0 +1,23 @@
+-- id: senders
+-- title: What was committed was signed, by a sender who may speak in that name
+-- severity: critical
+-- owner: owner
+-- source: postgres
+-- Unsigned is what an earlier release left in the topic, below signed_from; no sender, what it decided itself.
+-- The rules are those of schemas.senders.speaks_for.
+with may_speak (sender, scope) as (values
+        ('operators', 'operator:'), ('processor_worker', 'processor:'), ('webhook_worker', 'processor:'),
+        ('repairs', 'ledger:repair'), ('repairs', 'processor:'), ('repairs', 'operator:approved'),
+        ('reconcile', 'processor:'), ('reconcile', 'settlement:'), ('reconcile', 'ledger:reconciliation'),
+        ('limiter_gateway', 'quota:'), ('parked', '')),
+    internal (scope) as (values ('processor:'), ('settlement:'), ('ledger:'), ('quota:'), ('worker:'), ('operator:'))
+select i.merchant_id as scope, i.key, i.operation, i.sender, i.event_id, i.topic, i.partition, i."offset"
+from idempotency i left join partition_owner p using (topic, partition)
+where i.status = 'committed' and not case
+    when i.sender is null or i.sender = 'unsigned'
+        then p.topic is not null and i."offset" < coalesce(p.signed_from, i."offset" + 1)
+    when i.sender in ('ingress', 'publisher') or starts_with(i.sender, 'producer.')
+        then not exists (select from internal n where starts_with(i.merchant_id, n.scope))
+    when starts_with(i.sender, 'worker.') then i.merchant_id = 'worker:' || substr(i.sender, 8)
+    else exists (select from may_speak m where m.sender = i.sender and starts_with(i.merchant_id, m.scope))
+end

@@ -1,0 +1,150 @@
+"""Who may use a broker of ours: users with passwords (SCRAM), and what each may write, read and join (ACLs).
+
+What is declared is made so: a rule that is not declared any more is taken away. Programs outside are users of their
+own, which come and go while the broker runs.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._acl import AclBinding, AclBindingFilter, AclOperation, AclPermissionType
+from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
+from confluent_kafka.admin._scram import (
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialAlteration,
+    UserScramCredentialDeletion,
+    UserScramCredentialUpsertion,
+)
+
+from schemas import limits
+from schemas.errors import Unavailable
+from schemas.senders import OUTSIDE
+from sinks.kafka.user import KafkaUser
+
+_ITERATIONS: Final = 4_096  # the least that Kafka takes: passwords are drawn from 192 bits
+_ANY_HOST: Final = "*"
+
+
+def ensure_users(client: dict[str, Any], users: Sequence[KafkaUser]) -> None:
+    """These users have their passwords and rules when it returns; those outside stay as they are.
+
+    ``client`` are the settings of an admin client that may do it. Raises Unavailable when the broker does not in time.
+    """
+    admin = AdminClient(client)
+    wanted = {rule for user in users for rule in rules_of(user)}
+    try:
+        _give_passwords(admin, users)
+        found = {rule for rule in _rules(admin) if not rule.principal.startswith(_principal(OUTSIDE))}
+        _withdraw(admin, found - wanted)
+        _grant(admin, wanted - found)
+        _await(lambda: _has(admin, users) and wanted <= set(_rules(admin)))
+    except KafkaException as error:
+        raise Unavailable(f"Kafka does not say who may use it: {error.args[0].str()}") from error
+
+
+def add_outside(client: dict[str, Any], user: KafkaUser) -> None:
+    """A program outside may use the broker from now on. Raises Unavailable."""
+    admin = AdminClient(client)
+    try:
+        _give_passwords(admin, [user])
+        _grant(admin, rules_of(user))
+        _await(lambda: _has(admin, [user]) and rules_of(user) <= set(_rules(admin)))
+    except KafkaException as error:
+        raise Unavailable(f"Kafka does not take {user.name}: {error.args[0].str()}") from error
+
+
+def remove_outside(client: dict[str, Any], name: str) -> None:
+    """A program outside may use the broker no more: its connections, too, are refused. Raises Unavailable."""
+    admin = AdminClient(client)
+    try:
+        _withdraw(admin, {rule for rule in _rules(admin) if rule.principal == _principal(name)})
+        if _known(admin, [name]):
+            mechanism = ScramMechanism.SCRAM_SHA_512
+            _settle(admin.alter_user_scram_credentials([UserScramCredentialDeletion(name, mechanism)]))
+    except KafkaException as error:
+        raise Unavailable(f"Kafka does not let go of {name}: {error.args[0].str()}") from error
+
+
+def rules_of(user: KafkaUser) -> set[AclBinding]:
+    """What a user may do; nothing else."""
+    wanted = [(ResourceType.TOPIC, name, ResourcePatternType.LITERAL, AclOperation.WRITE) for name in user.writes]
+    wanted += [(ResourceType.TOPIC, name, ResourcePatternType.LITERAL, AclOperation.READ) for name in user.reads]
+    wanted += [(ResourceType.GROUP, name, ResourcePatternType.PREFIXED, AclOperation.READ) for name in user.groups]
+    return {
+        AclBinding(kind, name, pattern, _principal(user.name), _ANY_HOST, operation, AclPermissionType.ALLOW)
+        for kind, name, pattern, operation in wanted
+    }
+
+
+def _principal(name: str) -> str:
+    return f"User:{name}"
+
+
+def _give_passwords(admin: AdminClient, users: Sequence[KafkaUser]) -> None:
+    how = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, _ITERATIONS)
+    given: list[UserScramCredentialAlteration] = [
+        UserScramCredentialUpsertion(user.name, how, user.password.encode()) for user in users
+    ]
+    if given:
+        _settle(admin.alter_user_scram_credentials(given))
+
+
+def _known(admin: AdminClient, names: Iterable[str]) -> set[str]:
+    described: Any = admin.describe_user_scram_credentials(None)  # of all: one answer, where one is asked for by name
+    return set(described.result(limits.KAFKA_ADMIN_TIMEOUT_S)) & set(names)
+
+
+def _has(admin: AdminClient, users: Sequence[KafkaUser]) -> bool:
+    names = {user.name for user in users}
+    return _known(admin, names) == names
+
+
+def _rules(admin: AdminClient) -> list[AclBinding]:
+    any_of: Any = None  # the wheel's types know no word for it
+    anything = AclBindingFilter(
+        ResourceType.ANY, any_of, ResourcePatternType.ANY, any_of, any_of, AclOperation.ANY, AclPermissionType.ANY
+    )
+    found: list[AclBinding] = admin.describe_acls(anything).result(limits.KAFKA_ADMIN_TIMEOUT_S)
+    return found
+
+
+def _grant(admin: AdminClient, rules: set[AclBinding]) -> None:
+    if rules:
+        _settle(admin.create_acls(list(rules)))
+
+
+def _withdraw(admin: AdminClient, rules: set[AclBinding]) -> None:
+    exactly = [
+        AclBindingFilter(
+            rule.restype,
+            rule.name,
+            rule.resource_pattern_type,
+            rule.principal,
+            rule.host,
+            rule.operation,
+            rule.permission_type,
+        )
+        for rule in rules
+    ]
+    if exactly:
+        _settle(admin.delete_acls(exactly))
+
+
+def _settle(asked: dict[Any, Any]) -> None:
+    for future in asked.values():
+        future.result(limits.KAFKA_ADMIN_TIMEOUT_S)
+
+
+def _await(is_so: Any) -> None:
+    """The controller has decided; the broker hears of it a moment later, and refuses whoever comes before."""
+    deadline = time.monotonic() + limits.KAFKA_TOPICS_TIMEOUT_S
+    while not is_so():
+        if time.monotonic() > deadline:
+            raise Unavailable("Kafka does not follow what was said of its users.")
+        time.sleep(limits.HEALTH_POLL_INTERVAL_S)
