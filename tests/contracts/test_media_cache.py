@@ -15,7 +15,7 @@ import pytest
 
 from compose.stack.ports import PortLeases
 from compose.stack.varnish import Varnish
-from dataflows.social.moderation.media_caches import MediaCaches
+from dataflows.social.media.caches import MediaCaches
 from schemas import limits
 from schemas.media_origin import MediaOrigin, media_key
 from tests.eventually import becomes, eventually

@@ -41,6 +41,7 @@ _STEPS: Final = (
     "take_exports",
     "take_answers",
 )
+_S_US: Final = 1_000_000
 _STUB_BYTES: Final = 40  # of an answer that says nothing
 _log = structlog.get_logger(__name__)
 
@@ -77,7 +78,9 @@ class Eraser:
         crawler = Crawler(connection, http, self._place.media, self._objects)
         while not self._session.is_stopped:
             rows = connection.execute(SQL["erasures_running"], {"limit": limits.PROPAGATION_AT_ONCE}).fetchall()
-            for user_id, erasure_id, _ in rows:
+            for user_id, erasure_id, created_at in rows:
+                if not crawler.can_prove(time.time() - created_at / _S_US):
+                    continue  # nobody sees anything of it meanwhile
                 if time.monotonic() - self._told.get(erasure_id, -limits.MEDIA_SWEEP_S) >= limits.MEDIA_SWEEP_S:
                     self._erase(connection, crawler, user_id, erasure_id)
             self._session.pause(limits.PROPAGATION_POLL_S)

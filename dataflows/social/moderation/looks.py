@@ -15,7 +15,7 @@ import msgspec
 import psycopg
 from msgspec import Struct
 
-from dataflows.social.moderation.media_caches import MediaCaches
+from dataflows.social.media.caches import MediaCaches
 from schemas import limits
 from schemas.media_origin import MediaOrigin
 from sinks.postgres.sql_files import queries
