@@ -39,10 +39,13 @@ def test_all_parts_run_though_one_failed() -> None:
 
 def test_the_help_teaches_and_a_wrong_part_is_told() -> None:
     told = run("-m", "tests.proof", "--help").stdout
-    assert all(part in told for part in ("tests ", "mutation", "soak-payments", "soak-limiter", "MILLRACE_RUN_SEED"))
+    assert all(
+        part in told
+        for part in ("tests ", "outsiders", "mutation", "soak-payments", "soak-limiter", "MILLRACE_RUN_SEED")
+    )
     wrong = run("-m", "tests.proof", "soak")
     assert wrong.returncode == 2
-    assert "choose from tests, mutation" in wrong.stderr
+    assert "choose from tests, outsiders, mutation" in wrong.stderr
 
 
 def test_what_is_mutated_and_what_must_notice_is_there() -> None:

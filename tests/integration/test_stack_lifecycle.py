@@ -96,7 +96,11 @@ def test_up_twice_is_one_stack_and_down_leaves_nothing(lasting: Operator, first:
     assert (told["kafka"]["bootstrap"], told["running"]) == (world["kafka_bootstrap"], True)
     password = urlsplit(world["redis_url"]).password
     assert password not in json.dumps(told)
-    assert json.loads(lasting.run("info", "--json", "--secrets").stdout)["valkey"] == world["redis_url"]
+    with_secrets = json.loads(lasting.run("info", "--json", "--secrets").stdout)
+    assert with_secrets["valkey"] == world["redis_url"]
+    client = dict(one.split("=", 1) for one in with_secrets["kafka"]["client"])
+    assert client["sasl.username"] == "reader"
+    assert client["sasl.password"] not in json.dumps(told)
     shown = lasting.run("info").stdout
     assert told["http"] in shown
     assert max(len(line) for line in shown.splitlines() if str(lasting.home) not in line) <= 80
