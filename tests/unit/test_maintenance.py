@@ -112,7 +112,7 @@ def test_what_is_stored_is_read_again_as_it_was() -> None:
 def test_it_is_the_merchants_commands_that_stop() -> None:
     """Facts and operators have no scope of merchants: freezes, reserves, reviews, outcomes, publications go on."""
     operated = {o.name: o for o in services.OPERATIONS.values() if o.service in ("payments", "limiter")}
-    stopped = {o.name for o in operated.values() if o.scope in (operations.WRITE, operations.PAYOUTS)}
+    stopped = {o.name for o in operated.values() if o.scope in operations.OF_MERCHANTS}
     assert {"create_payment_intent", "confirm_payment_intent", "create_refund", "create_payout"} <= stopped
     going_on = operated.keys() - stopped
     assert going_on == {
