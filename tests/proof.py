@@ -1,4 +1,4 @@
-"""The proof, as it runs at night: every test with all its examples, the mutants of the domain, both soaks; all parts in any case."""
+"""The proof, as it runs at night: every test with all its examples, the mutants of the domain, all soaks; all parts in any case."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Part(NamedTuple):
 
 _PYTHON: Final = sys.executable
 _MILLRACE: Final = str(Path(sys.executable).with_name("millrace"))
-_MUTATED: Final = [
+MUTATED: Final = [
     "ledger",
     "refund",
     "refund_outcome",
@@ -58,14 +58,22 @@ PARTS: Final = {
     ),
     "outsiders": Part("what outsiders try, with the times of a quiet merchant beside floods", (*_PYTEST, *_OUTSIDERS)),
     "mutation": Part(
-        "do the tests notice a wrong in the domain that moves money?", (_PYTHON, "-m", "tests.mutation", *_MUTATED)
+        "do the tests notice a wrong in the domain that moves money?", (_PYTHON, "-m", "tests.mutation", *MUTATED)
     ),
     "soak-payments": Part(
         "4 minutes of payments while every process is killed in turn",
         (_MILLRACE, "soak", "payments", "--minutes", "4", "--seed", "977"),
     ),
+    "soak-social": Part(
+        "3 minutes of social posts beside their reference while every process is killed in turn",
+        (_MILLRACE, "soak", "social", "--minutes", "3"),
+    ),
     "soak-limiter": Part(
         "2 minutes of quotas while every process is killed in turn", (_MILLRACE, "soak", "limiter", "--minutes", "2")
+    ),
+    "scale-tenancy": Part(
+        "a hundred thousand tenants, and the move of one with a million rows",
+        (_MILLRACE, "bench", "tenancy", "--tenants", "100000", "--rows", "1000000"),
     ),
 }
 

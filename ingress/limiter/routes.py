@@ -50,7 +50,7 @@ async def withdraw(request: Request, policy_id: str) -> Response:
 async def _changed(request: Request, operation: str, action: str, policy_id: str | None) -> Response:
     parts, named = parts_of(request), policy_id or _POLICIES
     caller = await parts.get(Authenticator).caller(request.headers.get("authorization"))
-    async with parts.get(Audit).privileged(caller, WRITE, action, named, {}, audits_itself=True):
+    async with parts.get(Audit).privileged(caller, (WRITE,), action, named, {}, audits_itself=True):
         await parts.get(Audit).append(caller, action, named, "begun", {})  # what cannot be audited is not done
         response = await calling.command(request, OPERATIONS[operation], policy_id)
     name, outcome, details = _became(response, named)
@@ -126,7 +126,7 @@ async def _audited(
     """Who reads what concerns others' tenants; in the audit log before the answer is given, refusals too."""
     parts = parts_of(request)
     caller = await parts.get(Authenticator).caller(request.headers.get("authorization"))
-    async with parts.get(Audit).privileged(caller, READ, action, name, details or {}):
+    async with parts.get(Audit).privileged(caller, (READ,), action, name, details or {}):
         yield caller
 
 

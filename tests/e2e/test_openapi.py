@@ -36,7 +36,7 @@ SCHEMATHESIS = str(Path(sys.executable).with_name("schemathesis"))
 
 def test_schemathesis_runs_clean(public: PublicSystem, tmp_path: Path) -> None:
     """Examples, coverage of every schema keyword, fuzzing and stateful calls; all checks of schemathesis."""
-    token = public.token("m_schemathesis", ("payments:read", "payments:write", "operator"))
+    token = public.token("m_schemathesis", ("payments:read", "payments:write", "payouts:write", "operator"))
     done = subprocess.run(
         [
             SCHEMATHESIS,

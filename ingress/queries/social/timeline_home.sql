@@ -41,6 +41,7 @@ from candidates c join post p using (post_id)
 cross join lateral (select exists (select from followed f where f.followee_id = p.author_id) as yes) as is_followed
 left join lateral (
     select r.user_id from reaction r join followed f on f.followee_id = r.user_id
+    join author w on w.user_id = r.user_id and w.state = 'active'
     where r.post_id = c.post_id and r.kind = 'repost' and r.state = 'active'
     order by r.updated_at, r.user_id limit 1) as reposter on not is_followed.yes
 left join social_authorize((select array_agg(%(viewer)s::text) from candidates),
