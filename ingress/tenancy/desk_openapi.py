@@ -36,7 +36,7 @@ def paths() -> Json:
     recompute = elements.query("recompute", {"enum": ["true", "false"]}, said)
     return {
         "/v1/usage/events": {"post": _meter()},
-        "/v1/usage": read("get_usage", "Usage", "Usage", scopes=("usage:read",), parameters=_asked()),
+        "/v1/usage": read("get_tenant_usage", "Usage", "TenantUsage", scopes=("usage:read",), parameters=_asked()),
         "/v1/usage_conflicts": read(
             "list_usage_conflicts", "Contradictions", "UsageConflictPage", scopes=("usage:read",), parameters=_PAGE
         ),
@@ -166,7 +166,7 @@ def components() -> Json:
     return payloads | {
         "UsageEvent": event,
         "UsageAccepted": a_schema({"accepted": _INTEGER}),
-        "Usage": a_schema({"data": {"type": "array", "items": sums}, "as_of": _INSTANT}),
+        "TenantUsage": a_schema({"data": {"type": "array", "items": sums}, "as_of": _INSTANT}),
         "UsageConflict": conflict,
         "UsageConflictPage": list_of("UsageConflict"),
         "BillingRun": run,

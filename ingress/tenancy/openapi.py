@@ -111,9 +111,13 @@ def paths() -> Json:
         "/v1/tenants": read("list_tenants", "Tenants, newest first", "TenantPage", scopes=(STAFF,), parameters=_PAGE),
         "/v1/tenants/{tenant_id}": read("get_tenant", "A tenant", "Tenant", ("tenant_id",)),
         "/v1/tenants/{tenant_id}/keys": read("list_keys", "Versions of its key", "TenantKeys", ("tenant_id",)),
-        "/v1/tenants/{tenant_id}/exports/{export_id}": read("get_export", "An export", "TenantExport", _EXPORT),
+        "/v1/tenants/{tenant_id}/exports/{export_id}": read("get_tenant_export", "An export", "TenantExport", _EXPORT),
         "/v1/tenants/{tenant_id}/exports/{export_id}/content": read(
-            "get_export_content", "The resources, a line each", "NdjsonText", _EXPORT, media="application/x-ndjson"
+            "get_tenant_export_content",
+            "The resources, a line each",
+            "NdjsonText",
+            _EXPORT,
+            media="application/x-ndjson",
         ),
         "/v1/tenants/{tenant_id}/certificates/{certificate_id}": read(
             "get_certificate", "A signed certificate", "Certificate", ("tenant_id", "certificate_id")
@@ -150,7 +154,7 @@ def components() -> Json:
         "CommittedTenant": committed(_TENANT),
         "CommittedResource": committed(_RESOURCE),
         "CommittedDeletion": committed(deletion),
-        "CommittedExport": committed(export),
+        "CommittedTenantExport": committed(export),
         "CommittedKey": committed(key),
         "CommittedMigration": committed(_MIGRATION),
         "TenantExport": export,
