@@ -27,7 +27,9 @@ def test_what_a_role_decides_and_no_other_does(role: str) -> None:
         assert scopes_for(action) == (OPERATOR, role), action
 
 
-@pytest.mark.parametrize("action", ["case.list", "case.read", "case.read_closing", "attempt.list_outcomes", "risk.read"])
+@pytest.mark.parametrize(
+    "action", ["case.list", "case.read", "case.read_closing", "attempt.list_outcomes", "risk.read"]
+)
 def test_every_role_reads(action: str) -> None:
     assert scopes_for(action) == OPERATORS
 
