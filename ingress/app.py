@@ -44,8 +44,9 @@ API_ROUTERS: Final = (
     health.router,
     registry.router,
 )
+PAGES: Final = tuple(router for service in HTTP_SERVICES for router in service.pages)
 _BOUNDS: Final = Bounds(limits.REQUESTS_OF_CALLER_MAX, limits.REQUESTS_OF_STRANGERS_MAX, limits.REQUESTS_OF_ADDRESS_MAX)
-ROUTERS: Final = (*API_ROUTERS, *console.ROUTERS)
+ROUTERS: Final = (*API_ROUTERS, *PAGES, *console.ROUTERS)
 
 
 class ClearHeaders:
@@ -102,6 +103,7 @@ def create_app(ingress: Ingress) -> FastAPI:
         bounds=_BOUNDS,
         refused=metrics.SLOTS_REFUSED,
         trusted_proxies=ingress.config.trusted_proxies,
+        sessions=[service.principal_of for service in ingress.services],
     )
     for layer in (layer for service in ingress.services for layer in service.middleware(ingress.authenticator)):
         app.add_middleware(layer.cls, *layer.args, **layer.kwargs)

@@ -32,6 +32,9 @@ HOME_POSTS_MAX: Final = 800  # so far back goes a home
 BACKFILL_POSTS_MAX: Final = 100  # of an author, when somebody begins to follow
 PUSH_FOLLOWERS_MAX: Final = 500  # of a pushed author; above, readers pull its posts; below half of it, no more
 FANOUT_CHUNK_FOLLOWERS: Final = 1_000
+FANOUT_AUTHORS_AT_ONCE: Final = 50  # whose next followers one statement reads
+HOME_DELIVERIES_AT_ONCE: Final = 2_000  # of one call of Valkey, 5 to 10 ms in which it serves nobody else
+HOME_DELIVERIES_SENT_MAX: Final = 20_000  # before their answers are read, well within HOME_TIMEOUT_MS
 HOME_TIMEOUT_MS: Final = 1_000  # of the store of homes; without it readers pull
 HOME_EQUAL_TIMES: Final = 16  # posts of one microsecond that a page may begin among
 HOME_STREAM_INTERVAL_S: Final = 1.0  # between two looks at a home for one stream
@@ -409,6 +412,8 @@ BENCH_SECONDS_DEFAULT: Final = 10.0
 BENCH_SECONDS_MAX: Final = 3_600.0
 BENCH_CONNECTIONS_DEFAULT: Final = 16
 BENCH_FOLLOWERS_DEFAULT: Final = 400
+BENCH_POSTS_STORED_DEFAULT: Final = 1_000_000  # when homes are read
+BENCH_POSTS_STORED_MAX: Final = 20_000_000
 BENCH_CONNECTIONS_MAX: Final = 512
 BENCH_BULK_CONNECTIONS_DEFAULT: Final = 8
 BENCH_CLOSED_CONNECTIONS: Final = (16, 256)  # of the two closed loops of single commands
@@ -561,6 +566,8 @@ BENCH_SETTLEMENT_LINES_MAX: Final = 10_000_000
 
 # --- demo: one of each ------------------------------------------------------------------------------------
 DEMO_ACT_WAIT_S: Final = 40  # for one step of an act to show
+DEMO_SOCIAL_WAIT_S: Final = 90  # for homes, propagation and an erasure, beside everything else
+DEMO_USERS: Final = 12  # of the social act
 
 # --- repairs and audit -------------------------------------------------------------------------------------
 REPAIR_NOTE_LENGTH_MAX: Final = 200  # with both names it fits into the note of a journal entry
@@ -636,6 +643,12 @@ CONSOLE_REFUSED_FACTS_MAX: Final = 1_000  # newest ones that the queue looks at
 CONSOLE_STATIC_KEPT_S: Final = 300
 CONSOLE_TOTALS_KEPT_S: Final = 15  # the trial balance on the overview
 
+# --- pages of users ----------------------------------------------------------------------------------------
+APP_SESSION_S: Final = 8 * 3_600  # or as long as the token that opened it, if that is shorter
+APP_FORM_BYTES_MAX: Final = 64 * 1024  # a post's text, each character written as up to twelve
+APP_FORM_FIELDS_MAX: Final = 20
+APP_STATIC_KEPT_S: Final = 300
+
 # --- processors: several of them, and how they are ------------------------------------------------------------
 PROCESSORS_MAX: Final = 16  # each has connections, a bulkhead and a circuit breaker of its own in every worker
 PROCESSOR_HEALTH_WINDOW_S: Final = 60
@@ -688,6 +701,8 @@ SOAK_VICTIMS: Final = 12  # payments of a settlement round whose lines are wrong
 SOAK_SETTLEMENT_ROUNDS: Final = 3  # the last one when nothing is killed any more
 SOAK_PROGRESS_INTERVAL_S: Final = 10
 SOAK_PROBLEMS_SHOWN_MAX: Final = 20
+SOAK_HISTORIES: Final = 3  # of social posts at once
+SOAK_HISTORIES_MAX: Final = 50
 SOAK_CHECKS_PER_S: Final = 250.0  # identities of the limiter's soak; each is asked for once or twice
 SOAK_CHECKS_MAX_PER_S: Final = 5_000.0
 SOAK_CHECKS_OPEN_MAX: Final = 2_000  # under way at once; past it the schedule waits
@@ -1040,7 +1055,15 @@ MEDIA_URL_TTL_MAX_S: Final = 900  # of a part
 MEDIA_FRESH_URL_S: Final = 30  # at least so long is one good that is asked for again
 MEDIA_VIEW_TTL_S: Final = 300  # of a signed rendition
 MEDIA_PUBLIC_AGE_S: Final = 10  # what a cache may keep: by then a hidden medium is nowhere
+MEDIA_CACHE_FETCH_S: Final = 5  # a cache waits no longer for the next byte of the origin
+MEDIA_CACHE_SLACK_S: Final = 5  # and has the last one by then
+MEDIA_CACHE_BYTES: Final = 256 * 1024 * 1024
+MEDIA_HELD_BYTES: Final = 1024 * 1024  # of a part, before they are hashed and written
 MEDIA_DRAFT_S: Final = 3_600  # then its writer is gone
+BUCKET_PART_BYTES: Final = 8 * 1024 * 1024  # of what is sent to a bucket
+BUCKET_TIMEOUT_S: Final = 60  # of one request, and of all of its tries
+BUCKET_CONNECT_TIMEOUT_S: Final = 5
+BUCKET_RETRIES_MAX: Final = 3
 MEDIA_CHUNK_BYTES: Final = 256 * 1024
 MEDIA_PIXELS_MAX: Final = 50_000_000
 MEDIA_FRAMES_MAX: Final = 100

@@ -1,4 +1,4 @@
-"""The proof, as it runs at night: every test with all its examples, the mutants of the domain, both soaks; all parts in any case."""
+"""The proof, as it runs at night: every test with all its examples, the mutants of the domain, all soaks; all parts in any case."""
 
 from __future__ import annotations
 
@@ -63,6 +63,10 @@ PARTS: Final = {
     "soak-payments": Part(
         "4 minutes of payments while every process is killed in turn",
         (_MILLRACE, "soak", "payments", "--minutes", "4", "--seed", "977"),
+    ),
+    "soak-social": Part(
+        "3 minutes of social posts beside their reference while every process is killed in turn",
+        (_MILLRACE, "soak", "social", "--minutes", "3"),
     ),
     "soak-limiter": Part(
         "2 minutes of quotas while every process is killed in turn", (_MILLRACE, "soak", "limiter", "--minutes", "2")

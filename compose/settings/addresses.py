@@ -82,6 +82,8 @@ class Addresses:
         self.vault_port = ports["vault_port"]
         self.rls_port = ports["rls_port"]
         self.media_port = ports["media_port"]
+        # where a cache is in front of the media origin
+        self.media_cache_port = ports["media_cache_port"] if settings.media_cache == "varnish" else 0
 
     @property
     def kafka(self) -> KafkaConnection:
@@ -173,7 +175,12 @@ class Addresses:
 
     @property
     def media_url(self) -> str:
-        """The origin of media: parts of uploads go there, renditions come from there."""
+        """Where parts of uploads go, and renditions come from: the media origin, or the cache in front of it."""
+        return f"http://{LOOPBACK}:{self.media_cache_port or self.media_port}"
+
+    @property
+    def media_origin_url(self) -> str:
+        """The media origin itself."""
         return f"http://{LOOPBACK}:{self.media_port}"
 
     @property

@@ -9,6 +9,7 @@ from starlette.responses import RedirectResponse, Response
 
 from ingress.console import (
     closing_routes,
+    desk_routes,
     health_routes,
     outcome_routes,
     pages,
@@ -49,5 +50,6 @@ ROUTERS: Final = (
     outcome_routes.router,
     review_routes.router,
     parked_routes.router,
+    desk_routes.router,
     _lost,
 )

@@ -1,7 +1,8 @@
 """How much of one process one caller takes: requests under way, by who proved to be, else by address.
 
-Whoever shows no token is a stranger. Strangers share few places, and one address has some of those only, so unfinished
-bodies and hanging waits of anybody leave room for everybody else. Health is asked on another listener, and not counted.
+Whoever shows no token, and no session of a page, is a stranger. Strangers share few places, and one address has some
+of those only, so unfinished bodies and hanging waits of anybody leave room for everybody else. Health is asked on
+another listener, and not counted.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ class Bounds(NamedTuple):
 class Slots:
     """Refuses with 503 what is past the bound of its caller or address, and closes that connection unread.
 
-    ``name_of`` tells who an Authorization field proves to be, or raises what is wrong with it.
+    ``name_of`` tells who an Authorization field proves to be, or raises what is wrong with it; where it proves nobody,
+    ``sessions`` tell who a cookie is of.
     """
 
     def __init__(
@@ -51,7 +53,9 @@ class Slots:
         bounds: Bounds,
         refused: Counter,
         trusted_proxies: Sequence[Network] = (),
+        sessions: Sequence[Callable[[Headers], str | None]] = (),
     ) -> None:
+        self._sessions = sessions
         self._app = app
         self._name_of = name_of
         self._bounds = bounds
@@ -76,9 +80,13 @@ class Slots:
             self._give_back(holder)
 
     async def _holder(self, scope: Scope) -> Holder:
+        headers = Headers(scope=scope)
         try:
-            return _CALLER, await self._name_of(Headers(scope=scope).get("authorization"))
+            return _CALLER, await self._name_of(headers.get("authorization"))
         except errors.PlatformError:  # the route says what is wrong with it
+            known = next((found for session in self._sessions if (found := session(headers))), None)
+            if known is not None:
+                return _CALLER, known
             return _STRANGER, client_address(scope, self._trusted_proxies) or _UNKNOWN
 
     def _take(self, holder: Holder) -> bool:

@@ -49,7 +49,9 @@ class Hanging:
         await send({"type": "http.response.start", "status": 200, "headers": []})
 
 
-async def asked(slots: Slots, name: str | None = None, address: str = "192.0.2.1", path: str = "/v1/x") -> Any:
+async def asked(
+    slots: Slots, name: str | None = None, address: str = "192.0.2.1", path: str = "/v1/x", cookie: str = ""
+) -> Any:
     sent: list[Any] = []
 
     async def send(message: Any) -> None:
@@ -59,6 +61,7 @@ async def asked(slots: Slots, name: str | None = None, address: str = "192.0.2.1
         raise AssertionError("nobody reads a refused body")
 
     headers = [] if name is None else [(b"authorization", name.encode())]
+    headers += [(b"cookie", cookie.encode())] if cookie else []
     await slots({"type": "http", "path": path, "headers": headers, "client": (address, 1)}, receive, send)
     return sent[0]
 
@@ -69,7 +72,8 @@ def test_each_takes_from_its_own() -> None:
 
     async def flood() -> None:
         app = Hanging()
-        slots = Slots(app, believed, Bounds(of_caller=3, of_strangers=5, of_address=2), refusals)
+        bounds = Bounds(of_caller=3, of_strangers=5, of_address=2)
+        slots = Slots(app, believed, bounds, refusals, sessions=[lambda headers: headers.get("cookie")])
         async with asyncio.TaskGroup() as hanging:
             wanted = [("m_1", "192.0.2.1")] * 3 + [(None, f"192.0.2.{n // 2}") for n in range(5)]
             for name, address in wanted:
@@ -80,7 +84,8 @@ def test_each_takes_from_its_own() -> None:
                 assert (refused["status"], (b"connection", b"close") in refused["headers"]) == (503, True)
             hanging.create_task(asked(slots, "m_2", "192.0.2.0"))  # who proves to be somebody has places of its own
             hanging.create_task(asked(slots, None, "192.0.2.0", "/readyz"))
-            await app.began(2)
+            hanging.create_task(asked(slots, None, "192.0.2.0", cookie="user:u_1"))  # by the session of a page
+            await app.began(3)
             app.go_on.set()
         assert (slots._taken, slots._strangers) == ({}, 0)
         assert [(await asked(slots, name))["status"] for name in ("m_1", None)] == [200, 200]
