@@ -66,9 +66,11 @@ class Surfaces:
         return found
 
     def _told(self, viewer: str, user: SocialClient, seen: set[str]) -> Json:
-        """Notifications: about what may be seen, of who is there and not muted."""
+        """Notifications: about what may be seen, of who is there and not muted; of a decision its author hears always."""
         model, told = self.history.model, user.walk("/v1/notifications")
-        posts = {one["post_id"] for one in told} - {None}
+        decided = {one["post_id"] for one in told if one["kind"] == "moderation"} - {None}
+        posts = {one["post_id"] for one in told if one["kind"] != "moderation"} - {None}
+        posts |= {post_id for post_id in decided if model.posts[post_id].author != viewer}
         actors = {one["actor_id"] for one in told} - {None}
         wrong = {a for a in actors if model.blocked(viewer, a) or a in model.suspended or (viewer, a) in model.mutes}
         return {f"{viewer} told": [posts - seen, wrong]} if posts - seen or wrong else {}
