@@ -66,7 +66,7 @@ class Surfaces:
         return found
 
     def _told(self, viewer: str, user: SocialClient, seen: set[str]) -> Json:
-        """Notifications: about what may be seen, of who is there and not muted; of a decision its author hears always."""
+        """Notifications: about what may be seen, of who is there and not muted; of decisions, its author."""
         model, told = self.history.model, user.walk("/v1/notifications")
         decided = {one["post_id"] for one in told if one["kind"] == "moderation"} - {None}
         posts = {one["post_id"] for one in told if one["kind"] != "moderation"} - {None}
