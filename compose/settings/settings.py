@@ -17,13 +17,16 @@ from typing import Annotated, Final, Literal
 from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_validator
 from pydantic_settings import NoDecode, SettingsConfigDict
 
+from compose.settings import secret_files
 from compose.settings.addresses import Addresses, secret_text
 from compose.settings.gateway_settings import GatewaySettings
 from compose.settings.issuer_settings import IssuerSettings
 from compose.settings.kafka_access import ACCESS
+from compose.settings.media_settings import MediaSettings
 from compose.settings.processes import processes_default
 from compose.settings.processors import ProcessorSettings, port_name, secrets_of
 from compose.settings.role_passwords import RolePasswords
+from compose.settings.secret_files import secret_fields
 from compose.settings.unknown_variables import PREFIX, refuse_unknown
 from compose.stack.errors import StackError
 from compose.stack.home import Home
@@ -54,6 +57,7 @@ PREFERRED_PORTS: Final = {
     "rls_port": 8083,
     "media_port": 8084,
 }
+_CACHE_PORT: Final = {"media_cache_port": 8085}
 #: our own processes: modules of ``compose.services``
 SERVICES: Final = (
     "simulator",
@@ -76,7 +80,7 @@ _FURTHER_SIMULATORS: Final = 8_091
 Port = Field(default=None, ge=1, le=65535)
 
 
-class Settings(ProcessorSettings, GatewaySettings, IssuerSettings, RolePasswords):
+class Settings(ProcessorSettings, GatewaySettings, IssuerSettings, MediaSettings, RolePasswords):
     """What an operator may set. Nothing is read or written before a method is called."""
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="ignore")
@@ -98,6 +102,8 @@ class Settings(ProcessorSettings, GatewaySettings, IssuerSettings, RolePasswords
 
     #: a superuser's (or database owner's) URL: migrations create the roles with it; sslmode and sslrootcert go in it
     postgres_dsn: SecretStr | None = None
+    #: the same without user and password: all that a process of ours is told of it
+    postgres_address: str | None = None
 
     #: webhook secrets of each sender, separated by commas: all of them verify, the first is the newest; otherwise made
     #: in the home, which is for development
@@ -118,13 +124,6 @@ class Settings(ProcessorSettings, GatewaySettings, IssuerSettings, RolePasswords
     #: what workers prove themselves to the vault with; otherwise made in the home
     vault_secret: SecretStr | None = Field(default=None, min_length=limits.VAULT_SECRET_LENGTH_MIN)
 
-    #: where the bytes of media lie; otherwise in the home. All processes of the origin and of the ingress share it
-    media_folder: Path | None = None
-    #: what URLs of media are signed with; otherwise made in the home
-    media_urls_secret: SecretStr | None = Field(default=None, min_length=limits.VAULT_SECRET_LENGTH_MIN)
-    #: host and port of clamd, which then scans media too
-    clamd: str | None = Field(default=None, pattern=r"^[^:]+:\d+$")
-
     redis_url: SecretStr | None = None  # rediss:// for TLS
     clickhouse_url: SecretStr | None = None  # https:// for TLS; user, password and database stand in it
     #: the same server as a user that only reads, for analysts: ``millrace up`` prints it
@@ -140,6 +139,7 @@ class Settings(ProcessorSettings, GatewaySettings, IssuerSettings, RolePasswords
     vault_port: int | None = Port
     rls_port: int | None = Port
     media_port: int | None = Port
+    media_cache_port: int | None = Port
 
     #: networks of proxies in front of the ingress whose X-Forwarded-For is believed, separated by commas
     trusted_proxies: Annotated[tuple[str, ...], NoDecode] = ()
@@ -191,8 +191,16 @@ class Settings(ProcessorSettings, GatewaySettings, IssuerSettings, RolePasswords
         return value
 
     def environment(self) -> dict[str, str]:
-        """The variables that make the same settings in another process, whatever was given in code."""
-        given = self.model_dump(mode="python", exclude_defaults=True)
+        """The variables that make the same settings in a process that is not ours, secrets included."""
+        return self.environment_without_secrets() | {
+            f"{PREFIX}{name.upper()}": _as_variable(getattr(self, name))
+            for name in secret_fields(type(self))
+            if getattr(self, name)
+        }
+
+    def environment_without_secrets(self) -> dict[str, str]:
+        """Those of them that are no secrets, whatever was given in code."""
+        given = self.model_dump(mode="python", exclude_defaults=True, exclude=set(secret_fields(type(self))))
         given["home"] = self.the_home().path
         return {f"{PREFIX}{name.upper()}": _as_variable(value) for name, value in given.items()}
 
@@ -206,13 +214,14 @@ class Settings(ProcessorSettings, GatewaySettings, IssuerSettings, RolePasswords
 
     def explicit_ports(self) -> dict[str, int]:
         """The ports that the operator set and that are never replaced."""
-        named = {name: getattr(self, name) for name in PREFERRED_PORTS}
+        named = {name: getattr(self, name) for name in PREFERRED_PORTS | _CACHE_PORT}
         return {name: port for name, port in named.items() if port is not None}
 
     def preferred_ports(self) -> dict[str, int]:
         """The ports of everything that a stack starts, a simulator for each processor without an address among it."""
         further = self.embedded_processors()[1:]
-        return PREFERRED_PORTS | {port_name(name): _FURTHER_SIMULATORS + n for n, name in enumerate(further)}
+        cache = _CACHE_PORT if self.media_cache == "varnish" else {}
+        return PREFERRED_PORTS | cache | {port_name(name): _FURTHER_SIMULATORS + n for n, name in enumerate(further)}
 
     def kafka_security(self, user: str = OPERATOR) -> dict[str, str]:
         """The security options of a Kafka client, by librdkafka's names.
@@ -302,6 +311,7 @@ class Settings(ProcessorSettings, GatewaySettings, IssuerSettings, RolePasswords
                 writes=named(access.writes),
                 reads=named(access.reads),
                 groups=named(access.groups),
+                watched=named(access.watched),
             )
             for name, access in ACCESS.items()
         ]
@@ -333,7 +343,9 @@ class Settings(ProcessorSettings, GatewaySettings, IssuerSettings, RolePasswords
         home = self.the_home()
         secret = (secret_text(self.media_urls_secret) or home.secret("media_urls")) if signs else ""
         folder = (self.media_folder or home.data("media")).expanduser().absolute()
-        return MediaOrigin(url=self.addresses().media_url, key=secret.encode(), folder=folder)
+        url = self.addresses().media_url
+        caches = (url,) if self.media_cache == "varnish" else ()
+        return MediaOrigin(url=url, key=secret.encode(), folder=folder, bucket=self.bucket(), caches=caches)
 
     def addresses(self) -> Addresses:
         """Where everything is; raises ``StackError`` when the home has no ports yet ("millrace up" first)."""
@@ -347,9 +359,10 @@ class Settings(ProcessorSettings, GatewaySettings, IssuerSettings, RolePasswords
 
 def load_settings(home: Path | None = None) -> Settings:
     """The settings of this process; a wrong value is a ``StackError`` that names the variable."""
-    refuse_unknown(os.environ, Settings.model_fields)
+    refuse_unknown(os.environ, {*Settings.model_fields, *secret_files.variables(Settings)})
     try:
-        return Settings() if home is None else Settings(home=home)
+        settings = Settings() if home is None else Settings(home=home)
+        return settings.model_copy(update=secret_files.from_files(Settings, os.environ))
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         if not first["loc"]:  # of several together

@@ -109,7 +109,7 @@ async def _moderating(request: Request, action: str, name: str) -> AsyncIterator
     found = await visits.visit(request)
     caller = found.who.caller()
     audit = parts_of(request).get(Audit)
-    async with audit.privileged(caller, MODERATE, f"console.{action}", name, {}):
+    async with audit.privileged(caller, (MODERATE,), f"console.{action}", name, {}):
         await parts_of(request).get(Users).present(caller)
         yield found
 

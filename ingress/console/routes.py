@@ -18,6 +18,7 @@ from ingress.console import (
     review_routes,
     sign_in,
     story_routes,
+    tenant_routes,
     work_routes,
 )
 from ingress.console import visit as visits
@@ -43,6 +44,7 @@ ROUTERS: Final = (
     work_routes.router,
     story_routes.router,
     health_routes.router,
+    tenant_routes.router,
     repair_routes.router,
     closing_routes.router,
     outcome_routes.router,

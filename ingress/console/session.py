@@ -16,13 +16,15 @@ from msgspec import Struct
 
 from ingress.http.cursors import Cursors
 from ingress.identity.auth import Caller
+from ingress.identity.roles import OPERATORS
 from schemas import errors, limits
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 READ: Final = "console:read"
-DECIDE: Final = "operator"
+#: any of these opens a session
+SCOPES: Final = (READ, *OPERATORS)
 MODERATE: Final = "moderator"
 DESK: Final = "/console/moderation"
 COOKIE: Final = "millrace_console"
@@ -43,8 +45,8 @@ class Session(Struct, frozen=True, kw_only=True):
 
     @property
     def may_decide(self) -> bool:
-        """Whether the person may propose, approve, reject and reverse."""
-        return DECIDE in self.scopes
+        """Whether the person may propose, approve, reject and reverse something: what, its roles say."""
+        return any(scope in OPERATORS for scope in self.scopes)
 
     @property
     def may_moderate(self) -> bool:
@@ -69,10 +71,9 @@ class Sessions:
     def opened(self, caller: Caller) -> Session:
         """A session for a verified caller, no longer than its token. Raises Forbidden without a scope for it."""
         is_moderator = MODERATE in caller.scopes and caller.principal.startswith("user:")
-        known = (MODERATE,) if is_moderator else (READ, DECIDE)
-        scopes = tuple(scope for scope in known if scope in caller.scopes)
+        scopes = tuple(scope for scope in ((MODERATE,) if is_moderator else SCOPES) if scope in caller.scopes)
         if not scopes:
-            raise errors.Forbidden(f"The token needs the scope {READ} or {DECIDE}.")
+            raise errors.Forbidden(f"The token needs the scope {' or '.join(SCOPES)}.")
         return Session(
             id=secrets.token_hex(_ID_BYTES),
             merchant=caller.principal if is_moderator else caller.merchant,

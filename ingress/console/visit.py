@@ -21,6 +21,7 @@ from ingress.console import session as sessions
 from ingress.console.state import Console
 from ingress.http import browser, problems
 from ingress.http.parts import parts_of
+from ingress.identity.roles import scopes_for
 from ingress.operators.audit import Audit
 from ingress.payments.active_policies import ActivePolicies
 from schemas import errors, limits, validation
@@ -110,10 +111,9 @@ async def visit(request: Request) -> Visit:
 async def reading_of(request: Request, action: str, name: str) -> AsyncIterator[Visit]:
     """A visit that reads; audited as ``console.<action>``. Raises Unauthenticated without a session."""
     found = await _signed_in(request)
-    scope = sessions.DECIDE if found.who.may_decide else sessions.READ
     audit = parts_of(request).get(Audit)
     details = {"query": validation.visible(request.url.query)}
-    async with audit.privileged(found.who.caller(), scope, f"console.{action}", name, details):
+    async with audit.privileged(found.who.caller(), sessions.SCOPES, f"console.{action}", name, details):
         yield found
 
 
@@ -121,11 +121,11 @@ async def reading_of(request: Request, action: str, name: str) -> AsyncIterator[
 async def deciding(request: Request, action: str, name: str) -> AsyncIterator[tuple[Visit, dict[str, str]]]:
     """A visit that decides, with the fields of its form. What is done, the decision's own transaction audits.
 
-    Raises Unauthenticated without a session, Forbidden without the operator's scope or with a form that is not ours.
+    Raises Unauthenticated without a session, Forbidden for an operator who may not, and with a form that is not ours.
     """
     found = await _signed_in(request)
     audit = parts_of(request).get(Audit)
-    async with audit.privileged(found.who.caller(), sessions.DECIDE, action, name, {}, audits_itself=True):
+    async with audit.privileged(found.who.caller(), scopes_for(action), action, name, {}, audits_itself=True):
         yield found, await found.form()
 
 
