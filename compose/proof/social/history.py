@@ -28,7 +28,7 @@ class History:
         self.users = {user.name: user for user in users}
         self.names = list(self.users)
         self.moderator = moderator
-        self.word = f"word{users[0].name.rpartition('_')[2]}"  # in every text of this history: what search has to find
+        self.word = f"word{users[0].name.rpartition('_')[2]}x"  # in every text of this history: what search has to find
         self.model = Reference()
         self.exports: dict[str, str] = {}
         for user in users:
